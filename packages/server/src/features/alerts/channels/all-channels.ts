@@ -12,7 +12,7 @@ import { teams } from './teams.ts'
 import { telegram } from './telegram.ts'
 import { webhook } from './webhook.ts'
 
-/** Every type of channel: a new one gets its settings in the contract and its line here. */
+/** All channel types. A new type also needs its settings in the contract. */
 export const allChannels: { readonly [Type in ChannelType]: HttpChannel<Type> | SocketChannel<Type> } = {
   webhook,
   slack,
@@ -27,7 +27,7 @@ export const allChannels: { readonly [Type in ChannelType]: HttpChannel<Type> | 
   splunk,
 }
 
-/** Host of the receiver: all of its settings that may be shown. */
+/** Returns the host of the receiver, the only part of the settings that may be shown. */
 export function destinationHost<Type extends ChannelType>(type: Type, settings: ChannelSettings[Type]): string {
   const channel: { destination(settings: ChannelSettings[Type]): string } = allChannels[type]
   return channel.destination(settings)

@@ -25,7 +25,7 @@ const post = (kind: Message['kind'], title: string, type: string, ...lines: stri
 })
 const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.`
 
-describe('a message for Apprise', () => {
+describe('an Apprise message', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
@@ -71,11 +71,11 @@ describe('a message for Apprise', () => {
       'check',
       post('check', 'ℹ️ Daily check', 'info', 'This daily message shows that alerts arrive here. No action is needed.'),
     ],
-  ])('of kind %s is exactly this', (kind, expected) => {
+  ])('has the expected payload for kind %s', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
-  it('names the tags that were set, and shows no key in lists', () => {
+  it('contains the configured tags, and its destination is the host without the key', () => {
     const { url, body, headers } = apprise.request(messagesByKind.test, { ...settings, tags: 'on-call' }, testSender)
     expect(JSON.parse(body)).toEqual({ ...payload(messagesByKind.test), tag: 'on-call' })
     expect(url).toBe(settings.url)
@@ -83,15 +83,15 @@ describe('a message for Apprise', () => {
     expect(apprise.destination(settings)).toBe('apprise.example.com:8000')
   })
 
-  // Whatever stands behind Apprise may link domains or call people that are mentioned.
-  it.each(Object.entries(hostileTexts))('shows %s of an event without a domain or a mention', (_, text) => {
+  // A service behind Apprise may turn domains into links or notify people who are mentioned.
+  it.each(Object.entries(hostileTexts))('shows %s in an event without a domain or a mention', (_, text) => {
     const [line, ...below] = payload(saying(text)).body.split('\n')
     expect(line).toMatch(/^12:00:30 UTC · breach · bot-1 \(Bot one\) · honeypot_triggered · ./)
     expect(below).toEqual(belowLines('alert'))
     expect(line.replace('203.0.113[.]7', '')).not.toMatch(/:\/\/|\w\.\w|@\w|@[!&]|\p{Cc}|\p{Cf}/u)
   })
 
-  it('never exceeds 4,096 characters', () => {
+  it('has a body of at most 4,096 characters', () => {
     fc.assert(
       fc.property(anyMessage, (message) => {
         expect(payload(message).body.length).toBeLessThanOrEqual(4_096)
@@ -101,8 +101,8 @@ describe('a message for Apprise', () => {
   })
 })
 
-describe('what Apprise answers', () => {
-  it('is success as 200', async () => {
+describe('an Apprise response', () => {
+  it('with status 200 counts as delivered', async () => {
     const { verdict, received } = await deliverOnce(apprise, settings, { status: 200, body: '{"error":""}' })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: '{"error":""}', error: null })
     expect(received).toMatchObject({ path: '/notify/secret-key', body: payload(messagesByKind.alert) })
@@ -113,12 +113,12 @@ describe('what Apprise answers', () => {
     [424, 'Apprise could not deliver to one or more of its services.'],
     [202, 'The receiver answered 202, not 200.'],
     [500, 'The receiver answered 500.'],
-  ])('is no success as %i', async (status, error) => {
+  ])('with status %i counts as a failure', async (status, error) => {
     const { verdict } = await deliverOnce(apprise, settings, { status })
     expect(verdict).toEqual({ delivered: false, status, answer: '', error })
   })
 
-  it('says how long to wait', async () => {
+  it('sets the retry delay by Retry-After', async () => {
     const { verdict } = await deliverOnce(apprise, settings, { status: 503, headers: { 'retry-after': '9' } })
     expect(verdict).toMatchObject({ delivered: false, status: 503, retryAfterSeconds: 9 })
   })

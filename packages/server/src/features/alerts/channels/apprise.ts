@@ -5,13 +5,16 @@ import type { Message } from './message.ts'
 import { bodyLines, messageLines } from './message-lines.ts'
 import { unlinked } from './plain-text.ts'
 
-/** Short enough for every chat behind it. */
+/** With note and count, the body stays below 4,096 characters: the limit of Telegram, to which Apprise may forward. */
 const room = 3_000
 
 const types: Record<Severity, string> = { breach: 'failure', critical: 'failure', warning: 'warning', info: 'info' }
 const typeOf = ({ kind, severity }: Message): string => (kind === 'resolved' ? 'success' : types[severity])
 
-/** https://github.com/caronc/apprise-api. What is behind it may link and mention, so texts hold neither a domain nor an @. */
+/**
+ * https://github.com/caronc/apprise-api. Services behind Apprise may turn domains into links and names into mentions,
+ * so texts contain neither a domain nor an @ that works as one.
+ */
 export const apprise: HttpChannel<'apprise'> = {
   type: 'apprise',
   audience: 'people',

@@ -15,11 +15,11 @@ const golden = {
   hostile: String.raw`CEF:0|Wardline|Wardline|1.2.3|honeypot_triggered|honeypot triggered|10|rt=1795263747805 externalId=01a1fe0e-d6dd-77d8-b354-f8e4a8800485 cat=breach msg=\=HYPERLINK("https://evil.example") [2J\nseverity\=info cs1\=x |  gpj.exe 31m]\\ 🦊 src=192.0.2.7 cs1Label=instance cs1=support-bot-1 cs2Label=session cs2=-2+3 cs3Label=source cs3=@SUM(1+1) cs5Label=metadata cs5={"a\=b|c":"x\\"y\\u001b]0;owned\\u0007","nested":{"line":"one\\ntwo\\u2028three"}} cs6Label=by_service cs6=false cn1Label=seq cn1=8 cn2Label=event_seq cn2=42 sourceServiceName=a|b\=c  ]0;x\nmsg\=none flexString1Label=decoy flexString1=mail\=bot| x request=https://w.example/alerts?alert\=01a1fe0e-d6dd-77d8-b354-f8e4a8800485`,
   bare: 'CEF:0|Wardline|Wardline|1.2.3|fleet_outage|fleet outage|5|rt=1795263747782 externalId=01a1fe0e-d6c6-7c3a-8204-c7723118a220 cat=warning msg=12 of 14 instances fell silent cs3Label=source cs3=wardline cs6Label=by_service cs6=true cn1Label=seq cn1=9 request=https://w.example/alerts?alert\\=01a1fe0e-d6c6-7c3a-8204-c7723118a220',
 }
-test.each(Object.entries(golden))('writes the %s alert as the export of events does', (name, line) => {
+test.each(Object.entries(golden))('the %s alert has the expected CEF line', (name, line) => {
   expect(cefOf(sampleAlerts[name as keyof typeof golden])).toBe(line)
 })
 
-test('writes a test and a check without the fields of an event', () => {
+test('a test and a check have no fields of an event', () => {
   const lines = [testMessage, checkMessage].map((message: Message) => toCef(message, { title: message.title }, '1.2.3'))
   expect(lines).toEqual([
     'CEF:0|Wardline|Wardline|1.2.3|channel.test|channel.test|2|rt=1795263750000 externalId=01a1fe0e-e000-7000-8000-000000000001 cat=info msg=Wardline: a test, asked for by an operator.',
@@ -27,7 +27,7 @@ test('writes a test and a check without the fields of an event', () => {
   ])
 })
 
-/** As a strict receiver reads it. Throws where the line breaks the format. */
+/** Parses a line like a strict receiver. Throws if the line violates the format. */
 function parseCef(line: string): { header: string[]; pairs: Map<string, string> } {
   const header = /^CEF:0((?:\|(?:[^|\\]|\\[|\\])*){6})\|(.*)$/u.exec(line)
   if (header === null) throw new Error('The header is not one of CEF.')
@@ -65,8 +65,8 @@ const harmfulText = fc.string({
   ),
 })
 
-// An agent writes 'severity=info' or a new line into its description, so that the receiver reads another event.
-test('lets no text add a pair, a header field or a line', () => {
+// An agent could write `severity=info` or a line break into its description to forge fields or another event.
+test('no text adds a pair, a header field or a line', () => {
   const sentKeys = [...parseCef(cefOf({ ...sampleAlerts.hostile, metadata: { tool: 'x' } })).pairs.keys()]
   fc.assert(
     fc.property(harmfulText, (text) => {
@@ -96,7 +96,7 @@ const shownText = fc
       .join('\n'),
   )
 
-test('gives a receiver every text back as it was, but for controls and spaces at its ends', () => {
+test('a receiver parses every text unchanged, except controls and surrounding spaces', () => {
   fc.assert(
     fc.property(shownText, shownText, (text, other) => {
       const metadata = { [other]: text }
@@ -109,14 +109,14 @@ test('gives a receiver every text back as it was, but for controls and spaces at
   )
 })
 
-test('grades severities as CEF does: low, medium, high, very high', () => {
+test('severities map to low, medium, high and very high of CEF', () => {
   const grades = (['info', 'warning', 'critical', 'breach'] as const).map((severity) =>
     Number(cefOf({ ...sampleAlerts.bare, severity }).split('|')[6]),
   )
   expect(grades).toEqual([2, 5, 8, 10])
 })
 
-test('cuts metadata at the length of a custom string', () => {
+test('metadata is cut at the maximum length of a custom string', () => {
   const { pairs } = parseCef(cefOf({ ...sampleAlerts.bare, metadata: { text: '🦊'.repeat(4_000) } }))
   expect(Array.from(pairs.get('cs5')!)).toHaveLength(4_000)
   expect(pairs.get('cs5')).toMatch(/🦊…$/u)

@@ -4,9 +4,9 @@ import type { MachineContext, MachineRow, MachineTitle } from './machine-row.ts'
 import type { Message } from './message.ts'
 import { decoyText } from './message-lines.ts'
 
-// The fields are those that `wardline export` writes.
+// The fields of the event are the same as in the CEF output of `wardline export`.
 
-/** Custom strings are used up: these go into the two flexible ones, and into fields of the dictionary. */
+/** All six custom strings are used, so context goes into the two flexible strings and into fields of the dictionary. */
 function contextPairs({ instance_name, decoys = [], suspension, url }: Partial<MachineContext>): CefPair[] {
   const done = suspension && [
     'suspended',
@@ -54,14 +54,17 @@ const titlePairs = (message: Message): CefPair[] => [
   ['msg', message.title],
 ]
 
-/** One line without its end. `data` is the content of `message`, perhaps shortened; `version` is that of the service. */
+/**
+ * Returns one line without a line end. `data` is the content of `message`, possibly shortened; `version` is the version
+ * of the service.
+ */
 export function toCef(
   message: Message,
   data: (MachineRow & Partial<MachineContext>) | MachineTitle,
   version: string,
 ): string {
   const isAlert = 'event_type' in data
-  // No event type holds a dot: none can pose as a test.
+  // Event types cannot contain a dot, so a caller's event cannot look like a test or check.
   const type = isAlert ? data.event_type : `channel.${message.kind}`
   return cefLine({
     version,

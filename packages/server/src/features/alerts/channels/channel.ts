@@ -2,58 +2,62 @@ import type { ChannelSettings, ChannelType } from '@wardline/contract'
 import type { Egress, InboundAnswer, OutboundRequest } from '../../../egress/egress.ts'
 import type { Message } from './message.ts'
 
-/** What a channel needs to know besides its settings. */
+/** Arguments of an adapter besides message and settings. */
 export interface Sender {
-  /** Names this deployment to receivers: constant over restarts and processes, 16 hexadecimal digits. */
+  /** Identifies this deployment to receivers: 16 hexadecimal digits, the same after restarts and in all processes. */
   deployment: string
   /** Version of the service. */
   version: string
-  /** Where people reach the service, for links to the dashboard. */
+  /** Base URL for links to the dashboard. */
   publicUrl?: string | undefined
   /** Epoch milliseconds of this attempt. */
   now: number
 }
 
-/** Answer of a receiver to one attempt. */
+/** Result of one attempt. */
 export interface Verdict {
   delivered: boolean
-  /** Status of HTTP or SMTP; null where the protocol has none. */
+  /** HTTP or SMTP status; null if the protocol has none. */
   status: number | null
-  /** The receiver's answer; the dispatcher keeps its beginning. */
+  /** Response of the receiver; `createSend` keeps its first 500 characters. */
   answer: string | null
-  /** Why it counts as not delivered, or what was wrong although it does: one plain sentence. */
+  /** One sentence: why the attempt failed, or a partial failure of a delivered message. */
   error: string | null
-  /** Seconds that the receiver asked to wait. */
+  /** Minimum delay before the next attempt, as requested by the receiver. */
   retryAfterSeconds?: number
-  /** The receiver will never accept anything again (410). */
+  /** The receiver does not want any more messages (410). */
   gone?: boolean
 }
 
 interface Shape<Type extends ChannelType> {
   type: Type
-  /** Machines get each alert separately and at once; for people, related alerts are joined. */
+  /** Machines receive each alert separately and immediately; for people, related alerts share a message. */
   audience: 'people' | 'machines'
-  /** Host of the receiver, for lists: the rest of the settings is secret. */
+  /** Returns the host of the receiver, for lists; the rest of the settings is secret. */
   destination(settings: ChannelSettings[Type]): string
 }
 
-/** A receiver that takes one POST for each message. */
+/** A receiver that accepts one POST per message. */
 export interface HttpChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
-  /** Fields of the body that are settings: hidden where sent messages are shown. */
+  /** Fields of the body that contain settings; they are hidden when a sent message is shown. */
   confided?: readonly string[]
-  /** Pure: the same message, settings and sender give the same bytes. */
+  /** Pure: the same message, settings and sender result in the same bytes. */
   request(message: Message, settings: ChannelSettings[Type] & Rotated, sender: Sender): OutboundRequest
-  /** Reads the answer; `judgeByStatus` unless the receiver hides failures behind a 200. */
+  /** Interprets the response. This is `judgeByStatus` for receivers whose 2xx always means success. */
   judge(answer: InboundAnswer): Verdict
 }
 
-/** Secrets that were replaced a short while ago, newest first: they sign too. */
+/** Recently rotated secrets, newest first. They sign too, until the overlap ends. */
 export interface Rotated {
   previous_secrets?: string[]
 }
 
-/** A receiver of another protocol. Rejects with EgressError, or any Error with a plain sentence. `signal` always comes to its end. */
+/** A receiver that does not use HTTP. */
 export interface SocketChannel<Type extends ChannelType = ChannelType> extends Shape<Type> {
+  /**
+   * Rejects with EgressError if the receiver could not be reached or did not respond. Needs no timeout, because the
+   * caller's `signal` has one.
+   */
   deliver(
     message: Message,
     settings: ChannelSettings[Type],
@@ -61,6 +65,6 @@ export interface SocketChannel<Type extends ChannelType = ChannelType> extends S
     egress: Egress,
     signal: AbortSignal,
   ): Promise<Verdict>
-  /** The text that `deliver` sends, for people who look at it later: without addresses and other settings. */
+  /** Returns the text that `deliver` sends, without addresses and other settings, to show a sent message. */
   written(message: Message, settings: ChannelSettings[Type], sender: Sender): string
 }

@@ -39,15 +39,15 @@ const post = (kind: Message['kind'], title: string, color: number, ...lines: str
 const hit =
   '12\\:00\\:30 UTC · breach · bot\\-1 \\(Bot one\\) · honeypot\\_triggered · decoy\\: env of the mail bot · tool\\: http\\-request · from\\: 203.0.113.7 · A decoy was used.'
 
-/** Without the commands, which are code. */
+/** Removes the commands, which are code spans. */
 const withoutCommands = (description: string): string => description.replaceAll(/\nNext: `[a-z0-9_ -]+`(?=\n|$)/g, '')
 
-/** What is shown: Discord drops a backslash before any sign that is no letter, digit or space. */
+/** Returns what Discord shows: it drops a backslash before any character except letters, digits and spaces. */
 const shown = (text: string): string => text.replaceAll(/\\([^0-9A-Za-z\s])/g, '$1')
-/** What is left of a text for Discord's markdown to obey. */
+/** Removes escaped characters. Discord interprets the rest as markdown. */
 const obeyed = (text: string): string => text.replaceAll(/\\[^0-9A-Za-z\s]/g, '')
 
-describe('a message in Discord', () => {
+describe('a Discord message', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
@@ -98,12 +98,12 @@ describe('a message in Discord', () => {
         'This daily message shows that alerts arrive here. No action is needed.',
       ),
     ],
-  ])('of kind %s is exactly this', (kind, expected) => {
+  ])('has the expected payload for kind %s', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
   // A compromised agent could mention everyone, hide its alert in a spoiler, or lure readers to a link.
-  it.each(Object.entries(hostileTexts))('shows %s of an event as it is', (_, text) => {
+  it.each(Object.entries(hostileTexts))('shows %s in an event literally', (_, text) => {
     for (const message of [saying(text), testMessage({ title: text.slice(0, 60) })]) {
       const { embeds, allowed_mentions, content } = payload(message)
       const [{ title, description }] = embeds
@@ -116,7 +116,7 @@ describe('a message in Discord', () => {
     )
   })
 
-  it("never exceeds Discord's limits, and never cuts an escape in two", () => {
+  it("stays within Discord's limits, and no cut splits an escape", () => {
     fc.assert(
       fc.property(anyMessage, (message) => {
         const [{ title, description }] = payload(message).embeds
@@ -131,9 +131,9 @@ describe('a message in Discord', () => {
   })
 })
 
-describe('what Discord answers', () => {
-  // Without wait Discord answers 204 even for a message that it does not keep.
-  it('is asked for, and is success as the message that was kept', async () => {
+describe('a Discord response', () => {
+  // Without `wait`, Discord responds with 204 even if it does not store the message.
+  it('is requested by `wait`, and with the stored message counts as delivered', async () => {
     const kept = JSON.stringify({ id: '9007199254740993', type: 0 })
     const { verdict, received } = await deliverOnce(discord, settings, { status: 200, body: kept })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: kept, error: null })
@@ -144,7 +144,7 @@ describe('what Discord answers', () => {
     [204, ''],
     [200, '<html>Sign in</html>'],
     [200, 'null'],
-  ])('is no success as %i %s', async (status, body) => {
+  ])('%i with body "%s" counts as a failure', async (status, body) => {
     expect((await deliverOnce(discord, settings, { status, body })).verdict).toEqual({
       delivered: false,
       status,
@@ -159,7 +159,7 @@ describe('what Discord answers', () => {
     ['{"retry_after":"soon"}', 7],
     ['{"retry_after":-1}', 7],
     ['not json', 7],
-  ])('says how long to wait: %s', async (body, seconds) => {
+  ])('%s sets the retry delay by retry_after, or else by Retry-After', async (body, seconds) => {
     const { verdict } = await deliverOnce(discord, settings, { status: 429, headers: { 'retry-after': '7' }, body })
     expect(verdict).toMatchObject({ delivered: false, status: 429, answer: body, retryAfterSeconds: seconds })
   })

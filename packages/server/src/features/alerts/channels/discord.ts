@@ -22,14 +22,14 @@ const colors: Record<Severity, number> = { breach: 0x8e1b3a, critical: 0xd92d20,
 const colorOf = ({ kind, severity }: Message): number => (kind === 'resolved' ? 0x2e9e5b : colors[severity])
 
 /**
- * All that Discord's markdown gives a meaning to, wherever it stands: emphasis, code, spoilers, headings, quotes, lists,
- * masked links, mentions, times (`<t:…>`) and emoji codes. A backslash shows it as it is.
+ * Characters with a meaning in Discord's markdown: emphasis, code, spoilers, headings, quotes, lists, masked links,
+ * mentions, times (`<t:…>`) and emoji codes. A backslash escapes each of them anywhere in a text.
  */
 const markup = /[\\*_~`|>#\-+[\]()<:@]/g
 const escaped = (text: string): string => text.replaceAll(markup, '\\$&')
 const size: CharacterSize = (character) => escaped(character).length
 
-/** Commands hold nothing that ends a code span. The link is that of the title. */
+/** Commands cannot contain a backtick, so they need no escaping in a code span. The link is on the title. */
 function description(lines: MessageLines): string {
   const { done, commands } = lines
   const texts = [...alertLines(lines), ...(done === null ? [] : [done])].map(escaped)
@@ -44,7 +44,7 @@ export const discord: HttpChannel<'discord'> = {
   request(message, settings, sender) {
     const lines = messageLines(message, sender, { room, size })
     const url = receiverUrl(settings.url)
-    // Without it a message that is not kept is answered like one that is.
+    // Without `wait`, Discord also responds with success if it does not store the message.
     url.searchParams.set('wait', 'true')
     const embed = {
       title: escaped(cutText(lines.headline, maxTitle, size)),

@@ -31,8 +31,8 @@ const failure = (responseCode: number, message: string) => Object.assign(new Err
 const ownCertificate = createTestCertificate()
 
 /**
- * A mail server on a free port that accepts the login bob:s3cret, offers STARTTLS with its own certificate, and keeps
- * its mail.
+ * Starts a mail server on a free port that accepts the login bob:s3cret, offers STARTTLS with a self-signed
+ * certificate, and stores its mail.
  */
 async function startMailServer(options: SMTPServerOptions = {}) {
   const mails: Mail[] = []
@@ -57,7 +57,7 @@ async function startMailServer(options: SMTPServerOptions = {}) {
     },
     ...options,
   })
-  // Clients of these tests break off connections.
+  // Clients of these tests abort connections, which the server reports as errors.
   server.on('error', (fault) => faults.push(fault))
   const listening = server.listen(0, '127.0.0.1')
   await once(listening, 'listening')
@@ -65,7 +65,7 @@ async function startMailServer(options: SMTPServerOptions = {}) {
   return { port: (listening.address() as AddressInfo).port, mails, logins, faults }
 }
 
-/** A server that says what a script says, for what no honest one does. */
+/** Starts a server with scripted responses, for a server that misbehaves. */
 async function startScript(answers: (line: string) => string) {
   const lines: string[] = []
   const server = createServer((socket: Socket) => {
@@ -83,7 +83,7 @@ async function startScript(answers: (line: string) => string) {
   return { port: (server.address() as AddressInfo).port, lines }
 }
 
-/** All names lead to this machine, as those of a mail server elsewhere lead there. */
+/** Returns an egress that connects every host to this machine, so that tests can use names of remote mail servers. */
 function egressTo127(): Egress & { asked: unknown[] } {
   const egress = openEgress()
   const asked: unknown[] = []
@@ -109,13 +109,13 @@ const send = (
 ) => email.deliver(message, { url, ...addresses, ...changes }, testSender, egress, signal)
 
 interface ReadMail {
-  /** In their order, unfolded. */
+  /** In order of the mail, unfolded. */
   headers: [name: string, value: string][]
   text: string
   html: string
 }
 
-/** Undoes what RFC 2045 does to a part. */
+/** Decodes the transfer encoding of a MIME part (RFC 2045). */
 function decoded(part: string): string {
   const [head = '', ...body] = part.split('\r\n\r\n')
   const content = body.join('\r\n\r\n').replace(/\r\n$/, '')
@@ -141,7 +141,7 @@ function readMail({ text }: Mail): ReadMail {
   }
 }
 
-/** One encoded word after the other (RFC 2047), and what stands between them. */
+/** Decodes the encoded words of a subject (RFC 2047). */
 const decodedSubject = (subject: string): string =>
   subject
     .replaceAll(/\?= =\?/g, '?==?')
@@ -168,7 +168,7 @@ const mailNames = [
 ]
 const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.\n`
 
-/** The mail that a server gets for a message. */
+/** Sends a message to a mail server and returns the mail that the server received. */
 async function mailFor(message: Message, changes: Partial<typeof addresses> = {}): Promise<ReadMail & Mail> {
   const { port, mails } = await startMailServer()
   const verdict = await send(`smtp://127.0.0.1:${port}`, message, changes)
@@ -178,7 +178,7 @@ async function mailFor(message: Message, changes: Partial<typeof addresses> = {}
 }
 
 describe('a mail', () => {
-  it('goes once to all, and says what it is', async () => {
+  it('is one mail to all recipients, with the expected headers', async () => {
     const { headers, from, to } = await mailFor(messagesByKind.alert)
     expect({ from, to }).toEqual({ from: addresses.from, to: addresses.to })
     const thread = '<group.172e1574d409efcdad74811bfd859e52@00112233445566ff.wardline.invalid>'
@@ -215,7 +215,7 @@ describe('a mail', () => {
     ['resolved', `✅ Resolved: honeypot_triggered on bot-1\nThis alert is resolved.\n${hit}`],
     ['test', 'ℹ️ Test of this channel\nThis test was requested by an operator. No action is needed.\n'],
     ['check', 'ℹ️ Daily check\nThis daily message shows that alerts arrive here. No action is needed.\n'],
-  ])('of kind %s is exactly this', async (kind, expected) => {
+  ])('has the expected text for kind %s', async (kind, expected) => {
     const { text, headers } = await mailFor(messagesByKind[kind])
     expect(text).toBe(`${expected}${belowLines(kind).join('\n')}\n`)
     expect(headers.map(([name]) => name)).toEqual(
@@ -225,7 +225,7 @@ describe('a mail', () => {
     )
   })
 
-  it('says the same in HTML', async () => {
+  it('has an HTML part with the same content', async () => {
     const { html } = await mailFor(messagesByKind.digest)
     expect(html).toBe(
       [
@@ -244,7 +244,7 @@ describe('a mail', () => {
     )
   })
 
-  it('has the same id at every try, and one thread for all of its group', async () => {
+  it('has the same Message-ID at every attempt, and shares a thread with all mails of its group', async () => {
     const value = ({ headers }: ReadMail, wanted: string) => headers.find(([name]) => name === wanted)?.[1]
     const [first, second] = [await mailFor(messagesByKind.alert), await mailFor(messagesByKind.alert)]
     const other = await mailFor({ ...messagesByKind.resolved, id: '019bbf6e-0000-7000-8000-0000000000aa' })
@@ -255,9 +255,9 @@ describe('a mail', () => {
     expect(value(elsewhere, 'References')).not.toBe(value(first, 'References'))
   })
 
-  // An agent that was taken over could add recipients, end the headers early, run script in a mail program, or have
-  // the one who is on call press a link.
-  it.each(Object.entries(hostileTexts))('shows %s of an event as text', async (_, text) => {
+  // A compromised agent could add recipients, end the headers early, run a script in a mail program, or lure the person
+  // on call to a link.
+  it.each(Object.entries(hostileTexts))('shows %s in an event as plain text', async (_, text) => {
     const message = { ...saying(text), title: text.slice(0, 150), group: text.slice(0, 150) }
     const { text: plain, html, headers, to } = await mailFor(message)
     const [headline, line, ...below] = plain.split('\n')
@@ -279,7 +279,7 @@ describe('a mail', () => {
     'a\rBcc: x',
     'a\u2028Bcc: x',
     `${'é'.repeat(199)}\r\n`,
-  ])('has no more headers than its own with %j as title and group', async (hostile) => {
+  ])('has no additional header with %j as title and group', async (hostile) => {
     const { headers, to } = await mailFor(testMessage({ title: hostile, group: hostile }))
     expect(headers.map(([name]) => name)).toEqual(mailNames)
     const subject = headers.find(([name]) => name === 'Subject')![1]
@@ -287,12 +287,12 @@ describe('a mail', () => {
     expect(to).toEqual(addresses.to)
   })
 
-  // By the grammar of RFC 5322, the second names another recipient: the text in brackets is a comment.
+  // In RFC 5322, a text in parentheses is a comment, so unquoted the second address would name another recipient.
   it.each([
     ["o'hara@example.com", "o'hara@example.com"],
     ['ann(bob)@example.com', '"ann(bob)"@example.com'],
     ['a%b=c+d@example.com', 'a%b=c+d@example.com'],
-  ])('goes to %s as %s', async (address, mailbox) => {
+  ])('to the address %s goes to the mailbox %s', async (address, mailbox) => {
     const { to, from, headers } = await mailFor(messagesByKind.test, { to: [address], from: address })
     expect({ to, from }).toEqual({ to: [mailbox], from: mailbox })
     expect(headers.filter(([name]) => name === 'To').map(([, value]) => value.replace(/^<(.*)>$/, '$1'))).toEqual([
@@ -302,7 +302,7 @@ describe('a mail', () => {
 })
 
 describe('a mail server', () => {
-  it('is spoken to over TLS where it offers that, and in clear where it does not', async () => {
+  it('receives a mail over TLS if it offers STARTTLS, and in clear text if not', async () => {
     const [withTls, without] = [await startMailServer(), await startMailServer({ disabledCommands: ['STARTTLS'] })]
     for (const { port } of [withTls, without]) {
       expect(await send(`smtp://127.0.0.1:${port}`)).toMatchObject({ delivered: true })
@@ -310,13 +310,13 @@ describe('a mail server', () => {
     expect([withTls, without].map(({ mails }) => mails[0]!.isSecure)).toEqual([true, false])
   })
 
-  it('is spoken to over TLS from the first byte by smtps', async () => {
+  it('receives a mail over implicit TLS by smtps', async () => {
     const { port, mails } = await startMailServer({ secure: true })
     expect(await send(`smtps://bob:s3cret@127.0.0.1:${port}`)).toMatchObject({ delivered: true, status: 250 })
     expect(mails[0]).toMatchObject({ isSecure: true, user: 'bob' })
   })
 
-  it('is reached through the way out alone, by the name and port of the URL', async () => {
+  it('is only reached through the egress, by the host and port of the URL', async () => {
     const { port, mails } = await startMailServer({ disabledCommands: ['STARTTLS'] })
     const egress = egressTo127()
     expect(await send(`smtp://MAIL.example.com:${port}`, messagesByKind.test, { egress })).toMatchObject({
@@ -343,7 +343,7 @@ describe('a mail server', () => {
     ])
   })
 
-  it('that the way out refuses is refused with its sentence', async () => {
+  it('refused by the egress fails with the error of the egress', async () => {
     const refusing: Egress = {
       ...openEgress(),
       connect: () => Promise.reject(new EgressError('That is no public address.')),
@@ -353,14 +353,14 @@ describe('a mail server', () => {
     )
   })
 
-  it.each(['smtp', 'smtps'])('gets the login of the URL by %s', async (scheme) => {
+  it.each(['smtp', 'smtps'])('receives the login of the URL by %s', async (scheme) => {
     const { port, mails, logins } = await startMailServer({ secure: scheme === 'smtps', authOptional: false })
     expect(await send(`${scheme}://bob:s3%63ret@127.0.0.1:${port}`)).toMatchObject({ delivered: true })
     expect(mails[0]).toMatchObject({ user: 'bob', isSecure: true })
     expect(logins).toEqual(['s3cret'])
   })
 
-  it('on this machine may get the login in clear', async () => {
+  it('on loopback may receive the login in clear text', async () => {
     const { port, logins } = await startMailServer({ hideSTARTTLS: true, allowInsecureAuth: true })
     expect(
       await send(`smtp://bob:s3cret@localhost:${port}`, messagesByKind.test, { egress: egressTo127() }),
@@ -370,8 +370,8 @@ describe('a mail server', () => {
     expect(logins).toEqual(['s3cret'])
   })
 
-  // An attacker between service and server could remove STARTTLS from the server's greeting and read the password.
-  it('elsewhere gets no login in clear', async () => {
+  // A man in the middle could remove STARTTLS from the server's capabilities and read the password.
+  it('on another host receives no login in clear text', async () => {
     const { port, logins, mails } = await startMailServer({ disabledCommands: ['STARTTLS'], allowInsecureAuth: true })
     expect(
       await send(`smtp://bob:s3cret@mail.example.com:${port}`, messagesByKind.test, { egress: egressTo127() }),
@@ -387,10 +387,10 @@ describe('a mail server', () => {
   it.each([
     ['smtp', 'nobody vouches for', undefined, 'self-signed certificate'],
     ['smtps', 'nobody vouches for', undefined, 'self-signed certificate'],
-    // That it is trusted and refused by its name shows that the name is checked, and that another one would pass.
+    // The certificate is trusted, so only the check of its name can refuse it.
     ['smtp', 'is of another host', 'trusted', 'Host: mail.example.com. is not cert'],
     ['smtps', 'is of another host', 'trusted', 'Host: mail.example.com. is not cert'],
-  ])('elsewhere gets nothing by %s when its certificate %s', async (scheme, _, trusted, reason) => {
+  ])('on another host receives nothing by %s if its certificate %s', async (scheme, _, trusted, reason) => {
     const certificate = createTestCertificate()
     if (trusted) {
       const usual = getCACertificates('default')
@@ -405,8 +405,8 @@ describe('a mail server', () => {
   })
 })
 
-describe('what a mail server answers', () => {
-  it('to a wrong password is a failure without it', async () => {
+describe('a response of a mail server', () => {
+  it('to a wrong password is a failure that does not contain the password', async () => {
     const { port, mails } = await startMailServer()
     expect(await send(`smtp://bob:wrong-one@127.0.0.1:${port}`)).toEqual({
       delivered: false,
@@ -417,8 +417,8 @@ describe('what a mail server answers', () => {
     expect(mails).toEqual([])
   })
 
-  // The answer is kept in the delivery log, which all viewers can read.
-  it('is kept without the login that it repeats', async () => {
+  // The response is stored in the delivery log, which every viewer can read.
+  it('that repeats the login is stored without it', async () => {
     const { port, lines } = await startScript((line) =>
       /^EHLO/.test(line) ? '250-hello\r\n250 AUTH PLAIN' : `535 Cannot ${line} of s3cret p%40ss`,
     )
@@ -432,7 +432,7 @@ describe('what a mail server answers', () => {
     })
   })
 
-  it('names the recipients that it refuses while it takes others', async () => {
+  it('that refuses some recipients is a success, and the error names them', async () => {
     const { port, mails } = await startMailServer()
     const to = ['ann@example.com', 'nobody@example.com']
     expect(await send(`smtp://127.0.0.1:${port}`, messagesByKind.test, { to })).toEqual({
@@ -444,7 +444,7 @@ describe('what a mail server answers', () => {
     expect(mails[0]!.to).toEqual(['ann@example.com'])
   })
 
-  it('is a failure when it refuses all', async () => {
+  it('that refuses all recipients is a failure', async () => {
     const { port, mails } = await startMailServer()
     expect(await send(`smtp://127.0.0.1:${port}`, messagesByKind.test, { to: ['nobody@example.com'] })).toEqual({
       delivered: false,
@@ -458,7 +458,7 @@ describe('what a mail server answers', () => {
   it.each([
     [451, 'Try again later'],
     [554, 'Spam'],
-  ])('is a failure when it refuses the text with %i', async (code, words) => {
+  ])('that refuses the content with %i is a failure', async (code, words) => {
     const { port } = await startMailServer({
       onData(stream, _session, done) {
         stream.resume().on('end', () => done(failure(code, words)))
@@ -472,7 +472,7 @@ describe('what a mail server answers', () => {
     })
   })
 
-  it('is a failure when it closes at once', async () => {
+  it('that refuses the connection is a failure', async () => {
     const { port } = await startMailServer({ onConnect: (_session, done) => done(failure(421, 'Busy')) })
     expect(await send(`smtp://127.0.0.1:${port}`)).toMatchObject({
       delivered: false,
@@ -481,7 +481,7 @@ describe('what a mail server answers', () => {
     })
   })
 
-  it('is a sentence without the URL when there is none', async () => {
+  it('that is missing is an error without the URL', async () => {
     const server = createServer((socket) => socket.destroy())
     await once(server.listen(0, '127.0.0.1'), 'listening')
     onTestFinished(() => void server.close())
@@ -491,7 +491,7 @@ describe('what a mail server answers', () => {
     await expect(sent).rejects.toThrow(/^Sending to the mail server failed: [^/@]+\.$/)
   })
 
-  it('is not waited for longer than the signal says', async () => {
+  it('that is missing when the signal aborts is a timeout, and the connection closes', async () => {
     const greeted = Promise.withResolvers<Socket>()
     const server = createServer((socket) => {
       socket.write('220 ready\r\n')
@@ -509,7 +509,7 @@ describe('what a mail server answers', () => {
     await closed
   })
 
-  it('is no longer connected to when the signal says so', async () => {
+  it('is no longer awaited, and the connection attempt ends, when the signal aborts', async () => {
     const stop = new AbortController()
     const stopped = Promise.withResolvers<void>()
     const connect: Egress['connect'] = (_destination, signal) => {
@@ -523,7 +523,7 @@ describe('what a mail server answers', () => {
     await stopped.promise
   })
 
-  it('is not asked for when the URL is none, and the error does not show it', async () => {
+  it('is not requested if the URL is invalid, and the error does not contain the URL', async () => {
     await expect(send('smtp://bob:s3cret@')).rejects.toThrow(new Error('settings.url is not a valid URL.'))
   })
 })

@@ -14,15 +14,15 @@ import { withoutSecrets } from './without-secrets.ts'
 interface SmtpServer {
   host: string
   port: number
-  /** TLS from the first byte, by `smtps://`. */
+  /** Implicit TLS, by `smtps://`. */
   secure: boolean
-  /** Null without a user in the URL. */
+  /** Null if the URL has no user. */
   login: { user: string; pass: string } | null
-  /** On this machine: there is no network between, and the certificate is usually self-signed. */
+  /** The server is on this machine: traffic does not cross a network, and the certificate is usually self-signed. */
   isLoopback: boolean
 }
 
-/** A pasted password that contains a % stays as it is. */
+/** Invalid percent-encoding is returned unchanged, because people paste passwords that contain a %. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
@@ -31,7 +31,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Reads `smtp(s)://<user>:<password>@<host>:<port>`. */
+/** Parses `smtp(s)://<user>:<password>@<host>:<port>`. */
 function smtpServer(text: string): SmtpServer {
   const url = receiverUrl(text)
   const target = targetOf(url)
@@ -45,7 +45,7 @@ function smtpServer(text: string): SmtpServer {
   }
 }
 
-/** Ten alerts at their full length: mail has no limit that matters here. */
+/** Enough for ten alerts at full length; mail itself has no relevant limit. */
 const room = 20_000
 
 const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
@@ -57,7 +57,7 @@ function htmlText(lines: MessageLines): string {
   const items = alerts.map((alert) => `<li>${escaped(alert)}</li>\n`).join('')
   return [
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
-    // Phones make links of digits and dates otherwise.
+    // Otherwise phones turn digits, dates and addresses into links.
     '<meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no"></head><body>\n',
     `<p><strong>${escaped(headline)}</strong></p>\n${paragraph(note)}`,
     items === '' ? '' : `<ul>\n${items}</ul>\n`,
@@ -68,21 +68,24 @@ function htmlText(lines: MessageLines): string {
   ].join('')
 }
 
-/** A domain that no host can have (RFC 2606, section 2), so that ids of two deployments never meet. */
+/** `.invalid` is reserved (RFC 2606, section 2) and the deployment is unique, so no other sender uses the same id. */
 const messageId = (name: string, { deployment }: Sender): string => `<${name}@${deployment}.wardline.invalid>`
 
-/** All mails of a group answer one that was never sent: mail programs show them as one thread. The group may contain any text. */
+/**
+ * All mails of a group reply to the same id, which belongs to no mail, so that mail programs show them as one thread.
+ * The group is hashed because it may contain any text.
+ */
 const threadId = (group: string, sender: Sender): string =>
   messageId(`group.${createHash('sha256').update(group).digest('hex').slice(0, 32)}`, sender)
 
 /**
- * A message as a mail, in the form that nodemailer takes. The same for every try: mail systems know doubles by the
- * Message-ID. Mail programs make links of bare domains, so texts hold none.
+ * Returns a message as a mail for nodemailer. Every attempt uses the same Message-ID, by which mail systems detect
+ * duplicates. Mail programs turn bare domains into links, so texts are changed by `unlinked`.
  */
 function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender: Sender) {
   const lines = messageLines(message, sender, { room, change: unlinked })
   const thread = message.group === null ? {} : { inReplyTo: threadId(message.group, sender) }
-  // Given as objects: addresses as text would be taken apart by a grammar that knows comments and groups.
+  // Objects, because nodemailer parses an address string as a list, in which comments and groups have a meaning.
   const sent = { from: { name: '', address: from }, to: to.map((address) => ({ name: '', address })) }
   return {
     envelope: sent,
@@ -94,7 +97,7 @@ function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender
     ...thread,
     ...(thread.inReplyTo === undefined ? {} : { references: thread.inReplyTo }),
     headers: {
-      // RFC 3834, section 5: automatic replies ignore this.
+      // RFC 3834, section 5: autoresponders do not reply to such a mail.
       'Auto-Submitted': 'auto-generated',
       'X-Wardline-Message': message.id,
     },
@@ -103,20 +106,20 @@ function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender
   }
 }
 
-/** What nodemailer adds to its errors. */
+/** Fields of nodemailer's errors. */
 interface SmtpFault {
   message: string
   code?: string
   responseCode?: number
   response?: string
-  /** The command that was answered, such as RCPT TO; CONN while connecting. */
+  /** The command that failed, such as RCPT TO; CONN while connecting. */
   command?: string
   recipient?: string
 }
 
 type Hide = (text: string) => string
 
-/** A server that repeats a login in its answer must not bring the password into the delivery log. */
+/** Removes the login from responses, since a server that repeats it would bring the password into the delivery log. */
 function hideLogin(login: { user: string; pass: string } | null): Hide {
   if (login === null) return (text) => text
   const base64 = (text: string) => Buffer.from(text).toString('base64')
@@ -124,7 +127,7 @@ function hideLogin(login: { user: string; pass: string } | null): Hide {
   return (text) => withoutSecrets(text, [base64(`\0${user}\0${pass}`), base64(pass), encodeURIComponent(pass), pass])
 }
 
-/** A refusal is a verdict; everything else says why there was no answer, and is thrown. */
+/** Returns the verdict on a response with an error status. Throws EgressError if there was no response. */
 function verdictOn(fault: SmtpFault, hide: Hide): Verdict {
   const { responseCode: status, response, command = 'CONN' } = fault
   if (fault instanceof EgressError) throw fault
@@ -156,10 +159,10 @@ function transportOptions(server: SmtpServer, egress: Egress, signal: AbortSigna
     requireTLS: login !== null && !isLoopback,
     tls: { rejectUnauthorized: !isLoopback },
     ...(login === null ? {} : { auth: login }),
-    // Texts are texts, never names of files or addresses to read them from.
+    // Otherwise nodemailer reads content from a path or URL in the mail options.
     disableFileAccess: true,
     disableUrlAccess: true,
-    // The guard of addresses is in the way out; TLS is spoken over its connection, at once or after STARTTLS.
+    // The egress checks the address and opens a plain connection; nodemailer runs TLS over it.
     getSocket(_options, done) {
       egress
         .connect({ host, port, tls: false }, signal)
@@ -170,10 +173,11 @@ function transportOptions(server: SmtpServer, egress: Egress, signal: AbortSigna
 }
 
 /**
- * One mail to all recipients by SMTP (RFC 5321). `smtp://` uses STARTTLS where it is offered, and requires it when the
- * URL has a user, so that no password is sent in clear. Certificates are always checked. On loopback, where there is no
- * network between, neither holds. Delivered when at least one recipient was accepted; `error` then names the others,
- * which get nothing, since a retry would reach the accepted ones twice.
+ * Sends one mail to all recipients by SMTP (RFC 5321). `smtp://` uses STARTTLS if the server offers it, and requires it
+ * if the URL has a user, so that no password is sent in clear text. Certificates are verified. On loopback, where
+ * traffic does not cross a network, STARTTLS is not required and certificates are not verified. A mail is delivered if
+ * the server accepted at least one recipient. `error` then names the refused ones; there is no retry for them, because
+ * the accepted recipients would receive the mail twice.
  */
 export const email: SocketChannel<'email'> = {
   type: 'email',
@@ -185,7 +189,7 @@ export const email: SocketChannel<'email'> = {
   },
   async deliver(message, settings, sender, egress, signal) {
     const server = smtpServer(settings.url)
-    // Most deployments send no mail and never load it.
+    // Imported on use, because most deployments send no mail.
     const { createTransport } = await import('nodemailer')
     const transport = createTransport(transportOptions(server, egress, signal))
     const hide = hideLogin(server.login)

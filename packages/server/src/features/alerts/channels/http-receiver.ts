@@ -1,23 +1,21 @@
 import type { InboundAnswer, OutboundRequest } from '../../../egress/egress.ts'
 import type { Sender, Verdict } from './channel.ts'
 
-/** Reads a URL of the settings. The built-in error carries the whole text, which is secret; this one says only what is wrong. */
+/** Parses a URL of the settings. Unlike the error of `new URL`, this one does not contain the text, which is secret. */
 export function receiverUrl(text: string): URL {
   const url = URL.parse(text)
   if (url === null) throw new Error('settings.url is not a valid URL.')
   return url
 }
 
-/** The host for lists: everything else in a URL may be secret. */
+/** Returns the host, for lists; everything else in a URL may be secret. */
 export const receiverHost = ({ url }: { url: string }): string => receiverUrl(url).host
 
-/** This deployment, for receivers that store a host with each message: fits a host name of RFC 1123. */
+/** Name of this deployment, for receivers that store a host with each message; a valid host name of RFC 1123. */
 export const reporterName = ({ deployment }: Sender): string => `wardline-${deployment}`
 
-/** For the header of that name. */
 export const userAgent = ({ version }: Sender): string => `Wardline/${version}`
 
-/** A POST of JSON. */
 export const jsonPost = (
   url: string,
   payload: object,
@@ -29,16 +27,16 @@ export const jsonPost = (
   body: JSON.stringify(payload),
 })
 
-/** A receiver may ask for a pause, not for silence: more than a day counts as a day. */
+/** One day. A longer delay would let a receiver stop delivery altogether. */
 const maxPauseSeconds = 86_400
 
-/** Retry-After of RFC 9110, section 10.2.3, in its form of seconds; the form of a date is left to the schedule. */
+/** Returns Retry-After (RFC 9110, section 10.2.3) in seconds. A date is ignored, so the retry schedule applies. */
 function retryAfter(headers: Record<string, string>): number | undefined {
   const text = headers['retry-after']
   return text !== undefined && /^\d{1,9}$/.test(text) ? Math.min(Number(text), maxPauseSeconds) : undefined
 }
 
-/** By Standard Webhooks 1.0: only 2xx is success, a redirect is none, 410 means never again. */
+/** As in Standard Webhooks 1.0: only 2xx is a success, a redirect is a failure, 410 ends delivery to this receiver. */
 export function judgeByStatus({ status, headers, body }: InboundAnswer): Verdict {
   const delivered = status >= 200 && status < 300
   const pause = delivered ? undefined : retryAfter(headers)
@@ -52,10 +50,10 @@ export function judgeByStatus({ status, headers, body }: InboundAnswer): Verdict
   }
 }
 
-/** Turns what counted as success into a failure, for receivers that say so only in the body. */
+/** Turns a verdict into a failure, for receivers whose status does not show it. */
 export const refused = (verdict: Verdict, error: string): Verdict => ({ ...verdict, delivered: false, error })
 
-/** The fields of a JSON object; none when the body is anything else. */
+/** Returns the fields of a JSON object; none for any other body. */
 export function answerFields(body: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(body)
@@ -65,7 +63,7 @@ export function answerFields(body: string): Record<string, unknown> {
   }
 }
 
-/** A pause in seconds, whole or not, that a receiver asks for in its body: at most a day, and nothing else than a number. */
+/** Reads a retry delay in seconds from the body, rounded up, at most one day. Anything but a number is ignored. */
 export function askedPause(value: unknown): { retryAfterSeconds?: number } {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) return {}
   return { retryAfterSeconds: Math.min(Math.ceil(value), 86_400) }

@@ -4,7 +4,7 @@ import type { Sender } from './channel.ts'
 import type { AlertContext, DeliveredAlert, Message, SuspensionContext } from './message.ts'
 import { dashboardLink, nextCommands } from './next-commands.ts'
 
-/** An alert as machines get it: the names and forms of a stored event, and how it was shortened. */
+/** An alert for machines: field names and formats of a stored event, with marks for what was left out. */
 export interface MachineRow extends Omit<DeliveredAlert, 'metadata' | 'created_at' | keyof AlertContext> {
   metadata?: DeliveredAlert['metadata']
   metadata_omitted?: true
@@ -14,21 +14,21 @@ export interface MachineRow extends Omit<DeliveredAlert, 'metadata' | 'created_a
   context_omitted?: true
 }
 
-/** What a machine gets besides to act on the alert. */
+/** Context that a machine needs to act on the alert. */
 export interface MachineContext extends Omit<AlertContext, 'suspension'> {
   suspension: (Omit<SuspensionContext, 'at'> & { at: string | null }) | null
   /** Commands for a person, the most urgent first. */
   next: string[]
-  /** Of the dashboard; absent without WARDLINE_PUBLIC_URL. */
+  /** Link to the dashboard; absent without WARDLINE_PUBLIC_URL. */
   url?: string
 }
 
-/** What a machine gets where there is no alert: tests and checks. */
+/** Content of a message without an alert: a test or check. */
 export interface MachineTitle {
   title: string
 }
 
-/** Written out, so that the order of the fields is always the same. */
+/** Lists the fields one by one, so that their order is always the same. */
 export function rowOf(alert: DeliveredAlert): MachineRow {
   return {
     id: alert.id,
@@ -47,7 +47,7 @@ export function rowOf(alert: DeliveredAlert): MachineRow {
   }
 }
 
-/** Written out, for the same reason. */
+/** Lists the fields one by one, for the same reason. */
 export function contextOf(
   alert: DeliveredAlert,
   message: Message,
@@ -71,7 +71,7 @@ export function contextOf(
   }
 }
 
-/** So few that a syslog message fits even when every character of every text takes the longest escape, 12 bytes. */
+/** With this length a syslog message fits even if every character of every text takes the longest escape, 12 bytes. */
 const fewCharacters = 250
 
 function withoutMetadata({ metadata, ...row }: MachineRow): MachineRow {
@@ -84,8 +84,8 @@ function withShortDescription(row: MachineRow): MachineRow {
 }
 
 /**
- * Writes what a machine gets, for a receiver that takes at most `maxBytes` of UTF-8: else without metadata, then with
- * the beginning of the description, and at last without its context. What was left out is said in the row.
+ * Writes a message for a receiver that accepts at most `maxBytes` of UTF-8. If it is longer, leaves out the metadata,
+ * then cuts the description, then leaves out the context. The row has a mark for each of these.
  */
 export function writeBounded(
   message: Message,
@@ -106,8 +106,8 @@ export function writeBounded(
   return write({ ...shortest, context_omitted: true })
 }
 
-/** The type of the event; `test` and `check` where there is no alert. */
+/** Returns the type of the event; `test` or `check` without an alert. */
 export const typeOf = (message: Message): string => message.alerts[0]?.event_type ?? message.kind
 
-/** When it happened, in epoch milliseconds. */
+/** Returns the time of the alert, or of the message if it has none, in epoch milliseconds. */
 export const happenedAt = (message: Message): number => (message.alerts[0] ?? message).created_at

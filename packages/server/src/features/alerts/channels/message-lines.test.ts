@@ -4,7 +4,7 @@ import { anyMessage, deliveredAlert, longestMessages, testMessage, testSender } 
 import { bodyLines, messageLines } from './message-lines.ts'
 
 describe('messageLines', () => {
-  it('gives an alert that is alone more room than several', () => {
+  it('shows a longer description of a single alert than of several', () => {
     const alert = deliveredAlert({ description: 'x'.repeat(1_000) })
     const lengths = (count: number) =>
       messageLines(testMessage({ alerts: Array(count).fill(alert) }), testSender, { room: 100_000 }).alerts.map(
@@ -14,14 +14,14 @@ describe('messageLines', () => {
     expect(lengths(2)).toEqual([199, 199])
   })
 
-  it('shows the day of what did not happen on the day of the message', () => {
+  it('shows the date of an alert that is not of the day of the message', () => {
     const [before, on] = [Date.UTC(2026, 0, 14, 23, 59, 59), Date.UTC(2026, 0, 15, 0, 0, 0)]
     const alerts = [before, on].map((created_at) => deliveredAlert({ created_at }))
     const { alerts: lines } = messageLines(testMessage({ created_at: on, alerts }), testSender, { room: 3_000 })
     expect(lines.map((line) => line.split(' UTC')[0])).toEqual(['2026-01-14 23:59:59', '00:00:00'])
   })
 
-  it('keeps every line in its share, and on one line', () => {
+  it('keeps the lines within the room, and each text on one line', () => {
     fc.assert(
       fc.property(anyMessage, fc.integer({ min: 2_000, max: 7_000 }), (message, room) => {
         const lines = messageLines(message, testSender, { room })

@@ -6,10 +6,10 @@ import type { DecoyContext, DeliveredAlert, Message } from './message.ts'
 import { dashboardLink, nextCommands } from './next-commands.ts'
 import { plainText } from './plain-text.ts'
 
-/** They differ in shape, not only in colour; the word stands in every alert's line as well. */
+/** The marks differ in shape and not only in color, and every alert's line has the severity as a word. */
 const severityMarks: Record<Severity, string> = { breach: '🚨', critical: '🔴', warning: '⚠️', info: 'ℹ️' }
 
-/** What a reader has to know besides the title. */
+/** Explanation below the title. */
 const notes: Record<Message['kind'], string | null> = {
   alert: null,
   digest: 'These alerts were delayed until now.',
@@ -19,10 +19,10 @@ const notes: Record<Message['kind'], string | null> = {
   check: 'This daily message shows that alerts arrive here. No action is needed.',
 }
 
-/** Sent without a sound. */
+/** Whether the message is sent without a sound. */
 export const isQuiet = ({ kind }: Message): boolean => kind === 'resolved' || kind === 'check'
 
-/** A message as people read it, from top to bottom; each text is one line. None of it is escaped for a medium yet. */
+/** The lines of a message for people, from top to bottom, not yet escaped for a medium. */
 export interface MessageLines {
   /** Severity mark and title. */
   headline: string
@@ -31,34 +31,34 @@ export interface MessageLines {
   alerts: string[]
   /** `+N more`. */
   rest: string | null
-  /** What was done already about a single problem. */
+  /** What was done so far, for a message about a single problem. */
   done: string | null
-  /** Commands to copy, made of ids alone. */
+  /** Commands to copy, which contain no text of an event but ids and types. */
   commands: string[]
-  /** Of the dashboard. */
+  /** Link to the dashboard. */
   link: string | null
 }
 
 interface Medium {
-  /** What the lines of alerts and all below them may cost together; each alert gets an equal share. */
+  /** Maximum size of the lines of alerts and all lines below them; each alert has an equal share. */
   room: number
   /** Default: UTF-16 units. */
   size?: CharacterSize
-  /** What else has to be done to texts there. */
+  /** Applied to texts of unknown origin. */
   change?: (text: string) => string
 }
 
-/** Beside others an alert gets a short line; alone it may take more. */
+/** Maximum length of a description: shorter if the message has several alerts. */
 const maxTogether = 200
 const maxAlone = 1_000
 
-/** `2026-01-15 12:00:30`, without the date when the message is of the same day. */
+/** Returns `2026-01-15 12:00:30`, or only the time if the message is of the same day. */
 function timeText(at: number, messageAt: number): string {
   const [date, time] = isoTime(at).slice(0, 19).split('T')
   return isoTime(messageAt).startsWith(`${date}T`) ? `${time}` : `${date} ${time}`
 }
 
-/** Text of unknown origin, between facts: it must not look like another fact. */
+/** Sanitizes a text between facts. Facts are separated by `·`, so the text must not contain one. */
 const between = (text: string, maxLength: number): string => plainText(text.replaceAll('·', '-'), maxLength)
 
 function agentText({ instance_id, instance_name }: DeliveredAlert): string {
@@ -72,7 +72,7 @@ const keyKind = ({ type, key_type }: DecoyContext): string =>
 export const decoyText = (decoy: DecoyContext): string =>
   between(decoy.label ?? `${keyKind(decoy)} planted at ${decoy.instance_id}`, 200)
 
-/** Named, since they look alike. */
+/** Returns facts with a label, because their values look alike. */
 function namedFacts({ decoys, tool, ip_address, key, suspension }: DeliveredAlert, isAlone: boolean): string[] {
   const [decoy, ...others] = decoys
   return [
@@ -84,7 +84,7 @@ function namedFacts({ decoys, tool, ip_address, key, suspension }: DeliveredAler
   ]
 }
 
-/** The description comes last: it is the longest, and the only part that is cut where room is scarce. */
+/** The description comes last, so that it is cut first if the line is too long. */
 function alertText(alert: DeliveredAlert, message: Message): string {
   const maxLength = message.alerts.length > 1 ? maxTogether : maxAlone
   const type = `${isClaimed(alert) ? 'claimed by a caller: ' : ''}${plainText(alert.event_type, 100)}`
@@ -93,7 +93,7 @@ function alertText(alert: DeliveredAlert, message: Message): string {
   return `${timeText(alert.created_at, message.created_at)} UTC · ${texts.join(' · ')}`
 }
 
-/** What was done about the problem that the message is about; a digest is about many. */
+/** Returns what was done about the problem; null for a digest, which is about several problems. */
 export function doneText({ kind, group, alerts, created_at }: Message): string | null {
   const newest = alerts.at(-1)
   if (newest === undefined || group === null) return null
@@ -106,12 +106,12 @@ export function doneText({ kind, group, alerts, created_at }: Message): string |
   return `Done so far: suspended${who}${when}, ${confirmed ? '' : 'not yet '}confirmed by the agent${why}`
 }
 
-/** The title without its severity mark, for media that show one. */
+/** Returns the title without a severity mark, for media that add one. */
 export const titleText = (message: Message, { change = (text) => text }: Pick<Medium, 'change'> = {}): string =>
   change(plainText(message.title, 200))
 
 export const commandLabel = 'Next: '
-/** Of a link, where a medium shows a text instead of its address. */
+/** Text of a link, for media that show it instead of the address. */
 export const openLabel = 'Open in Wardline'
 
 const costOf = (text: string, size: CharacterSize): number => {
@@ -143,9 +143,9 @@ export function messageLines(message: Message, { publicUrl }: Pick<Sender, 'publ
 const belowLines = ({ done, commands, link }: Pick<MessageLines, 'done' | 'commands' | 'link'>): string[] =>
   [done, ...commands.map((command) => `${commandLabel}${command}`), link].filter((line) => line !== null)
 
-/** All between the headline and what to do. */
+/** Returns the lines between the headline and what was done. */
 export const alertLines = ({ note, alerts, rest }: MessageLines): string[] =>
   [note, ...alerts, rest].filter((line) => line !== null)
 
-/** All but the headline. */
+/** Returns all lines except the headline. */
 export const bodyLines = (lines: MessageLines): string[] => [...alertLines(lines), ...belowLines(lines)]

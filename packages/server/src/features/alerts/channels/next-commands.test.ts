@@ -13,7 +13,7 @@ const commands = (
 const suspension = { by: 'night shift', at: 1, reason: 'odd', confirmed: false }
 
 describe('the next commands', () => {
-  it('begin with the kill of an agent that still works', () => {
+  it('begin with the kill of an agent that is not suspended', () => {
     expect(commands()).toEqual(['wardline kill --reason honeypot_triggered bot-1', ack])
     expect(commands({ by_service: false, event_type: 'policy_violation' }, 'reminder')).toEqual([
       'wardline kill --reason policy_violation bot-1',
@@ -35,39 +35,39 @@ describe('the next commands', () => {
     ['fleet_outage', 'wardline status'],
     ['alert_channel_failing', 'wardline channels list'],
     ['alerting_changed', 'wardline channels list'],
-  ])('look at what the service says with %s, and not when a caller claims it', (event_type, expected) => {
+  ])('for %s begin with a command that shows its cause, unless a caller reported it', (event_type, expected) => {
     expect(commands({ event_type, instance_id: null })).toEqual([expected, ack])
     expect(commands({ event_type, instance_id: null, by_service: false })).toEqual([ack])
   })
 
-  it('revoke a key that was used for another instance', () => {
+  it('begin with the revocation of a key that was used for another instance', () => {
     const key = { id: 'k1ab2cd3', name: 'bots' }
     expect(commands({ event_type: 'identity_mismatch', key })).toEqual(['wardline keys revoke k1ab2cd3', ack])
     expect(commands({ event_type: 'identity_mismatch', key, by_service: false })).toEqual([
       'wardline kill --reason identity_mismatch bot-1',
       ack,
     ])
-    // The key of the environment has no row to revoke.
+    // A key from the environment cannot be revoked by command.
     expect(commands({ event_type: 'identity_mismatch', key: { id: 'configured-1', name: 'x' } })[0]).toContain('kill')
   })
 
-  it('list what is open for a digest, show what is over, and are none for a test', () => {
+  it('list open alerts for a digest, show an alert whose problem ended, and are empty for a test', () => {
     expect(commands({}, 'digest', null)).toEqual(['wardline alerts list --status open'])
     expect(commands({}, 'resolved')).toEqual([`wardline alerts show ${id}`])
     expect(nextCommands({ kind: 'test', group: null, alerts: [] })).toEqual([])
     expect(commands({ event_type: 'instance_resumed', severity: 'warning' })).toEqual([`wardline alerts show ${id}`])
   })
 
-  // People paste commands into a shell: no text that an agent chose may become part of one, nor an option.
-  it.each(['x; rm -rf /', '$(id)', '`id`', 'a b', "x'", 'x\nwardline', '', 'Ⅻ'])('hold nothing of %j', (text) => {
+  // People paste commands into a shell, so no text that an agent chose may become part of one, nor an option.
+  it.each(['x; rm -rf /', '$(id)', '`id`', 'a b', "x'", 'x\nwardline', '', 'Ⅻ'])('contain nothing of %j', (text) => {
     expect(commands({ instance_id: text })).toEqual([ack])
     expect(commands({ event_type: text })).toEqual([ack])
     expect(nextCommands({ kind: 'alert', group: 'x', alerts: [deliveredAlert({ id: text })] })).toEqual([])
   })
-  it('keep an id that begins with a dash from being an option', () => {
+  it('have -- before an id that begins with a dash, so that it is not an option', () => {
     expect(commands({ instance_id: '--help' })[0]).toBe('wardline kill --reason honeypot_triggered -- --help')
   })
-  it.each(['constructor', 'tostring', '__proto__'])('know no type %s', (event_type) => {
+  it.each(['constructor', 'tostring', '__proto__'])('treat %s as an unknown type', (event_type) => {
     expect(commands({ event_type })[0]).toBe(`wardline kill --reason ${event_type} bot-1`)
   })
 })
@@ -77,18 +77,18 @@ describe('the link', () => {
   it.each([
     ['https://wardline.example.com', `https://wardline.example.com/alerts?alert=${id}`],
     ['https://example.com/console/', `https://example.com/console/alerts?alert=${id}`],
-    // Readers of the channel must not get a password with it.
+    // The link must not reveal a password to readers of the channel.
     ['https://ada:secret@example.com', `https://example.com/alerts?alert=${id}`],
-  ])('below %s is %s', (publicUrl, expected) => {
+  ])('for the public URL %s is %s', (publicUrl, expected) => {
     expect(dashboardLink(one, publicUrl)).toBe(expected)
   })
 
-  it('is none without a public URL, or one that would take the room of the alerts', () => {
+  it('is missing without a public URL, and if it would be too long', () => {
     expect(dashboardLink(one, undefined)).toBeNull()
     expect(dashboardLink(one, `https://example.com/${'x'.repeat(500)}`)).toBeNull()
   })
 
-  it('leads to the list for a message about several problems', () => {
+  it('opens the list of alerts for a message about several problems', () => {
     expect(dashboardLink({ group: null, alerts: one.alerts }, 'https://example.com')).toBe('https://example.com/alerts')
   })
 })

@@ -2,17 +2,17 @@ import { alertTypes, eventTypes } from '@wardline/contract'
 import { endedBy } from '../outbox/alert.ts'
 import type { DeliveredAlert, Message } from './message.ts'
 
-/** Ids and types have this form; a command is copied into a shell, so nothing else ever gets into one. */
+/** Pattern of ids and types. Commands are copied into a shell, so they contain no other text from outside. */
 const word = /^[a-z0-9_-]{1,100}$/
 
-/** Where to look when the service itself says so. */
+/** Commands that show the cause of alerts which the service itself reported. */
 const lookAt = new Map<string, string>([
   [alertTypes.fleetOutage, 'wardline status'],
   [alertTypes.channelFailing, 'wardline channels list'],
   [alertTypes.alertingChanged, 'wardline channels list'],
 ])
 
-/** An id that begins with a dash would be read as an option. */
+/** Without `--`, an id that begins with a dash would be parsed as an option. */
 const onInstance = (command: string, id: string): string => `${command}${id.startsWith('-') ? ' --' : ''} ${id}`
 
 function firstSteps({ by_service, event_type, severity, instance_id, ...alert }: DeliveredAlert): string[] {
@@ -22,18 +22,18 @@ function firstSteps({ by_service, event_type, severity, instance_id, ...alert }:
   if (by_service && event_type === eventTypes.identityMismatch && key !== null && /^[a-z0-9]+$/.test(key.id)) {
     return [`wardline keys revoke ${key.id}`]
   }
-  // A kill of an instance that never signed in is refused.
+  // The service refuses to kill an instance that is not registered.
   if (instance_id === null || instance_name === null || !word.test(instance_id) || !word.test(event_type)) return []
   const isSilent = by_service && event_type === eventTypes.instanceOffline
   if (suspension !== null || isSilent || severity === 'info') return [onInstance('wardline instances', instance_id)]
   return [onInstance(`wardline kill --reason ${event_type}`, instance_id)]
 }
 
-/** Machines get the end of a problem as an alert like any other. */
+/** Machines receive the end of a problem as a message of kind `alert`, not `resolved`. */
 const isEnding = (alert: DeliveredAlert): boolean =>
   endedBy({ ...alert, by_service: alert.by_service ? 1 : 0 }).length > 0
 
-/** Commands for the reader of a message, the most urgent first; each works as it stands. None when nothing is to be done. */
+/** Returns commands for the reader of a message, the most urgent first, each complete. Empty for tests and checks. */
 export function nextCommands({ kind, group, alerts }: Pick<Message, 'kind' | 'group' | 'alerts'>): string[] {
   const newest = alerts.at(-1)
   if (newest === undefined || !word.test(newest.id)) return []
@@ -42,10 +42,10 @@ export function nextCommands({ kind, group, alerts }: Pick<Message, 'kind' | 'gr
   return [...firstSteps(newest), `wardline alerts ack ${newest.id}`]
 }
 
-/** A longer one would take the room of the alerts. */
+/** Maximum length of a link; a longer one would leave no room for the alerts. */
 const maxLink = 500
 
-/** Where the dashboard shows what the message is about; null when no public URL is configured. */
+/** Returns the page of the dashboard for a message; null without a public URL, or if the link is too long. */
 export function dashboardLink({ group, alerts }: Pick<Message, 'group' | 'alerts'>, publicUrl: string | undefined) {
   if (publicUrl === undefined) return null
   const url = new URL(publicUrl)

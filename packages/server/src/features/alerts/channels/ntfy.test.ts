@@ -30,7 +30,7 @@ const post = (kind: Message['kind'], title: string, priority: number, tag: strin
 })
 const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.`
 
-describe('a message in ntfy', () => {
+describe('an ntfy message', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
@@ -91,7 +91,7 @@ describe('a message in ntfy', () => {
         'This daily message shows that alerts arrive here. No action is needed.',
       ),
     ],
-  ])('of kind %s is exactly this', (kind, expected) => {
+  ])('has the expected payload for kind %s', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
@@ -101,15 +101,15 @@ describe('a message in ntfy', () => {
     ['http://10.0.0.5:8080/push/ntfy/on-call', 'http://10.0.0.5:8080/push/ntfy/', 'on-call'],
     ['https://ntfy.example.com/on-call?auth=c2VjcmV0', 'https://ntfy.example.com/?auth=c2VjcmV0', 'on-call'],
     ['https://ntfy.sh', 'https://ntfy.sh/', ''],
-  ])('for %s goes to %s with the topic %s', (given, url, topic) => {
+  ])('for the URL %s goes to %s with the topic %s', (given, url, topic) => {
     const made = request(testMessage(), given)
     expect(made.url).toBe(url)
     expect(JSON.parse(made.body).topic).toBe(topic)
     expect(made.headers).toEqual({ 'content-type': 'application/json', 'user-agent': 'Wardline/1.2.3' })
   })
 
-  // ntfy also takes everything as headers: a line break there would let an event add some, such as a link to open.
-  it('puts nothing but the token into headers', () => {
+  // ntfy also accepts every field as a header, where a line break would let an event add a header such as Click.
+  it('has no text in its headers but the token', () => {
     const hostile = testMessage({ title: 'a\r\nClick: https://evil.com' })
     expect(ntfy.request(hostile, settings, testSender).headers).toEqual({
       'content-type': 'application/json',
@@ -118,8 +118,8 @@ describe('a message in ntfy', () => {
     })
   })
 
-  // An agent that was taken over could have the one who is on call press a link to its page.
-  it.each(Object.entries(hostileTexts))('shows %s of an event as text without a domain', (_, text) => {
+  // A compromised agent could lure the person on call to a link.
+  it.each(Object.entries(hostileTexts))('shows %s in an event as text without a domain', (_, text) => {
     const { message, ...rest } = payload(saying(text))
     const [line, ...below] = message.split('\n')
     expect(line).toMatch(/^12:00:30 UTC · breach · bot-1 \(Bot one\) · honeypot_triggered · ./)
@@ -128,8 +128,8 @@ describe('a message in ntfy', () => {
     expect(Object.keys(rest)).toEqual(['topic', 'title', 'priority', 'tags', 'click'])
   })
 
-  // ntfy keeps a longer message as a file, and the phone would show only that there is one.
-  it('never exceeds 4,096 bytes', () => {
+  // ntfy turns a longer message into an attachment, of which a notification does not show the text.
+  it('has at most 4,096 bytes', () => {
     fc.assert(
       fc.property(anyMessage, (message) => {
         expect(Buffer.byteLength(payload(message).message)).toBeLessThanOrEqual(4_096)
@@ -139,8 +139,8 @@ describe('a message in ntfy', () => {
   })
 })
 
-describe('what ntfy answers', () => {
-  it('is success with the id of the message', async () => {
+describe('an ntfy response', () => {
+  it('with the id of the message counts as delivered', async () => {
     const body = '{"id":"hwQ2YpKdmg","time":1635528741,"event":"message","topic":"on-call"}'
     const { verdict, received } = await deliverOnce(ntfy, settings, { status: 200, body })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: body, error: null })
@@ -151,12 +151,12 @@ describe('what ntfy answers', () => {
     })
   })
 
-  it.each(['<html>Sign in</html>', '', '{}'])('is no success as 200 %s', async (body) => {
+  it.each(['<html>Sign in</html>', '', '{}'])('200 with body "%s" counts as a failure', async (body) => {
     const { verdict } = await deliverOnce(ntfy, settings, { status: 200, body })
     expect(verdict).toMatchObject({ delivered: false, error: 'The answer of the receiver is not from ntfy.' })
   })
 
-  it('says how long to wait', async () => {
+  it('sets the retry delay by Retry-After', async () => {
     const body = '{"code":42901,"http":429,"error":"limit reached: too many requests"}'
     const { verdict } = await deliverOnce(ntfy, settings, { status: 429, headers: { 'retry-after': '60' }, body })
     expect(verdict).toMatchObject({ delivered: false, status: 429, answer: body, retryAfterSeconds: 60 })

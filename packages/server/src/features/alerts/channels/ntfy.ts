@@ -6,18 +6,18 @@ import type { Message } from './message.ts'
 import { bodyLines, isQuiet, messageLines, titleText } from './message-lines.ts'
 import { unlinked } from './plain-text.ts'
 
-/** A message has at most 4,096 bytes, else it becomes an attachment; the rest is for note and count. */
+/** ntfy turns a message of more than 4,096 bytes into an attachment; the rest is for note and count. */
 const room = 3_800
 const size: CharacterSize = utf8Size
 
 const priorities: Record<Severity, number> = { breach: 5, critical: 4, warning: 3, info: 2 }
-/** 2 comes without a sound. A test is to be heard, as an alert would be. */
+/** Priority 2 makes no sound. A test makes a sound, as an alert does, although its severity is info. */
 function priorityOf(message: Message): number {
   if (isQuiet(message)) return 2
   return message.kind === 'test' ? 3 : priorities[message.severity]
 }
 
-/** Names of emoji, which ntfy puts before the title: https://docs.ntfy.sh/emojis/. */
+/** Names of emoji that ntfy shows in front of the title: https://docs.ntfy.sh/emojis/. */
 const tags: Record<Severity, string> = {
   breach: 'rotating_light',
   critical: 'red_circle',
@@ -26,8 +26,8 @@ const tags: Record<Severity, string> = {
 }
 
 /**
- * https://docs.ntfy.sh/publish/#publish-as-json: everything goes in the body, to the server's root, so that no text can
- * become a header. The apps turn bare domains into links.
+ * https://docs.ntfy.sh/publish/#publish-as-json: a POST to the server's root with everything in the body, so that no
+ * text gets into a header. The apps turn bare domains into links, so texts are changed by `unlinked`.
  */
 export const ntfy: HttpChannel<'ntfy'> = {
   type: 'ntfy',

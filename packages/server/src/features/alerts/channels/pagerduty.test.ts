@@ -15,7 +15,7 @@ const routing_key = '0123456789abcdef0123456789abcdef'
 const requestOf = (message: Message) => pagerduty.request(message, { routing_key }, sampleSender)
 const eventOf = (message: Message) => JSON.parse(requestOf(message).body)
 
-test('triggers an incident for an alert', () => {
+test('an alert triggers an incident', () => {
   const { url, headers, body } = requestOf(messageOf(sampleAlerts.harmless))
   expect(url).toBe('https://events.pagerduty.com/v2/enqueue')
   expect(headers).toEqual({ 'content-type': 'application/json', 'user-agent': 'Wardline/1.2.3' })
@@ -24,7 +24,7 @@ test('triggers an incident for an alert', () => {
   )
 })
 
-test('repeats and resolves under the key of the first', () => {
+test('a reminder and a resolution have the key of the first message', () => {
   const first = eventOf(messageOf(sampleAlerts.harmless))
   const reminder = eventOf(messageOf(sampleAlerts.harmless, { kind: 'reminder', more: 3 }))
   expect(reminder).toMatchObject({ event_action: 'trigger', dedup_key: first.dedup_key })
@@ -34,7 +34,7 @@ test('repeats and resolves under the key of the first', () => {
   )
 })
 
-test('reports several problems in a separate incident, of no one type and instance', () => {
+test('a message about several problems is a separate incident without class and component', () => {
   const alerts = [sampleAlerts.harmless, sampleAlerts.hostile]
   const digest = eventOf(messageOf(sampleAlerts.hostile, { kind: 'digest', group: null, alerts, more: 12 }))
   expect(digest).toMatchObject({ event_action: 'trigger', dedup_key: '01a1fe0e-e000-7000-8000-000000000001' })
@@ -43,13 +43,13 @@ test('reports several problems in a separate incident, of no one type and instan
   expect(digest.payload.custom_details.alerts.map(({ seq }: { seq: string }) => seq)).toEqual(['7', '8'])
 })
 
-test('opens an incident of the least severity for a test', () => {
+test('a test triggers an incident of the lowest severity', () => {
   expect(requestOf({ ...testMessage, severity: 'breach' }).body).toBe(
     '{"routing_key":"0123456789abcdef0123456789abcdef","event_action":"trigger","dedup_key":"01a1fe0e-e000-7000-8000-000000000001","payload":{"summary":"Wardline: a test, asked for by an operator.","source":"wardline-0123456789abcdef","timestamp":"2026-11-21T12:22:30.000Z","severity":"info","custom_details":{"alerts":[],"more":0,"next":[]}},"client":"Wardline","client_url":"https://w.example/alerts","links":[{"href":"https://w.example/alerts","text":"Open in Wardline"}]}',
   )
 })
 
-test('sends the daily check as a change, which pages no one', () => {
+test('the daily check is a change event, which notifies no one', () => {
   const { url, body } = requestOf(checkMessage)
   expect(url).toBe('https://events.pagerduty.com/v2/change/enqueue')
   expect(body).toBe(
@@ -57,14 +57,14 @@ test('sends the daily check as a change, which pages no one', () => {
   )
 })
 
-test('grades severities in the words of PagerDuty', () => {
+test('severities map to those of PagerDuty', () => {
   const grades = (['info', 'warning', 'critical', 'breach'] as const).map(
     (severity) => eventOf(messageOf(sampleAlerts.bare, { severity })).payload.severity,
   )
   expect(grades).toEqual(['info', 'warning', 'critical', 'critical'])
 })
 
-test('uses the European service when configured', () => {
+test('region eu selects the European service', () => {
   expect(pagerduty.request(checkMessage, { routing_key, region: 'eu' }, sampleSender).url).toBe(
     'https://events.eu.pagerduty.com/v2/change/enqueue',
   )
@@ -72,8 +72,8 @@ test('uses the European service when configured', () => {
   expect(pagerduty.destination({ routing_key })).toBe('events.pagerduty.com')
 })
 
-// A compromised agent lures the person on call to the attacker's page, or shows another text than the event has.
-test('makes no text of an event a link or hidden', () => {
+// A compromised agent could lure the person on call to a link, or hide parts of a text.
+test('texts of an event contain no link and no hidden characters', () => {
   const [{ description, ip_address, instance_name, decoys }] = eventOf(messageOf(sampleAlerts.hostile)).payload
     .custom_details.alerts
   expect([ip_address, instance_name, decoys]).toEqual(['192.0.2.7', 'a|b=c \ufffd]0;x\ufffd msg=none', 'mail=bot| x'])
@@ -86,8 +86,8 @@ test('makes no text of an event a link or hidden', () => {
   expect(Array.from(summary)).toHaveLength(1_024)
 })
 
-// Two problems under one key: resolving the one would close the incident of the other.
-test('keeps keys apart that are too long for PagerDuty', () => {
+// If two problems had one key, the end of one would resolve the incident of the other.
+test('keys that are too long for PagerDuty remain distinct', () => {
   const keys = ['a', 'b'].map(
     (end) => eventOf(messageOf(sampleAlerts.bare, { group: 'x'.repeat(254) + end })).dedup_key as string,
   )
@@ -98,13 +98,13 @@ test('keeps keys apart that are too long for PagerDuty', () => {
   expect(fitting).toHaveLength(255)
 })
 
-test('stays far below the limit of a body', () => {
+test('the body of ten longest alerts stays below 150,000 bytes', () => {
   const alerts = Array.from({ length: 10 }, () => longestAlert('🦊'))
   const { body } = requestOf(messageOf(sampleAlerts.bare, { alerts, group: null }))
   expect(Buffer.byteLength(body)).toBeLessThan(150_000)
 })
 
-test('is delivered by 202 and by nothing else', () => {
+test('only a 202 counts as delivered', () => {
   const judge = (status: number, headers = {}) => pagerduty.judge({ status, headers, body: '{}' })
   expect(judge(202)).toMatchObject({ delivered: true, error: null })
   expect(judge(200)).toMatchObject({
@@ -115,7 +115,7 @@ test('is delivered by 202 and by nothing else', () => {
   expect(judge(429, { 'retry-after': '30' })).toMatchObject({ delivered: false, retryAfterSeconds: 30 })
 })
 
-test('reaches a receiver byte by byte', async () => {
+test('a receiver gets exactly the bytes of the request', async () => {
   await using receiver = await startHttpReceiver({ status: 202, body: '{"status":"success"}' })
   const request = requestOf(messageOf(sampleAlerts.hostile))
   const url = request.url.replace('https://events.pagerduty.com', receiver.url)

@@ -15,8 +15,9 @@ const maxSummaryCharacters = 1_024
 const maxKeyCharacters = 255
 
 /**
- * The field names of a stored event; what is null, and metadata, which is not for people, is left out. PagerDuty sends
- * the texts on as mail, where names of hosts become links; the address of a client stays one for rules.
+ * Returns an alert under the field names of a stored event, without metadata and fields that are null. PagerDuty
+ * forwards the texts as mail, where host names become links, so they are changed by `unlinked`. `ip_address` is not
+ * changed, so that rules in PagerDuty can match it.
  */
 function detailOf(alert: DeliveredAlert): Record<string, string> {
   const decoys = alert.decoys.map(decoyText)
@@ -35,8 +36,8 @@ function detailOf(alert: DeliveredAlert): Record<string, string> {
 }
 
 /**
- * One incident for each problem of each deployment, opened, repeated and resolved by the same key. A key that is too
- * long is hashed, not cut: two problems that differ at the end must not become one.
+ * A problem of a deployment is one incident, which is triggered, repeated and resolved by the same key. A key that is
+ * too long is hashed and not cut, because two problems may differ only at the end.
  */
 function incidentKey({ id, group }: Message, sender: Sender): string {
   if (group === null) return id
@@ -53,7 +54,7 @@ function summaryOf(message: Message, sender: Sender) {
 }
 
 function trigger(message: Message, sender: Sender) {
-  // A message about several problems has no group, and is of no one type and instance.
+  // A message without a group is about several problems, so it has no single type and instance.
   const newest = message.group === null ? undefined : message.alerts.at(-1)
   const done = doneText(message)
   const link = dashboardLink(message, sender.publicUrl)
@@ -79,8 +80,8 @@ function trigger(message: Message, sender: Sender) {
 }
 
 /**
- * Path and body below /v2. The daily check sends a change event, which notifies no one; an operator's test opens a real
- * incident, since that is what the operator wants to see.
+ * Returns the path below /v2 and the body. The daily check is a change event, which notifies no one. A test triggers a
+ * real incident, because the operator wants to see one.
  */
 function eventOf(message: Message, sender: Sender): [path: string, event: object] {
   if (message.kind === 'check') return ['/change/enqueue', { payload: summaryOf(message, sender) }]
@@ -88,10 +89,7 @@ function eventOf(message: Message, sender: Sender): [path: string, event: object
   return ['/enqueue', { event_action: 'resolve', dedup_key: incidentKey(message, sender) }]
 }
 
-/**
- * PagerDuty, Events API v2. Its limit of 512 KB a body is far away: ten alerts without metadata take less than 150 KB.
- * Texts of events lose what PagerDuty would make a link.
- */
+/** PagerDuty Events API v2. Its limit is 512 KB per body; ten alerts without metadata take less than 150 KB. */
 export const pagerduty: HttpChannel<'pagerduty'> = {
   type: 'pagerduty',
   audience: 'people',
@@ -103,7 +101,7 @@ export const pagerduty: HttpChannel<'pagerduty'> = {
     return jsonPost(`https://${hosts[region]}/v2${path}`, { routing_key, ...event }, sender)
   },
 
-  /** Nothing but 202 is PagerDuty's yes: any other success was answered by something on the way. */
+  /** PagerDuty only responds with 202 to an accepted event. Any other 2xx comes from a proxy in between. */
   judge(answer) {
     const verdict = judgeByStatus(answer)
     return verdict.delivered && answer.status !== 202

@@ -13,7 +13,7 @@ describe('unlinked', () => {
     ['admin@evil.com @here', 'admin[@]evil[.]com [@]here'],
     ['203.0.113.7 and 203.0.113.7:8080/x', '203.0.113[.]7 and 203.0.113[.]7:8080/x'],
     ['/etc/app/config.json', '/etc/app/config[.]json'],
-  ])('takes apart what would become a link: %s', (text, expected) => {
+  ])('defangs %s', (text, expected) => {
     expect(unlinked(text)).toBe(expected)
   })
 
@@ -25,7 +25,7 @@ describe('unlinked', () => {
     '.env and ../x',
     'e.g. this',
     '5.5 s',
-  ])('leaves %s as it is', (text) => {
+  ])('does not change %s', (text) => {
     expect(unlinked(text)).toBe(text)
   })
 })

@@ -44,7 +44,7 @@ const post = (kind: Message['kind'], headline: string, ...elements: object[]) =>
 })
 const hit = `${hitFacts} · A decoy was used.`
 
-describe('a message in Slack', () => {
+describe('a Slack message', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
@@ -88,11 +88,11 @@ describe('a message in Slack', () => {
       'check',
       post('check', 'ℹ️ Daily check', section('This daily message shows that alerts arrive here. No action is needed.')),
     ],
-  ])('of kind %s is exactly this', (kind, expected) => {
+  ])('has the expected payload for kind %s', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
-  it('goes to the webhook as JSON, and shows its host alone', () => {
+  it('goes to the webhook as JSON, and its destination is the host alone', () => {
     const { url, headers } = slack.request(testMessage(), settings, testSender)
     expect({ url, headers }).toEqual({
       url: settings.url,
@@ -102,7 +102,7 @@ describe('a message in Slack', () => {
   })
 
   // A compromised agent could mention everyone, hide its alert behind formatting, or lure readers to a link.
-  it.each(Object.entries(hostileTexts))('shows %s of an event as plain text elements', (_, text) => {
+  it.each(Object.entries(hostileTexts))('shows %s in an event as plain text elements', (_, text) => {
     const { blocks, text: fallback } = payload(saying(text))
     const [, { elements }] = blocks
     const [{ elements: lines }] = elements
@@ -112,14 +112,14 @@ describe('a message in Slack', () => {
     expect(fallback).toBe('🚨 honeypot_triggered on bot-1')
   })
 
-  // The fallback is read for mentions: escaped, none of it is one.
-  it('escapes the headline where Slack would look for mentions', () => {
+  // Slack parses mentions in the fallback text, but not in a header block.
+  it('escapes the headline only in the fallback text', () => {
     const { text, blocks } = payload(testMessage({ title: '<!channel> & <@U1>' }))
     expect(text).toBe('🚨 &lt;!channel&gt; &amp; &lt;@U1&gt;')
     expect(blocks[0].text).toEqual({ type: 'plain_text', text: '🚨 <!channel> & <@U1>', emoji: false })
   })
 
-  it("never exceeds Slack's limits", () => {
+  it("stays within Slack's limits", () => {
     fc.assert(
       fc.property(anyMessage, (message) => {
         const { text, blocks } = payload(message)
@@ -136,8 +136,8 @@ describe('a message in Slack', () => {
   })
 })
 
-describe('what Slack answers', () => {
-  it('is success only as 200 ok', async () => {
+describe('a Slack response', () => {
+  it('200 with body "ok" counts as delivered', async () => {
     const { verdict, received } = await deliverOnce(slack, settings, { status: 200, body: 'ok' })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: 'ok', error: null })
     expect(received).toMatchObject({ path: '/services/T0/B0/secret', body: payload(messagesByKind.alert) })
@@ -147,7 +147,7 @@ describe('what Slack answers', () => {
     [200, '<html>Sign in</html>'],
     [200, ''],
     [201, 'ok'],
-  ])('is no success as %i %s', async (status, body) => {
+  ])('%i with body "%s" counts as a failure', async (status, body) => {
     const { verdict } = await deliverOnce(slack, settings, { status, body })
     expect(verdict).toEqual({
       delivered: false,
@@ -157,7 +157,7 @@ describe('what Slack answers', () => {
     })
   })
 
-  it('says how long to wait', async () => {
+  it('sets the retry delay by Retry-After', async () => {
     const answer = { status: 429, headers: { 'retry-after': '30' }, body: 'rate_limited' }
     expect((await deliverOnce(slack, settings, answer)).verdict).toEqual({
       delivered: false,
@@ -168,7 +168,7 @@ describe('what Slack answers', () => {
     })
   })
 
-  it('says that the webhook is gone', async () => {
+  it('410 marks the webhook as gone', async () => {
     const { verdict } = await deliverOnce(slack, settings, { status: 410, body: 'channel_is_archived' })
     expect(verdict).toMatchObject({ delivered: false, gone: true, answer: 'channel_is_archived' })
   })

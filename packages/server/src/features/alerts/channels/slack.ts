@@ -3,12 +3,12 @@ import type { HttpChannel } from './channel.ts'
 import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
 import { commandLabel, messageLines, openLabel } from './message-lines.ts'
 
-/** A header block holds 150 characters. */
+/** Limit of a header block. */
 const maxHeader = 150
 /** The documented limit of a text is 3,000 characters; rich text has no documented limit. */
 const room = 2_700
 
-/** https://docs.slack.dev/messaging/formatting-message-text#escaping: without these three nothing is a mention or a link. */
+/** Mentions and links need these characters: https://docs.slack.dev/messaging/formatting-message-text#escaping. */
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
 const section = (text: string) => ({ type: 'rich_text_section', elements: [{ type: 'text', text }] })
@@ -22,8 +22,8 @@ const commandSection = (command: string) => ({
 const linkSection = (url: string) => ({ type: 'rich_text_section', elements: [{ type: 'link', url, text: openLabel }] })
 
 /**
- * Slack's incoming webhooks. Events stand in a rich text block: its text elements are shown as they are, so there is no
- * markup, mention, emoji code or link to escape. The fallback text, which notifications show, holds the headline alone.
+ * Slack's incoming webhooks. Events are in a rich text block: Slack shows its text elements literally, so no markup,
+ * mention, emoji code or link needs to be escaped. The fallback text, which notifications show, is only the headline.
  */
 export const slack: HttpChannel<'slack'> = {
   type: 'slack',
@@ -56,7 +56,7 @@ export const slack: HttpChannel<'slack'> = {
   },
   judge(answer) {
     const verdict = judgeByStatus(answer)
-    // A login page in between, and gateways that only look like Slack, also answer 200.
+    // A login page in between also responds with 200, and so do gateways that imitate Slack.
     return verdict.delivered && (answer.status !== 200 || answer.body.trim() !== 'ok')
       ? refused(verdict, 'The receiver did not answer ok.')
       : verdict

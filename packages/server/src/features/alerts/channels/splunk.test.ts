@@ -16,7 +16,7 @@ const token = 'B5A79AAD-D822-46CC-80D1-819F80D7BFB0'
 const settings = { url: 'https://splunk.example.com:8088', token }
 const bodyOf = (message: Message): string => splunk.request(message, settings, sampleSender).body
 
-test('posts an alert as one event of the collector', () => {
+test('an alert is one event for the collector', () => {
   const { url, headers, body } = splunk.request(messageOf(sampleAlerts.harmless), settings, sampleSender)
   expect(url).toBe('https://splunk.example.com:8088/services/collector/event')
   expect(headers).toEqual({
@@ -29,20 +29,20 @@ test('posts an alert as one event of the collector', () => {
   )
 })
 
-test('marks a test and a check as such, and names the index when configured', () => {
+test('a test and a check are sent as their title, with the index if configured', () => {
   expect(splunk.request(testMessage, { ...settings, index: 'security' }, sampleSender).body).toBe(
     '{"time":1795263750,"host":"wardline-0123456789abcdef","source":"wardline","sourcetype":"wardline:alert","index":"security","event":{"title":"Wardline: a test, asked for by an operator."}}',
   )
   expect(JSON.parse(bodyOf(checkMessage)).event).toEqual({ title: checkMessage.title })
 })
 
-test('carries hostile text as JSON does', () => {
+test('hostile texts arrive unchanged in JSON', () => {
   const { event } = JSON.parse(bodyOf(messageOf(sampleAlerts.hostile)))
   expect(readBack(event)).toEqual(sampleAlerts.hostile)
 })
 
-// Splunk would cut a longer event, and half a JSON object has no fields that a search could find.
-test.each(['\u0001', '🦊', '"'])('stays below 10,000 bytes with texts of %j', (character) => {
+// Splunk would cut a longer event, and a search finds no fields in a cut JSON object.
+test.each(['\u0001', '🦊', '"'])('an event has at most 10,000 bytes with texts of %j', (character) => {
   const body = bodyOf(messageOf(longestAlert(character)))
   expect(Buffer.byteLength(body)).toBeLessThanOrEqual(10_000)
   const { event } = JSON.parse(body)
@@ -58,11 +58,11 @@ test.each([
   ['https://example.com?channel=1', 'https://example.com/services/collector/event?channel=1'],
   ['https://example.com/services/collector', 'https://example.com/services/collector'],
   ['https://example.com/services/collector/event/1.0', 'https://example.com/services/collector/event/1.0'],
-])('finds the collector of %s', (url, expected) => {
+])('the URL %s leads to the collector at %s', (url, expected) => {
   expect(splunk.request(testMessage, { url, token }, sampleSender).url).toBe(expected)
 })
 
-test('shows of the URL only the host', () => {
+test('the destination is only the host of the URL', () => {
   expect(splunk.destination({ ...settings, url: 'https://a:b@splunk.example.com:8088/x' })).toBe(
     'splunk.example.com:8088',
   )
@@ -82,12 +82,12 @@ const cases: [status: number, body: string, error: string | null][] = [
   [200, 'null', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
   [200, '{"code":"0"}', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
 ]
-test.each(cases)('judges %i %s', (status, body, error) => {
+test.each(cases)('response %i with body "%s" has the expected verdict', (status, body, error) => {
   const verdict = splunk.judge({ status, headers: {}, body })
   expect(verdict).toEqual({ delivered: error === null, status, answer: body, error })
 })
 
-test('reaches a receiver byte by byte', async () => {
+test('a receiver gets exactly the bytes of the request', async () => {
   await using receiver = await startHttpReceiver({ status: 200, body: success })
   const request = splunk.request(messageOf(sampleAlerts.hostile), { url: receiver.url, token }, sampleSender)
   const verdict = splunk.judge(await openEgress().post(request))

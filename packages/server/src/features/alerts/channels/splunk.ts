@@ -13,10 +13,10 @@ import { plainText } from './plain-text.ts'
 
 const collectorPath = '/services/collector'
 
-/** Splunk cuts longer events by default (TRUNCATE of props.conf), and half a JSON object has no fields. */
+/** By default Splunk cuts longer events (TRUNCATE in props.conf), and a cut JSON object has no fields. */
 const maxBytes = 10_000
 
-/** A query, which may name a channel of the collector, stays. */
+/** Adds the collector's path if it is missing. The query is kept, because it may name a channel of the collector. */
 function eventUrl(given: string): string {
   const url = receiverUrl(given)
   if (!url.pathname.includes(collectorPath)) {
@@ -25,7 +25,7 @@ function eventUrl(given: string): string {
   return url.href
 }
 
-/** Splunk's HTTP Event Collector, one event a request. */
+/** Splunk's HTTP Event Collector, one event per request. */
 export const splunk: HttpChannel<'splunk'> = {
   type: 'splunk',
   audience: 'machines',
@@ -53,7 +53,7 @@ export const splunk: HttpChannel<'splunk'> = {
     }
   },
 
-  /** Success is a 2xx with `{ "text": "Success", "code": 0 }`. Anything on the way may answer 200, but not with that. */
+  /** Success is a 2xx with `{ "text": "Success", "code": 0 }`; a 200 of a proxy in between does not have this code. */
   judge(answer) {
     const verdict = judgeByStatus(answer)
     const { code, text } = answerFields(answer.body)

@@ -2,16 +2,16 @@ import { createHmac } from 'node:crypto'
 
 const prefix = 'whsec_'
 
-/** What is signed by Standard Webhooks 1.0.0, section "Signature scheme". */
+/** Input of the signature: Standard Webhooks 1.0.0, section "Signature scheme". */
 interface SignedContent {
-  /** The same at each attempt: receivers drop what they have already. */
+  /** The same for all attempts: receivers detect duplicates by it. */
   id: string
   /** Unix time in seconds. */
   timestamp: number
   body: string
 }
 
-/** One `v1,<base64 of HMAC-SHA256>` for each secret, in their order, separated by spaces. */
+/** Returns one `v1,<base64 of HMAC-SHA256>` per secret, in their order, separated by spaces. */
 function webhookSignature({ id, timestamp, body }: SignedContent, secrets: readonly string[]): string {
   return secrets
     .map((secret) => {
@@ -21,7 +21,7 @@ function webhookSignature({ id, timestamp, body }: SignedContent, secrets: reado
     .join(' ')
 }
 
-/** Headers of Standard Webhooks 1.0.0. A secret is `whsec_` and base64; without one nothing is signed. */
+/** Returns the headers of Standard Webhooks 1.0.0. A secret is `whsec_` and base64; without one nothing is signed. */
 export function signedHeaders(content: SignedContent, secrets: readonly string[]): Record<string, string> {
   return {
     'webhook-id': content.id,

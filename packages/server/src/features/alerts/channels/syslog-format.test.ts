@@ -12,24 +12,24 @@ const parts: SyslogParts = {
   text: '{"a":"ü"}',
 }
 
-test('writes a message of RFC 5424', () => {
+test('a message has the format of RFC 5424', () => {
   expect(syslogMessage(parts)).toBe(
     '<105>1 2026-11-21T12:22:27.805Z wardline-0123456789abcdef wardline - honeypot_triggered [wardline@32473 id="7" severity="breach"] \ufeff{"a":"ü"}',
   )
 })
 
-test('says facility 13 and the severity in the priority', () => {
+test('the priority consists of facility 13 and the severity', () => {
   const priorities = (['alert', 'critical', 'warning', 'info'] as const).map(
     (severity) => syslogMessage({ ...parts, severity }).split('>')[0],
   )
   expect(priorities).toEqual(['<105', '<106', '<108', '<110'])
 })
 
-test('counts octets, not characters', () => {
+test('a frame counts octets, not characters', () => {
   expect(syslogFrame('<1>1 - - - - - - \ufeffü🦊')).toBe('26 <1>1 - - - - - - \ufeffü🦊')
 })
 
-test('fits any type into 32 printable characters', () => {
+test('any type becomes at most 32 printable characters', () => {
   const idOf = (type: string) => parseSyslog(syslogMessage({ ...parts, type })).type
   expect(idOf('x'.repeat(100))).toBe('x'.repeat(32))
   expect(idOf('two words\n🦊')).toBe('two_words___')
@@ -56,8 +56,8 @@ const anyText = fc.string({
   ),
 })
 
-// Text that ends its field poses as other fields of the message, or as another message in the log of the receiver.
-test('lets no text leave its parameter, its message or its frame', () => {
+// A text that ends its field could forge other fields of the message, or another message in the receiver's log.
+test('no text ends its parameter, its message or its frame', () => {
   fc.assert(
     fc.property(anyText, anyText, (text, next) => {
       const data = { first: text, second: next, third: 'x' }
@@ -78,7 +78,7 @@ const shownText = fc
   .string({ unit: fc.constantFrom('"', '\\', ']', '[', '=', ' ', 'a', 'n', 'é', 'e\u0301', '🦊') })
   .map((text) => text.trim())
 
-test('gives a receiver every text back as it was', () => {
+test('a receiver parses every text unchanged', () => {
   fc.assert(
     fc.property(shownText, shownText, (value, text) => {
       const [frame] = splitFrames(Buffer.from(syslogFrame(syslogMessage({ ...parts, data: { value }, text }))))

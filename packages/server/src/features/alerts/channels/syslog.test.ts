@@ -19,13 +19,13 @@ import { syslog } from './syslog.ts'
 const receiver = await startSocketReceiver()
 afterAll(() => receiver[Symbol.asyncDispose]())
 
-/** Whatever happens at all happens by then. */
+/** Longer than any successful delivery takes. */
 const deadline = (): AbortSignal => AbortSignal.timeout(20_000)
 
 const deliverTo = (url: string, egress = openEgress(), signal = deadline()) =>
   syslog.deliver(messageOf(sampleAlerts.hostile), { url }, sampleSender, egress, signal)
 
-/** The bytes that the receiver got for one message. */
+/** Delivers a message and returns the bytes that the receiver got. */
 async function sent(message: Message, format?: 'json' | 'cef'): Promise<string> {
   const settings = { url: receiver.url, ...(format && { format }) }
   const verdict = await syslog.deliver(message, settings, sampleSender, openEgress(), deadline())
@@ -33,7 +33,7 @@ async function sent(message: Message, format?: 'json' | 'cef'): Promise<string> 
   return receiver.received.at(-1)!
 }
 
-describe('a receiver over TCP gets', () => {
+describe('a receiver by TCP gets', () => {
   test('an alert as JSON', async () => {
     expect(await sent(messageOf(sampleAlerts.harmless))).toBe(
       '1010 <106>1 2026-11-21T12:22:27.794Z wardline-0123456789abcdef wardline - egress_blocked [wardline@32473 message_id="01a1fe0e-e000-7000-8000-000000000001" kind="alert" severity="critical" id="01a1fe0e-d6d1-75e4-9aa0-4232d19875ae" seq="7" event_type="egress_blocked" instance_id="billing_1"] \ufeff' +
@@ -56,7 +56,7 @@ describe('a receiver over TCP gets', () => {
     )
   })
 
-  test('hostile text in one line of JSON that reads back the same', async () => {
+  test('hostile texts unchanged, in one line of JSON', async () => {
     const [frame] = splitFrames(Buffer.from(await sent(messageOf(sampleAlerts.hostile))))
     expect(frame).not.toMatch(/[\p{Cc}\u2028\u202e]/u)
     const received = JSON.parse(parseSyslog(frame!).text)
@@ -64,9 +64,9 @@ describe('a receiver over TCP gets', () => {
   })
 })
 
-// A log server cuts what is longer, and the rest is not JSON: an agent would hide its alert by filling it up.
+// A log server cuts a longer message, which then is not valid JSON, so an agent could hide its alert with long texts.
 test.each(['\u0001', '🦊', '"', '\u{e0041}', '\u0301', '='])(
-  'stays within 8,000 octets with texts of %j',
+  'a message has at most 8,000 octets with texts of %j',
   async (character) => {
     for (const format of ['json', 'cef'] as const) {
       const [message] = splitFrames(Buffer.from(await sent(messageOf(longestAlert(character)), format)))
@@ -80,7 +80,7 @@ test.each(['\u0001', '🦊', '"', '\u{e0041}', '\u0301', '='])(
   },
 )
 
-test('speaks TLS with a receiver whose certificate is trusted', async () => {
+test('a receiver by TLS gets the message only if its certificate is trusted', async () => {
   const certificate = createTestCertificate()
   await using secure = await startSocketReceiver({ certificate })
   expect(await deliverTo(secure.url, openEgress(certificate))).toMatchObject({ delivered: true })
@@ -89,7 +89,7 @@ test('speaks TLS with a receiver whose certificate is trusted', async () => {
   await expect(deliverTo(secure.url)).rejects.toThrow()
 })
 
-/** A way out that only notes where it was asked to go. */
+/** Returns the destination that a URL results in; the message itself goes to the receiver of these tests. */
 async function destinationFor(url: string): Promise<Destination> {
   let asked: Destination | undefined
   const egress: Egress = {
@@ -103,15 +103,15 @@ async function destinationFor(url: string): Promise<Destination> {
   return asked!
 }
 
-test('finds host, port and TLS in the URL, and knows the ports of syslog', async () => {
+test('the URL determines host, port and TLS, with the default ports of syslog', async () => {
   expect(await destinationFor('tls://logs.example.com')).toEqual({ host: 'logs.example.com', port: 6514, tls: true })
   expect(await destinationFor('tcp://logs.example.com')).toEqual({ host: 'logs.example.com', port: 514, tls: false })
   expect(await destinationFor('tcp://[2001:db8::1]:1514')).toEqual({ host: '2001:db8::1', port: 1514, tls: false })
   expect(syslog.destination({ url: 'tls://user:hunter2@logs.example.com:7000/x' })).toBe('logs.example.com:7000')
 })
 
-describe('counts as not delivered when the receiver', () => {
-  // An attacker who can cut the connection could otherwise suppress the alert about the attack.
+describe('a delivery fails if the receiver', () => {
+  // An attacker who can reset the connection could otherwise suppress the alert about the attack.
   test('resets the connection', async () => {
     const serve = (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy())
     await using broken = await startSocketReceiver({ serve })
@@ -120,7 +120,7 @@ describe('counts as not delivered when the receiver', () => {
     )
   })
 
-  test('reads, but does not close before the time is up', async () => {
+  test('reads, but does not close the connection before the timeout', async () => {
     await using silent = await startSocketReceiver({ serve: (socket) => void socket.resume() })
     const stop = new AbortController()
     const delivering = deliverTo(silent.url, openEgress(), stop.signal)
@@ -129,14 +129,14 @@ describe('counts as not delivered when the receiver', () => {
     await expect(delivering).rejects.toThrow('The receiver did not close the connection in time')
   })
 
-  test('is not there', async () => {
+  test('does not accept connections', async () => {
     const gone = await startSocketReceiver()
     await gone[Symbol.asyncDispose]()
     await expect(deliverTo(gone.url)).rejects.toThrow('ECONNREFUSED')
   })
 })
 
-test('leaves no connection open, whatever came of it', async () => {
+test('no connection remains open after a success or a failure', async () => {
   const opened: Socket[] = []
   const egress: Egress = {
     ...openEgress(),

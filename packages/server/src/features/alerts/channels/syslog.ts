@@ -11,13 +11,13 @@ import { receiverHost, receiverUrl, reporterName } from './http-receiver.ts'
 import { happenedAt, typeOf, writeBounded } from './machine-row.ts'
 import type { Message } from './message.ts'
 
-/** Severities of RFC 5424, table 2, that are used. Not 0: it goes to every terminal of a receiver that is a Unix host. */
+/** The used severities of RFC 5424, table 2. Unix hosts print a message of severity 0 on every terminal. */
 type SyslogSeverity = 'alert' | 'critical' | 'warning' | 'info'
 const severities: Record<SyslogSeverity, number> = { alert: 1, critical: 2, warning: 4, info: 6 }
 
 /**
- * Log audit (table 1). The facilities of logins, 4 and 10, go into files whose readers expect nothing else; hardly
- * anything uses 13, so it can be routed separately.
+ * Log audit (table 1). Receivers write the facilities of logins, 4 and 10, into files whose readers expect only logins.
+ * Few programs use 13, so an operator can route it separately.
  */
 const facility = 13
 
@@ -30,7 +30,7 @@ const dataName = 'wardline@32473'
 const messageIdCharacters = 32
 const nothing = '-'
 
-/** `"`, `\` and `]` are escaped (section 6.3.3). Line ends and other controls, for which there is no escape, become spaces. */
+/** Escapes `"`, `\` and `]` (section 6.3.3). `sanitize` replaces line ends and other controls, which have no escape. */
 const parameter = ([name, value]: [string, string | null]): string =>
   value === null ? '' : ` ${name}="${sanitize(value).replaceAll(/["\\\]]/g, '\\$&')}"`
 
@@ -42,15 +42,15 @@ export interface SyslogParts {
   at: number
   host: string
   type: string
-  /** Structured data; names of at most 32 letters and underscores. What is null is left out. */
+  /** Structured data; names have at most 32 letters and underscores. Fields that are null are left out. */
   data: Record<string, string | null>
   /** One line. */
   text: string
 }
 
 /**
- * A message of RFC 5424, its text in UTF-8 behind the byte order mark that section 6.4 demands. There is no PROCID:
- * the processes of a deployment send alike.
+ * Formats a message of RFC 5424, with the byte order mark that section 6.4 requires for text in UTF-8. PROCID is empty,
+ * because it does not matter which process of a deployment sends.
  */
 export function syslogMessage({ severity, at, host, type, data, text }: SyslogParts): string {
   const priority = facility * 8 + severities[severity]
@@ -59,7 +59,7 @@ export function syslogMessage({ severity, at, host, type, data, text }: SyslogPa
   return `<${priority}>1 ${isoTime(at)} ${printable(host)} wardline ${nothing} ${id} ${structured} \ufeff${text}`
 }
 
-/** Octet counting of RFC 6587, section 3.4.1, which RFC 5425 demands for TLS. */
+/** Octet counting of RFC 6587, section 3.4.1, which RFC 5425 requires for TLS. */
 export const syslogFrame = (message: string): string => `${Buffer.byteLength(message)} ${message}`
 
 const syslogSeverities: Record<Severity, SyslogSeverity> = {
@@ -69,7 +69,7 @@ const syslogSeverities: Record<Severity, SyslogSeverity> = {
   breach: 'alert',
 }
 
-/** RFC 5425, section 4.3.1, asks receivers to take 8,192 octets; rsyslog cuts what is longer than 8 k by default. */
+/** Receivers should accept 8,192 octets (RFC 5425, section 4.3.1); rsyslog cuts a longer message by default. */
 const maxBytes = 8_000
 
 function destinationOf(given: string): Destination {
@@ -78,7 +78,7 @@ function destinationOf(given: string): Destination {
   return { host, port, tls: url.protocol === 'tls:' }
 }
 
-/** What distinguishes a message stands in the structured data too, so that no receiver has to parse the text for it. */
+/** Repeats identifying fields as structured data, so that receivers need not parse the text. */
 function dataOf({ id, kind, severity, alerts: [alert] }: Message): SyslogParts['data'] {
   const data = { message_id: id, kind, severity }
   if (alert === undefined) return data
@@ -91,7 +91,7 @@ function dataOf({ id, kind, severity, alerts: [alert] }: Message): SyslogParts['
   }
 }
 
-/** Writes, says that no more comes, and waits until the receiver has said the same. */
+/** Writes the frame, ends the connection's own side, and waits until the receiver closes the other. */
 async function handOver(socket: Socket, frame: string, signal: AbortSignal): Promise<void> {
   socket.resume()
   socket.end(frame)
@@ -109,12 +109,11 @@ async function handOver(socket: Socket, frame: string, signal: AbortSignal): Pro
 const codeOf = (fault: unknown): string => (fault as NodeJS.ErrnoException).code ?? 'unknown'
 
 /**
- * RFC 5424 over TCP, or TLS by RFC 5425; each message on a new connection. Syslog has no acknowledgement. "Delivered"
- * means: all bytes were handed to the system, and the receiver closed its side after ours, which servers do when they
- * have read everything. It does not prove that the message was stored. A receiver that closes while the message is
- * still on its way cannot be distinguished from one that read it, nor can a close that an attacker fakes, with or
- * without TLS. A reset, a TLS error, and a receiver that has not closed when `signal` aborts count as failures: a
- * duplicate is better than a loss.
+ * RFC 5424 over TCP, or over TLS by RFC 5425, with a new connection for each message. Syslog has no acknowledgement.
+ * "Delivered" means that all bytes were written and the receiver closed its side after ours, which servers do when they
+ * have read everything. It does not prove that the message was stored: a receiver that closes before it has read the
+ * message looks the same, and so does a close forged by an attacker, with or without TLS. A reset, a TLS error and a
+ * receiver that has not closed when `signal` aborts are failures: a duplicate is better than a loss.
  */
 export const syslog: SocketChannel<'syslog'> = {
   type: 'syslog',

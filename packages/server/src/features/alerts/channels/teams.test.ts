@@ -48,7 +48,7 @@ const card = (kind: Message['kind'], headline: string, ...lines: string[]) => ({
 })
 const hit = `${hitFacts} · A decoy was used.`
 
-describe('a message in Teams', () => {
+describe('a Teams message', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
@@ -77,19 +77,19 @@ describe('a message in Teams', () => {
     ['resolved', card('resolved', '✅ Resolved: honeypot_triggered on bot-1', 'This alert is resolved.', hit)],
     ['test', card('test', 'ℹ️ Test of this channel', 'This test was requested by an operator. No action is needed.')],
     ['check', card('check', 'ℹ️ Daily check', 'This daily message shows that alerts arrive here. No action is needed.')],
-  ])('of kind %s is exactly this', (kind, expected) => {
+  ])('has the expected payload for kind %s', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
-  // An agent that was taken over could format its alert away, have a link pressed, or show another time than its own.
-  it.each(Object.entries(hostileTexts))('shows %s of an event in runs that know no markdown', (_, text) => {
+  // A compromised agent could hide its alert by formatting, lure readers to a link, or show a false time.
+  it.each(Object.entries(hostileTexts))('shows %s in an event as text runs, which have no markdown', (_, text) => {
     const shown = plainText(text).replaceAll('{{{', '{ { {').replaceAll('{{', '{ {')
     const line = `${hitFacts} · ${shown}`
     expect(payload(saying(text))).toEqual(card('alert', '🚨 honeypot_triggered on bot-1', line))
     expect(line).not.toMatch(/:\/\/|\{\{|[\p{Cc}\p{Cf}]/u)
   })
 
-  it('never exceeds 28 KB, not even in UTF-16', () => {
+  it('has at most 28 KB, in UTF-8 and in UTF-16', () => {
     fc.assert(
       fc.property(anyMessage, (message) => {
         const { body } = teams.request(message, settings, testSender)
@@ -106,8 +106,8 @@ describe('a message in Teams', () => {
   })
 })
 
-describe('what a workflow answers', () => {
-  it.each([200, 202])('is success as %i', async (status) => {
+describe('a response of a workflow', () => {
+  it.each([200, 202])('with status %i counts as delivered', async (status) => {
     const { verdict, received } = await deliverOnce(teams, settings, { status, body: '' })
     expect(verdict).toEqual({ delivered: true, status, answer: '', error: null })
     expect(received).toMatchObject({
@@ -119,14 +119,14 @@ describe('what a workflow answers', () => {
   it.each([
     { status: 200, headers: { 'content-type': 'text/html; charset=utf-8' }, body: '<html>Sign in</html>' },
     { status: 204 },
-  ])('is no success as %o', async (answer) => {
+  ])('%o counts as a failure', async (answer) => {
     expect((await deliverOnce(teams, settings, answer)).verdict).toMatchObject({
       delivered: false,
       error: 'The answer of the receiver is not from a Workflow.',
     })
   })
 
-  it('says how long to wait', async () => {
+  it('sets the retry delay by Retry-After', async () => {
     const { verdict } = await deliverOnce(teams, settings, {
       status: 429,
       headers: { 'retry-after': '12' },

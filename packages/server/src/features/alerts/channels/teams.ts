@@ -3,21 +3,21 @@ import type { HttpChannel } from './channel.ts'
 import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
 import { alertLines, messageLines, openLabel } from './message-lines.ts'
 
-/** A message may have 28 KB; if that is counted in UTF-16, ASCII costs double, so half of it is left free. */
+/** A message may have 28 KB. Should Teams count it in UTF-16, ASCII takes twice the bytes, so half is left free. */
 const room = 10_000
 const size: CharacterSize = (character) => Buffer.byteLength(JSON.stringify(character)) - 2
 
-/** Renderers replace `{{DATE(…)}}` and `{{TIME(…)}}` in any text: an event could show another time than its own. */
+/** Renderers evaluate `{{DATE(…)}}` and `{{TIME(…)}}` in any text, so an event could show a false time. */
 const withoutFunctions = (text: string): string => text.replaceAll(/\{(?=\{)/g, '{ ')
 
-/** A line in Adaptive Cards' rich text: a TextRun, unlike a TextBlock, knows no markdown. */
+/** A line of rich text in an Adaptive Card. Unlike a TextBlock, a TextRun does not support markdown. */
 const line = (text: string, look: object = {}) => ({
   type: 'RichTextBlock',
   spacing: 'Small',
   inlines: [{ type: 'TextRun', text, ...look }],
 })
 
-/** Workflows of Microsoft Teams that start "when a Teams webhook request is received": an Adaptive Card 1.4. */
+/** Sends an Adaptive Card 1.4 to a Teams workflow that starts "when a Teams webhook request is received". */
 export const teams: HttpChannel<'teams'> = {
   type: 'teams',
   audience: 'people',
@@ -45,7 +45,7 @@ export const teams: HttpChannel<'teams'> = {
   },
   judge(answer) {
     const verdict = judgeByStatus(answer)
-    // 202 says that the workflow has started; its result is unknown. A login page in between answers 200 too.
+    // 202 means that the workflow started; its result is unknown. A login page in between also responds with 200.
     const isPage = answer.headers['content-type']?.startsWith('text/html') === true
     return verdict.delivered && (isPage || (answer.status !== 200 && answer.status !== 202))
       ? refused(verdict, 'The answer of the receiver is not from a Workflow.')

@@ -25,11 +25,11 @@ interface Entity {
   offset: number
   length: number
 }
-/** Texts that entities cover, by type: both Telegram and JavaScript count UTF-16 units. */
+/** Returns the texts that entities cover, with the type: both Telegram and JavaScript count UTF-16 units. */
 const covered = ({ text, entities }: { text: string; entities: Entity[] }) =>
   entities.map(({ type, offset, length }) => [type, text.slice(offset, offset + length)])
 
-/** All but headline, note, count and link is code, since Telegram would make texts live. */
+/** All lines but headline, note, count and link are code, since Telegram would turn parts of other texts into links. */
 function entitiesOf(texts: string[], kind: Message['kind']) {
   const { commands } = belowByKind[kind]
   const isCode = (text: string) => text.includes(' UTC · ') || text.startsWith('Done so far: ')
@@ -56,7 +56,7 @@ const post = (kind: Message['kind'], lines: string[], disable_notification = fal
 }
 const hit = `${hitFacts} · A decoy was used.`
 
-describe('a message in Telegram', () => {
+describe('a Telegram message', () => {
   it.each<[Message['kind'], object]>([
     [
       'alert',
@@ -86,13 +86,13 @@ describe('a message in Telegram', () => {
       'check',
       post('check', ['ℹ️ Daily check', 'This daily message shows that alerts arrive here. No action is needed.'], true),
     ],
-  ])('of kind %s is exactly this', (kind, expected) => {
+  ])('has the expected payload for kind %s', (kind, expected) => {
     expect(payload(messagesByKind[kind])).toEqual(expected)
   })
 
   // A compromised agent could mention people, plant a command, or lure readers to a bare domain: Telegram makes all of
   // these clickable, except within code.
-  it.each(Object.entries(hostileTexts))('shows %s of an event as code, without a parse mode', (_, text) => {
+  it.each(Object.entries(hostileTexts))('shows %s in an event as code, without a parse mode', (_, text) => {
     const post = payload(saying(text))
     expect(covered(post)).toEqual([
       ['bold', '🚨 honeypot_triggered on bot-1'],
@@ -104,7 +104,7 @@ describe('a message in Telegram', () => {
     expect(post.text.replace(belowByKind.alert.link, '')).not.toMatch(/:\/\/|[^\n\P{Cc}]|\p{Cf}/u)
   })
 
-  it('covers exactly the lines of alerts behind a thousand emoji', () => {
+  it('marks exactly the lines of alerts as code after a line of 1,000 emoji', () => {
     const alerts = ['😀'.repeat(1_000), 'evil.com @admin'].map((description) => deliveredAlert({ description }))
     const lines = payload({ ...messagesByKind.digest, alerts, more: 1 })
     const [, , ...rest] = lines.text.split('\n')
@@ -115,7 +115,7 @@ describe('a message in Telegram', () => {
     ])
   })
 
-  it("never exceeds Telegram's limits, and leaves no text of an event outside of code", () => {
+  it("stays within Telegram's limits, and has no text of an event outside of code", () => {
     fc.assert(
       fc.property(anyMessage, (message) => {
         const post = payload(message)
@@ -133,8 +133,8 @@ describe('a message in Telegram', () => {
   })
 })
 
-describe('what Telegram answers', () => {
-  it('is success with ok: true', async () => {
+describe('a Telegram response', () => {
+  it('with ok: true counts as delivered', async () => {
     const body = '{"ok":true,"result":{"message_id":1}}'
     const { verdict, received } = await deliverOnce(telegram, settings, { status: 200, body })
     expect(verdict).toEqual({ delivered: true, status: 200, answer: body, error: null })
@@ -146,15 +146,15 @@ describe('what Telegram answers', () => {
   })
 
   it.each(['{"ok":false,"description":"no"}', '<html>Blocked</html>', '{}', '[]'])(
-    'is no success as 200 %s',
+    '200 with body "%s" counts as a failure',
     async (body) => {
       const { verdict } = await deliverOnce(telegram, settings, { status: 200, body })
       expect(verdict).toMatchObject({ delivered: false, status: 200, error: 'Telegram did not answer ok.' })
     },
   )
 
-  // A token in an error would be shown to all who may read the delivery log.
-  it('says how long to wait, and the failure does not name the token', async () => {
+  // The error is stored in the delivery log, which every viewer can read.
+  it('sets the retry delay by retry_after, and the error does not contain the token', async () => {
     const body = '{"ok":false,"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":5}}'
     const { verdict } = await deliverOnce(telegram, settings, { status: 429, body })
     expect(verdict).toEqual({
@@ -167,7 +167,7 @@ describe('what Telegram answers', () => {
     expect(JSON.stringify(verdict)).not.toContain('secret-token')
   })
 
-  it.each(['{"parameters":null}', '{"parameters":7}', 'null'])('bears %s', async (body) => {
+  it.each(['{"parameters":null}', '{"parameters":7}', 'null'])('with body %s has no retry delay', async (body) => {
     const { verdict } = await deliverOnce(telegram, settings, { status: 400, body })
     expect(verdict).toMatchObject({ delivered: false, status: 400, answer: body })
     expect(verdict).not.toHaveProperty('retryAfterSeconds')

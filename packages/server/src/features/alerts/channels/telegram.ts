@@ -2,13 +2,13 @@ import type { HttpChannel } from './channel.ts'
 import { answerFields, askedPause, jsonPost, judgeByStatus, refused } from './http-receiver.ts'
 import { bodyLines, commandLabel, isQuiet, messageLines } from './message-lines.ts'
 
-/** A text has at most 4,096 UTF-16 units; the rest is for headline, note and count. */
+/** The limit of a text is 4,096 UTF-16 units; the rest is for headline, note and count. */
 const room = 3_600
 
 /**
- * https://core.telegram.org/bots/api#sendmessage. Without a parse mode nothing has to be escaped, but Telegram links
- * bare domains, mentions, hashtags and commands; it does not inside code, so each line with a text of unknown origin is
- * a code entity.
+ * https://core.telegram.org/bots/api#sendmessage. Without a parse mode nothing needs to be escaped, but Telegram turns
+ * bare domains, mentions, hashtags and commands into links. It does not do so inside code, so each line with a text of
+ * unknown origin is a code entity.
  */
 export const telegram: HttpChannel<'telegram'> = {
   type: 'telegram',
@@ -18,13 +18,13 @@ export const telegram: HttpChannel<'telegram'> = {
   request(message, { token, chat_id }, sender) {
     const lines = messageLines(message, sender, { room })
     const texts = [lines.headline, ...bodyLines(lines)]
-    // Offsets and lengths are UTF-16 units, as those of strings here.
+    // Telegram counts offsets and lengths in UTF-16 units, as JavaScript strings do.
     const code: { type: 'code'; offset: number; length: number }[] = []
     let offset = 0
     for (const text of texts) {
       const isCommand = text.startsWith(commandLabel) && lines.commands.includes(text.slice(commandLabel.length))
       const label = isCommand ? commandLabel.length : 0
-      // Texts of unknown origin, and commands, which a press then copies.
+      // Lines with texts of unknown origin, and commands: a tap on code copies it.
       if (isCommand || text === lines.done || lines.alerts.includes(text)) {
         code.push({ type: 'code', offset: offset + label, length: text.length - label })
       }

@@ -24,20 +24,20 @@ const bodyOf = (message: Message, settings: Settings = { url }): string =>
   webhook.request(message, settings, sampleSender).body
 
 describe('the standard body', () => {
-  test('sends an alert in the fields of a stored event', () => {
+  test('has an alert in the fields of a stored event', () => {
     expect(bodyOf(messageOf(sampleAlerts.harmless))).toBe(
       String.raw`{"type":"alert.egress_blocked","timestamp":"2026-11-21T12:22:30.000Z","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z","instance_name":"Billing","tool":"http-request","decoys":[],"key":null,"suspension":{"by":"night shift","at":"2026-11-21T12:22:20.000Z","reason":"odd invoices","confirmed":true},"next":["wardline instances billing_1","wardline alerts ack 01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"],"url":"https://w.example/alerts?alert=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"}}`,
     )
   })
 
-  test('carries hostile text as JSON does, no more and no less', () => {
+  test('contains hostile texts unchanged, as JSON', () => {
     const { body } = webhook.request(messageOf(sampleAlerts.hostile), { url }, sampleSender)
     const received = JSON.parse(body).data
     expect(readBack(received)).toEqual(sampleAlerts.hostile)
     expect(body).toContain(String.raw`=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | `)
   })
 
-  test('says of a test and of a check what they are', () => {
+  test('has a separate type for a test and a check', () => {
     expect(bodyOf(testMessage)).toBe(
       '{"type":"channel.test","timestamp":"2026-11-21T12:22:30.000Z","data":{"title":"Wardline: a test, asked for by an operator."}}',
     )
@@ -50,13 +50,13 @@ describe('the standard body', () => {
 describe('the CloudEvents body', () => {
   const settings = { url, secret, format: 'cloudevents' } as const
 
-  test('is an event of CloudEvents 1.0 about the instance', () => {
+  test('is a CloudEvents 1.0 event with the instance as its subject', () => {
     expect(bodyOf(messageOf(sampleAlerts.harmless), settings)).toBe(
       String.raw`{"specversion":"1.0","id":"01a1fe0e-e000-7000-8000-000000000001","source":"urn:wardline:0123456789abcdef","type":"io.wardline.alert.egress_blocked","subject":"billing_1","time":"2026-11-21T12:22:27.794Z","datacontenttype":"application/json","data":{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":7,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"ip_address":"2001:db8::7","metadata":{"tool":"http-request","blocked":true},"event_seq":41,"created_at":"2026-11-21T12:22:27.794Z","instance_name":"Billing","tool":"http-request","decoys":[],"key":null,"suspension":{"by":"night shift","at":"2026-11-21T12:22:20.000Z","reason":"odd invoices","confirmed":true},"next":["wardline instances billing_1","wardline alerts ack 01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"],"url":"https://w.example/alerts?alert=01a1fe0e-d6d1-75e4-9aa0-4232d19875ae"}}`,
     )
   })
 
-  test('has no subject where there is no instance', () => {
+  test('has no subject without an instance', () => {
     expect(JSON.parse(bodyOf(messageOf(sampleAlerts.bare), settings))).not.toHaveProperty('subject')
     expect(bodyOf(testMessage, settings)).toBe(
       '{"specversion":"1.0","id":"01a1fe0e-e000-7000-8000-000000000001","source":"urn:wardline:0123456789abcdef","type":"io.wardline.channel.test","time":"2026-11-21T12:22:30.000Z","datacontenttype":"application/json","data":{"title":"Wardline: a test, asked for by an operator."}}',
@@ -64,7 +64,7 @@ describe('the CloudEvents body', () => {
   })
 })
 
-test('names the message, the second of the try and the version in headers', () => {
+test('headers contain the message id, the time of the attempt in seconds and the version', () => {
   const { headers } = webhook.request(messageOf(sampleAlerts.harmless), { url, secret }, sampleSender)
   expect(headers).toEqual({
     'content-type': 'application/json',
@@ -77,12 +77,12 @@ test('names the message, the second of the try and the version in headers', () =
   expect(ofCloudEvent['content-type']).toBe('application/cloudevents+json')
 })
 
-test('signs nothing without a secret', () => {
+test('a message without a secret is not signed', () => {
   const { headers } = webhook.request(testMessage, { url }, sampleSender)
   expect(headers).not.toHaveProperty('webhook-signature')
 })
 
-// The package reads the clock, and refuses what is more than five minutes from it.
+// The standardwebhooks package uses the system clock and refuses timestamps more than five minutes away.
 const sender = { ...sampleSender, now: Date.now() }
 
 describe('a receiver of Standard Webhooks', () => {
@@ -91,7 +91,7 @@ describe('a receiver of Standard Webhooks', () => {
     expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body))
   })
 
-  test('verifies with the new secret and with each of the old while they overlap, the newest first', () => {
+  test('verifies with the new secret and each old secret during the overlap; signatures are newest first', () => {
     const settings = { url, secret, previous_secrets: [oldSecret, olderSecret] }
     const { body, headers } = webhook.request(messageOf(sampleAlerts.hostile), settings, sender)
     const at = new Date(sender.now)
@@ -104,14 +104,14 @@ describe('a receiver of Standard Webhooks', () => {
     }
   })
 
-  // Who kept a secret that was rotated away could forge alerts for as long as the service still signed with it.
+  // An attacker who has the old secret could otherwise forge alerts after the rotation.
   test('does not verify with an old secret once the overlap is over', () => {
     const { body, headers } = webhook.request(testMessage, { url, secret }, sender)
     expect(() => new Webhook(oldSecret).verify(body, headers)).toThrow('No matching signature')
   })
 
-  // An attacker on the way turns a breach into a test, replays yesterday's message, or gives one the id of another.
-  test('refuses another body, another time and another id', () => {
+  // A man in the middle could change a message, replay an old one, or give one the id of another.
+  test('refuses a changed body, timestamp or id', () => {
     const settings = { url, secret, previous_secrets: [oldSecret] }
     const { body, headers } = webhook.request(messageOf(sampleAlerts.harmless), settings, sender)
     const receiver = new Webhook(secret)
@@ -121,7 +121,7 @@ describe('a receiver of Standard Webhooks', () => {
     expect(() => receiver.verify(body, { ...headers, 'webhook-id': 'x' })).toThrow('No matching signature')
   })
 
-  test('verifies whatever text an event holds', () => {
+  test('verifies a message with any text in its event', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 1_000 }), fc.jsonValue(), (text, value) => {
         const alert = { ...sampleAlerts.harmless, description: text, session_id: text, metadata: { [text]: value } }
@@ -133,9 +133,9 @@ describe('a receiver of Standard Webhooks', () => {
   })
 })
 
-// Metadata that fills the body would make a receiver with a limit refuse the alert, and so hide it.
-describe('a body stays below 20,000 bytes', () => {
-  test.each(['\u0001', '🦊'])('of texts of %j', (character) => {
+// A receiver with a limit would refuse a larger body, so an agent could hide its alert with large metadata.
+describe('a body', () => {
+  test.each(['\u0001', '🦊'])('has at most 20,000 bytes with texts of %j', (character) => {
     for (const format of ['standard', 'cloudevents'] as const) {
       const body = bodyOf(messageOf(longestAlert(character)), { url, format })
       expect(Buffer.byteLength(body)).toBeLessThanOrEqual(20_000)
@@ -146,7 +146,7 @@ describe('a body stays below 20,000 bytes', () => {
     }
   })
 
-  test('keeps metadata for which there is just room', () => {
+  test('keeps metadata that exactly fits into 20,000 bytes', () => {
     const withText = (length: number) => {
       const alert = { ...sampleAlerts.harmless, metadata: { text: 'x'.repeat(length) } }
       return bodyOf(messageOf(alert))
@@ -157,12 +157,12 @@ describe('a body stays below 20,000 bytes', () => {
   })
 })
 
-test('shows of the URL only the host', () => {
+test('the destination is only the host of the URL', () => {
   const settings = { url: 'https://user:hunter2@hooks.example.com:8443/in/s3cret?key=s3cret', secret }
   expect(webhook.destination(settings)).toBe('hooks.example.com:8443')
 })
 
-test('reaches a receiver byte by byte, which can verify it', async () => {
+test('a receiver gets exactly the bytes of the request and verifies them', async () => {
   await using receiver = await startHttpReceiver({ status: 204, body: '' })
   const request = webhook.request(
     messageOf(sampleAlerts.hostile),

@@ -5,10 +5,10 @@ import { happenedAt, type MachineRow, type MachineTitle, typeOf, writeBounded } 
 import type { Message } from './message.ts'
 import { signedHeaders } from './standard-webhook.ts'
 
-/** Standard Webhooks recommends payloads below 20 kB: many receivers stand behind something that refuses more. */
+/** Standard Webhooks recommends payloads below 20 kB, because proxies of many receivers refuse larger ones. */
 const maxBytes = 20_000
 
-/** No event type holds a dot: an agent that calls its breach `test` is not taken for one. */
+/** Event types cannot contain a dot, so an event of type `test` cannot look like a test of the channel. */
 const dottedType = (message: Message): string =>
   `${message.alerts.length === 0 ? 'channel' : 'alert'}.${typeOf(message)}`
 
@@ -31,8 +31,8 @@ function cloudEvent(message: Message, data: MachineRow | MachineTitle, { deploym
 }
 
 /**
- * Any receiver of Standard Webhooks 1.0.0 (https://www.standardwebhooks.com). While a secret is being rotated every
- * secret signs. Without a secret, which a channel of the environment may lack, nothing is signed.
+ * Any receiver of Standard Webhooks 1.0.0 (https://www.standardwebhooks.com). During a rotation, the old secrets sign
+ * too. A channel from the environment may have no secret; its messages are not signed.
  */
 export const webhook: HttpChannel<'webhook'> = {
   type: 'webhook',

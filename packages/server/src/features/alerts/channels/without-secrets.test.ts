@@ -14,7 +14,7 @@ const unicode = (text: string) =>
 const everyByte = (text: string) =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')
 
-/** How servers write what they were sent into an answer. */
+/** Encodings in which a server may repeat the request in its response. */
 const writers: [name: string, write: (text: string) => string][] = [
   ['as it is', (text) => text],
   ['percent-encoded', encodeURIComponent],
@@ -31,20 +31,20 @@ const writers: [name: string, write: (text: string) => string][] = [
   ['percent-encoded and as HTML', (text) => html(encodeURIComponent(text))],
 ]
 
-describe.each(writers)('an answer that holds a secret %s', (_, write) => {
+describe.each(writers)('a response that contains a secret %s', (_, write) => {
   const secrets = {
     'the value of a query': 'p/a+s s=ä&"w<o>rd\'🦊%',
     'a token': 'xoxb-12:34/AB+CD==',
   }
-  it.each(Object.entries(secrets))('shows nothing of %s', (_name, secret) => {
+  it.each(Object.entries(secrets))('is shown without %s', (_name, secret) => {
     const url = `https://hooks.example.com/in?first=1&sig=${encodeURIComponent(secret)}`
     const clean = remove({ url, token: secret })
     const text = clean(`unknown parameter "${write(secret)}" here`)
     expect(text).toBe('unknown parameter "[secret]" here')
   })
 
-  it('shows nothing of it, whatever it is', () => {
-    // Between letters, so that it is plain where it begins and ends.
+  it('is shown without the secret, whatever characters it has', () => {
+    // Letters around the secret, so that its ends are unambiguous.
     const text = fc
       .string({ unit: 'grapheme', minLength: 2, maxLength: 40 })
       .filter((value) => value.isWellFormed())
@@ -58,8 +58,8 @@ describe.each(writers)('an answer that holds a secret %s', (_, write) => {
   })
 })
 
-// A viewer may read the log of deliveries, and would thereby learn how to write into the chat.
-describe('the address of a receiver', () => {
+// A viewer of the delivery log could otherwise learn the webhook URL and post to the chat.
+describe('a response', () => {
   it.each([
     [
       'https://hooks.slack.com/services/T0001/B0002/abcdefgh',
@@ -71,35 +71,35 @@ describe('the address of a receiver', () => {
     ['https://example.com/?sig=ab%2Bcd%3D%3D', ['ab%2Bcd%3D%3D', 'ab+cd==', 'ab%2bcd%3d%3d']],
     ['https://example.com/?bad=%zz%41bcd', ['%zz%41bcd']],
     ['smtp://me:p%40ss@mail.example.com', ['p@ss', 'p%40ss']],
-  ])('shows nothing but the host of %s', (url, parts) => {
+  ])('is shown without any part of %s but the host', (url, parts) => {
     const clean = remove({ url })
     for (const part of parts) expect(clean(`got "${part}"`)).toBe('got "[secret]"')
     expect(clean(`cannot send to ${url}`)).toBe('cannot send to [secret]')
     expect(clean('answered by example.com')).toContain('example.com')
   })
 
-  it('shows nothing of the token of a bot, nor of a secret that was replaced', () => {
+  it('is shown without the token of a bot and without a rotated secret', () => {
     const clean = remove([{ token: '123456:AAbbCC', chat_id: '-1001234567890' }, [{ secret: 'whsec_b2xk', until: 5 }]])
     expect(clean('POST /bot123456%3AAAbbCC/sendMessage')).toBe('POST /bot[secret]/sendMessage')
     expect(clean('signed with whsec_b2xk')).toBe('signed with [secret]')
   })
 })
 
-// The answer is read by the process that has to send the next kill. The operator who adds a channel chooses its URL as well.
+// The process that reads the response also delivers kills. An attacker who can add a channel chooses its URL as well.
 it.each([
   ['a long path', `${'ab'.repeat(900)}?x=${'%5C'.repeat(50)}`],
   ['a path of one letter', 'a'.repeat(2_000)],
   ['hundreds of parameters', `?${Array.from({ length: 400 }, (_, index) => (46_656 + index).toString(36)).join('&')}`],
-])('takes no time from hostile answers of a receiver with %s', (_, path) => {
+])('hostile responses of a receiver with %s are processed in linear time', (_, path) => {
   const before = process.threadCpuUsage()
   const clean = remove({ url: `https://example.com/${path}` })
   const parts = ['x', 'a', 'ab', '\\', '%25', '&amp;#0', '&#0000000000', '%252561', `${'a'.repeat(1_999)}b`]
   for (const part of parts) clean(part.repeat(64_000 / part.length))
-  // A guard against work that grows with secrets times text, which took 4 to 20 seconds.
+  // Work that grows with the number of secrets times the text took 4 to 20 seconds.
   expect(process.threadCpuUsage(before).user).toBeLessThan(1_500_000)
 })
 
-it('shows no beginning of a secret at the end of what it shows', () => {
+it('removes a secret that the end of the shown part cuts', () => {
   const clean = remove({ token: 'abcdefgh' })
   expect(clean(`${'x'.repeat(96)}abcdefgh and more`, 100)).toBe(`${'x'.repeat(96)}[secret]`)
   const long = remove({ token: 'k0'.repeat(4_000) })

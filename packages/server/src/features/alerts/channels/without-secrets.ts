@@ -1,4 +1,4 @@
-/** Characters that HTML has names for in the forms that servers write. */
+/** Named HTML entities that servers use when they escape. */
 const entities: Record<string, string> = {
   amp: '&',
   lt: '<',
@@ -10,21 +10,21 @@ const entities: Record<string, string> = {
   colon: ':',
 }
 
-/** Escapes of URLs, JSON, JavaScript and HTML; a pair of surrogates counts as one. */
+/** Escapes of URLs, JSON, JavaScript and HTML; a surrogate pair is one match. */
 const escapes =
   /%([\da-f]{2})|\\u(d[89ab][\da-f]{2})\\u(d[c-f][\da-f]{2})|\\u([\da-f]{4})|\\x([\da-f]{2})|\\([\s\S])|&#0{0,8}(\d{1,7});|&#x0{0,8}([\da-f]{1,6});|&([a-z]{2,6});/gi
 
-/** Encodings that may lie upon each other, as in `%252F`, or JSON within JSON. */
+/** Maximum depth of nested encodings, such as `%252F` or JSON within JSON. */
 const maxLayers = 3
 
-/** Texts as one character a byte of UTF-8, so that a percent sign stands for one character too. */
+/** Converts a text to one character per UTF-8 byte, so that every percent escape decodes to one character. */
 const bytesOf = (text: string): string => Buffer.from(text).toString('latin1')
 const textOf = (bytes: string): string => Buffer.from(bytes, 'latin1').toString()
 const ofCode = (code: number): string | undefined =>
   code <= 0x10ffff ? bytesOf(String.fromCodePoint(code)) : undefined
 const fromHex = (hex: string): number => Number.parseInt(hex, 16)
 
-/** What one escape stands for; undefined when it is none. */
+/** Decodes one match of `escapes`; undefined if it is not an escape, such as an unknown entity. */
 function meaning(groups: (string | undefined)[]): string | undefined {
   const [percent, high, low, unit, byte, after, decimal, hex, name] = groups
   if (percent !== undefined) return String.fromCharCode(fromHex(percent))
@@ -35,7 +35,7 @@ function meaning(groups: (string | undefined)[]): string | undefined {
   return ofCode(fromHex(unit ?? byte ?? hex!))
 }
 
-/** A text with some layers of encoding taken off; `from`: where each character of it begins in the text as it came. */
+/** A text, decoded zero or more times. `from` has the position of each of its characters in the original text. */
 interface Reading {
   text: string
   from: readonly number[]
@@ -43,7 +43,7 @@ interface Reading {
 
 const asItCame = (text: string): Reading => ({ text, from: Array.from({ length: text.length + 1 }, (_, at) => at) })
 
-/** The reading with one more layer taken off; undefined when there is none. */
+/** Decodes the text once more; undefined if it contains no escape. */
 function decoded({ text, from }: Reading): Reading | undefined {
   const parts: string[] = []
   const places: number[] = []
@@ -73,18 +73,18 @@ function* readings(text: string): Generator<Reading> {
   }
 }
 
-/** Without the difference of case, and of what encodings write for a space. Keeps every place. */
+/** Ignores case and the ways to encode a space. Keeps the length, so that positions remain valid. */
 const folded = (bytes: string): string => bytes.toLowerCase().replaceAll(/[+\0-\x1f\x7f]/g, ' ')
 
-/** Secrets are filed under their first characters, of which a text has only so many. */
+/** Secrets are indexed by this many first characters, so that a position is compared with few secrets. */
 const markLength = 4
-/** Text behind the shown part that is searched, so that a secret which begins in it is found whole. */
+/** Characters behind the shown part that are searched too, for a secret that begins in the shown part. */
 const lookAhead = 4_096
 
 /**
- * Takes secrets out of the first `most` characters of texts and leaves out the rest; in whatever form they come:
- * percent-encoded, escaped for JSON or HTML, in part or twice. To be made once for each set of secrets. Who receives
- * alerts chooses the text: the work grows with its length alone.
+ * Returns a function that removes secrets from the first `maxLength` characters of a text and drops the rest. It also
+ * finds secrets that are percent-encoded or escaped for JSON or HTML, in part or repeatedly. Create it once per set of
+ * secrets. A receiver chooses the text, so the work must not grow with the number of secrets times its length.
  */
 export function secretRemover(secrets: readonly string[]): (text: string, maxLength?: number) => string {
   const forms = new Set<string>()
@@ -93,7 +93,7 @@ export function secretRemover(secrets: readonly string[]): (text: string, maxLen
   const length = Math.min(markLength, ...[...forms].map((form) => form.length))
   const byMark = Map.groupBy(forms, (form) => form.slice(0, length))
 
-  /** Where the longest secret that begins at `at` ends. What the end of the text cuts off counts as found. */
+  /** Returns the end of the longest secret that begins at `at`; if `isCut`, also of one that the text's end cuts. */
   function endOfSecret(text: string, at: number, isCut: boolean): number | undefined {
     let end: number | undefined
     for (const form of byMark.get(text.slice(at, at + length)) ?? []) {
@@ -126,14 +126,14 @@ export function secretRemover(secrets: readonly string[]): (text: string, maxLen
   }
 }
 
-/** What a receiver answered, without what was confided to it: some repeat the request in their errors. */
+/** Removes secrets from the response of a receiver, because some repeat the request in their errors. */
 export const withoutSecrets = (text: string, secrets: readonly string[]): string => secretRemover(secrets)(text)
 
-/** Shorter strings of settings, such as `json` or `eu`, are no secrets; nor is a part of a URL such as `v1`. */
+/** Minimum lengths of a secret: shorter settings, such as `json` or `eu`, and parts of URLs, such as `v1`, are none. */
 const minSetting = 8
 const minUrlPart = 4
 
-/** Settings whose name says that they are secret, however short. */
+/** Names of settings that are always secret, from `minUrlPart` characters on. */
 const secretNames = /^(token|secret|routing_key|password|key)$/
 
 function* texts(value: unknown, name = ''): Generator<{ text: string; name: string }> {
@@ -143,7 +143,7 @@ function* texts(value: unknown, name = ''): Generator<{ text: string; name: stri
   }
 }
 
-/** As it stands, and as it reads decoded; text that only looks encoded stays as it is. */
+/** Returns the text itself and its percent-decoded forms, unless its percent-encoding is invalid. */
 function decodings(text: string): string[] {
   try {
     return [text, decodeURIComponent(text), decodeURIComponent(text.replaceAll('+', ' '))]
@@ -152,18 +152,18 @@ function decodings(text: string): string[] {
   }
 }
 
-/** All of a URL but its host: where receivers put their secrets. */
+/** Returns all parts of a URL except the host, because receivers put their secrets there. */
 function urlSecrets({ pathname, search, hash, username, password }: URL): string[] {
   const parts = [...search.slice(1).split(/[&;]/), hash.slice(1)]
   const values = parts.map((part) => part.slice(part.indexOf('=') + 1))
-  // A user is in every message of a mail server; with the length of a token it may be one.
+  // Mail servers repeat the user in their responses, so it only counts as secret if it is as long as a token.
   const secrets = [`${pathname}${search}`, pathname, search, search.slice(1), hash, ...parts, ...values, password]
   return [...secrets, ...pathname.split('/'), ...(username.length >= minSetting ? [username] : [])]
     .flatMap(decodings)
     .filter((secret) => secret.length >= minUrlPart)
 }
 
-/** What of the settings of a channel must not come back in any answer, error or log. */
+/** Returns the secrets in the settings of a channel, which must not appear in a response, error or log. */
 export const secretsOfSettings = (settings: unknown): string[] =>
   [...texts(settings)].flatMap(({ text, name }) => {
     const parts = URL.canParse(text) ? urlSecrets(new URL(text)) : []
