@@ -4,9 +4,9 @@ import { crc32, gzip } from 'node:zlib'
 import { type SigningKey, signEvidence } from '../audit/signing-keys.ts'
 
 /**
- * The archive of an incident: a tar.gz in which each file is one gzip member, so that every byte of the archive belongs
- * to one file. The manifest names the members with their places and the hashes of their blocks; the signature of the
- * manifest follows it, and both are stored without compression, so that they can be rebuilt byte by byte.
+ * The archive of an incident is a tar.gz in which each file is one gzip member, so that every byte belongs to one file.
+ * The manifest lists the members with their offsets and the hashes of their blocks, and is followed by its signature.
+ * Both are stored without compression, so that a verifier can rebuild them and compare every byte.
  */
 
 const pack = promisify(gzip)
@@ -16,9 +16,9 @@ export const manifestKind = 'wardline-incident-v1'
 export const manifestName = 'manifest.json'
 export const signatureName = 'signature.json'
 
-/** Bytes of an archive that have one hash. */
+/** Size of a block, for which the manifest has a hash. */
 export const blockBytes = 65_536
-/** Room of the signature with its key, filled up by spaces: the end of an archive is found by its length. */
+/** Size of the signature file, padded with spaces, so that a verifier finds it from the end of the archive. */
 const signatureBytes = 512
 const tarBlock = 512
 
@@ -26,11 +26,11 @@ export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update
 
 export interface ManifestEntry {
   name: string
-  /** Of the file. */
+  /** Size of the file. */
   size: number
   sha256: string
   rows: number
-  /** Of the gzip member, within the archive. */
+  /** The gzip member of the file within the archive. */
   packed: { offset: number; size: number; blocks: string[] }
 }
 
@@ -44,7 +44,7 @@ export interface ArchiveSignature {
   signature: string
 }
 
-/** A header of the format ustar (POSIX.1-1988). Names are ours and short. */
+/** Formats a ustar header (POSIX.1-1988). Names come from the exporter and fit into the field of 100 bytes. */
 function tarHeader(name: string, size: number, atMs: number): Buffer {
   const header = Buffer.alloc(tarBlock)
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, '0')}\0`
@@ -62,18 +62,18 @@ function tarHeader(name: string, size: number, atMs: number): Buffer {
   return header
 }
 
-/** A file as it stands in a tar archive. */
+/** Returns a file as it is stored in a tar archive: header, content and padding. */
 export function tarFile(name: string, content: Buffer, atMs: number): Buffer {
   const padding = (tarBlock - (content.length % tarBlock)) % tarBlock
   return Buffer.concat([tarHeader(name, content.length, atMs), content, Buffer.alloc(padding)])
 }
 
-/** A stored block of deflate (RFC 1951, section 3.2.4) is at most this long. */
+/** Maximum length of a stored block of deflate (RFC 1951, section 3.2.4). */
 const storedBlock = 65_535
 
 const storedSize = (size: number): number => 18 + size + 5 * Math.max(1, Math.ceil(size / storedBlock))
 
-/** A gzip member (RFC 1952) without compression. */
+/** Returns a gzip member (RFC 1952) without compression. */
 function storedMember(bytes: Buffer): Buffer {
   const parts: Buffer[] = [Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255])]
   for (let start = 0; start < bytes.length; start += storedBlock) {
@@ -95,7 +95,7 @@ export const manifestMemberSize = (manifestBytes: number): number => storedSize(
 export const manifestMember = (manifest: Buffer, atMs: number): Buffer =>
   storedMember(tarFile(manifestName, manifest, atMs))
 
-/** With the two empty blocks that end a tar archive. */
+/** Includes the two empty blocks that end a tar archive. */
 export const signatureMemberSize = storedSize(tarBlock + signatureBytes + 2 * tarBlock)
 export function signatureMember(signature: ArchiveSignature): Buffer {
   const content = Buffer.from(`${JSON.stringify(signature).padEnd(signatureBytes - 1)}\n`)
@@ -111,7 +111,7 @@ const hashesOfBlocks = (member: Buffer): string[] => {
   return hashes
 }
 
-/** Makes an archive file by file; what it keeps of each is its line of the manifest. */
+/** Creates an archive file by file. It only keeps the manifest entry of each file in memory. */
 export class ArchiveWriter {
   readonly entries: ManifestEntry[] = []
   readonly #at: number
@@ -121,7 +121,7 @@ export class ArchiveWriter {
     this.#at = at
   }
 
-  /** The bytes of one file. Compressed by another thread. */
+  /** Returns the gzip member of one file. zlib compresses in its thread pool. */
   async file(name: string, content: Buffer, rows: number): Promise<Buffer> {
     const member = await pack(tarFile(name, content, this.#at))
     const packed = { offset: this.#offset, size: member.length, blocks: hashesOfBlocks(member) }
@@ -130,7 +130,7 @@ export class ArchiveWriter {
     return member
   }
 
-  /** The bytes of manifest and signature. */
+  /** Returns the members of manifest and signature, which end the archive. */
   seal(manifest: Buffer, key: SigningKey): Buffer {
     const signature = signatureMember({
       format: 1,

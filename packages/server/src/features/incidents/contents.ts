@@ -11,7 +11,7 @@ import { readInstanceHits } from '../honeypots/hit-statements.ts'
 import { readInstanceHours } from '../instances/hour-statements.ts'
 import { readFiredVersions, readFiringResponses, readInstanceFirings } from '../rules/firing-statements.ts'
 
-/** What is exported: rows of one instance in [from, to), in epoch milliseconds. */
+/** Scope of an export: rows of one instance in [from, to), in epoch milliseconds. */
 export interface Scope {
   instanceId: string
   from: number
@@ -19,21 +19,22 @@ export interface Scope {
 }
 
 export interface AuditPart {
+  /** The last row before the part. */
   after: { seq: number; hash: string }
   /** The last row of the part. */
   last: { seq: number; hash: string }
 }
 
-/** What was read before the first byte is sent: it says whether there is anything to export. */
+/** Read before the first byte is sent, so that an unknown instance or a too large range still gets an error response. */
 export interface Prepared extends Scope {
   agent: InstanceDetail | undefined
   suspensions: Suspension[]
   audit: AuditPart
-  /** Events up to it. */
+  /** Sequence number of the newest event to export. */
   upTo: number
 }
 
-/** Rows of a page: some 400 kB of events, a few milliseconds of a scan. */
+/** Rows per page: about 400 kB of events, and a few milliseconds per scan. */
 const pageRows = 1_000
 
 type Read = <Result>(read: (db: Db) => Promise<Result>) => Promise<Result>
@@ -43,7 +44,7 @@ export interface ContentParts {
   listKeys(db: Db): Promise<KeyView[]>
 }
 
-/** The newest of these rows that are of no concern to the incident keep their content to themselves. */
+/** Whether an audit row is exported with its content. Other rows only keep their hashes, which the chain needs. */
 const isDisclosed = ({ target, action }: Pick<AuditEntry, 'target' | 'action'>, instanceId: string): boolean =>
   target === instanceId || /^(rule|incident|signing_key)\./.test(action)
 
@@ -53,7 +54,7 @@ function auditRow(entry: AuditEntry, instanceId: string): AuditEntry | WithheldR
   return { seq, prev_hash, hash, withheld: true }
 }
 
-/** Where the events of a scope begin and end; undefined when there is none. */
+/** Returns the range of sequence numbers in which the events of a scope are; undefined without events. */
 export async function eventRange(db: Db, { from, to }: Scope, upTo: number) {
   const range = await readSeqRange(db, from, to)
   return range && { after: range.first - 1, upTo: Math.min(range.last, upTo) }
@@ -61,7 +62,7 @@ export async function eventRange(db: Db, { from, to }: Scope, upTo: number) {
 
 export const newestEvent = (db: Db): Promise<number> => readCounter(db, 'event_seq')
 
-/** Pages of rows; `next` gives the page after the last row of the one before. */
+/** Yields the rows of all pages. `next` reads the page after a row. */
 async function* paged<Row>(next: (last: Row | undefined) => Promise<Row[]>): AsyncGenerator<Row> {
   for (let last: Row | undefined; ; ) {
     const page = await next(last)
@@ -71,7 +72,7 @@ async function* paged<Row>(next: (last: Row | undefined) => Promise<Row[]>): Asy
   }
 }
 
-/** The rows of each kind as JSON, in the order of the archive. */
+/** Returns generators of the rows of each kind as JSON. `keys` must run after the other kinds that name keys. */
 export function contentsOf(
   database: Pick<Database, 'scan'>,
   caller: string,
@@ -80,7 +81,7 @@ export function contentsOf(
 ): Record<IncidentKind, () => AsyncGenerator<string>> {
   const read: Read = (work) => database.scan(caller, work)
   const { instanceId, from, to, audit } = prepared
-  /** Keys that the rows so far name. */
+  /** Ids of keys in the rows so far, the only ones to export. */
   const actors = new Set<string>()
   const json = (value: unknown) => JSON.stringify(value)
   return {
@@ -88,7 +89,7 @@ export function contentsOf(
       if (prepared.agent) yield json(prepared.agent)
     },
     async *heartbeats() {
-      // Hours are counted as a whole.
+      // Counts are stored per hour, so the first row is the whole hour of `from`.
       const hours = await read((db) => readInstanceHours(db, instanceId, { from: startOf(from, hourMs), to }))
       for (const { hour, counts } of hours) {
         const [heartbeats, events, tool_calls, reports] = [0, 12, 24, 36].map((start) =>

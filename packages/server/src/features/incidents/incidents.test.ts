@@ -43,7 +43,7 @@ async function exported(url = path()): Promise<Buffer> {
   return rawPayload
 }
 
-/** The files of the archive, as any tar reads them. */
+/** Extracts the files of the archive, like any tar program. */
 function unpacked(bytes: Buffer): Map<string, string> {
   const tar = gunzipSync(bytes)
   const files = new Map<string, string>()
@@ -92,7 +92,7 @@ afterAll(async () => {
 })
 
 describe('a bundle', () => {
-  it('is a plain tar.gz with everything about the agent, and verifies by the published key', async () => {
+  it('is a plain tar.gz with all rows of the agent, and verifies with the published key', async () => {
     const files = unpacked(archive)
     expect([...files.keys()].slice(-2)).toEqual(['manifest.json', 'signature.json'])
     const events = [...files].filter(([name]) => name.startsWith('events/'))
@@ -119,7 +119,7 @@ describe('a bundle', () => {
     }
   })
 
-  it('is in the audit log, with the hash of its manifest', async () => {
+  it('has audit entries of its export and of its signature', async () => {
     const { body } = await service.call<{ entries: { action: string; after: object }[] }>(
       'GET',
       '/api/audit?action=incident.*',
@@ -128,7 +128,7 @@ describe('a bundle', () => {
     expect(body.entries[0]!.after).toMatchObject({ instance_id: bot })
   })
 
-  it('is counted before it is made', async () => {
+  it('has a preview with counts and a timeline', async () => {
     const { body } = await service.call<IncidentPreview>('GET', `/api/incidents/preview?instance_id=${bot}&${range()}`)
     expect(body.counts).toMatchObject({ decoy_hits: 1, control_changes: 2, suspensions: 1, rule_firings: 0 })
     expect(body.counts.events).toBeGreaterThanOrEqual(3_000)
@@ -136,7 +136,7 @@ describe('a bundle', () => {
   })
 })
 
-/** Where each byte belongs. */
+/** Returns the name of the file to which a byte belongs. */
 function entryAt(offset: number): string {
   const found = manifest.entries.find(({ packed }) => offset < packed.offset + packed.size)
   if (found) return found.name
@@ -144,7 +144,7 @@ function entryAt(offset: number): string {
 }
 
 describe('an altered bundle', () => {
-  it('is refused at the file of the byte, whichever it is', async () => {
+  it('is refused with the file and block of the altered byte, for any byte', async () => {
     const seed = 20_261_123
     let state = seed
     const random = (below: number) => {
@@ -153,7 +153,7 @@ describe('an altered bundle', () => {
     }
     const edges = manifest.entries.flatMap(({ packed }) => [
       packed.offset,
-      // Bytes of the gzip header that unpacking ignores.
+      // Bytes of the gzip header that decompression ignores.
       packed.offset + 4,
       packed.offset + 9,
       packed.offset + packed.size - 1,
@@ -179,7 +179,7 @@ describe('an altered bundle', () => {
     }
   })
 
-  it('is refused when it is cut, lengthened, reordered, doubled or swapped', async () => {
+  it('is refused if bytes are removed or added, or if files are swapped, duplicated or removed', async () => {
     const { packed } = manifest.entries.at(-1)!
     const [first, second] = manifest.entries
       .slice(-2)
@@ -209,7 +209,7 @@ describe('an altered bundle', () => {
     }
   })
 
-  /** An archive of a forger with a key of his own. */
+  /** Returns a changed archive, signed with another key, as a forger would create it. */
   function forged(change: (manifest: IncidentManifest, files: Buffer[]) => void): Buffer {
     const copy = structuredClone(manifest)
     const files = manifest.entries.map(({ packed }) => archive.subarray(packed.offset, packed.offset + packed.size))
@@ -228,13 +228,13 @@ describe('an altered bundle', () => {
     return Buffer.concat([...files, manifestMember(text, Date.parse(copy.exported_at)), signatureMember(signed)])
   }
 
-  it('of a forger with another key is refused once keys are given', async () => {
+  it('with the signature of another key is refused if trusted keys are given', async () => {
     const bytes = forged(() => {})
     expect(await verify(bytes)).toMatchObject({ ok: true, isKnownKey: false })
     expect(await verify(bytes, await wellKnown())).toMatchObject({ ok: false, entry: 'signature.json' })
   })
 
-  // A forger who packs everything again, and has the public key and an earlier signature of the deployment.
+  // A forger could reuse an earlier signature of the deployment, with its public key, for a changed manifest.
   it('with the signature of another manifest is refused', async () => {
     const signed: ArchiveSignature = JSON.parse(unpacked(archive).get('signature.json')!)
     const text = Buffer.from(JSON.stringify({ ...manifest, instance_id: 'agent-other' }))
@@ -248,7 +248,7 @@ describe('an altered bundle', () => {
     }
   })
 
-  it('is refused for an audit entry that was changed before it was signed', async () => {
+  it('is refused if an audit entry was changed before the archive was signed', async () => {
     const index = manifest.entries.findIndex(({ name }) => name.startsWith('audit/'))
     const { name } = manifest.entries[index]!
     const text = Buffer.from(unpacked(archive).get(name)!.replace('"reason":"evidence"', '"reason":"anything"'))
@@ -269,11 +269,11 @@ describe('an altered bundle', () => {
     expect(!verdict.ok && verdict.detail).toContain('does not match its hash')
   })
 
-  it('is refused whatever a forger signs: paths, bombs, headers, sizes, order', async () => {
+  it('is refused despite a valid signature if paths, headers, sizes or the order are forged', async () => {
     const hash = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
     const at = Date.parse(manifest.exported_at)
     const last = manifest.entries.length - 1
-    /** The last file replaced by a member. */
+    /** Returns an archive in which the member of the last file is replaced. */
     const replaced = (member: Buffer, more: object = {}) =>
       forged((copy, files) => {
         files[last] = member
@@ -319,7 +319,7 @@ describe('an altered bundle', () => {
 })
 
 describe('the signing key', () => {
-  it('is replaced with an overlap, and verifies what it signed for good', async () => {
+  it('is rotated with an overlap, and the old key still verifies its archives', async () => {
     const before = await wellKnown()
     service.clock.advance(hourMs)
     const { deps } = service
@@ -332,13 +332,13 @@ describe('the signing key', () => {
     expect(await verify(archive, after)).toMatchObject({ ok: true, isKnownKey: true, kid: before[0]!.kid })
     const later = await exported(path())
     expect(await verify(later, after)).toMatchObject({ ok: true, isKnownKey: true, kid: after[0]!.kid })
-    // Verifiers that have the old list alone do not trust the new key.
+    // A verifier that only has the old list does not trust the new key.
     expect(await verify(later, before)).toMatchObject({ ok: false })
     const ended = after.map((key) => ({ ...key, valid_until: isoTime(0) }))
     expect(await verify(archive, ended)).toMatchObject({ ok: false, entry: 'signature.json' })
   })
 
-  it('is derived alike by another process, and never stored', async () => {
+  it('is the same in another process with the same data folder, and does not appear in the log', async () => {
     const second = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     try {
       const { body } = await second.call<ControlKeys>('GET', '/.well-known/wardline-keys.json', { key: null })
@@ -358,26 +358,26 @@ describe('an export', () => {
     ['instance_id=agent-1&from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', 'from must be before to.'],
     ['instance_id=agent-1&from=2025-01-01T00:00:00Z&to=2026-01-01T00:00:00Z', 'at most 92 days apart'],
     ['instance_id=agent-1&from=2026-13-01T00:00:00Z&to=2026-01-01T00:00:00Z', 'from must be an ISO 8601 instant.'],
-  ])('of %s is refused with a sentence', async (query, sentence) => {
+  ])('with query %s is refused with an error message', async (query, sentence) => {
     const { status, body } = await service.call<{ error: string }>('GET', `/api/incidents/export?${query}`)
     expect(status).toBe(400)
     expect(body.error).toContain(sentence)
   })
 
-  it('of an unknown agent is 404, and needs an admin key', async () => {
+  it('of an unknown agent gets 404, and without scope admin 403', async () => {
     expect((await service.call('GET', path('agent-unknown'))).status).toBe(404)
     const { key } = await service.createKey('operator')
     expect((await service.call('GET', path(), { key })).status).toBe(403)
   })
 
-  it('of a deleted agent still has its audit entries', async () => {
+  it('of a deleted agent succeeds and verifies', async () => {
     await service.call('DELETE', '/api/instances/agent-other')
     const bytes = await exported(path('agent-other'))
     const verdict = await verify(bytes)
     expect(verdict).toMatchObject({ ok: true })
   })
 
-  it('runs once for each key, and ends with its client', async () => {
+  it('gets 429 while another export of the key runs, and ends when the client disconnects', async () => {
     const { key } = await service.createKey('admin')
     const address = await service.app.listen({ host: '127.0.0.1', port: 0 })
     const ask = (signal?: AbortSignal) =>

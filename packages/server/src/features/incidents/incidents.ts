@@ -53,7 +53,7 @@ export function scopeOf(query: IncidentQuery): Scope {
   return { instanceId: query.instance_id, from, to }
 }
 
-/** An instance that was deleted has left its audit entries. */
+/** Returns undefined for `not_found`, because a deleted instance still has audit entries to export. */
 async function orAbsent<Found>(found: Promise<Found>): Promise<Found | undefined> {
   try {
     return await found
@@ -63,7 +63,7 @@ async function orAbsent<Found>(found: Promise<Found>): Promise<Found | undefined
   }
 }
 
-/** The part of the chain that covers the range, from its first row to its last one. */
+/** Returns the part of the audit chain within the range: an empty part at the end of the chain if there is none. */
 async function auditPart(db: Db, keyNames: KeyNames, { from, to }: Scope, now: number): Promise<AuditPart> {
   const [first] = await listAudit(db, keyNames, { from, to }, 'oldest', 1)
   const [last] = await listAudit(db, keyNames, { from, to }, 'newest', 1)
@@ -77,7 +77,7 @@ async function auditPart(db: Db, keyNames: KeyNames, { from, to }: Scope, now: n
 const isWithin = ({ requested_at, resumed_at }: Suspension, { from, to }: Scope): boolean =>
   Date.parse(requested_at) < to && (resumed_at === null || Date.parse(resumed_at) >= from)
 
-/** Throws AppError `not_found`, or `invalid` when the range is too large. */
+/** Throws AppError `not_found`, or `invalid` if the range has too many audit entries. */
 async function prepare(db: Db, scope: Scope, parts: IncidentParts, now: number): Promise<Prepared> {
   const { keyNames, containments } = parts
   const { instanceId } = scope
@@ -95,7 +95,7 @@ async function prepare(db: Db, scope: Scope, parts: IncidentParts, now: number):
   return { ...scope, agent, suspensions, audit, upTo: await newestEvent(db) }
 }
 
-/** Bytes of a file before it is compressed: what an export holds in memory at a time. */
+/** Size at which a file ends, before compression. An export has one file in memory at a time. */
 const fileBytes = 1024 * 1024
 
 const fileName = (kind: IncidentKind, number: number) => `${kind}/${String(number).padStart(6, '0')}.ndjson`
@@ -106,7 +106,7 @@ interface ExportTools {
   now: number
 }
 
-/** The pieces of the archive. */
+/** Yields the archive in pieces. The signature is in the audit log before it is sent. */
 async function* archiveOf(
   deps: IncidentDeps,
   prepared: Prepared,
@@ -155,7 +155,7 @@ async function* archiveOf(
   yield writer.seal(bytes, key)
 }
 
-/** Exports incidents, one of each key at a time. */
+/** Exports incidents. A key can run one export at a time. */
 export class Incidents {
   readonly #deps: IncidentDeps
   readonly #parts: IncidentParts
@@ -177,7 +177,7 @@ export class Incidents {
     return () => void this.#running.delete(keyId)
   }
 
-  /** The archive, to be read at the pace of the client. The export is in the audit log before its first byte is sent. */
+  /** Returns the archive, which is created as the client reads it. The audit entry is stored before the first byte. */
   async export({ scope, actor, now }: ExportTools): Promise<Readable> {
     const { database } = this.#deps
     const end = this.#begin(actor.keyId)

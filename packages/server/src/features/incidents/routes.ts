@@ -11,7 +11,7 @@ export function mountIncidents(router: Router, deps: Deps, parts: IncidentParts)
   router.handle('exportIncident', async ({ query, request }, reply) => {
     const now = clock.now()
     const archive = await incidents.export({ scope: scopeOf(query), actor: requestActor(request), now })
-    // A client that went away while the export was prepared never reads it.
+    // If the client disconnected during the preparation, the stream would never end and the key could not export again.
     if (request.raw.socket.destroyed) archive.destroy()
     const day = new Date(now).toISOString().slice(0, 10)
     reply.headers({

@@ -30,11 +30,11 @@ import {
   tarFile,
 } from './archive.ts'
 
-/** Verifies an archive without a service. Whatever it holds, the memory that it takes is bounded by these. */
+/** Bounds the memory of a verification, whatever the archive contains. */
 const verifyLimits = {
-  /** Some 50,000 files of 1 MiB. */
+  /** Enough for about 50,000 files of 1 MiB. */
   manifestBytes: 16 * 1024 * 1024,
-  /** A file ends with the first row beyond 1 MiB; a row is rarely above 20 kB. */
+  /** An export ends a file after the row that exceeds 1 MiB; a row rarely has more than 20 kB. */
   fileBytes: 8 * 1024 * 1024,
 } as const
 
@@ -42,9 +42,9 @@ type IncidentVerdict =
   | { ok: true; manifest: IncidentManifest; kid: string; isKnownKey: boolean; rows: Record<string, number> }
   | {
       ok: false
-      /** The file that was altered. */
+      /** Name of the altered file. */
       entry: string
-      /** Its first altered block, from 0, and where that begins in the archive. */
+      /** Index of its first altered block, and the offset of that block in the archive. */
       block?: number
       offset?: number
       detail: string
@@ -63,7 +63,7 @@ class AlteredArchive extends Error {
 
 const inflate = promisify(gunzip)
 
-/** The bytes of a member, of which there must be exactly so many. */
+/** Decompresses a member; undefined unless the result has exactly `size` bytes. */
 async function unpack(member: Buffer, size: number): Promise<Buffer | undefined> {
   try {
     const bytes = await inflate(member, { maxOutputLength: size })
@@ -109,7 +109,7 @@ const isSignature = (value: unknown): value is ArchiveSignature => {
   )
 }
 
-/** The signature stands at the end, in a known number of bytes. */
+/** Reads the signature, which is at the end of the archive and has a fixed size. */
 async function readSignature(file: FileHandle, size: number): Promise<ArchiveSignature> {
   const offset = size - signatureMemberSize
   const detail = `The archive does not end with ${signatureName} as it was written: it was cut off, something was added at its end, or ${signatureName} was altered.`
@@ -151,7 +151,7 @@ async function readManifest(
   return { manifest: found, begin }
 }
 
-/** Whether the key that signed is one of those that the caller trusts. Throws when it is another. */
+/** Returns true if the caller trusts the signing key, false if no keys are given. Throws for any other key. */
 function judgeKey(signature: ArchiveSignature, keys: readonly EvidenceKey[] | undefined): boolean {
   const { kid, public_key, signed_at } = signature
   const refused = (detail: string) => new AlteredArchive(signatureName, detail)
@@ -166,7 +166,7 @@ function judgeKey(signature: ArchiveSignature, keys: readonly EvidenceKey[] | un
   return true
 }
 
-/** The files must be exactly those that an export writes, in its order: nothing twice, nothing else, no gap. */
+/** Throws unless the files are exactly those of an export, in its order: no duplicates, no other files, no gaps. */
 function assertEntries({ entries }: IncidentManifest, end: number): void {
   let offset = 0
   let kind = -1
@@ -203,7 +203,7 @@ function assertEntries({ entries }: IncidentManifest, end: number): void {
   }
 }
 
-/** The content of one file. Throws AlteredArchive with the first block that differs. */
+/** Returns the lines of one file. Throws AlteredArchive with the first block that differs. */
 async function readEntry(file: FileHandle, { name, size, sha256: hash, rows, packed }: ManifestEntry, atMs: number) {
   const member = await read(file, packed.offset, packed.size)
   for (const [block, expected] of packed.blocks.entries()) {
@@ -270,7 +270,10 @@ async function verifyOpen(file: FileHandle, keys: readonly EvidenceKey[] | undef
   return { ok: true, manifest, kid: signature.kid, isKnownKey, rows }
 }
 
-/** Verifies an archive, with the keys that are trusted or by the one in it. Rejects when the file cannot be read. */
+/**
+ * Verifies an archive without a service: with the trusted keys, or if there are none, with the key in the archive.
+ * Rejects if the file is not readable.
+ */
 export async function verifyIncident(path: string, keys?: readonly EvidenceKey[]): Promise<IncidentVerdict> {
   const file = await open(path, 'r')
   try {
