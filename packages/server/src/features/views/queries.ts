@@ -3,7 +3,7 @@ import type { Schema } from '../../db/schema.ts'
 
 export type ViewRow = Schema['views']
 
-/** All of them, by name: there are few. */
+/** Returns all views, sorted by name. `limits.views` bounds their number. */
 export function readViews(db: Db): Promise<ViewRow[]> {
   return db.selectFrom('views').selectAll().orderBy('name').orderBy('id').execute()
 }

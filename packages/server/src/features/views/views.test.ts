@@ -18,7 +18,7 @@ const list = async (key?: string) =>
   (await service.call<{ views: SavedView[] }>('GET', '/api/views', key === undefined ? {} : { key })).body.views
 const names = async (key?: string) => (await list(key)).map(({ name }) => name)
 
-it('are seen by their owner, when shared by all, and by an admin in any case', async () => {
+it('a private view is visible to its owner and admins, a shared view to all keys', async () => {
   const [viewer, operator] = [await service.createKey('viewer'), await service.createKey('operator')]
   await save(viewer.key, view('mine'))
   await save(operator.key, view('ours', { shared: true, query: 'q=%3Cb%3E', screen: 'fleet' }))
@@ -37,8 +37,8 @@ it('are seen by their owner, when shared by all, and by an admin in any case', a
   expect((await list(viewer.key))[0]).toMatchObject({ own: true, shared: false })
 })
 
-// A viewer is often a screen on a wall, or an outsider: it must not change what others see.
-it('are shared by operators only, and changed by their owner or an admin', async () => {
+// A viewer key is often used for a wall display or given to outsiders, so it must not change what others see.
+it('a viewer must not share views, and a view is only changed by its owner or an admin', async () => {
   const [viewer, operator] = [await service.createKey('viewer'), await service.createKey('operator')]
   expect((await save(viewer.key, view('loud', { shared: true }))).status).toBe(403)
   const { id: shared } = (await save(operator.key, view('shared', { shared: true }))).body
@@ -47,7 +47,7 @@ it('are shared by operators only, and changed by their owner or an admin', async
   expect((await replace(viewer.key, own, view('own', { shared: true }))).status).toBe(403)
   for (const change of [replace, remove]) {
     expect((await change(viewer.key, shared, view('stolen'))).status).toBe(403)
-    // The existence of a private view is its owner’s business.
+    // A 403 would reveal that the private view exists.
     expect((await change(viewer.key, hidden, view('stolen'))).status).toBe(404)
   }
   expect((await replace(viewer.key, own, view('renamed'))).status).toBe(200)
@@ -58,7 +58,7 @@ it('are shared by operators only, and changed by their owner or an admin', async
   expect(await names(operator.key)).not.toContain('hidden')
 })
 
-it('stay with a key that is rotated', async () => {
+it('a key keeps its views when it is rotated', async () => {
   const viewer = await service.createKey('viewer')
   await save(viewer.key, view('lasting'))
   const { body } = await service.call<KeyCreated>('POST', `/api/keys/${viewer.id}/rotate`, {
@@ -67,7 +67,7 @@ it('stay with a key that is rotated', async () => {
   expect((await list(body.key)).filter(({ own }) => own).map(({ name }) => name)).toEqual(['lasting'])
 })
 
-it('are in the audit log', async () => {
+it('every change of a view has an audit entry', async () => {
   const operator = await service.createKey('operator')
   const { id } = (await save(operator.key, view('one'))).body
   await replace(operator.key, id, view('two'))
@@ -88,17 +88,17 @@ it.each([
   [{ query: 'x'.repeat(4097) }, 'query must have at most 4096 characters.'],
   [{ shared: 'yes' }, 'shared must be a boolean.'],
   [{ owner: 'me' }, 'owner is not a known field.'],
-])('refuse %j', async (wrong, sentence) => {
+])('a view with %j is refused', async (wrong, sentence) => {
   const { status, body } = await service.call<Answer>('POST', '/api/views', { body: view('x', wrong) })
   expect([status, body.error]).toEqual([400, sentence])
 })
 
-// One key that saves without end would otherwise leave no room for others.
-it('are bounded, for each key and for all, also when many are saved at the same time', async () => {
+// Without a limit per key, one key could use up the limit of all.
+it('views are limited per key and in total, also if many are saved concurrently', async () => {
   await service.execute('delete from views')
   const keys = await Promise.all(Array.from({ length: 5 }, () => service.createKey('viewer')))
   const saveMany = async (key: string, count: number) => {
-    // On a busy machine one of so many at once may be asked to retry.
+    // On a busy machine one of so many concurrent requests may get a 503 and must be retried.
     const saveOnce = async (index: number): Promise<number> => {
       const { status } = await save(key, view(`view ${index}`))
       return status === 503 ? saveOnce(index) : status

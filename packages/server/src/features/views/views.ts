@@ -8,7 +8,7 @@ import { type Action, type Actor, recordAction } from '../audit/audit.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { findView, insertView, readViews, removeView, updateView, type ViewRow } from './queries.ts'
 
-/** The key that changes a view. */
+/** Arguments of every change of a view. */
 interface Changing {
   database: Database
   principal: Principal
@@ -16,7 +16,7 @@ interface Changing {
   now: number
 }
 
-/** A key that was rotated is the same to people. */
+/** Compares owners and not key ids, because a key keeps its owner when it is rotated. */
 const isOwn = (row: ViewRow, { registers }: Principal): boolean => row.owner === registers.owner
 
 const notFound = () => new AppError('not_found', 'Unknown view.')
@@ -47,7 +47,7 @@ export async function listViews(db: Db, principal: Principal): Promise<SavedView
   }))
 }
 
-/** Writes the audit entry first: its lock makes those who change views take turns, so that none passes the bounds. */
+/** Writes the audit entry first: its lock serializes changes, so that concurrent ones do not exceed the limits. */
 function change({ database, actor, now }: Changing, action: Action, work: (trx: Trx) => Promise<void>): Promise<void> {
   return database.db.transaction().execute(async (trx) => {
     await recordAction(database, trx, actor, action, now)
@@ -55,7 +55,7 @@ function change({ database, actor, now }: Changing, action: Action, work: (trx: 
   })
 }
 
-/** Returns the id. Throws AppError `invalid` when there are too many, or `forbidden`. */
+/** Returns the id. Throws AppError `invalid` if a limit is reached, or `forbidden`. */
 export async function createView(changing: Changing, request: NewView): Promise<string> {
   const { principal, now } = changing
   const owner = principal.registers.owner
@@ -74,7 +74,7 @@ export async function createView(changing: Changing, request: NewView): Promise<
   return row.id
 }
 
-/** A view that the caller may change. Throws AppError `not_found` for one it does not see, else `forbidden`. */
+/** Returns a view that the caller may change. Throws AppError `not_found` for one it does not see, else `forbidden`. */
 async function findOwn(db: Db, id: string, principal: Principal): Promise<ViewRow> {
   const row = await findView(db, id)
   if (row && (isOwn(row, principal) || principal.scope === 'admin')) return row
