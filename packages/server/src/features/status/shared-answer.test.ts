@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { SharedAnswer } from './shared-answer.ts'
 
-/** Answers that count up, and end when they are released. */
+/** Returns numbered answers, each of which blocks until `endNext`. */
 function blockedAnswers() {
   const ends: (() => void)[] = []
   let made = 0
@@ -17,9 +17,9 @@ function blockedAnswers() {
   return { shared, endNext, made: () => made }
 }
 
-describe('an answer that is the same for all', () => {
-  // A key that asks for the status on forty connections would otherwise keep every kill waiting.
-  test('is made twice for a hundred who ask while it is made', async () => {
+describe('a shared answer', () => {
+  // A key that requests the status on forty connections would otherwise delay every kill.
+  test('is computed once more for a hundred callers that arrive while it is computed', async () => {
     const { shared, endNext, made } = blockedAnswers()
     const first = shared.read()
     const others = Array.from({ length: 100 }, () => shared.read())
@@ -30,8 +30,8 @@ describe('an answer that is the same for all', () => {
     expect(made()).toBe(2)
   })
 
-  // Who asks after a kill must see it, though an answer is being made that does not know of it.
-  test('is never one that was begun before it was asked for', async () => {
+  // A caller after a kill must see it, even if an answer from before the kill is still being computed.
+  test('is never one that was started before the call', async () => {
     const { shared, endNext } = blockedAnswers()
     const first = shared.read()
     await endNext()
@@ -44,8 +44,8 @@ describe('an answer that is the same for all', () => {
     expect(await third).toBe(3)
   })
 
-  // Each waits for the deadline of the database once: a second wait would break the promise of an answer in two seconds.
-  test('fails at once for those who waited for it, and is made again after that', async () => {
+  // The service promises a response within two seconds, which a second wait for the database deadline would exceed.
+  test('fails for all waiting callers at once, and is computed again for the next caller', async () => {
     let made = 0
     const shared = new SharedAnswer(async () => {
       made += 1

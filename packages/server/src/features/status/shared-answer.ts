@@ -1,15 +1,15 @@
-/** Pause between two answers: many requests for a status must not occupy the process. */
+/** Pause between two answers, so that many requests for the status do not occupy the process. */
 const restMs = 50
 
 /**
- * An answer that is the same for all callers. One is made at a time, and serves all callers who asked before it was
- * started: a caller after a change sees that change. All share a failure, since a second wait for a database that is
- * down would take too long.
+ * Shares an answer that is the same for all callers. One answer is computed at a time, and serves all callers that were
+ * waiting when it was started, so that a caller after a change sees that change. Waiting callers share a failure, since
+ * a second wait for a database that is down would take too long.
  */
 export class SharedAnswer<Answer> {
   readonly #make: () => Promise<Answer>
   #isBusy = false
-  /** Not begun yet. */
+  /** The next answer, for callers that arrived after the current one was started. */
   #next: PromiseWithResolvers<Answer> | undefined
 
   constructor(make: () => Promise<Answer>) {
