@@ -23,7 +23,7 @@ const detail = async (id: string) => (await service.call<AlertDetail>('GET', `/a
 const counts = async (query = '') => (await service.call<AlertCounts>('GET', `/api/alert-counts${query}`)).body
 
 describe('counts of alerts', () => {
-  it('are by status and severity, and follow the other filters', async () => {
+  it('are grouped by status and severity, and respect the filters', async () => {
     const first = await report('critical', 'agent-1')
     await report('critical', 'agent-2')
     await report('breach', 'agent-2')
@@ -38,12 +38,12 @@ describe('counts of alerts', () => {
     expect(body.alerts.map(({ id }) => id)).toEqual([first])
   })
 
-  it('are of none where there is none', async () => {
+  it('are empty without alerts', async () => {
     expect(await counts()).toEqual({ counts: [], complete: true })
   })
 
-  // A dashboard asks every few seconds: what it costs must not grow with the history.
-  it('are of the newest alerts, and say so; what is to be handled is counted however old', async () => {
+  // A dashboard requests the counts every few seconds, so their cost must not grow with the history.
+  it('omit old resolved alerts and are marked as incomplete, but include an old open alert', async () => {
     await change(await report('critical', 'agent-1'), { status: 'resolved' })
     await report('breach', 'agent-1')
     await service.deps.database.db
@@ -63,9 +63,9 @@ describe('counts of alerts', () => {
   })
 })
 
-describe('the list of what is to be handled', () => {
-  // A machine may take every tool call as an alert: two days of them must not hide what is open since before.
-  it('goes back as far as it has to', async () => {
+describe('the list of open alerts', () => {
+  // A channel for machines may receive every tool call, so thousands of newer alerts must not hide an old open one.
+  it('contains an open alert however many alerts are newer', async () => {
     const old = await report('warning', 'agent-1')
     const { db } = service.deps.database
     await db.updateTable('counters').set({ value: 300_000 }).where('name', '=', 'alert_seq').execute()
@@ -87,7 +87,7 @@ describe('the list of what is to be handled', () => {
 })
 
 describe('the history of an alert', () => {
-  it('names who did what, newest first', async () => {
+  it('lists each change with its author, newest first', async () => {
     const operator = await service.createKey('operator')
     const id = await report('critical', 'agent-1')
     expect((await detail(id)).history).toEqual([])
@@ -103,15 +103,15 @@ describe('the history of an alert', () => {
     expect(history.map(({ by }) => by)).toEqual([expect.stringMatching(/\S/), 'WARDLINE_API_KEY'])
   })
 
-  it('says how many alerts were changed together', async () => {
+  it('contains the number of alerts that were changed together', async () => {
     const [first, second] = [await report('critical', 'agent-1'), await report('critical', 'agent-1')]
     await change(first, { status: 'acknowledged', whole_group: true })
     expect((await detail(first)).history).toMatchObject([{ alerts: 2 }])
     expect(await detail(second)).toMatchObject({ status: 'acknowledged', history: [] })
   })
 
-  // Who can write into the database is found by the hashes of the log; the page of the alert must come all the same.
-  it('shows as nothing what in the log is no state', async () => {
+  // An invalid entry means that the database was edited, which the audit chain detects. The page must still load.
+  it('has null for invalid values of an audit entry', async () => {
     const id = await report('critical', 'agent-1')
     const { database, clock } = service.deps
     const after = { status: 'gone', assignee: 7, alerts: 'many' }

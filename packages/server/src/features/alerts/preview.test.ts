@@ -52,7 +52,7 @@ async function preview(alert: object) {
   return { people: of(ids.people), machine: of(ids.machine), severe: of(ids.severe), off: of(ids.off) }
 }
 
-it('says of each channel what it would do, and by which routes', async () => {
+it('a preview has the outcome and the matching routes of each channel', async () => {
   expect(await preview({ severity: 'warning', event_type: 'note', instance_id: 'bot-1' })).toEqual({
     people: ['receives', routes.all],
     machine: ['receives', routes.all],
@@ -66,7 +66,7 @@ it('says of each channel what it would do, and by which routes', async () => {
   })
 })
 
-it('knows silences, which count for people alone, and what is alerted of never', async () => {
+it('a preview respects silences, which only apply to people, and event types that are never alerted', async () => {
   const quiet = { severity: 'critical', event_type: 'note', instance_id: 'bot-quiet' }
   expect(await preview(quiet)).toMatchObject({ people: ['silenced', routes.all], machine: ['receives', routes.all] })
   service.clock.advance(60_000)
@@ -75,7 +75,7 @@ it('knows silences, which count for people alone, and what is alerted of never',
   expect(await preview(metrics)).toMatchObject({ people: ['never_alerted', routes.all], severe: ['never_alerted'] })
 })
 
-it('writes no alert', async () => {
+it('a preview does not store an alert', async () => {
   const alerts = () => service.rows('select id from alerts')
   const before = await alerts()
   await preview({ severity: 'breach', event_type: 'honeypot_triggered', instance_id: 'bot-1' })
@@ -86,7 +86,7 @@ it.each([
   [{ severity: 'bad', event_type: 'note' }, 'severity must be info, warning, critical, or breach.'],
   [{ severity: 'info' }, 'event_type is required.'],
   [{ severity: 'info', event_type: 'note', instance: 'x' }, 'instance is not a known field.'],
-])('refuses %j', async (body, sentence) => {
+])('a preview of %j is refused', async (body, sentence) => {
   const answer = await service.call<{ error: string }>('POST', '/api/alert-routes/preview', { body })
   expect([answer.status, answer.body.error]).toEqual([400, sentence])
 })

@@ -25,7 +25,7 @@ export interface AuditPart {
   last: { seq: number; hash: string }
 }
 
-/** Read before the first byte is sent, so that an unknown instance or a too large range still gets an error response. */
+/** Read before the first byte is sent, so that an unknown instance or an excessive range gets an error response. */
 export interface Prepared extends Scope {
   agent: InstanceDetail | undefined
   suspensions: Suspension[]

@@ -50,7 +50,7 @@ async function report(fields: Record<string, unknown> = {}, at = service): Promi
   return body.id
 }
 
-/** Plans and sends all that is due now. */
+/** Plans and sends everything that is due now. */
 async function dispatch({ services }: TestService = service): Promise<void> {
   for (let turn = 0; turn < 3; turn++) {
     await services.dispatcher.run()
@@ -68,7 +68,7 @@ const channel = async (id: string) => (await service.call<ChannelView>('GET', `/
 const alertRows = () => service.rows('select * from alerts order by seq')
 
 describe('an event', () => {
-  it('becomes an alert only where a channel takes it, and never when it carries metrics', async () => {
+  it('becomes an alert only if a channel receives it, and never if it contains metrics', async () => {
     await open(slack())
     await report({ severity: 'info' })
     await report({ event_type: 'session_metrics', severity: 'critical', description: '{"shell_exec_count":1}' })
@@ -77,7 +77,7 @@ describe('an event', () => {
     expect(await alertRows()).toMatchObject([{ id, event_type: 'policy_violation', status: 'open' }])
   })
 
-  it('goes to a machine separately, with all its fields', async () => {
+  it('is a separate message for a machine, with all its fields', async () => {
     await open(webhook())
     const id = await report({ severity: 'info', metadata: { path: '/etc/shadow' }, session_id: 's-1' })
     await report({ severity: 'breach' })
@@ -100,7 +100,7 @@ describe('an event', () => {
     ])
   })
 
-  it('of a batch keeps what belongs to it', async () => {
+  it('of a batch keeps its sequence number and metadata in its alert', async () => {
     await open(webhook())
     await service.call('PATCH', '/api/alert-channels/env-webhook', { body: { min_severity: 'warning' } })
     const body = ['info', 'warning', 'info', 'critical', 'info'].map((severity, index) => ({
@@ -119,7 +119,7 @@ describe('an event', () => {
     ])
   })
 
-  it('and its alert are stored together or not at all', async () => {
+  it('is not stored if its alert is not stored', async () => {
     await open(webhook())
     const restore = await service.refuse('insert', 'alerts')
     const body = { severity: 'critical', source: 'a', event_type: 'x', description: 'y' }
@@ -130,7 +130,7 @@ describe('an event', () => {
     expect(await alertRows()).toHaveLength(1)
   })
 
-  it('is sent to people once at once, then together', async () => {
+  it('is sent to people immediately if it is the first, and later ones in one message', async () => {
     await open(slack())
     const first = await report()
     await dispatch()
@@ -147,7 +147,7 @@ describe('an event', () => {
       expect((await detail(id)).deliveries[0]).toMatchObject({ outcome: 'joined', state: 'delivered' })
   })
 
-  it('of a storm is sent in one message, which says how many more there are', async () => {
+  it('beyond the rate limit is sent in one digest, which has the number of further alerts', async () => {
     await open(slack())
     for (let index = 0; index < 60; index++) await report({ instance_id: `agent-${index}` })
     await dispatch()
@@ -165,7 +165,7 @@ describe('an event', () => {
 })
 
 describe('a digest', () => {
-  it('shows the worst, and holds nothing of what the service itself says', async () => {
+  it('shows the most severe reports, and no alert of the service itself', async () => {
     await open(slack())
     await service.call('PATCH', '/api/alert-channels/env-slack', { body: { max_per_minute: 1 } })
     await service.services.routingTable.refresh()
@@ -193,7 +193,7 @@ describe('a digest', () => {
     expect(digest).toContain('· worst ·')
   })
 
-  it('that a switched-off channel was to get is dropped, and says so', async () => {
+  it('for a channel that is disabled is dropped, and its alerts have the outcome dropped', async () => {
     await open(slack())
     await report()
     await dispatch()
@@ -204,8 +204,8 @@ describe('a digest', () => {
   })
 })
 
-describe('a group that cannot be sent', () => {
-  it('holds up no other group and no other channel', async () => {
+describe('a group that fails to send', () => {
+  it('delays no other group and no other channel', async () => {
     await open({ ...slack(), ...webhook() })
     await report()
     await dispatch()
@@ -213,7 +213,7 @@ describe('a group that cannot be sent', () => {
     await report({ instance_id: 'agent-2' })
     await report({ instance_id: 'agent-2' })
     await dispatch()
-    // Its message would get an id that another one has.
+    // The message of the group gets an id that another message already has, so storing it fails.
     const [taken] = await service.rows<{ id: string }>(`select id from alert_messages where channel_id = 'env-webhook'`)
     await service.execute(
       `update alert_groups set message_id = '${taken!.id}' where name = 'reported policy_violation agent-1'`,
@@ -231,7 +231,7 @@ describe('a group that cannot be sent', () => {
 describe('a receiver', () => {
   const statuses = { 'answers 500': 500, 'answers 429': 429, 'redirects elsewhere': 302, 'answers 404': 404 }
   for (const [what, status] of Object.entries(statuses)) {
-    it(`that ${what} gets the same message again, after five seconds`, async () => {
+    it(`that ${what} gets the same message again after five seconds`, async () => {
       await open(webhook())
       receiver.answer = () => ({ status, headers: { location: `${receiver.url}/elsewhere` } })
       await report()
@@ -250,7 +250,7 @@ describe('a receiver', () => {
     })
   }
 
-  it('is left alone as long as it asks', async () => {
+  it('gets no message before its Retry-After has passed', async () => {
     await open(webhook())
     receiver.answer = () => ({ status: 429, headers: { 'retry-after': '600' } })
     await report()
@@ -265,7 +265,7 @@ describe('a receiver', () => {
     expect(receiver.taken).toHaveLength(2)
   })
 
-  it('that fails for 76 hours is given up, and can be sent everything later under the old ids', async () => {
+  it('that fails ten times gets no further attempt, and a replay sends the message with the same id', async () => {
     await open(webhook())
     receiver.answer = () => ({ status: 500, body: 'out of order' })
     await report()
@@ -289,7 +289,7 @@ describe('a receiver', () => {
     expect((await service.call('POST', `/api/alert-messages/${dead!.id}/replay`)).status).toBe(400)
   })
 
-  it('that answers that it is gone is switched off, and another channel is notified', async () => {
+  it('that responds with 410 is disabled, and another channel is notified', async () => {
     await open({ ...webhook(), ...slack() })
     receiver.answer = ({ path }) => ({ status: path === '/webhook' ? 410 : 200, body: 'ok' })
     await report()
@@ -300,7 +300,7 @@ describe('a receiver', () => {
     expect(slackTexts().join()).toContain('alert_channel_failing')
   })
 
-  it('that is down is asked by one message at a time whether it is back', async () => {
+  it('that is down gets one message at a time until it is available again', async () => {
     await open(webhook())
     receiver.answer = () => ({ status: 503 })
     for (let index = 0; index < 100; index++) await report()
@@ -319,7 +319,7 @@ describe('a receiver', () => {
     expect(receiver.taken).toHaveLength(100)
   })
 
-  it('that is down is asked once by each turn, also when other turns read what is being written', async () => {
+  it('that is down gets one attempt per retry interval, also if the dispatcher runs during the attempt', async () => {
     await open(webhook())
     receiver.answer = () => ({ status: 503 })
     for (let index = 0; index < 40; index++) await report()
@@ -340,7 +340,7 @@ describe('a receiver', () => {
     }
   })
 
-  it('that is dead costs no more than a thousand waiting messages; the rest stays in the outbox', async () => {
+  it('that is down has at most a thousand waiting messages; further alerts stay in the outbox', async () => {
     await open(webhook())
     receiver.answer = () => ({ status: 503 })
     const event = { severity: 'info', source: 'a', event_type: 'x', description: 'y' }
@@ -353,7 +353,7 @@ describe('a receiver', () => {
     expect(await channel('env-webhook')).toMatchObject({ waiting: 1_000, behind: 500 })
   })
 
-  it('gets nothing twice when two processes send at once', async () => {
+  it('gets no duplicates if two processes send concurrently', async () => {
     await open(webhook())
     const other = await open(webhook(), service)
     for (let index = 0; index < 200; index++) await report({}, index % 2 ? service : other)
@@ -365,12 +365,12 @@ describe('a receiver', () => {
     expect(new Set(webhookIds()).size).toBe(200)
   })
 
-  it('gets what a process took that died, after its lease', async () => {
+  it('gets the messages of a crashed process after its lease', async () => {
     await open(webhook())
     for (let index = 0; index < 20; index++) await report()
     await dispatch()
     receiver.taken.length = 0
-    // As a process leaves them that took them and was killed.
+    // The state that a process leaves which was killed after it claimed the messages.
     const until = service.clock.now() + minute
     await service.execute(
       `update alert_messages set state = 'pending', due_at = 0, lease_owner = 'gone', leased_until = ${until}`,
@@ -378,14 +378,14 @@ describe('a receiver', () => {
     service.clock.advance(59 * second)
     await report({ instance_id: 'another' })
     await dispatch()
-    // Meanwhile they hold up nothing else.
+    // Until then the claimed messages do not delay others.
     expect(receiver.taken.map(({ body }) => body.data.instance_id)).toEqual(['another'])
     service.clock.advance(second)
     await dispatch()
     expect(receiver.taken).toHaveLength(21)
   })
 
-  it('whose answer holds its own secret does not put it into the log of deliveries', async () => {
+  it('that repeats its secret URL in a response does not get it into the delivery log', async () => {
     await open({ SLACK_WEBHOOK_URL: `${receiver.url}/services/T000/B000/supersecretpart` })
     receiver.answer = ({ path }) => ({ status: 500, body: `cannot post to ${path}` })
     await report()
@@ -406,7 +406,7 @@ describe('the kill switch', () => {
     await dispatch()
   }
 
-  it('notifies people of the kill and of its proof, each at once', async () => {
+  it('notifies people immediately of a kill, of its confirmation and of a resume', async () => {
     await open(slack())
     await beat()
     await kill()
@@ -423,7 +423,7 @@ describe('the kill switch', () => {
     expect(slackTexts()[2]).toContain('instance_resumed on agent-1')
   })
 
-  it('notifies people when an agent does not confirm within 35 seconds, and when it does later', async () => {
+  it('notifies people if an agent does not confirm within 35 seconds, and if it confirms later', async () => {
     await open(slack())
     await beat()
     await kill()
@@ -439,7 +439,7 @@ describe('the kill switch', () => {
     expect(slackTexts()[2]).toContain('kill_confirmed on agent-1')
   })
 
-  it('leaves no alert of a kill that failed', async () => {
+  it('creates no alert for a refused kill', async () => {
     await open(slack())
     await beat()
     await kill()
@@ -448,9 +448,9 @@ describe('the kill switch', () => {
   })
 })
 
-describe('what a caller only claims', () => {
-  // A killed agent could otherwise report with its own key that it stopped.
-  it('is shown as a claim, and ends nothing', async () => {
+describe('a type of the service reported by a caller', () => {
+  // A killed agent could otherwise report with its key that it stopped.
+  it('is marked as a claim in messages, and does not resolve the problem', async () => {
     await open({ ...slack(), ...webhook() })
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent' } })
     await service.call('POST', '/api/kill/agent-1', { body: { reason: 'acts strangely' } })
@@ -475,14 +475,14 @@ describe('what a caller only claims', () => {
 
 describe('a silent fleet', () => {
   const beat = (id: string) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
-  /** Heartbeats for as long as the offline limit: only then does a silent agent count as an outage. */
+  /** Sends heartbeats for as long as the offline limit: a younger agent does not count for an outage. */
   async function establish(ids: string[]) {
     for (const id of ids) await beat(id)
     service.clock.advance(90 * second)
     for (const id of ids) await beat(id)
   }
   const agents = (count: number) => Array.from({ length: count }, (_, index) => `agent-${index}`)
-  /** Half a minute for half a minute, so that no pause makes silence unproven. */
+  /** Sweeps every 30 seconds: after a longer pause of the service, silence does not count as offline. */
   async function sweep(times: number, id?: string) {
     for (let index = 0; index < times; index++) {
       service.clock.advance(30 * second)
@@ -492,7 +492,7 @@ describe('a silent fleet', () => {
     await dispatch()
   }
 
-  it('is sent as one outage, and a single agent separately', async () => {
+  it('is reported as one outage, and a single silent agent separately', async () => {
     await open(slack())
     await establish(agents(8))
     await sweep(5, 'agent-0')
@@ -510,7 +510,7 @@ describe('a silent fleet', () => {
     expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
   })
 
-  it('that was replaced by another one is expected back for a day, and may fall silent again meanwhile', async () => {
+  it('that a new fleet replaced keeps its outage open for a day, and the new fleet gets its own', async () => {
     await open(slack())
     const old = Array.from({ length: 6 }, (_, index) => `old-${index}`)
     const young = Array.from({ length: 5 }, (_, index) => `young-${index}`)
@@ -523,7 +523,7 @@ describe('a silent fleet', () => {
     await sweep(1)
     expect(ends()).toBe(0)
     await sweep(5)
-    // The group of the outage is known already: what follows is collected for ten seconds.
+    // The group of the outage exists already, so a further alert is sent after ten seconds.
     service.clock.advance(10 * second)
     await dispatch()
     expect(outages()).toBe(2)
@@ -533,7 +533,7 @@ describe('a silent fleet', () => {
     expect(ends()).toBe(1)
   })
 
-  it('that fell silent while the service was down counts whole', async () => {
+  it('that fell silent while the service was down is an outage of all its agents', async () => {
     await open(slack())
     await establish(agents(10))
     service.clock.advance(hour)
@@ -549,7 +549,7 @@ describe('a silent fleet', () => {
     )
   })
 
-  it('that comes back ends what was sent', async () => {
+  it('that is back resolves its alert', async () => {
     await open(slack())
     await beat('agent-1')
     await sweep(9)
@@ -565,7 +565,7 @@ describe('a silent fleet', () => {
 })
 
 describe('people', () => {
-  it('stop reminders by acknowledging, and end a problem by resolving', async () => {
+  it('end reminders by acknowledging an alert, and end a problem by resolving it', async () => {
     await open(slack())
     const id = await report()
     await dispatch()
@@ -603,7 +603,7 @@ describe('people', () => {
     ])
   })
 
-  it('name the invalid part of a change plainly', async () => {
+  it('get 400 for an invalid change, with the invalid field, and 404 for an unknown alert', async () => {
     await open(slack())
     const id = await report()
     const change = async (body: unknown) => {
@@ -621,7 +621,7 @@ describe('people', () => {
     expect((await service.call('PATCH', unknown, { body: { status: 'open' } })).status).toBe(404)
   })
 
-  it('may read and not change with a key of scope viewer, and an agent may neither', async () => {
+  it('read but do not change alerts with scope viewer, and do not read them with scope agent', async () => {
     await open(slack())
     const id = await report()
     const viewer = (await service.createKey('viewer')).key
@@ -632,7 +632,7 @@ describe('people', () => {
     expect((await service.call('PATCH', `/api/alerts/${id}`, { key: viewer, body })).status).toBe(403)
   })
 
-  it('find alerts by what they look for, page by page', async () => {
+  it('list alerts by filter and page by page', async () => {
     await open(slack())
     for (let index = 0; index < 5; index++) await report({ instance_id: `agent-${index % 2}` })
     const list = async (query: string) =>
@@ -645,8 +645,8 @@ describe('people', () => {
   })
 })
 
-describe('the proof that a channel works', () => {
-  it('is the answer to a test', async () => {
+describe('a check of a channel', () => {
+  it('on request returns the response of the receiver, and has no retry', async () => {
     await open(slack())
     const test = async () => (await service.call('POST', '/api/alert-channels/env-slack/test')).body
     expect(await test()).toMatchObject({ ok: true, status: 200, answer: 'ok', error: null })
@@ -662,7 +662,7 @@ describe('the proof that a channel works', () => {
     ])
   })
 
-  it('arrives daily; when it does not, the other channels are notified, and again when it does', async () => {
+  it('is sent daily; other channels are notified if the channel fails, and again if it recovers', async () => {
     await open({ ...webhook(), ...slack() })
     const watch = async () => {
       await watchChannels(service.deps, service.services.outbox, service.services.routingTable)
@@ -700,7 +700,7 @@ describe('a channel that fails', () => {
     await dispatch(watching)
   }
 
-  it('and is switched off no longer keeps the others from being well', async () => {
+  it('counts as recovered if it is disabled, and other channels are notified once', async () => {
     await open({ ...webhook(), ...slack() })
     await watch()
     receiver.answer = ({ path }) => (path === '/webhook' ? { status: 500 } : { status: 200, body: 'ok' })
@@ -719,7 +719,7 @@ describe('a channel that fails', () => {
     expect(slackTexts()).toHaveLength(sent)
   })
 
-  it('at another process alone gets its check there, and none here', async () => {
+  it('gets its check only from a process that has the channel in its environment', async () => {
     await open(slack())
     const other = await open({}, service)
     await watch(other)
@@ -729,8 +729,8 @@ describe('a channel that fails', () => {
   })
 })
 
-describe('a channel that fails for a moment', () => {
-  it('is not reported', async () => {
+describe('a channel that fails for four minutes', () => {
+  it('is not reported as failing', async () => {
     await open({ ...webhook(), ...slack() })
     await report()
     await dispatch()
@@ -743,8 +743,8 @@ describe('a channel that fails for a moment', () => {
   })
 })
 
-describe('what is over', () => {
-  it('is forgotten as long after as events are', async () => {
+describe('an old alert', () => {
+  it('is deleted after the retention of events, with its deliveries and messages', async () => {
     await open({ ...webhook(), WARDLINE_RETENTION_DAYS: '1' })
     await report()
     await dispatch()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startAlertReceiver } from '../../../test-alert-receiver.ts'
 import { openTestService, type TestService } from '../../../test-service.ts'
 
-/** Short enough that no rule about long texts finds it: only what knows its field does. */
+/** Too short to be removed as a long secret, so only code that knows the field hides it. */
 const canary = 'CANARYq7'
 const address = 'https://198.51.100.7'
 const settings = {
@@ -49,8 +49,8 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-describe('a message as its channel receives it', () => {
-  it('is there for every type of channel', () => {
+describe('the content of a message', () => {
+  it('is available for every type of channel', () => {
     expect([...contents.keys()].sort()).toEqual(Object.keys(settings).sort())
     for (const [type, { body, cut, channel_type }] of contents) {
       expect(body, type).toContain('policy')
@@ -58,28 +58,28 @@ describe('a message as its channel receives it', () => {
     }
   })
 
-  // Viewers read it, and with a secret of a channel anyone posts false alarms there.
-  it.each(Object.keys(settings))('shows nothing of the settings of %s', (type) => {
+  // Viewers can read the content, and with a secret of a channel could post false alarms to it.
+  it.each(Object.keys(settings))('contains no settings of %s', (type) => {
     const { body } = contents.get(type)!
     expect(body.toLowerCase()).not.toContain(canary.toLowerCase())
     expect(body).not.toContain('whsec_')
     expect(body).not.toContain('198.51.100.7')
   })
 
-  it('has the fields that are settings, hidden', () => {
+  it('has [secret] in place of fields that are settings', () => {
     expect(JSON.parse(contents.get('pagerduty')!.body).routing_key).toBe('[secret]')
     expect(JSON.parse(contents.get('ntfy')!.body).topic).toBe('[secret]')
     expect(contents.get('email')!.body).toMatch(/^Subject: .*policy_violation on agent-1\n\n/)
   })
 
-  it('leads to the alert in the dashboard', async () => {
+  it('contains a link to the alert in the dashboard', async () => {
     const { alerts } = (await service.call<{ alerts: { id: string }[] }>('GET', '/api/alerts')).body
     for (const [type, { body }] of contents)
       expect(body.replaceAll('\\', ''), type).toContain(`https://w.example/alerts?alert=${alerts[0]!.id}`)
   })
 })
 
-it('is, byte for byte, what a receiver got', async () => {
+it('the content of a message equals the body that the receiver got', async () => {
   await using receiver = await startAlertReceiver()
   receiver.answer = () => ({ status: 202, body: 'Thank you' })
   await using other = await openTestService({ env: { ALERT_WEBHOOK_URL: `${receiver.url}/hook` } })
@@ -90,8 +90,8 @@ it('is, byte for byte, what a receiver got', async () => {
   expect(JSON.parse(body.body)).toEqual(receiver.taken[0]!.body)
 })
 
-// A reporter that knows the address of a channel would have it shown to everybody who looks at the message.
-it('hides what a text of an event repeats of the settings', async () => {
+// A caller that knows the URL of a channel could otherwise reveal it to every viewer by an event.
+it('the content of a message hides settings that an event repeats', async () => {
   const url = 'http://127.0.0.1:9/hooks/T0123456789/B0123456789'
   await using other = await openTestService({ env: { ALERT_WEBHOOK_URL: url } })
   const event = { severity: 'critical', source: 'e2e', event_type: 'note', description: `Posted to ${url}` }
@@ -102,7 +102,7 @@ it('hides what a text of an event repeats of the settings', async () => {
   expect(JSON.parse(body.body).data.description).toBe('Posted to [secret]')
 })
 
-it('is gone with the settings of its channel, and unknown without a message', async () => {
+it('the content of a message gets 404 for a deleted channel and for an unknown message', async () => {
   const { messages } = (await service.call<{ messages: MessageView[] }>('GET', '/api/alert-messages')).body
   const { id, channel_id } = messages[0]!
   await service.call('DELETE', `/api/alert-channels/${channel_id}`)

@@ -3,8 +3,8 @@ import { openTestService } from '../../../test-service.ts'
 import { noticeMessage } from '../channels/message.ts'
 import { claimMessages, insertMessages } from './queries.ts'
 
-// A message that two processes take is sent twice.
-it('gives a message to one of two processes that ask at the same moment', async () => {
+// A message that two processes claim would be sent twice.
+it('only one of two processes claims a message if both try concurrently', async () => {
   await using service = await openTestService()
   const { dataDir } = service.deps.config
   await using other = await openTestService({ dataDir, clock: service.clock })

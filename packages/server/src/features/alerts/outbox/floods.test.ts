@@ -14,7 +14,7 @@ const row = (instance_id: string, count: number) => ({
 })
 const countIn = (description: string) => Number(description.split(' ')[0]!.replaceAll(',', ''))
 
-it('writes few alerts, and no count gets lost', () => {
+it('summaries are limited in number and length, and their counts are complete', () => {
   const rows = fc.array(
     fc.record({
       minute: fc.constantFrom(0, minute),
@@ -37,15 +37,15 @@ it('writes few alerts, and no count gets lost', () => {
   )
 })
 
-it('names the instances with the most', () => {
+it('the instances with the highest counts have separate summaries', () => {
   const rows = Array.from({ length: 60 }, (_, index) => row(`agent-${index}`, index + 1))
   const written = summarize(rows)
   expect(written[0]).toMatchObject({ instance_id: 'agent-59' })
   expect(written.at(-1)).toMatchObject({ instance_id: null, description: expect.stringContaining('of 10 other') })
 })
 
-// An attacker invents instances, so that those of others are no longer counted one by one.
-it('never counts events of the service itself because of invented instances', () => {
+// An attacker could invent instances until the limits of other instances are no longer counted separately.
+it('invented instances do not cause alerts of the service itself to be counted as excess', () => {
   const bound = new FloodBound()
   const own = { severity: 'breach', event_type: 'honeypot_triggered', by_service: 1 } as const
   const reported = { severity: 'critical', event_type: 'x', by_service: 0 } as const
@@ -54,12 +54,12 @@ it('never counts events of the service itself because of invented instances', ()
     bound.beyond({ ...reported, instance_id: `invented-${index}` }, 0)
   }
   expect(bound.beyond({ ...own, instance_id: 'victim' }, 0)).toBeUndefined()
-  // Of 12,000 instances 10,000 are counted one by one, the others together.
+  // Of 12,000 instances 10,000 are counted separately, the others together.
   expect(bound.beyond({ ...reported, instance_id: 'another' }, 0)).toMatchObject({ instance_id: '' })
   expect(bound.beyond({ ...reported, instance_id: 'another' }, minute)).toBeUndefined()
 })
 
-it('leaves the service its own room, and a quarter of the limit', () => {
+it('the service has its full limit, and reports leave a quarter of the limit free', () => {
   expect(roomsOf(20, { own: 0, reported: 0 })).toMatchObject({
     own: { room: 20, urgentRoom: 40 },
     reported: { room: 15 },

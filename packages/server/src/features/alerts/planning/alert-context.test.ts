@@ -47,7 +47,7 @@ const touch = (key: string) =>
   })
 
 describe('an alert of a decoy', () => {
-  it('says which agent, decoy and tool, from where, what was done and what to do next', async () => {
+  it('contains the agent, decoy, tool and address, what was done so far and the next commands', async () => {
     const { id, key } = await plant()
     await touch(key)
     await dispatch()
@@ -64,7 +64,7 @@ describe('an alert of a decoy', () => {
       url: `https://wardline.example.com/alerts?alert=${hit.id}`,
     })
     const [text] = slackTexts()
-    // The dot between facts cannot be brought in by a name that an agent chose.
+    // A name that an agent chose must not contain the dot that separates facts.
     const facts = `agent-1 (Mail - bot) · honeypot_triggered · decoy: ${label} · tool: shell-exec · from: 127.0.0.1 · A decoy key`
     for (const part of [
       facts,
@@ -77,8 +77,8 @@ describe('an alert of a decoy', () => {
     }
   })
 
-  // A reader of events, or of the open stream, must not learn where decoys lie.
-  it('is the only place with the label', async () => {
+  // Readers of events or of public endpoints must not learn where decoys are planted.
+  it('contains the label, which events, alerts and public endpoints do not', async () => {
     const { key } = await plant()
     await touch(key)
     await dispatch()
@@ -91,8 +91,8 @@ describe('an alert of a decoy', () => {
     for (const text of [JSON.stringify([event, alert]), trust.text, list.text]) expect(text).not.toContain('mail bot')
   })
 
-  // An agent that reports a fake hit with the id of a decoy would otherwise have its label sent out.
-  it('names no decoy that a caller names', async () => {
+  // An agent could otherwise learn the label of a decoy by reporting a fake hit with its id.
+  it('does not contain a decoy that a caller named', async () => {
     const { id } = await plant()
     const body = {
       severity: 'breach',
@@ -109,8 +109,8 @@ describe('an alert of a decoy', () => {
   })
 })
 
-describe('what was done', () => {
-  it('names who suspended the agent by the name of the key, and since when', async () => {
+describe('the context of an alert', () => {
+  it('contains the name of the key that suspended the agent, and the time', async () => {
     const operator = await service.createKey('operator')
     await service.call('POST', '/api/kill/agent-1', { key: operator.key, body: { reason: 'odd mails' } })
     const at = new Date(service.clock.now()).toISOString()
@@ -135,7 +135,7 @@ describe('what was done', () => {
     expect(slackTexts().join()).not.toContain(operator.id)
   })
 
-  it('is what holds when the message is composed, with the word of the agent', async () => {
+  it('contains the newest suspension, and whether the agent confirmed it', async () => {
     await service.call('POST', '/api/kill/agent-1', { body: { reason: 'first' } })
     await service.call('POST', '/api/resume/agent-1')
     await service.call('POST', '/api/kill/agent-1', { body: { reason: 'second' } })
@@ -156,7 +156,7 @@ describe('what was done', () => {
     })
   })
 
-  it('names a key that reached for another instance by its name, to people without its id', async () => {
+  it('contains the name of a key that was used for another instance, and its id only in commands', async () => {
     const agent = await service.createKey('agent', ['agent-1'])
     await service.call('POST', '/api/heartbeat', { key: agent.key, body: { instance_id: 'agent-2', name: 'x' } })
     await service.services.ingest.whenIdle()
@@ -172,7 +172,7 @@ describe('what was done', () => {
   })
 })
 
-it('a message that a version before stored is read with nothing known', () => {
+it('a message stored by an earlier version has an empty context', () => {
   const alerts = [{ id: 'a', seq: 1, description: 'x' }]
   expect(readMessage(JSON.stringify({ id: 'm', alerts })).alerts).toEqual([
     { ...alerts[0], instance_name: null, tool: null, decoys: [], key: null, suspension: null },

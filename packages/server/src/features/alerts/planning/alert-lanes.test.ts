@@ -30,7 +30,7 @@ afterEach(async () => {
   await receiver[Symbol.asyncDispose]()
 })
 
-/** Reports of new types, by several instances. */
+/** Reports events of new types by several instances. */
 async function flood(count: number, instances = 10, fields: Record<string, unknown> = {}): Promise<void> {
   const batch = async (sent: number) => {
     const body = Array.from({ length: Math.min(500, count - sent) }, (_, index) => ({
@@ -44,7 +44,7 @@ async function flood(count: number, instances = 10, fields: Record<string, unkno
     const { status } = await service.call('POST', '/api/events/batch', { body })
     expect(status).toBe(200)
   }
-  // Together, so that no turn comes between.
+  // Concurrently, so that the dispatcher does not run in between.
   await Promise.all(Array.from({ length: Math.ceil(count / 500) }, (_, index) => batch(500 * index)))
 }
 
@@ -56,7 +56,7 @@ async function hit(instance_id = 'victim', on = service, key?: string): Promise<
   expect(body).toEqual({ matched: true })
 }
 
-/** The turn that is under way, one after it, and one more for what that one wrote. */
+/** Waits for the current turn, runs another one, and one more for messages that this one wrote. */
 async function turn(on = service): Promise<void> {
   for (let count = 0; count < 3; count++) {
     await on.services.dispatcher.run()
@@ -69,9 +69,9 @@ const textsAt = (path: string) =>
 const alertRows = () => service.rows('select * from alerts order by seq')
 const writeSummaries = (on = service) => on.services.outbox.writeSummaries()
 
-// A flood of reports from one key delays the alert of a decoy hit: the reports wait before the hit at every step.
+// With one queue for all alerts, a key could delay the alert of a decoy hit by a flood of reports.
 describe('a decoy hit behind a flood of reports', () => {
-  it('is the first thing people hear, although thousands wait to be planned', async () => {
+  it('is sent to people in the first turn, although 2,000 reports are not planned yet', async () => {
     await open(slack())
     await flood(2_000)
     await hit()
@@ -79,7 +79,7 @@ describe('a decoy hit behind a flood of reports', () => {
     expect(textsAt('/slack').join()).toContain('honeypot_triggered on victim')
   })
 
-  it('is the next message to a machine for which a thousand wait already', async () => {
+  it('is among the next two messages to a machine, although a thousand are waiting', async () => {
     await open(webhook())
     receiver.answer = () => ({ status: 503 })
     await flood(1_500)
@@ -91,7 +91,7 @@ describe('a decoy hit behind a flood of reports', () => {
     expect(receiver.attempts.map(({ body }) => body.type).slice(0, 2)).toContain('alert.honeypot_triggered')
   })
 
-  it('reaches people whose limit the flood used up, and stands in no digest of it', async () => {
+  it('is sent to people although the flood used up the rate limit, and is not in its digest', async () => {
     await open(slack())
     await flood(300, 300)
     await turn()
@@ -110,8 +110,8 @@ describe('a decoy hit behind a flood of reports', () => {
     expect(digest).not.toContain('honeypot_triggered')
   })
 
-  // A key that may speak for a whole prefix touches a decoy it found again and again under new names.
-  it('of another key has its own alert, however many names one key touches decoys in; every hit is stored', async () => {
+  // A key for a whole prefix of instances could touch a decoy again and again, with a new instance id each time.
+  it('of another key has an alert although one key hits decoys with many ids, and every hit is stored', async () => {
     await open(webhook())
     const [{ key }, other] = [await service.createKey('agent', ['bot-*']), await service.createKey('agent', ['victim'])]
     await Promise.all(Array.from({ length: 50 }, (_, index) => hit(`bot-${index % 40}`, service, key)))
@@ -129,8 +129,8 @@ describe('a decoy hit behind a flood of reports', () => {
     expect((await alertRows()).at(-1)).toMatchObject({ instance_id: 'bot-39' })
   })
 
-  // A receiver that refuses a certain text would count as down as soon as an agent reports that text.
-  it('is sent although the receiver refuses what was reported, and is left alone because of that', async () => {
+  // An agent could otherwise stop delivery by reporting a text that the receiver refuses.
+  it('is sent although the receiver refused the reports, because they do not count as an outage', async () => {
     await open(webhook())
     receiver.answer = ({ body }) => ({ status: body.type === 'alert.honeypot_triggered' ? 200 : 400 })
     await flood(20)
@@ -143,7 +143,7 @@ describe('a decoy hit behind a flood of reports', () => {
     expect(receiver.taken.map(({ body }) => body.type)).toEqual(['alert.honeypot_triggered'])
   })
 
-  it('is sent by one of two processes, once', async () => {
+  it('is sent once, by one of two processes', async () => {
     await open(webhook())
     const { dataDir } = service.deps.config
     const other = await openTestService({ env: webhook(), dataDir, clock: service.clock })
@@ -162,7 +162,7 @@ describe('a decoy hit behind a flood of reports', () => {
   })
 })
 
-it('remembers a thousand problems of a channel at most, also when one batch of alerts brings many new ones', async () => {
+it('a channel has at most 1,000 groups, also if one batch contains many new ones', async () => {
   await open(slack())
   await flood(101)
   await turn()
@@ -172,8 +172,8 @@ it('remembers a thousand problems of a channel at most, also when one batch of a
   expect(Number(groups!.count)).toBe(1_000)
 })
 
-// Each type is decided by its severity: a new type needs no entry anywhere.
-it('sends whatever the service itself reports before reports, what is critical at any hour', async () => {
+// Only severity decides, so a new type needs no registration.
+it('a critical alert of the service is sent during quiet hours, and a warning is the first after them', async () => {
   await open(slack())
   const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
   await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours } })
@@ -190,8 +190,8 @@ it('sends whatever the service itself reports before reports, what is critical a
   expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alert during quiet hours')
 })
 
-// A turn that began before the change went by the old hours, and put off until their end what the change had released.
-it('sends what quiet hours held back once they are changed, also by a process that has not heard of it yet', async () => {
+// A turn with the old quiet hours would otherwise delay alerts again until the end of those hours.
+it('delayed alerts are sent when quiet hours are removed, also by a process with the old configuration', async () => {
   await open(slack())
   const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
   await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours } })
@@ -220,7 +220,7 @@ it('sends what quiet hours held back once they are changed, also by a process th
 })
 
 describe('a channel', () => {
-  it('says how many alerts were not looked at in either lane', async () => {
+  it('shows the number of alerts that are not planned yet', async () => {
     await open(slack())
     await hit()
     const behind = async () =>
@@ -230,8 +230,8 @@ describe('a channel', () => {
     expect(await behind()).toBe(0)
   })
 
-  // Processes of the version before this one plan everything in one lane, until the last of them is replaced.
-  it('sends nothing twice that an older process planned', async () => {
+  // During an update, processes of earlier versions plan all alerts in one lane.
+  it('gets no duplicate of an alert that an earlier version planned', async () => {
     await open(webhook())
     await service.execute('update alert_channels set own_planned_seq = null')
     await hit('planned')
@@ -246,12 +246,12 @@ describe('a channel', () => {
   })
 })
 
-describe('what one instance reports beyond 600 alerts a minute', () => {
+describe('alerts of one instance beyond 600 per minute', () => {
   const counts = async () => service.rows('select * from alert_overflow order by instance_id')
   const summaries = async () =>
     (await alertRows()).filter(({ event_type }) => event_type === alertTypes.alertsSummarized)
 
-  it('is counted, and the count is an alert when the minute is over', async () => {
+  it('are counted, and the count becomes an alert after the minute', async () => {
     await open(webhook())
     await flood(2_500, 1)
     await flood(50, 1, { instance_id: 'calm' })
@@ -268,13 +268,13 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
     ])
     expect((await summaries())[0]!.description).toMatch(/^1,900 more alerts of severity critical within the minute of /)
     expect(await counts()).toEqual([])
-    // The events themselves are there, all of them.
+    // All events are stored.
     expect(await service.rows('select count(*) as count from events')).toEqual([{ count: 2_553 }])
     await flood(1, 1)
     expect((await alertRows()).at(-1)).toMatchObject({ event_type: 'invented_0' })
   })
 
-  it('is counted exactly over two processes and a crash', async () => {
+  it('are counted exactly by two processes, also if one of them restarts', async () => {
     await open(webhook())
     const { dataDir } = service.deps.config
     const other = await openTestService({ env: webhook(), dataDir, clock: service.clock })
@@ -289,7 +289,7 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
         })),
       })
     await Promise.all([batch(service), batch(other)])
-    // What one of them knew in memory is gone.
+    // The counts in memory of this process are lost.
     await other[Symbol.asyncDispose]()
     others.push(await openTestService({ env: webhook(), dataDir, clock: service.clock }))
     service.clock.advance(minute)
@@ -298,7 +298,7 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
     expect((await summaries()).map(({ description }) => String(description).split(' ')[0])).toEqual(['800'])
   })
 
-  it('leaves every other instance its own bound', async () => {
+  it('do not affect the limit of other instances', async () => {
     await open(webhook())
     await flood(1_200, 2)
     await flood(600, 1, { instance_id: 'other' })
@@ -306,7 +306,7 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
     expect(await counts()).toEqual([])
   })
 
-  it('is summarized for each channel that would take some of it', async () => {
+  it('are summarized for each channel that would receive some of them', async () => {
     await open({ ...webhook(), ...slack() })
     const route = { name: 'r', match: { types: ['invented_*'] }, channels: ['env-slack'] }
     await service.call('POST', '/api/alert-routes', { body: route })
@@ -321,8 +321,8 @@ describe('what one instance reports beyond 600 alerts a minute', () => {
     expect(textsAt('/slack').join()).toContain('alerts_summarized on flood-0')
   })
 
-  // An attacker who knows a decoy touches it again and again to delay the next alert.
-  it('is sixty of one type where the service itself reports them, and stays its own word', async () => {
+  // An attacker who knows a decoy could touch it again and again to delay the next alert.
+  it('have a limit of 60 per type if the service reports them, and the summary is by the service too', async () => {
     await open(webhook())
     for (let count = 0; count < 100; count++) await hit('loud')
     await hit('calm')

@@ -26,7 +26,7 @@ interface Delivered {
   count: number
 }
 
-/** One channel as the planner keeps it, without the database. */
+/** Simulates a channel of the planner without a database. */
 function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_resolved?: boolean } = {}) {
   const channel = { send_resolved: options.send_resolved ?? true, quiet_hours: null as never }
   const groups = new Map<string, Group>()
@@ -108,8 +108,8 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
 
 const kinds = (delivered: Delivered[]) => delivered.map(({ at, kind, count }) => [(at - start) / second, kind, count])
 
-describe('what follows the first alert of a group', () => {
-  it('is sent together after ten seconds when it is critical', () => {
+describe('further alerts of a group', () => {
+  it('are sent in one message after ten seconds if they are critical', () => {
     const channel = channelOf()
     expect(channel.take()).toBe('told')
     channel.pass(2 * second)
@@ -121,7 +121,7 @@ describe('what follows the first alert of a group', () => {
     ])
   })
 
-  it('is sent together after thirty seconds when it is a warning', () => {
+  it('are sent in one message after thirty seconds if they are warnings', () => {
     const channel = channelOf()
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning' })
@@ -132,7 +132,7 @@ describe('what follows the first alert of a group', () => {
     ])
   })
 
-  it('comes every five minutes at most', () => {
+  it('are sent at most every five minutes', () => {
     const channel = channelOf()
     for (let index = 0; index < 20 * 60; index++) {
       channel.take()
@@ -146,7 +146,7 @@ describe('what follows the first alert of a group', () => {
     expect(channel.delivered.reduce((sum, { count }) => sum + count, 0)).toBe(20 * 60)
   })
 
-  it('is sent at once when it is worse', () => {
+  it('are sent immediately if the severity rises', () => {
     const channel = channelOf()
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning' })
@@ -158,7 +158,7 @@ describe('what follows the first alert of a group', () => {
     ])
   })
 
-  it('of another instance is another group', () => {
+  it('do not include alerts of another instance, which are another group', () => {
     const channel = channelOf()
     expect(channel.take()).toBe('told')
     expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
@@ -167,7 +167,7 @@ describe('what follows the first alert of a group', () => {
 })
 
 describe('an unacknowledged alert', () => {
-  it('is sent again every four hours for three days when it is critical, and then no more', () => {
+  it('has a reminder every four hours for three days if it is critical, and none after that', () => {
     const channel = channelOf()
     channel.take()
     channel.pass(5 * 24 * 3_600_000)
@@ -177,7 +177,7 @@ describe('an unacknowledged alert', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is not sent again once it was acknowledged, until there is news', () => {
+  it('has no reminders after it is acknowledged, until the next alert of its group', () => {
     const channel = channelOf()
     channel.take()
     channel.acknowledge('reported policy_violation agent-1')
@@ -186,7 +186,7 @@ describe('an unacknowledged alert', () => {
     expect(channel.take()).toBe('told')
   })
 
-  it('is not sent again when it is a warning, unless an agent is still offline', () => {
+  it('has no reminders if it is a warning, except for an agent that is still offline', () => {
     const channel = channelOf()
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning', event_type: 'instance_offline', by_service: 1 })
@@ -211,7 +211,7 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is not sent when the problem was not, or when the channel does not want it', () => {
+  it('is not sent if the problem was not sent, or if the channel has send_resolved: false', () => {
     expect(channelOf().take(recovered)).toBe('inhibited')
     const channel = channelOf({ send_resolved: false })
     channel.take(offline)
@@ -219,7 +219,7 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is sent although the reminders have ended', () => {
+  it('is sent although the reminders ended', () => {
     const channel = channelOf()
     channel.take(offline)
     channel.acknowledge('instance_offline agent-1')
@@ -229,7 +229,7 @@ describe('the end of a problem', () => {
     expect(channel.groups.size).toBe(0)
   })
 
-  it('is sent when people resolved it', () => {
+  it('is sent if a person resolves it', () => {
     const channel = channelOf()
     channel.take()
     channel.resolve('reported policy_violation agent-1')
@@ -237,8 +237,8 @@ describe('the end of a problem', () => {
     expect(channel.delivered.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
   })
 
-  // The holder of an agent's key could otherwise end the alarm about its own silence, or explain it away.
-  it('is believed only when the service itself says so', () => {
+  // A caller with an agent's key could otherwise end or suppress the alert about the agent's silence.
+  it('only counts if the service itself reports it', () => {
     const channel = channelOf()
     channel.take(offline)
     channel.take({ ...recovered, by_service: 0 })
@@ -249,26 +249,26 @@ describe('the end of a problem', () => {
 })
 
 describe('a fleet-wide outage', () => {
-  it('explains single agents for five minutes', () => {
+  it('inhibits alerts about single offline agents for five minutes', () => {
     const channel = channelOf()
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take({ severity: 'critical', event_type: 'fleet_outage', instance_id: null, by_service: 1 })
     for (let index = 0; index < 50; index++) {
       expect(channel.take({ ...offline, instance_id: `agent-${index}` })).toBe('inhibited')
     }
-    // What a caller reports under the same name is another matter.
+    // An event of the same type by a caller is not inhibited.
     expect(channel.take({ ...offline, by_service: 0, instance_id: 'agent-x' })).toBe('told')
     channel.pass(6 * minute)
     expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('told')
-    // A reminder of the outage explains nothing new.
+    // A reminder of the outage does not extend the five minutes.
     channel.pass(repeatMs - 5 * minute)
     expect(channel.delivered.some(({ kind, name }) => kind === 'reminder' && name === 'fleet_outage')).toBe(true)
     expect(channel.take({ ...offline, instance_id: 'agent-later' })).toBe('told')
   })
 })
 
-describe('a storm', () => {
-  it('becomes one message a minute beyond the limit of the channel, and loses nothing', () => {
+describe('a flood of alerts', () => {
+  it('beyond the rate limit of the channel becomes one digest per minute, without losses', () => {
     const channel = channelOf()
     for (let index = 0; index < 500; index++) channel.take({ instance_id: `agent-${index}` })
     expect(channel.delivered).toHaveLength(20)
@@ -278,7 +278,7 @@ describe('a storm', () => {
     expect(channel.lost).toBe(0)
   })
 
-  it('does not forget that a problem became worse', () => {
+  it('keeps reminders for an acknowledged problem whose severity rises during the flood', () => {
     const channel = channelOf({ perMinute: 5 })
     channel.take({ severity: 'warning' })
     channel.acknowledge('reported policy_violation agent-1')
@@ -289,7 +289,7 @@ describe('a storm', () => {
     expect(reminded).toContain('reported policy_violation agent-1')
   })
 
-  it('is remembered of a problem whose reminders have ended', () => {
+  it('keeps reminders for an offline agent that was acknowledged hours before the flood', () => {
     const channel = channelOf({ perMinute: 5 })
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take(offline)
@@ -302,7 +302,7 @@ describe('a storm', () => {
     expect(reminded).toContain('instance_offline agent-1')
   })
 
-  it('of groups that go on becomes one message as well', () => {
+  it('in groups that were already sent becomes one digest too', () => {
     const channel = channelOf({ perMinute: 5 })
     for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
     for (let index = 0; index < 5; index++) channel.take({ instance_id: `agent-${index}` })
@@ -312,7 +312,7 @@ describe('a storm', () => {
     expect(kinds(channel.delivered).slice(5)).toEqual([[70, 'digest', 5]])
   })
 
-  it('does not hold back results of kills, nor the first hit on a decoy', () => {
+  it('does not delay results of kills or the first hit on a decoy', () => {
     const channel = channelOf()
     for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
     const ours = { by_service: 1, instance_id: 'agent-x' } as const
@@ -323,8 +323,8 @@ describe('a storm', () => {
     }
   })
 
-  // A key for `agent-*` chooses under which names it trips decoys: each name would be a first hit.
-  it('of first hits on decoys is held back too, at twice the limit, and results of kills still are not', () => {
+  // A key for `agent-*` can hit decoys with any instance id, and the first hit of each id would be urgent.
+  it('of first hits on decoys is delayed at twice the limit, and results of kills still are not', () => {
     const channel = channelOf({ perMinute: 5 })
     const hit = { by_service: 1, event_type: 'honeypot_triggered', severity: 'breach' } as const
     for (let index = 0; index < 100; index++) channel.take({ ...hit, instance_id: `agent-${index}` })
@@ -335,7 +335,7 @@ describe('a storm', () => {
     expect(channel.delivered.filter(({ kind }) => kind === 'digest').map(({ count }) => count)).toEqual([90])
   })
 
-  it('of reminders keeps the limit as well', () => {
+  it('of reminders stays within the limit', () => {
     const channel = channelOf({ perMinute: 5 })
     for (let index = 0; index < 100; index++) {
       channel.take({ instance_id: `agent-${index}` })
@@ -353,7 +353,7 @@ describe('a storm', () => {
   })
 
   // Otherwise an agent could page people at any rate by reporting its events as decoy hits.
-  it('holds back what a caller only calls urgent', () => {
+  it('delays urgent types that a caller reported', () => {
     const channel = channelOf()
     for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
     for (const event_type of ['honeypot_triggered', 'kill_confirmed', 'kill_unconfirmed', 'fleet_outage']) {
@@ -362,8 +362,8 @@ describe('a storm', () => {
   })
 })
 
-describe('what is held back', () => {
-  it('by a silence is not sent, as long as the silence lasts', () => {
+describe('an alert that is delayed or silenced', () => {
+  it('by a silence is not sent while the silence lasts', () => {
     const channel = channelOf()
     channel.silence([{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }])
     expect(channel.take()).toBe('silenced')
@@ -372,7 +372,7 @@ describe('what is held back', () => {
     expect(channel.take()).toBe('told')
   })
 
-  it('by a silence includes reminders, and the end of what it is about', () => {
+  it('by a silence has no reminders meanwhile, and the end of its problem is silenced too', () => {
     const channel = channelOf()
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take()
@@ -388,7 +388,7 @@ describe('what is held back', () => {
     ])
   })
 
-  it('by quiet hours comes at their end in one message, but what is critical comes at once', () => {
+  it('by quiet hours is sent in one digest at their end, but a critical alert immediately', () => {
     const channel = channelOf()
     channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
     expect(channel.take({ severity: 'warning' })).toBe('waiting')
@@ -401,7 +401,7 @@ describe('what is held back', () => {
     ])
   })
 
-  it('by quiet hours includes reminders and what is over', () => {
+  it('by quiet hours has its reminders and its end after them', () => {
     const channel = channelOf()
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take(offline)
@@ -417,7 +417,7 @@ describe('what is held back', () => {
     ])
   })
 
-  it('is sent with its end, although the channel does not send ends', () => {
+  it('is sent with the end of its problem, even if the channel has send_resolved: false', () => {
     const channel = channelOf({ send_resolved: false })
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take(offline)
@@ -429,13 +429,13 @@ describe('what is held back', () => {
     ])
   })
 
-  it('and first sent in a digest is a problem like any other: people are reminded, and notified when it is over', () => {
+  it('and first sent in a digest has reminders, and a message when its problem ends', () => {
     const channel = channelOf()
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     const recovered = { severity: 'info', event_type: 'instance_recovered', by_service: 1 } as const
     channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
     for (const instance_id of ['a', 'b', 'c']) expect(channel.take({ ...offline, instance_id })).toBe('waiting')
-    // What is back before the digest stands in it, once as silent and once as back.
+    // An agent that is back before the digest is in it twice: as offline and as recovered.
     expect(channel.take({ ...recovered, instance_id: 'a' })).toBe('waiting')
     channel.pass(31 * minute)
     expect(kinds(channel.delivered)).toEqual([[1800, 'digest', 4]])
@@ -447,7 +447,7 @@ describe('what is held back', () => {
     ])
   })
 
-  it('by quiet hours that were shortened comes at their new end', () => {
+  it('by quiet hours that are shortened is sent at their new end', () => {
     const channel = channelOf()
     channel.quiet({ from: '11:00', to: '20:00', time_zone: 'UTC' })
     channel.take({ severity: 'warning' })
@@ -457,7 +457,7 @@ describe('what is held back', () => {
     expect(kinds(channel.delivered)).toEqual([[1800, 'digest', 2]])
   })
 
-  it('by a long pause of the service comes in one message', () => {
+  it('by a long pause of the service is sent in one digest', () => {
     const channel = channelOf()
     for (let index = 0; index < 30; index++) {
       channel.take({ instance_id: `agent-${index}`, created_at: start - 2 * 3_600_000 })
@@ -467,7 +467,7 @@ describe('what is held back', () => {
   })
 })
 
-describe('whatever comes in whatever order', () => {
+describe('any sequence of alerts', () => {
   const types = ['policy_violation', 'instance_offline', 'instance_recovered', 'honeypot_triggered', 'kill_confirmed']
   const step = fc.oneof(
     {
@@ -482,7 +482,7 @@ describe('whatever comes in whatever order', () => {
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 600 }) },
   )
 
-  it('no alert is lost, and no message is sent beyond the limit but urgent ones', () => {
+  it('loses no alert, and only urgent messages exceed the limit', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
         const channel = channelOf({ perMinute: 5 })

@@ -52,8 +52,8 @@ const changes = () =>
 const newWebhook = () =>
   call('POST', '/api/alert-channels', { name: 'SIEM', type: 'webhook', settings: { url: `${receiver.url}/siem` } })
 
-// With a stolen operator's key, an attacker first turns off the alerts about what follows.
-describe('the other channels hear from the service who', () => {
+// An attacker with a stolen operator key would first disable the alerts about the attack.
+describe('the other channels are notified who', () => {
   it('removed a channel', async () => {
     const { id } = await newWebhook()
     await call('DELETE', `/api/alert-channels/${id}`)
@@ -64,7 +64,7 @@ describe('the other channels hear from the service who', () => {
     expect(await changes()).toMatchObject([{ severity: 'critical', by_service: 1 }])
   })
 
-  it('switched a channel off, and no one when it was off already', async () => {
+  it('disabled a channel, and not notified of changes of a disabled channel', async () => {
     await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
     await dispatch()
     expect(receivedAt('/slack', 'alerting_changed')).toEqual([])
@@ -82,7 +82,7 @@ describe('the other channels hear from the service who', () => {
     expect(JSON.stringify(heard)).toMatch(/replaced the settings of the channel .* 93\.?.*184.* instead of 127/)
   })
 
-  it('let a channel take less, by its minimum severity, its hours or a route', async () => {
+  it('reduced the alerts of a channel, by its minimum severity, its quiet hours or a route', async () => {
     await call('PATCH', '/api/alert-channels/env-slack', { min_severity: 'breach' })
     const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC' }
     await call('PATCH', '/api/alert-channels/env-slack', { quiet_hours })
@@ -99,11 +99,11 @@ describe('the other channels hear from the service who', () => {
       expect.stringContaining('receives fewer alerts'),
     ])
     await dispatch()
-    // Neither a route nor a minimum severity hides this from a channel.
+    // The channel itself is notified too, although its route and its minimum severity do not match.
     expect(receivedAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
   })
 
-  it('silenced everything, at once, and at each channel nevertheless', async () => {
+  it('silenced everything, immediately and despite the silence', async () => {
     const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
     await call('POST', '/api/silences', { match: {}, reason: 'Load test', ends_at })
     await dispatch()
@@ -116,7 +116,7 @@ describe('the other channels hear from the service who', () => {
   })
 })
 
-it('without any channel left the log warns, and the audit log has it', async () => {
+it('a change that disables the last channel is logged as a warning, and has an audit entry', async () => {
   await call('PATCH', '/api/alert-channels/env-discord', { enabled: false })
   await call('PATCH', '/api/alert-channels/env-slack', { enabled: false })
   const warnings = service.logged
@@ -141,7 +141,7 @@ describe('a silence', () => {
     ['of a pattern that happens to fit', { types: ['honeypot_*', 'instance_*', 'kill_*'], instances: ['agent-*'] }],
   ]
 
-  it.each(everything)('%s keeps neither decoy hits nor kills from people', async (_, match) => {
+  it.each(everything)('%s does not suppress decoy hits and kills', async (_, match) => {
     const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'agent-1', type: 'api_key', keyType: 'openai' },
     })
@@ -157,7 +157,7 @@ describe('a silence', () => {
     expect(receivedAt('/slack', 'instance_suspended on agent-1')).toHaveLength(1)
   })
 
-  it('that names a type or an instance itself keeps them', async () => {
+  it('that names the type or the instance suppresses kills', async () => {
     const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
     await call('POST', '/api/silences', { match: { instances: ['agent-1'] }, reason: 'Drill', ends_at })
     await call('POST', '/api/silences', { match: { types: ['instance_suspended'] }, reason: 'Drill', ends_at })
@@ -170,7 +170,7 @@ describe('a silence', () => {
   })
 })
 
-it('a silence is broad when it spares few types and few instances', () => {
+it('a silence is broad if it covers many types of many instances, or names a type of decoy hits or kills', () => {
   expect([{}, { severities: ['breach' as const] }, { types: ['a*', 'policy_violation'] }].map(isBroad)).toEqual([
     true,
     true,
@@ -187,7 +187,7 @@ it('a silence is broad when it spares few types and few instances', () => {
   ])
 })
 
-it('a channel is narrowed by routes that let it take less, and not by others', () => {
+it('a channel is narrowed if it no longer receives alerts that it received before', () => {
   const routes = (...matches: object[]) => matches.map((match) => ({ match, channels: ['c'] }))
   const [a, b] = [{ types: ['a'] }, { types: ['b'] }]
   expect(isNarrowed('c', [], routes(a))).toBe(true)

@@ -6,8 +6,8 @@ import { quietHoursFault } from './quiet-hours.ts'
 import type { KnownChannel } from './routing-table.ts'
 import { signingSettings } from './sealed-settings.ts'
 
-describe('defaults', () => {
-  it('keep what is only information from people', () => {
+describe('default options', () => {
+  it('have minimum severity info for machines and warning for people', () => {
     const informed = channelTypes.filter((type) => defaultOptions(type).min_severity === 'info')
     expect(informed).toEqual(['webhook', 'syslog', 'splunk'])
     for (const type of channelTypes.filter((other) => !informed.includes(other))) {
@@ -15,7 +15,7 @@ describe('defaults', () => {
     }
   })
 
-  it('give way to what was asked for, also where that is false or null', () => {
+  it('are replaced by given values, also by false and null', () => {
     const hours = { from: '22:00', to: '07:00', time_zone: 'Europe/Berlin' }
     const options = { ...defaultOptions('slack'), quiet_hours: hours }
     expect(changedOptions(options, { enabled: false, send_resolved: false, daily_check: false })).toMatchObject({
@@ -34,13 +34,13 @@ describe('defaults', () => {
 })
 
 describe('every type of channel', () => {
-  it('stands under its own name', () => {
+  it('is registered under its type', () => {
     expect(Object.keys(allChannels)).toEqual([...channelTypes])
     for (const [name, { type }] of Object.entries(allChannels)) expect(type).toBe(name)
   })
 
-  // All viewers see the destination: every other part of a URL may be a secret.
-  it('shows of its settings the host alone', () => {
+  // Every viewer sees the destination, and all other parts of a URL may be secret.
+  it('has the host alone as its destination', () => {
     const url = 'https://user:CANARY@hooks.example.com/CANARY?token=CANARY#CANARY'
     const settings = {
       url,
@@ -61,21 +61,21 @@ describe('every type of channel', () => {
 
 describe('quiet hours', () => {
   const hours = { from: '22:00', to: '07:00' }
-  it.each(['Europe/Berlin', 'UTC', 'America/Argentina/Buenos_Aires'])('may be those of %s', (time_zone) => {
+  it.each(['Europe/Berlin', 'UTC', 'America/Argentina/Buenos_Aires'])('accept the time zone %s', (time_zone) => {
     expect(quietHoursFault({ ...hours, time_zone })).toBeUndefined()
   })
 
-  it.each(['', 'Mars/Base', '+01:00', 'Europe', 'Europe/Berlin '])('cannot be those of "%s"', (time_zone) => {
+  it.each(['', 'Mars/Base', '+01:00', 'Europe', 'Europe/Berlin '])('refuse the time zone "%s"', (time_zone) => {
     expect(quietHoursFault({ ...hours, time_zone })).toMatch(/^quiet_hours\.time_zone .*\.$/)
   })
 
-  it('must end at another time than they begin', () => {
+  it('refuse an end that equals the start', () => {
     const same = { from: '22:00', to: '22:00', time_zone: 'UTC' }
     expect(quietHoursFault(same)).toBe('quiet_hours.to must differ from quiet_hours.from.')
   })
 })
 
-describe('replaced secrets', () => {
+describe('previous secrets', () => {
   const channel = {
     settings: { url: 'https://hooks.example.com', secret: 'new' },
     previous_secrets: [
@@ -86,13 +86,13 @@ describe('replaced secrets', () => {
   } as unknown as KnownChannel
   const signing = (now: number) => (signingSettings(channel, now) as { previous_secrets?: string[] }).previous_secrets
 
-  it('sign until their time to the millisecond', () => {
+  it('sign until exactly their end', () => {
     expect(signing(999)).toEqual(['named by the environment', 'older', 'oldest'])
     expect(signing(1_000)).toEqual(['named by the environment', 'older'])
     expect(signing(2_000)).toEqual(['named by the environment'])
   })
 
-  it('are absent where there are none', () => {
+  it('are missing from the settings if there are none', () => {
     expect(signingSettings({ ...channel, previous_secrets: [] }, 0)).toBe(channel.settings)
   })
 })

@@ -19,11 +19,11 @@ const settings = {
   splunk: { url: `${address}:8088/${canary}`, token: canary, index: canary },
 }
 
-/** The canary as it stands, and as encodings would show it. */
+/** The canary in plain text and in encodings. */
 const forms = [
   canary,
   Buffer.from(canary).toString('hex'),
-  // Without the ends, which depend on what stands beside it.
+  // Without the ends, which depend on the neighboring characters.
   ...[0, 1, 2].map((shift) =>
     Buffer.from(' '.repeat(shift) + canary)
       .toString('base64')
@@ -72,7 +72,7 @@ describe('secrets of channels', () => {
   })
   afterAll(() => service[Symbol.asyncDispose]())
 
-  it('are all kept for use', () => {
+  it('are available to the sender', () => {
     const kept = service.services.routingTable.current.channels
     expect(kept).toHaveLength(Object.keys(settings).length - 1)
     const secret = kept.filter(({ type }) => type !== 'syslog')
@@ -80,15 +80,15 @@ describe('secrets of channels', () => {
     expect(made[0]).toMatch(/^whsec_/)
   })
 
-  // Viewers read replies, and a secret URL lets them post to the channel: false alarms destroy trust in it.
-  it('are in no reply, not even in one that refuses them', () => {
+  // With a secret URL, a viewer could post false alarms to the channel.
+  it('are in no response, including errors about them', () => {
     expect(answers.length).toBeGreaterThan(90)
-    // The name of an unknown field is the caller's own input, and is repeated in the error.
+    // The name of an unknown field is input of the caller, and the error repeats it.
     for (const text of answers) expectNone(text.replace(`settings.${canary} is not a known field`, ''), text)
   })
 
-  // Backups and replicas of the database go to more places than the master secret does.
-  it('are in no column of any table, whatever its form', async () => {
+  // Backups and replicas of the database are stored in more places than the master secret.
+  it('are in no column of any table, in no encoding', async () => {
     const tables = await service.tables()
     expect(tables).toContain('alert_channels')
     for (const table of tables) {
@@ -120,8 +120,8 @@ describe('the configuration of channels', () => {
     ['DELETE', `/api/silences/${id}`],
   ]
 
-  // An agent that may silence alerts, or redirect them, is unwatched.
-  it('is read by viewers, changed by operators, and closed to agents', async () => {
+  // An agent that could silence or redirect alerts would be unmonitored.
+  it('is readable with scope viewer, writable with scope operator, and gets 403 with scope agent', async () => {
     await using service = await openTestService()
     const keyOf = async (scope: 'agent' | 'viewer' | 'operator') => (await service.createKey(scope)).key
     const [agent, viewer, operator] = [await keyOf('agent'), await keyOf('viewer'), await keyOf('operator')]

@@ -6,7 +6,7 @@ import { signingSettings } from './sealed-settings.ts'
 let service: TestService
 beforeAll(async () => {
   service = await openTestService({ env: { WARDLINE_ALERT_ALLOW_CIDRS: '198.51.100.0/24' } })
-  // Nothing goes to the receivers that are named here.
+  // The dispatcher is closed, so that nothing is sent to the receivers of these tests.
   await service.services.dispatcher.close(0)
 })
 afterAll(() => service[Symbol.asyncDispose]())
@@ -35,7 +35,7 @@ const audited = async (target: string) =>
     .filter((row) => row.target === target)
     .map(({ action, before, after }) => ({ action, before: JSON.parse(before), after: JSON.parse(after) }))
 
-/** What an alert leaves at a channel on its way out. */
+/** Inserts deliveries, messages and a group, as alerts of a channel leave them. */
 async function plantBacklog(id: string): Promise<void> {
   const message = `'warning', '{}', 1, 1`
   await service.execute(`
@@ -70,7 +70,7 @@ const dropped = (reason: string) => ({
 })
 
 describe('a channel', () => {
-  it('is there for this process once it was created, with the defaults of its type', async () => {
+  it('is available to this process after it is created, with the defaults of its type', async () => {
     const { status, body } = await create(pager)
     expect(status).toBe(201)
     expect(body).toEqual({ ok: true, id: body.id })
@@ -115,7 +115,7 @@ describe('a channel', () => {
     ])
   })
 
-  it('begins with the alerts to come', async () => {
+  it('only receives alerts after its creation', async () => {
     await service.execute(`update counters set value = value + 7 where name = 'alert_seq'`)
     const { body } = await create(pager)
     expect((await view(body.id)).behind).toBe(0)
@@ -123,7 +123,7 @@ describe('a channel', () => {
     expect((await view(body.id)).behind).toBe(3)
   })
 
-  it('shows what waits for it, what was given up and since when it fails', async () => {
+  it('shows its waiting and dead messages and its last error', async () => {
     const { body } = await create(pager)
     await plantBacklog(body.id)
     await service.execute(
@@ -138,7 +138,7 @@ describe('a channel', () => {
     })
   })
 
-  it('changes in what is given, and in nothing else', async () => {
+  it('only changes in the given fields', async () => {
     const { body } = await create(pager)
     const quiet_hours = { from: '22:00', to: '07:00', time_zone: 'Europe/Berlin' }
     const answer = await change(body.id, { name: 'Night', min_severity: 'breach', quiet_hours })
@@ -163,7 +163,7 @@ describe('a channel', () => {
     ])
   })
 
-  it('takes other settings, of which the log says only that they were replaced', async () => {
+  it('accepts new settings, and the audit entry only says that they were replaced', async () => {
     const { body } = await create(pager)
     await change(body.id, { settings: { routing_key: 'S1'.repeat(16), region: 'eu' } })
     expect(known(body.id)).toMatchObject({ settings: { routing_key: 'S1'.repeat(16), region: 'eu' } })
@@ -173,7 +173,7 @@ describe('a channel', () => {
     expect(entry!.before).not.toHaveProperty('settings_replaced')
   })
 
-  it('that is switched off drops its waiting alerts, and starts over when switched on', async () => {
+  it('that is disabled drops its waiting alerts, and is reset when it is enabled', async () => {
     const { body } = await create(pager)
     await plantBacklog(body.id)
     await service.execute(
@@ -190,7 +190,7 @@ describe('a channel', () => {
     ])
   })
 
-  it('keeps what waits for it when something else is changed', async () => {
+  it('keeps its waiting alerts if another field changes', async () => {
     const { body } = await create(pager)
     await plantBacklog(body.id)
     const before = await backlogOf(body.id)
@@ -198,7 +198,7 @@ describe('a channel', () => {
     expect(await backlogOf(body.id)).toEqual(before)
   })
 
-  it('that is deleted is gone, and what waited for it is dropped', async () => {
+  it('that is deleted drops its waiting alerts', async () => {
     const { body } = await create(pager)
     const other = (await create(pager)).body
     await plantBacklog(body.id)
@@ -214,7 +214,7 @@ describe('a channel', () => {
     })
   })
 
-  it('that is unknown is not found, whatever is asked of it', async () => {
+  it('that is unknown gets 404 from every endpoint', async () => {
     const id = '01970000-0000-7000-8000-000000000000'
     const { status: seen } = await service.call('GET', `/api/alert-channels/${id}`)
     const changed = await change(id, { name: 'x' })
@@ -224,9 +224,9 @@ describe('a channel', () => {
     expect((await change('env-slack', { name: 'x' })).status).toBe(404)
   })
 
-  it('leaves no trace of a change that was refused', async () => {
+  it('is not changed if its audit entry fails to be stored', async () => {
     const { body } = await create(pager)
-    // Not how it fared: what is being sent to it goes on.
+    // Without the columns of its health, which messages in flight still change.
     const channels = () => service.rows('select id, name, sealed, destination, enabled from alert_channels order by id')
     const before = await channels()
     const [counted] = await service.rows(`select value from counters where name = 'alert_config'`)
@@ -243,7 +243,7 @@ describe('a channel', () => {
 })
 
 describe('the signing secret of a webhook', () => {
-  it('is made where none is given, and shown once', async () => {
+  it('is generated if none is given, and the response to the creation contains it', async () => {
     const { body } = await create(hook)
     expect(body.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
     expect(known(body.id)?.settings).toEqual({ ...hook.settings, secret: body.secret })
@@ -265,8 +265,8 @@ describe('the signing secret of a webhook', () => {
     expect((await audited(body.id)).at(-1)).toMatchObject({ action: 'alert_channel.rotate_secret' })
   })
 
-  // A rotation without overlap means that the secret leaked: no older secret may sign any longer.
-  it('ends at once without an overlap, and with it all that were replaced before', async () => {
+  // A rotation without overlap means that the secret leaked, so no older secret may sign.
+  it('ends immediately without an overlap, together with all previous secrets', async () => {
     const { body } = await create(hook)
     const second = (await rotate(body.id, { overlap_seconds: 600 })).body.secret
     const third = (await rotate(body.id, { overlap_seconds: 60 })).body.secret
@@ -279,14 +279,14 @@ describe('the signing secret of a webhook', () => {
     expect(last).not.toBe(fourth)
   })
 
-  it('has at most four that were replaced', async () => {
+  it('has at most four previous secrets', async () => {
     const { body } = await create(hook)
     const secrets = [body.secret]
     for (let round = 0; round < 6; round++) secrets.unshift((await rotate(body.id)).body.secret)
     expect(signers(body.id)).toMatchObject({ secret: secrets[0], previous_secrets: secrets.slice(1, 5) })
   })
 
-  it('stays when the webhook moves, and goes when another one is given', async () => {
+  it('stays if the URL changes, and is replaced with its previous secrets if another one is given', async () => {
     const { body } = await create(hook)
     const rotated = (await rotate(body.id)).body.secret
     const moved = { url: 'https://198.51.100.8/in' }
@@ -296,14 +296,14 @@ describe('the signing secret of a webhook', () => {
     expect(signers(body.id)).toEqual({ ...moved, secret: givenSecret })
   })
 
-  it('is nothing that another type of channel has', async () => {
+  it('does not exist for another type of channel, so a rotation is refused', async () => {
     const { body } = await create(pager)
     const { status, body: answer } = await rotate(body.id)
     expect([status, answer.error]).toEqual([400, 'Only a channel of type webhook has a signing secret.'])
   })
 })
 
-describe('what is refused', () => {
+describe('a refused request', () => {
   const hours = { from: '22:00', to: '07:00', time_zone: 'UTC' }
   const withSettings = (type: string, settings: unknown) => ({ name: 'x', type, settings })
   it.each<[string, object, string]>([
@@ -400,7 +400,7 @@ describe('what is refused', () => {
     ['syslog over UDP', withSettings('syslog', { url: 'udp://x:514' }), 'settings.url must be tcp://<host>:<port>'],
     ['syslog without a host', withSettings('syslog', { url: 'tcp://' }), 'settings.url must be a URL with a host name'],
     ['Splunk without a token', withSettings('splunk', { url: 'https://x:8088' }), 'settings.token is required.'],
-  ])('is %s, by a sentence that names the field', async (_what, body, sentence) => {
+  ])('is one with %s, and the error names the field', async (_what, body, sentence) => {
     const before = (await list()).length
     const answer = await create(body)
     expect(answer.status, answer.text).toBe(400)
@@ -409,7 +409,7 @@ describe('what is refused', () => {
     expect(await list()).toHaveLength(before)
   })
 
-  // An operator could otherwise read what answers inside the service's network: its database, or the credentials that
+  // An operator could otherwise reach services inside the network of the service: its database, or the credentials that
   // clouds serve on 169.254.169.254.
   it.each([
     ['webhook', 'http://127.0.0.1:4747/api/kill', {}],
@@ -418,7 +418,7 @@ describe('what is refused', () => {
     ['splunk', 'https://localhost:8088', { token: 't' }],
     ['email', 'smtp://10.0.0.1:25', { from: 'a@b.c', to: ['a@b.c'] }],
     ['syslog', 'tcp://0x7f000001:514', {}],
-  ])('is a %s at the inner address %s, at creation and at a change', async (type, url, others) => {
+  ])('is a %s channel with the internal address %s, at creation and at a change', async (type, url, others) => {
     const refused = await create({ name: 'x', type, settings: { url, ...others } })
     expect([refused.status, refused.body.error]).toEqual([400, expect.stringMatching(/^settings\.url .*[^.]\.$/)])
     const outside = url.replace(/\/\/[^/]*?(?=(:\d+)?(\/|$))/, '//198.51.100.7')
@@ -429,7 +429,7 @@ describe('what is refused', () => {
     expect(known(body.id)?.settings).toMatchObject({ url: outside })
   })
 
-  it('is a change of nothing, of an unknown field or of the type', async () => {
+  it('is a change without fields, with an invalid field, or of the type', async () => {
     const { body } = await create(pager)
     for (const [asked, sentence] of [
       [{}, 'The body must contain at least one field.'],
@@ -443,8 +443,8 @@ describe('what is refused', () => {
     expect(await audited(body.id)).toHaveLength(1)
   })
 
-  // Each alert is matched against every channel: without a limit on channels one operator key could stall all alerts.
-  it('is a channel too many, also of two that come at once', async () => {
+  // Each alert is matched against every channel, so without a limit one operator key could stall all alerts.
+  it('is the creation of a channel beyond the limit of 100, also of two concurrent ones', async () => {
     await using full = await openTestService()
     const post = () => full.call<Created>('POST', '/api/alert-channels', { body: pager })
     for (let round = 0; round < 11; round++) await Promise.all(Array.from({ length: 9 }, post))

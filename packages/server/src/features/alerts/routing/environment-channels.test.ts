@@ -23,11 +23,11 @@ const env = {
 const ids = ['webhook', 'slack', 'discord', 'teams', 'telegram', 'pagerduty', 'email', 'ntfy'].map((t) => `env-${t}`)
 
 describe('channels of the environment', () => {
-  it('are none where nothing is set', () => {
+  it('are none if no variable is set', () => {
     expect(environmentChannels(readConfig({}))).toEqual([])
   })
 
-  it('are one for each receiver that is set', () => {
+  it('are one per receiver that is set', () => {
     const channels = environmentChannels(readConfig(env))
     expect(channels.map(({ id }) => id)).toEqual(ids)
     expect(channels.map(({ name }) => name)).toContain('PagerDuty (environment)')
@@ -42,7 +42,7 @@ describe('channels of the environment', () => {
     })
   })
 
-  it('sign webhooks with the new secret and the old one, or not at all', () => {
+  it('sign webhooks with the new and the old secret, and do not sign without a secret', () => {
     const [hook] = environmentChannels(readConfig(env))
     expect(hook).toMatchObject({ settings: { secret: secrets[0] } })
     const signing = signingSettings(hook as never, Number.MAX_SAFE_INTEGER)
@@ -56,7 +56,7 @@ describe('a service with channels in its environment', () => {
   let service: TestService
   beforeAll(async () => {
     service = await openTestService({ env })
-    // Nothing goes to the receivers that are named here.
+    // The dispatcher is closed, so that nothing is sent to the receivers of these tests.
     await service.services.dispatcher.close(0)
   })
   afterAll(() => service[Symbol.asyncDispose]())
@@ -66,7 +66,7 @@ describe('a service with channels in its environment', () => {
   const change = (id: string, body: object) =>
     service.call<{ error?: string }>('PATCH', `/api/alert-channels/${id}`, { body })
 
-  it('shows them with their hosts, and knows their settings', async () => {
+  it('shows them with their hosts, and has their settings in memory', async () => {
     const channels = await list()
     expect(channels.map(({ id }) => id).sort()).toEqual([...ids].sort())
     const byId = Object.fromEntries(channels.map((channel) => [channel.id, channel]))
@@ -82,8 +82,8 @@ describe('a service with channels in its environment', () => {
     expect(known.find(({ id }) => id === 'env-ntfy')?.settings).toEqual({ url: env.NTFY_URL })
   })
 
-  // The database is copied and backed up more widely than the environment of the service is.
-  it('keeps nothing of their secrets in the database, and shows nothing of them', async () => {
+  // Copies and backups of the database are stored in more places than the environment of the service.
+  it('does not store, show or log their secrets', async () => {
     await change('env-slack', { min_severity: 'breach' })
     for (const table of await service.tables()) {
       const rows = JSON.stringify(await service.rows(`select * from ${table}`))
@@ -95,7 +95,7 @@ describe('a service with channels in its environment', () => {
     expect(service.logged.join()).not.toMatch(/CANARY|whsec_/)
   })
 
-  it('lets their options be changed, switches off and on too', async () => {
+  it('accepts changes of their options, including disabling and enabling', async () => {
     await service.execute(`update counters set value = value + 9 where name = 'alert_seq'`)
     expect((await change('env-discord', { min_severity: 'critical', max_per_minute: 5 })).status).toBe(200)
     await change('env-discord', { enabled: false })
@@ -105,8 +105,8 @@ describe('a service with channels in its environment', () => {
     expect((await list()).find(({ id }) => id === 'env-discord')).toMatchObject({ state: 'ok', behind: 0 })
   })
 
-  // A stolen operator's key must not redirect what the administrator of the host configured.
-  it('refuses to rename, repoint, delete or rotate them, and says where to', async () => {
+  // An attacker with a stolen operator key must not redirect a channel that the administrator of the host configured.
+  it('refuses to rename, redirect, delete or rotate them, and the error names the environment', async () => {
     const channels = () => service.rows('select id, name, sealed, destination, enabled from alert_channels order by id')
     const before = await channels()
     const answers = [
@@ -122,7 +122,7 @@ describe('a service with channels in its environment', () => {
     expect(await channels()).toEqual(before)
   })
 
-  it('gives each one row, however many processes start at once, and keeps what was changed', async () => {
+  it('has each of them once if several processes start concurrently, and keeps changed options', async () => {
     const { dataDir } = service.deps.config
     await change('env-teams', { min_severity: 'breach' })
     await service.execute(`update alert_channels set planned_seq = 3 where id = 'env-teams'`)
@@ -143,7 +143,7 @@ describe('a service with channels in its environment', () => {
     }
   })
 
-  it('no longer has those that its environment does not name any more', async () => {
+  it('no longer has a channel that was removed from its environment', async () => {
     const { dataDir } = service.deps.config
     await using bare = await openTestService({ dataDir, env: { NTFY_URL: env.NTFY_URL } })
     expect((await list(bare)).map(({ id }) => id)).toEqual(['env-ntfy'])

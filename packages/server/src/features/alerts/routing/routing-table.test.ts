@@ -19,8 +19,8 @@ const post = async (service: TestService, url: string, body: object) =>
   (await service.call<{ id: string }>('POST', url, { body })).body.id
 const directory = ({ services }: TestService) => services.routingTable
 
-describe('the directory', () => {
-  it('of another process follows every change at its next look', async () => {
+describe('the routing table', () => {
+  it('of another process contains every change after its next refresh', async () => {
     const id = await post(one, '/api/alert-channels', pager)
     expect(directory(other).current.channels).toEqual([])
     await directory(other).refresh()
@@ -44,7 +44,7 @@ describe('the directory', () => {
     expect(directory(one).current.channels).toEqual([])
   })
 
-  it('reads the tables only when something changed', async () => {
+  it('only reads the tables if the configuration changed', async () => {
     await post(one, '/api/alert-channels', pager)
     const before = directory(one).current
     await one.execute('alter table silences rename to silences_away')
@@ -56,7 +56,7 @@ describe('the directory', () => {
     expect(directory(one).current).toBe(before)
   })
 
-  it('counts every change once, also of two processes at once', async () => {
+  it('counts every change once, also concurrent changes by two processes', async () => {
     const posts = [one, other, one, other].map((service) => post(service, '/api/alert-channels', pager))
     expect(new Set(await Promise.all(posts)).size).toBe(4)
     expect(await one.rows(`select value from counters where name = 'alert_config'`)).toEqual([{ value: 4 }])
@@ -65,7 +65,7 @@ describe('the directory', () => {
     expect(directory(one).current).toEqual(directory(other).current)
   })
 
-  it('is brought up to date by a job, once a second', async () => {
+  it('is refreshed by a job every second', async () => {
     const job = listJobs(other.deps, other.services).find(({ name }) => name === 'alerts')!
     expect(job.everyMs).toBe(1_000)
     await post(one, '/api/alert-channels', pager)
@@ -73,9 +73,9 @@ describe('the directory', () => {
     expect(directory(other).current.channels).toHaveLength(1)
   })
 
-  // With write access to the database, an attacker could otherwise stop all alerts by breaking one row, or send them
-  // with the token of another channel.
-  it('leaves out a channel whose settings were edited or come from another one, and goes on with the rest', async () => {
+  // With write access to the database, an attacker could otherwise stop all alerts by an invalid row, or send them with
+  // the token of another channel.
+  it('leaves out a channel whose settings were copied from another one, and has all others', async () => {
     const first = await post(one, '/api/alert-channels', pager)
     const second = await post(one, '/api/alert-channels', { ...pager, settings: { routing_key: 'S1'.repeat(16) } })
     const third = await post(one, '/api/alert-channels', pager)

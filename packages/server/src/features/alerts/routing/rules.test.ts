@@ -27,7 +27,7 @@ const audited = async (target: string) =>
 const unknownId = '01970000-0000-7000-8000-000000000000'
 
 describe('a route', () => {
-  it('is known once it was created, and names each channel once', async () => {
+  it('applies after it is created, and contains each channel once', async () => {
     const channel = await newChannel()
     const route = { name: 'Database', match: { instances: ['db-*'] }, channels: [channel, channel] }
     const { status, body } = await post('/api/alert-routes', route)
@@ -63,13 +63,13 @@ describe('a route', () => {
     ])
   })
 
-  it('that is unknown is not found', async () => {
+  it('that is unknown gets 404', async () => {
     const body = { name: 'a', match: {}, channels: [await newChannel()] }
     expect((await service.call('PUT', `/api/alert-routes/${unknownId}`, { body })).status).toBe(404)
     expect((await service.call('DELETE', `/api/alert-routes/${unknownId}`)).status).toBe(404)
   })
 
-  it('forgets a channel that is deleted, and goes with the last of them', async () => {
+  it('loses a channel that is deleted, and is deleted with its last channel', async () => {
     const [going, staying] = [await newChannel(), await newChannel()]
     const both = (await post('/api/alert-routes', { name: 'both', match: {}, channels: [going, staying] })).body.id
     const alone = (await post('/api/alert-routes', { name: 'alone', match: {}, channels: [going] })).body.id
@@ -77,7 +77,7 @@ describe('a route', () => {
     const left = await routes()
     expect(left.find(({ id }) => id === both)?.channels).toEqual([staying])
     expect(left.find(({ id }) => id === alone)).toBeUndefined()
-    // Made in the same millisecond: which of them comes first is chance.
+    // Both were created in the same millisecond, so their order is random.
     const changed: { id: string }[] = (await audited(going)).at(-1)!.before.routes
     expect(changed.toSorted((one, other) => (one.id === both ? -1 : other.id === both ? 1 : 0))).toEqual([
       { id: both, name: 'both', deleted: false },
@@ -102,7 +102,7 @@ describe('a route', () => {
     ['a strange channel', { channels: ['x'] }, 'channels.0 must be a UUID, or env-<type>'],
     ['an unknown channel', { channels: [unknownId] }, `channels contains the unknown channel ${unknownId}.`],
     ['one of another environment', { channels: ['env-slack'] }, 'channels contains the unknown channel env-slack.'],
-  ])('with %s is refused by a sentence that names the field', async (_what, part, sentence) => {
+  ])('with %s is refused, and the error names the field', async (_what, part, sentence) => {
     const before = await routes()
     const good = { name: 'a', match: {}, channels: [await newChannel()] }
     const id = (await post('/api/alert-routes', good)).body.id
@@ -117,7 +117,7 @@ describe('a route', () => {
     expect(await routes()).toEqual(before)
   })
 
-  it('is refused when there are 200 of them', async () => {
+  it('is refused if there are already 200', async () => {
     await using full = await openTestService()
     const body = { name: 'c', type: 'pagerduty', settings: { routing_key: 'R0'.repeat(16) } }
     const channel = (await full.call<Answered>('POST', '/api/alert-channels', { body })).body.id
@@ -134,7 +134,7 @@ describe('a silence', () => {
   const inSeconds = (seconds: number) => isoTime(service.clock.now() + seconds * 1_000)
   const maintenance = { match: { instances: ['db-1'] }, reason: 'Maintenance' }
 
-  it('is known until its end, and says whose it is', async () => {
+  it('is listed until its end, with the key that created it', async () => {
     const { id: keyId, key } = await service.createKey('operator')
     const ends_at = inSeconds(60)
     const { status, body } = await service.call<Answered>('POST', '/api/silences', {
@@ -161,7 +161,7 @@ describe('a silence', () => {
     ])
   })
 
-  it('ends at once when it is deleted', async () => {
+  it('ends immediately if it is deleted', async () => {
     const { id } = (await post('/api/silences', { ...maintenance, ends_at: inSeconds(60) })).body
     expect((await service.call('DELETE', `/api/silences/${id}`)).body).toEqual({ ok: true, id })
     expect(await silences()).toEqual([])
@@ -170,7 +170,7 @@ describe('a silence', () => {
     expect((await service.call('DELETE', `/api/silences/${id}`)).status).toBe(404)
   })
 
-  it('may last a year, written in any time zone', async () => {
+  it('may last a year, with its end in any time zone', async () => {
     const year = isoTime(service.clock.now() + 365 * 86_400_000).replace('Z', '+02:00')
     expect((await post('/api/silences', { ...maintenance, ends_at: year })).status).toBe(201)
   })
@@ -183,12 +183,12 @@ describe('a silence', () => {
     ['an end that is none', () => ({ ends_at: 'tomorrow' }), 'ends_at must be a valid date-time.'],
     ['an end that is now', () => ({ ends_at: inSeconds(0) }), 'ends_at must be in the future.'],
     ['an end too far', () => ({ ends_at: inSeconds(367 * 86_400) }), 'ends_at must be within a year.'],
-  ])('with %s is refused by a sentence that names the field', async (_what, part, sentence) => {
+  ])('with %s is refused, and the error names the field', async (_what, part, sentence) => {
     const answer = await post('/api/silences', { ...maintenance, ends_at: inSeconds(60), ...part() })
     expect([answer.status, answer.body.error]).toEqual([400, sentence])
   })
 
-  it('is refused when there are 1,000 of them, of which those that ended do not count', async () => {
+  it('is refused if there are already 1,000 that have not ended', async () => {
     await using full = await openTestService()
     const row = (index: number) => `('s${index}', '{}', 'r', 'k', 1, ${index === 0 ? 1 : full.clock.now() + 60_000})`
     const rows = Array.from({ length: 1_000 }, (_, index) => row(index))

@@ -11,11 +11,11 @@ const content = {
 const refusal = 'The settings cannot be decrypted: they were edited, moved, or encrypted with another master secret.'
 
 describe('sealed settings', () => {
-  it('open at their channel with their key', () => {
+  it('are decrypted for their channel with their key', () => {
     expect(openSettings(id, sealSettings(id, content, key), key)).toEqual(content)
   })
 
-  it('show nothing of themselves, and differ each time', () => {
+  it('contain no plain text, and differ each time', () => {
     const [first, second] = [sealSettings(id, content, key), sealSettings(id, content, key)]
     expect(first).toMatch(/^v1\.[\w-]+$/)
     expect(first).not.toBe(second)
@@ -27,16 +27,16 @@ describe('sealed settings', () => {
 
   // With write access to the database, an attacker could otherwise make one channel send to the receiver of another,
   // with its token.
-  it('do not open at another channel', () => {
+  it('are refused for another channel', () => {
     expect(() => openSettings(id.replace(/1$/, '2'), sealSettings(id, content, key), key)).toThrow(refusal)
   })
 
-  it('do not open with another key', () => {
+  it('are refused with another key', () => {
     expect(() => openSettings(id, sealSettings(id, content, key), randomBytes(32))).toThrow(refusal)
   })
 
-  // Of a cipher without authentication, flipped bits of the text would be flipped bits of the URL.
-  it('do not open after any byte of them was changed, cut off or added', () => {
+  // With a cipher without authentication, an attacker could change the URL by flipping bits of the ciphertext.
+  it('are refused after any byte is changed, removed at the end or added', () => {
     const bytes = Buffer.from(sealSettings(id, content, key).slice(3), 'base64url')
     const sealedOf = (changed: Buffer) => `v1.${changed.toString('base64url')}`
     for (const [index, byte] of bytes.entries()) {
@@ -53,8 +53,8 @@ describe('sealed settings', () => {
     }
   })
 
-  // What goes wrong is logged: the log must not say what was sealed.
-  it('are refused without a cause that could show them', () => {
+  // The error is logged, so it must not contain the plain text.
+  it('are refused with an error that does not contain them', () => {
     try {
       openSettings(id, `v1.${Buffer.from(JSON.stringify(content)).toString('base64url')}`, key)
       expect.unreachable()
