@@ -178,7 +178,7 @@ async function mailFor(message: Message, changes: Partial<typeof addresses> = {}
 }
 
 describe('a mail', () => {
-  it('is one mail to all recipients, with the expected headers', async () => {
+  it('goes once to all recipients, with the expected headers', async () => {
     const { headers, from, to } = await mailFor(messagesByKind.alert)
     expect({ from, to }).toEqual({ from: addresses.from, to: addresses.to })
     const thread = '<group.172e1574d409efcdad74811bfd859e52@00112233445566ff.wardline.invalid>'

@@ -109,7 +109,7 @@ describe('an ntfy message', () => {
   })
 
   // ntfy also accepts every field as a header, where a line break would let an event add a header such as Click.
-  it('has no text in its headers but the token', () => {
+  it('has no text of an event in its headers', () => {
     const hostile = testMessage({ title: 'a\r\nClick: https://evil.com' })
     expect(ntfy.request(hostile, settings, testSender).headers).toEqual({
       'content-type': 'application/json',

@@ -86,7 +86,7 @@ test('texts of an event contain no link and no hidden characters', () => {
   expect(Array.from(summary)).toHaveLength(1_024)
 })
 
-// If two problems had one key, the end of one would resolve the incident of the other.
+// If two problems shared one key, the end of one would resolve the incident of the other.
 test('keys that are too long for PagerDuty remain distinct', () => {
   const keys = ['a', 'b'].map(
     (end) => eventOf(messageOf(sampleAlerts.bare, { group: 'x'.repeat(254) + end })).dedup_key as string,
