@@ -2,7 +2,7 @@ import type { ControlChange } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { KeyNames } from './audit.ts'
-import { type EntryFilter, findEntries } from './queries.ts'
+import { countControlEntries, type EntryFilter, findEntries } from './queries.ts'
 
 /** Returns 0 if a manual edit of the row made the version unreadable; `audit verify` detects the edit. */
 function versionOf(after: string | null): number {
@@ -12,6 +12,11 @@ function versionOf(after: string | null): number {
   } catch {
     return 0
   }
+}
+
+/** Counts the kills and resumes of an instance from `from` until before `to`, in epoch ms. */
+export function countControlChanges(db: Db, range: { from: number; to: number; target: string }): Promise<number> {
+  return countControlEntries(db, range)
 }
 
 /** Returns at most `limit` kills and resumes, in order of commit or newest first. */

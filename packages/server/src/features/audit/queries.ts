@@ -114,6 +114,21 @@ export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newe
     .execute()
 }
 
+export async function countControlEntries(
+  db: Db,
+  { from, to, target }: { from: number; to: number; target: string },
+): Promise<number> {
+  const found = await db
+    .selectFrom('audit_log')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('at', '>=', from)
+    .where('at', '<', to)
+    .where('target', '=', target)
+    .where(sql<boolean>`action in ('instance.suspend', 'instance.resume')`)
+    .executeTakeFirstOrThrow()
+  return found.count
+}
+
 /** Returns the last actor of an action for each of these targets. */
 export function readLatestActors(db: Db, action: string, targets: readonly string[]) {
   return db

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import type { ControlKeys, IncidentManifest, IncidentPreview } from '@wardline/contract'
+import { type ControlKeys, type IncidentManifest, type IncidentPreview, incidentLimits } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hourMs, isoTime } from '../../clock.ts'
 import { keyPairOf } from '../../ed25519.ts'
@@ -134,6 +134,19 @@ describe('a bundle', () => {
     expect(body.counts.events).toBeGreaterThanOrEqual(3_000)
     expect(body.timeline.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['decoy_hit', 'control_change']))
   })
+})
+
+it('a preview counts all control changes, also those that its timeline leaves out', async () => {
+  const { timelineRows } = incidentLimits
+  await using busy = await openTestService()
+  await busy.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot } })
+  for (let round = 0; round < timelineRows; round++) {
+    await busy.call('POST', `/api/kill/${bot}`, { body: { reason: 'again' } })
+    await busy.call('POST', `/api/resume/${bot}`)
+  }
+  const { body } = await busy.call<IncidentPreview>('GET', `/api/incidents/preview?instance_id=${bot}&${range()}`)
+  expect(body.counts.control_changes).toBe(2 * timelineRows)
+  expect(body.timeline.filter(({ kind }) => kind === 'control_change')).toHaveLength(timelineRows)
 })
 
 /** Returns the name of the file to which a byte belongs. */

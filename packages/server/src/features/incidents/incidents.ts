@@ -17,7 +17,7 @@ import { uuidV7 } from '../../ids.ts'
 import { version } from '../../version.ts'
 import { type Actor, auditCheckpoint, auditStatements, type KeyNames } from '../audit/audit.ts'
 import { listAudit } from '../audit/audit-list.ts'
-import { readControlChanges } from '../audit/control-changes.ts'
+import { countControlChanges, readControlChanges } from '../audit/control-changes.ts'
 import { currentSigningKey } from '../audit/signing-keys.ts'
 import type { Enforcement } from '../containment/enforcement/enforcement.ts'
 import { listSuspensions } from '../containment/suspensions.ts'
@@ -243,7 +243,7 @@ async function viewPreview(db: Db, prepared: Prepared, { keyNames }: IncidentPar
     counts: {
       events: range ? await countInstanceEvents(db, { instanceId, ...range }, countedEvents) : 0,
       decoy_hits: await countInstanceHits(db, prepared),
-      control_changes: changes.length,
+      control_changes: await countControlChanges(db, { from, to, target: instanceId }),
       suspensions: suspensions.length,
       rule_firings: await countInstanceFirings(db, prepared),
       audit: audit.last.seq - audit.after.seq,

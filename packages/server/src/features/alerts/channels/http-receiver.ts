@@ -66,5 +66,5 @@ export function answerFields(body: string): Record<string, unknown> {
 /** Reads a retry delay in seconds from the body, rounded up, at most one day. Anything but a number is ignored. */
 export function askedPause(value: unknown): { retryAfterSeconds?: number } {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) return {}
-  return { retryAfterSeconds: Math.min(Math.ceil(value), 86_400) }
+  return { retryAfterSeconds: Math.min(Math.ceil(value), maxPauseSeconds) }
 }
