@@ -114,7 +114,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     reporters: ['default', './test-reporter.ts'],
     projects: [
-      { ...shared, test: { name: 'tidy', include: ['tidy.test.ts', 'words.test.ts'] } },
+      { ...shared, test: { ...timing, name: 'tidy', include: ['tidy.test.ts', 'words.test.ts'] } },
       unitOn('sqlite', {
         name: 'unit',
         include: unitTests

@@ -152,7 +152,7 @@ describe('wardline simulate', () => {
     expect((await service.call('POST', `/api/resume/${id}`)).status).toBe(200)
     await confirmed()
     await until('new tool calls', toolCalls, (rows) => rows.length > before.length + 1)
-    await until('its line about the resume', run.stdout, (text) => text.includes('is resumed and works again'))
+    await until('its line about the resume', run.stdout, (text) => text.includes('is resumed and continues'))
 
     run.child.kill('SIGINT')
     expect(await run.exited, run.stderr()).toBe(0)
@@ -169,7 +169,7 @@ describe('wardline simulate', () => {
     await until('its line about the decoys', run.stdout, (text) => text.includes('this key may not create decoys'))
     run.child.kill('SIGINT')
     expect(await run.exited, run.stderr()).toBe(0)
-    expect(run.stdout()).toContain('this key may not read them')
+    expect(run.stdout()).toContain('not available: the service did not respond, or the key lacks permission')
   })
 
   test('says what to do and fails where it can reach nothing', async () => {

@@ -246,7 +246,7 @@ describe('a resume by two operators', () => {
     await asks.getByText('A second operator has to confirm this within 15 minutes').waitFor()
     await asks.getByLabel('Type resume 2 agents').fill('resume 2 agents')
     await asks.getByRole('button', { name: 'Resume 2 agents' }).click()
-    await asks.getByText(/^A second operator has to confirm this resume/).waitFor()
+    await asks.getByText(/^A second operator must confirm this resume/).waitFor()
     await asks.getByRole('button', { name: 'Close' }).click()
     await first.goto('/containments')
     const own = first.getByRole('region', { name: 'Waiting for a second operator' })

@@ -41,7 +41,7 @@ async function run(service: Service, body: object, show: (progress: Progress) =>
       if (typeof said.error === 'string') throw new Failure(said.error, String(said.code), 'failed')
       if (said.result !== undefined && hasShape(reply, said.result)) return said.result as RuleBacktest
       const progress = said.progress as Progress | undefined
-      if (typeof progress?.percent !== 'number') throw notWardline(url, 'an answer in another form')
+      if (typeof progress?.percent !== 'number') throw notWardline(url, 'its response has another format')
       show(progress)
     }
   } catch (fault) {

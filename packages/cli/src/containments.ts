@@ -117,7 +117,7 @@ export function unconfirmedText(found: Containment): string {
   const open = calls - confirmed
   const callsText = `${open} ${open === 1 ? 'call' : 'calls'} to enforcement points`
   const missing = [...(found.missing_count > 0 ? [missingText(found)] : []), ...(open > 0 ? [callsText] : [])]
-  const unsure = found.missing_count > 0 ? ' They may still be working: stop their processes where that matters.' : ''
+  const unsure = found.missing_count > 0 ? ' They may still be running: stop their processes if necessary.' : ''
   const failing = open > 0 ? ' `wardline enforcement` shows how the points answer.' : ''
   return `Not confirmed by ${missing.join(' and ')}.${unsure}${failing}`
 }

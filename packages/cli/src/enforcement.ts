@@ -38,10 +38,10 @@ async function test(name: string, flags: ServiceFlags): Promise<void> {
 export function addEnforcement(program: Command): void {
   const enforcement = program
     .command('enforcement')
-    .description('show and test the levers outside the agents that suspensions call')
+    .description('show and test enforcement points, the webhooks that suspensions call')
   const listing = enforcement
     .command('list', { isDefault: true })
-    .description('list enforcement points and how they answer')
+    .description('list enforcement points and their health')
   withService(listing).action(list)
   const testing = enforcement
     .command('test <point>')

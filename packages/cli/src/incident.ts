@@ -37,7 +37,7 @@ async function download(instance: string, { since, until, output, ...flags }: Ex
     new URLSearchParams({ instance_id: instance, from: since ?? readInstant('24h', Date.now()), to: until ?? now }),
   )
   const stop = new AbortController()
-  onStopSignal(() => stop.abort(new Failure('The export was stopped; nothing was written.', 'stopped', 'failed')))
+  onStopSignal(() => stop.abort(new Failure('The export was stopped; no file was written.', 'stopped', 'failed')))
   let timer = setTimeout(() => {}, 0)
   const expectMore = () => {
     clearTimeout(timer)
@@ -95,7 +95,7 @@ async function readKeys(from: string): Promise<EvidenceKey[]> {
   try {
     assertValid(ControlKeys, list)
   } catch (cause) {
-    const message = `${from} is not a list of keys as ${keysPath} has it: ${(cause as Error).message}`
+    const message = `${from} is not a list of keys in the format of ${keysPath}: ${(cause as Error).message}`
     throw new Failure(sanitize(message), 'keys', 'refused', { cause })
   }
   return (list as ControlKeys).evidence_keys

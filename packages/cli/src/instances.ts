@@ -35,7 +35,7 @@ function fleetTable(instances: readonly FleetInstance[]): string {
 }
 
 function controlText({ control, status }: InstanceDetail): string {
-  const ahead = control.mismatch ? `; the agent is AHEAD: it reports version ${control.claimed_version}` : ''
+  const ahead = control.mismatch ? `; the agent reports a NEWER version: ${control.claimed_version}` : ''
   if (control.version === 0) return `never suspended${ahead}`
   const state = status === 'suspended' ? 'suspended' : 'resumed'
   const confirmation = control.confirmed ? `confirmed at ${control.applied_at}` : 'NOT confirmed by the agent'
@@ -151,9 +151,7 @@ async function history(id: string, flags: ServiceFlags): Promise<void> {
   const reply = await call('getInstanceHistory', { params: { instanceId: id } })
   if (flags.json) console.log(safeJson(reply, 2))
   else if (sum([...reply.heartbeats, ...reply.events]) === 0)
-    console.error(
-      `No activity of ${sanitize(reply.id)} in the last 24 hours; what happens now is shown within a minute.`,
-    )
+    console.error(`No activity of ${sanitize(reply.id)} in the last 24 hours; new activity appears within a minute.`)
   else console.log(historyTable(reply))
 }
 

@@ -83,7 +83,7 @@ const secondsText = (ms: number) => `${(ms / 1_000).toFixed(3)} s`
 function unconfirmed(instanceId: string, { detail }: Confirmation, seconds: number): Failure {
   const lastHeartbeat = detail ? ` Its last heartbeat came at ${detail.last_heartbeat}.` : ''
   return new Failure(
-    `The agent of ${instanceId} has not confirmed it within ${seconds} s.${lastHeartbeat} It may still be working: stop its process where that matters.`,
+    `The agent of ${instanceId} has not confirmed it within ${seconds} s.${lastHeartbeat} It may still be running: stop its process if necessary.`,
     'unconfirmed',
     'unconfirmed',
   )

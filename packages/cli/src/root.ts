@@ -54,7 +54,7 @@ class QuietCommand extends Command {
     const { parent } = this
     // Commander passes an unknown subcommand to the default command as an argument.
     if (options?.code === 'commander.excessArguments' && parent?.parent && parent.args[0] !== this.name()) {
-      const sentence = `Unknown command '${parent.args[0]}' of wardline ${parent.name()}: it has ${commandNames(parent)}.`
+      const sentence = `Unknown command '${parent.args[0]}' of wardline ${parent.name()}; its commands are ${commandNames(parent)}.`
       throw new UsageError(parent, sentence)
     }
     throw new UsageError(this, usageSentence(message, options?.code))
@@ -65,7 +65,7 @@ class QuietCommand extends Command {
     const isAsked = typeof context !== 'object' || !context.error
     // `wardline` without a command prints the help.
     if (isAsked || !this.parent) return super.help()
-    throw new UsageError(this, `Command missing: wardline ${this.name()} has ${commandNames(this)}.`)
+    throw new UsageError(this, `Command missing; the commands of wardline ${this.name()} are ${commandNames(this)}.`)
   }
 }
 

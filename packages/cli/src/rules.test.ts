@@ -55,7 +55,7 @@ tests:
 test('lint accepts a rule with tests', async () => {
   expect(await rules('lint', burst(2))).toBe(0)
   expect(output).toEqual([])
-  expect(errors).toEqual(['-- 1 rule, no fault'])
+  expect(errors).toEqual(['-- 1 rule, no faults'])
 })
 
 test('lint reports each fault with line and column, including missing tests', async () => {
@@ -74,11 +74,11 @@ test('each failed case is reported with the reason', async () => {
   expect(await rules('test', burst(3))).toBe(1)
   expect(output).toEqual([
     'FAILED  Shell burst (1 of 2 cases)',
-    `${folder}/a.yml:9:7: Case 1 of tests.match did not fire and must: event 1 matches shell; event 2 matches shell.`,
+    `${folder}/a.yml:9:7: Case 1 of tests.match did not fire but must: event 1 matches shell; event 2 matches shell.`,
   ])
   output.length = 0
   expect(await rules('test', burst(1))).toBe(1)
-  expect(output[1]).toContain('Case 1 of tests.no_match fired at event 1 and must not (group ["test"], count 1)')
+  expect(output[1]).toContain('Case 1 of tests.no_match fired at event 1 but must not (group ["test"], count 1)')
 })
 
 test('a rule is equivalent after export and import', async () => {

@@ -48,7 +48,7 @@ async function lint(files: string[], { json }: JsonOption): Promise<void> {
   if (json) return console.log(safeJson({ faults }, 2))
   for (const fault of faults) console.log(faultLine(fault))
   const rules = results.reduce((sum, { titles }) => sum + titles.length, 0)
-  if (faults.length === 0) console.error(`-- ${counted(rules, 'rule')}, no fault`)
+  if (faults.length === 0) console.error(`-- ${counted(rules, 'rule')}, no faults`)
 }
 
 async function test(files: string[], { json }: JsonOption): Promise<void> {
@@ -107,7 +107,7 @@ async function starter({ output, json }: StarterOptions): Promise<void> {
   for (const { name, text } of rules) {
     const file = join(output, `${name}.yml`)
     // Keeps the user's changes.
-    if (statSync(file, { throwIfNoEntry: false })) console.error(`-- ${file} exists, and stays as it is`)
+    if (statSync(file, { throwIfNoEntry: false })) console.error(`-- ${file} exists and is not changed`)
     else writeFileSync(file, text)
   }
   console.error(`-- ${counted(rules.length, 'rule')} in ${output}`)

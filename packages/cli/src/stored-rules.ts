@@ -11,7 +11,7 @@ import { textTable } from './text-table.ts'
 const heads = ['ID', 'MODE', 'VERSION', 'SEVERITY', 'FIRED 24 H', 'LAST', 'TITLE', 'FILE']
 
 const suppressedText = (span: string, firings: string): string =>
-  `Suppressed in ${span}: ${firings}, beyond ${ruleLimits.minuteFirings} about one agent in a minute.`
+  `Suppressed in ${span}: ${firings}, beyond ${ruleLimits.minuteFirings} per agent and minute.`
 
 /** Formats one line per rule. */
 function ruleTable({ rules }: Pick<RuleList, 'rules'>): string {

@@ -65,8 +65,11 @@ describe('an invalid command line', () => {
   test.each([
     [['nosuch'], "Unknown command 'nosuch'."],
     [['stauts'], "Unknown command 'stauts' (Did you mean status?)"],
-    [['audit'], /^Command missing: wardline audit has .*verify, checkpoint/],
-    [['alerts', 'acknowledge', 'x'], /^Unknown command 'acknowledge' of wardline alerts: it has list, show, ack, /],
+    [['audit'], /^Command missing; the commands of wardline audit are .*verify, checkpoint/],
+    [
+      ['alerts', 'acknowledge', 'x'],
+      /^Unknown command 'acknowledge' of wardline alerts; its commands are list, show, ack, /,
+    ],
     [['kill', 'a'], 'Option --reason <text> is required.'],
     [['kill', 'a', '--reason'], 'Option --reason <text> needs a value.'],
     [['resume'], 'Argument <id> is missing.'],

@@ -116,7 +116,7 @@ export const enforcementEndpoints = {
     path: '/api/enforcement-points',
     access: access.readers,
     feature: 'containment',
-    summary: 'List the enforcement points of WARDLINE_ENFORCEMENT_FILE and how they answer',
+    summary: 'List the enforcement points of WARDLINE_ENFORCEMENT_FILE with their health',
     status: 200,
     reply: EnforcementPoints,
   }),

@@ -122,7 +122,7 @@ function judge(agent: CodingAgent, { entry }: FoundHook, answer: HookAnswer): Ch
     return warn(
       name,
       'The hook blocks, but if the hook itself fails, the call goes through.',
-      `Set "onFailure": "block" beside it. ${reinstall(agent)}`,
+      `Add "onFailure": "block" to its entry. ${reinstall(agent)}`,
     )
   }
   return ok(name, `The hook blocked a call of a suspended instance after ${answer.ms} ms.`)

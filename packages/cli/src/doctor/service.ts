@@ -35,7 +35,7 @@ export async function checkService({
     }
   }
   if (health.status !== 200 || (health.body as { ok?: unknown } | undefined)?.ok !== true) {
-    const detail = `${url}, from ${urlFrom}, is not a Wardline server: /healthz gave ${health.status}.`
+    const detail = `${url}, from ${urlFrom}, is not a Wardline server: /healthz returned ${health.status}.`
     return { check: fail('service', detail, 'Correct the address, or the proxy at that address.'), health: undefined }
   }
   const version = await serviceVersion(url)
@@ -95,7 +95,7 @@ export async function checkReadiness({ url }: Service): Promise<Check> {
   if (typeof database !== 'string') {
     return fail(
       'database',
-      `/readyz gave ${answer?.status ?? 'no answer'}.`,
+      `/readyz returned ${answer?.status ?? 'no answer'}.`,
       'Configure the proxy to forward /readyz to the service.',
     )
   }

@@ -51,7 +51,7 @@ function noticeText(notice: TailNotice): string {
       return `disconnected (${notice.reason}), reconnecting`
     case 'skipped':
       return notice.reason === 'replay_limit'
-        ? `${counted(notice.events, 'event')} skipped, since the stream repeats at most 10,000: wardline events list --before ${notice.resumes_after + 1} shows them`
+        ? `${counted(notice.events, 'event')} skipped, because the stream resends at most 10,000: wardline events list --before ${notice.resumes_after + 1} shows them`
         : `${counted(notice.events, 'event')} no longer available: retention has removed them`
     case 'unknown_gap':
       return 'events since the disconnect may be missing: no event had arrived to resume from'

@@ -57,11 +57,6 @@ interface Progress {
   stop(): void
 }
 
-interface Progress {
-  show(page: EventList): void
-  stop(): void
-}
-
 /** Shows progress by the seq of events, because the number of matching events is unknown until the end. */
 async function startProgress(call: Client, { from, after }: EventQuery): Promise<Progress> {
   const since = from === undefined ? 0 : ((await newestEvent(call, { to: from }))?.seq ?? 0)
@@ -115,7 +110,9 @@ export async function exportEvents({ format, output, query, kinds, since, ...fla
   assertPlaces(kinds, since)
   const service = await findService(flags)
   const stopped = new AbortController()
-  onStopSignal(() => stopped.abort(new Failure('The export was stopped; nothing was written.', 'stopped', 'failed')))
+  onStopSignal(() =>
+    stopped.abort(new Failure('The export was stopped; its output is incomplete.', 'stopped', 'failed')),
+  )
   const call = patient(service.call, stopped.signal)
   const { head, line } = exportFormat(
     format,

@@ -134,8 +134,8 @@ function createCall(url: string, key: string | undefined, keyFrom: string): Clie
       throw fault.status === 0 ? unreachable(url, fault) : refusal(url, keyFrom, fault)
     }
     if (timeout.aborted) throw unreachable(url, timeout.reason)
-    if (reply && !hasShape(reply, answer)) throw notWardline(url, 'an answer in another form')
-    if (!leadsOn(call.query ?? {}, answer)) throw notWardline(url, 'a list that repeats itself')
+    if (reply && !hasShape(reply, answer)) throw notWardline(url, 'its response has another format')
+    if (!leadsOn(call.query ?? {}, answer)) throw notWardline(url, 'its list repeats entries')
     return answer as Awaited<ReturnType<typeof client<typeof name>>>
   }
 }

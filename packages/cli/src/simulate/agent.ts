@@ -76,8 +76,8 @@ export function createAgent(options: AgentOptions): DemoAgent {
   monitor.on('resume', (change) =>
     say(
       change.version === undefined
-        ? `${name} has contact again and works on`
-        : `${name} is resumed and works again (control version ${change.version})`,
+        ? `${name} reached the service again and continues`
+        : `${name} is resumed and continues (control version ${change.version})`,
     ),
   )
 

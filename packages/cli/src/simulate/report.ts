@@ -44,7 +44,7 @@ export function clockText(seconds: number): string {
 export function figuresLine(figures: Figures): string {
   const { agents, suspended, events, latencyMs, failed, throttled } = figures
   return [
-    `${counted(agents, 'agent')}${suspended > 0 ? `, ${suspended} stopped` : ''}`,
+    `${counted(agents, 'agent')}${suspended > 0 ? `, ${suspended} suspended` : ''}`,
     counted(sum(events), 'event'),
     `${failed} failed`,
     ...(throttled > 0 ? [`throttled ${counted(throttled, 'time')}`] : []),
@@ -85,7 +85,7 @@ export function summaryJson(summary: Summary) {
 const anomaliesShown = 5
 
 function findingLines({ decoys, findings }: Summary): string[] {
-  if (!findings) return ['Findings    this key may not read them']
+  if (!findings) return ['Findings    not available: the service did not respond, or the key lacks permission']
   const decoyLines = decoys.map(({ id, type, matched }) => {
     const what = type === 'api_key' ? 'decoy key' : 'decoy file'
     const breaches = breachesOf(id, findings)

@@ -65,7 +65,9 @@ export function addSimulate(program: Command): void {
     .description('run a fleet of demo agents against a running service; all their data is tagged demo')
     .addOption(new Option('--url <url>', 'address of the service').default(localUrl).argParser(address))
     .addOption(
-      new Option('--key <key>', 'an admin key; default: that of the data folder of this machine').env('WARDLINE_KEY'),
+      new Option('--key <key>', 'an admin key; default: the key in the data folder of this machine').env(
+        'WARDLINE_KEY',
+      ),
     )
     .option('--agents <number>', 'number of agents', number(1, 500, true), 20)
     .option('--duration <seconds>', 'duration of the run', number(0.1, 86_400, false), 60)

@@ -65,7 +65,9 @@ async function touch(stage: Stage, agent: DemoAgent, type: PlantedDecoy['type'])
         ]
   const denial = await agent.useTool(tool, args)
   decoy.matched = denial === 'decoy'
-  const outcome = decoy.matched ? 'denied, and the service records a breach' : 'THE SERVICE DID NOT RECOGNISE IT'
+  const outcome = decoy.matched
+    ? 'denied, and the service records a breach'
+    : 'NOT DENIED: the service did not recognize the decoy'
   return `${agent.member.name} ${deed} (${tool}): ${outcome}`
 }
 
@@ -73,7 +75,7 @@ async function drill({ agents, operator }: Stage): Promise<string> {
   const { selected } = await operator('startDrill', {
     body: { selector: { instances: agents.map(({ member }) => member.id) } },
   })
-  return `A drill asks ${selected} agents whether a suspension would reach them: the page Containments says who answered`
+  return `A drill asks ${selected} agents whether a suspension would reach them: the page Containments shows which agents answered`
 }
 
 /** Suspends all agents of a role. Undefined if they are already suspended, for example by an earlier run. */
@@ -83,7 +85,7 @@ async function contain({ agents, operator }: Stage): Promise<string | undefined>
   const plan = await operator('createContainment', { body: { ...request, dry_run: true } })
   if (!('dry_run' in plan) || plan.agents === 0) return undefined
   await operator('createContainment', { body: { ...request, confirm: plan.confirm } })
-  return `Every ${containedRole.name} is suspended at once: the page Containments says who confirmed, and who is proven stopped`
+  return `Every ${containedRole.name} is suspended at once: the page Containments shows which agents confirmed, and which are proven stopped`
 }
 
 async function perform(step: Step, agent: DemoAgent, stage: Stage): Promise<string | undefined> {

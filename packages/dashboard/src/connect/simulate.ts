@@ -58,7 +58,7 @@ export async function simulateAttack(say: (step: string) => void): Promise<strin
     say(
       matched
         ? 'It tried to send the decoy: a breach is stored'
-        : 'It tried to send the decoy, AND THE SERVICE DID NOT RECOGNIZE IT',
+        : 'It tried to send the decoy, and the service did NOT recognize it',
     )
     await report('warning', eventTypes.toolBlocked, 'The command was denied', { toolName: 'shell-exec' })
     say('The command was denied, as the SDK does after such an answer')

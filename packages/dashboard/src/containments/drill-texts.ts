@@ -7,7 +7,7 @@ export const missingWords: Record<Drill['missing'][number]['reason'], string> = 
   offline: 'offline',
   no_control_stream: 'no control stream is open: it learns of a suspension by its next poll',
   does_not_understand: 'does not understand drills: old SDK, or another client',
-  not_sent: 'the process that holds its stream did not send the question',
+  not_sent: 'the process with its control stream did not send the question',
   no_answer: `no answer within ${drillAnswerMs / 1_000} seconds`,
 }
 

@@ -47,7 +47,7 @@ export function portFault({ port, protocol }: Target): string | undefined {
   const ports = protocol === 'other' ? systemPorts.other : systemPorts.http
   return port >= 1024 || ports.includes(port)
     ? undefined
-    : `must be reached by port ${ports.join(', ')} or one from 1024 on.`
+    : `must use port ${ports.join(', ')} or a port of at least 1024.`
 }
 
 /** All addresses of a name must be allowed, because any of them may be used. */
@@ -59,5 +59,5 @@ export function addressFault({ host, protocol }: Target, addresses: readonly str
   }
   return protocol !== 'http' || addresses.every(allowed)
     ? undefined
-    : 'must be reached by https://: plain http:// is only for addresses that WARDLINE_ALERT_ALLOW_CIDRS names.'
+    : 'must use https://: http:// is only allowed for addresses in WARDLINE_ALERT_ALLOW_CIDRS.'
 }

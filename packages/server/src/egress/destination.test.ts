@@ -28,15 +28,15 @@ describe('the URL of a channel', () => {
     ['https://user@h.example/', 'must not contain a user or a password.'],
     ['http://:s3cret@h.example/', 'must not contain a user or a password.'],
     ['tls://user:s3cret@h.example/', 'must not contain a user or a password.'],
-    ['https://h.example:22/', 'must be reached by port 80, 443 or one from 1024 on.'],
-    ['https://h.example:0/', 'must be reached by port 80, 443 or one from 1024 on.'],
-    ['smtp://h.example:22', 'must be reached by port 25, 465, 514, 587, 601 or one from 1024 on.'],
-    ['tcp://h.example:443', 'must be reached by port 25, 465, 514, 587, 601 or one from 1024 on.'],
+    ['https://h.example:22/', 'must use port 80, 443 or a port of at least 1024.'],
+    ['https://h.example:0/', 'must use port 80, 443 or a port of at least 1024.'],
+    ['smtp://h.example:22', 'must use port 25, 465, 514, 587, 601 or a port of at least 1024.'],
+    ['tcp://h.example:443', 'must use port 25, 465, 514, 587, 601 or a port of at least 1024.'],
     ['https://127.0.0.1/', 'leads to 127.0.0.1, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'],
     ['tls://[fd00::1]', 'leads to fd00::1, which WARDLINE_ALERT_ALLOW_CIDRS does not allow.'],
     [
       'http://h.example/s3cret',
-      'must be reached by https://: plain http:// is only for addresses that WARDLINE_ALERT_ALLOW_CIDRS names.',
+      'must use https://: http:// is only allowed for addresses in WARDLINE_ALERT_ALLOW_CIDRS.',
     ],
   ])('is rejected with a reason: %s', async (url, fault) => {
     expect(await faultOf(url)).toBe(fault)

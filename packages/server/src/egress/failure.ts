@@ -5,10 +5,10 @@ const sentences: [code: RegExp, sentence: (host: string, code: string) => string
   [/^(ENOTFOUND|EAI_\w+)$/, (host, code) => `The name ${host} could not be resolved (${code}).`],
   [/^ECONNREFUSED$/, (host) => `${host} refused the connection.`],
   [/^(ECONNRESET|EPIPE)$/, (host) => `${host} closed the connection without an answer.`],
-  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, (host) => `${host} showed the certificate of another host.`, 'certificate'],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, (host) => `${host} presented the certificate of another host.`, 'certificate'],
   [
     /CERT|^INVALID_|^UNABLE_TO_|^PATH_LENGTH_/,
-    (host, code) => `${host} showed a certificate that is not trusted (${code}).`,
+    (host, code) => `${host} presented a certificate that is not trusted (${code}).`,
     'certificate',
   ],
   [/^(EPROTO|ERR_SSL_\w+)$/, (host, code) => `${host} and this service could not agree on TLS (${code}).`],

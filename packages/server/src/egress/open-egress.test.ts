@@ -198,7 +198,7 @@ describe('a guarded egress', () => {
 
   // Secrets of receivers would cross the internet unencrypted, and the response would not be authenticated.
   it('uses plain HTTP only for addresses in the allow-list', async () => {
-    const sentence = `${name} must be reached by https://: plain http:// is only for addresses that WARDLINE_ALERT_ALLOW_CIDRS names.`
+    const sentence = `${name} must use https://: http:// is only allowed for addresses in WARDLINE_ALERT_ALLOW_CIDRS.`
     const egress = egressOf({ resolve: leadingTo('127.0.0.1', '93.184.215.14') })
     expect(await failureOf(egress.post(requestTo(8080)))).toBe(sentence)
   })
@@ -208,12 +208,12 @@ describe('a guarded egress', () => {
     const asked: string[] = []
     const egress = egressOf({ resolve: async (host) => [asked.push(host), '127.0.0.1'].slice(1) as string[] })
     for (const port of [0, 1, 22, 25, 79, 81, 444, 514, 1023]) {
-      const sentence = `${name} must be reached by port 80, 443 or one from 1024 on.`
+      const sentence = `${name} must use port 80, 443 or a port of at least 1024.`
       expect(await failureOf(egress.post(requestTo(port)))).toBe(sentence)
       expect(await failureOf(egress.post({ ...requestTo(port), url: `https://${name}:${port}/` }))).toBe(sentence)
     }
     for (const port of [0, 22, 80, 443, 515, 1023]) {
-      const sentence = `${name} must be reached by port 25, 465, 514, 587, 601 or one from 1024 on.`
+      const sentence = `${name} must use port 25, 465, 514, 587, 601 or a port of at least 1024.`
       expect(await failureOf(egress.connect({ host: name, port, tls: false }))).toBe(sentence)
     }
     expect(asked).toEqual([])
@@ -401,7 +401,7 @@ describe('TLS', () => {
     const { port, ends } = await secure()
     for (const guarded of [true, false]) {
       const egress = egressOf({ guarded })
-      const sentence = `${name} showed a certificate that is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT).`
+      const sentence = `${name} presented a certificate that is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT).`
       expect(await failureOf(egress.post(requestTo(port, 'https')))).toBe(sentence)
       expect(await failureOf(egress.connect({ host: name, port, tls: true }))).toBe(sentence)
     }
@@ -413,7 +413,7 @@ describe('TLS', () => {
     trust()
     const { port, ends } = await secure()
     const egress = egressOf()
-    const sentence = `${name} showed the certificate of another host.`
+    const sentence = `${name} presented the certificate of another host.`
     expect(await failureOf(egress.post(requestTo(port, 'https')))).toBe(sentence)
     expect(await failureOf(egress.connect({ host: name, port, tls: true }))).toBe(sentence)
     await Promise.all(ends)

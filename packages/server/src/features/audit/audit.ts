@@ -139,7 +139,7 @@ export async function verifyAudit(database: Database, checkpoint?: Checkpoint): 
   const result = await verifyChain(allRows(database), sha256Hex, checkpoint)
   if (!result.ok) return result
   const seq = result.headSeq + 1
-  if (!head) return { ok: false, reason: 'tampered', seq, detail: 'The record of where the log ends is missing.' }
+  if (!head) return { ok: false, reason: 'tampered', seq, detail: 'The stored end of the log is missing.' }
   if (result.headSeq >= head.seq) return result
   return {
     ok: false,

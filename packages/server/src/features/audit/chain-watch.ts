@@ -41,7 +41,7 @@ export class ChainWatch {
       const event = this.#ingest.own({
         severity: 'breach',
         event_type: eventTypes.auditAltered,
-        description: `The audit log was altered behind the service. ${verdict.detail}`,
+        description: `The audit log was altered outside the service. ${verdict.detail}`,
         metadata: { seq: verdict.seq, reason: verdict.reason },
       })
       await this.#ingest.store([event])

@@ -114,7 +114,7 @@ export async function rotateSigningKey(
     ])
   } catch (fault) {
     if (!(fault instanceof DatabaseError && fault.constraint)) throw fault
-    throw new AppError('invalid', 'The signing key was rotated at the same moment by someone else.')
+    throw new AppError('invalid', 'Another request rotated the signing key at the same time.')
   }
   return (await listSigningKeys(database.db))[0]!
 }

@@ -52,7 +52,7 @@ function reading<Result>(what: string, read: () => Result): Result {
   try {
     return read()
   } catch {
-    throw new RpcError(`${what} answered in another form than its interface has.`, 'wrong')
+    throw new RpcError(`${what} returned data of another format than its interface.`, 'wrong')
   }
 }
 

@@ -96,7 +96,7 @@ export function createValidationRegistry(registry: string, validator: string) {
         })
         return same(by, validator) && tag !== '' ? { requestHash, response, responseHash, tag } : undefined
       } catch {
-        throw new RpcError('The validation registry answered in another form than its interface has.', 'wrong')
+        throw new RpcError('The validation registry returned data of another format than its interface.', 'wrong')
       }
     },
   }

@@ -59,7 +59,7 @@ describe('a resume where two operators are needed', () => {
     expect(asked).toEqual({
       status: 409,
       code: 'second_operator_required',
-      error: `A second operator has to confirm this resume: the same request with another operator key before ${until}.`,
+      error: `A second operator must confirm this resume by sending the same request with another operator key before ${until}.`,
     })
     expect(await isSuspended()).toBe(true)
     expect(await pending()).toMatchObject([
@@ -69,7 +69,7 @@ describe('a resume where two operators are needed', () => {
     service.clock.advance(minute)
     expect(await resume(first)).toMatchObject({
       status: 409,
-      error: `This key requested the resume itself: an operator with another key has to confirm it before ${until}, by the same request.`,
+      error: `This key requested the resume: an operator with another key must confirm it by sending the same request before ${until}.`,
     })
     expect(await resume(second)).toMatchObject({ status: 200 })
     expect(await isSuspended()).toBe(false)

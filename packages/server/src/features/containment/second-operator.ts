@@ -115,7 +115,7 @@ export async function confirmBySecond(
     }
     if (valid) {
       throw refusal(
-        `This key requested the resume itself: an operator with another key has to confirm it before ${isoTime(valid.expires_at)}, by the same request.`,
+        `This key requested the resume: an operator with another key must confirm it by sending the same request before ${isoTime(valid.expires_at)}.`,
       )
     }
     const row = { ...target, requested_by: principal.keyId, owner, requested_at: now, expires_at: now + lastsMs }
@@ -126,7 +126,7 @@ export async function confirmBySecond(
       throw fault
     }
     throw refusal(
-      `A second operator has to confirm this resume: the same request with another operator key before ${isoTime(row.expires_at)}.`,
+      `A second operator must confirm this resume by sending the same request with another operator key before ${isoTime(row.expires_at)}.`,
     )
   }
 }

@@ -163,14 +163,17 @@ export function createScout(
     await reportOthers(others, kind)
   }
 
-  /** An outage is over once half of the agents from before it have reported. */
+  /**
+   * An outage is over once three quarters of the agents from before it have reported: half of those that are needed for
+   * an outage are back, so that one of exactly half a fleet does not end as soon as it is reported.
+   */
   async function reportOutageEnd(now: number): Promise<void> {
     const since = await readRun(db, outageName)
     if (since === null) return
     const seenSince = (await readRun(db, outageFleetName)) ?? since
     const expectedSince = now - since > expectedBackMs ? now - expectedBackMs : seenSince
     const { fleet, fresh } = await countBack(db, expectedSince, now - offlineAfterMs)
-    if (fresh === 0 || fresh * 2 < fleet) return
+    if (fresh === 0 || fresh * 4 < fleet * 3) return
     await db.transaction().execute(async (trx) => {
       if (!(await endRun(trx, outageName))) return
       await endRun(trx, outageFleetName)

@@ -63,7 +63,7 @@ function readOnce(name: string, read: () => Promise<Buffer>, { clock, log }: Too
 const unavailable = (name: string) =>
   new AppError(
     'unavailable',
-    `${name} is not available; the log of the service has the reason.`,
+    `${name} is not available; the reason is in the log of the service.`,
     failureCacheMs / 1_000,
   )
 

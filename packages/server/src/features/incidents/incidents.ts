@@ -89,7 +89,7 @@ async function prepare(db: Db, scope: Scope, parts: IncidentParts, now: number):
   const audit = await auditPart(db, keyNames, scope, now)
   if (audit.last.seq - audit.after.seq > incidentLimits.auditEntries) {
     const count = incidentLimits.auditEntries.toLocaleString('en')
-    throw new AppError('invalid', `from and to enclose more than ${count} audit entries: choose a shorter range.`)
+    throw new AppError('invalid', `The range has more than ${count} audit entries: choose a shorter range.`)
   }
   const suspensions = (listed?.suspensions ?? []).filter((suspension) => isWithin(suspension, scope))
   return { ...scope, agent, suspensions, audit, upTo: await newestEvent(db) }
@@ -168,10 +168,14 @@ export class Incidents {
 
   #begin(keyId: string): () => void {
     if (this.#running.has(keyId)) {
-      throw new AppError('quota_exceeded', 'Another export with this key is under way; wait until it has ended.', 10)
+      throw new AppError(
+        'quota_exceeded',
+        'Another export with this key is in progress; retry when it has finished.',
+        10,
+      )
     }
     if (this.#running.size >= incidentLimits.exports) {
-      throw new AppError('overloaded', `${incidentLimits.exports} exports are under way; retry in a moment.`, 10)
+      throw new AppError('overloaded', `${incidentLimits.exports} exports are in progress; retry in a moment.`, 10)
     }
     this.#running.add(keyId)
     return () => void this.#running.delete(keyId)

@@ -112,7 +112,7 @@ const isSignature = (value: unknown): value is ArchiveSignature => {
 /** Reads the signature, which is at the end of the archive and has a fixed size. */
 async function readSignature(file: FileHandle, size: number): Promise<ArchiveSignature> {
   const offset = size - signatureMemberSize
-  const detail = `The archive does not end with ${signatureName} as it was written: it was cut off, something was added at its end, or ${signatureName} was altered.`
+  const detail = `The archive does not end with the original ${signatureName}: it was truncated, data was appended, or ${signatureName} was altered.`
   const altered = new AlteredArchive(signatureName, detail, { offset: Math.max(0, offset) })
   if (offset < 0) throw altered
   const member = await read(file, offset, signatureMemberSize)
@@ -155,7 +155,7 @@ async function readManifest(
 function judgeKey(signature: ArchiveSignature, keys: readonly EvidenceKey[] | undefined): boolean {
   const { kid, public_key, signed_at } = signature
   const refused = (detail: string) => new AlteredArchive(signatureName, detail)
-  if (kidOf(public_key) !== kid) throw refused(`${signatureName} names the key ${kid} and contains another one.`)
+  if (kidOf(public_key) !== kid) throw refused(`${signatureName} names the key ${kid} but contains another key.`)
   if (keys === undefined) return false
   const known = keys.find((key) => key.kid === kid && key.public_key === public_key)
   if (!known) throw refused(`The archive is signed by key ${kid}, which is not among the given keys.`)
@@ -189,7 +189,7 @@ function assertEntries({ entries }: IncidentManifest, end: number): void {
       packed.size > 2 * verifyLimits.fileBytes ||
       packed.blocks.length !== blocks
     ) {
-      throw new AlteredArchive(name, `${manifestName} gives ${name} an impossible size or place.`)
+      throw new AlteredArchive(name, `${manifestName} has an impossible size or offset for ${name}.`)
     }
     offset += packed.size
   }
@@ -197,7 +197,7 @@ function assertEntries({ entries }: IncidentManifest, end: number): void {
   if (offset !== end) {
     const detail =
       offset < end
-        ? `Something stands between the last file and ${manifestName}: it was added.`
+        ? `Data was added between the last file and ${manifestName}.`
         : `The archive is shorter than ${manifestName} says: it was cut off.`
     throw new AlteredArchive(offset < end ? manifestName : (entries.at(-1)?.name ?? manifestName), detail)
   }
@@ -216,7 +216,7 @@ async function readEntry(file: FileHandle, { name, size, sha256: hash, rows, pac
   const bytes = await unpack(member, fileSize(size))
   const content = bytes?.subarray(tarBlock, tarBlock + size)
   if (!content || !tarFile(name, content, atMs).equals(bytes!) || sha256(content) !== hash) {
-    throw new AlteredArchive(name, `${name} is not what ${manifestName} describes.`)
+    throw new AlteredArchive(name, `${name} differs from its description in ${manifestName}.`)
   }
   const lines = content.length === 0 ? [] : content.toString('utf8').slice(0, -1).split('\n')
   if (lines.length !== rows) throw new AlteredArchive(name, `${name} has ${lines.length} rows instead of ${rows}.`)
@@ -230,7 +230,7 @@ async function* auditRows(
     for (const line of part.lines) {
       const row = parsed(line) as AuditEntry | WithheldRow | undefined
       if (typeof row !== 'object' || row === null)
-        throw new AlteredArchive(part.name, `${part.name} has a row without an object.`)
+        throw new AlteredArchive(part.name, `${part.name} has a row that is not an object.`)
       yield 'withheld' in row ? row : chainRowOf(row)
     }
   }

@@ -76,7 +76,10 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
 
   router.handle('createLoginLink', async ({ principal, request }) => {
     if (principal.session !== undefined) {
-      throw new AppError('unauthorized', 'Only a key makes a login link: send it in the header X-Monitor-Key.')
+      throw new AppError(
+        'unauthorized',
+        'A login link needs a key, not a session: send the key in the header X-Monitor-Key.',
+      )
     }
     const now = deps.clock.now()
     const { code, expiresAt } = await createLoginCode(database, principal.keyId, requestActor(request), now)
@@ -86,7 +89,7 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
 
   router.handle('redeemLoginLink', async ({ body, request }, reply) => {
     if (isForeignPage(request)) {
-      throw new AppError('forbidden', 'A login link is opened by the page of this service only.')
+      throw new AppError('forbidden', 'A login link works only on the pages of this service.')
     }
     if (watch.isWaiting(clientAddress(request))) refuseCode(request, watch)
     const keyId = await redeemLoginCode(database.db, body.code, deps.clock.now())

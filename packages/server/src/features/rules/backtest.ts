@@ -126,7 +126,7 @@ export class Backtests {
 
   async #compile({ rule, id }: BacktestBody): Promise<RunningRule> {
     if ((rule === undefined) === (id === undefined)) {
-      throw new AppError('invalid', 'Give either rule, a document or its text, or id, that of a stored rule.')
+      throw new AppError('invalid', 'Give either rule (a document or its text) or the id of a stored rule.')
     }
     const stored = id === undefined ? undefined : await findRule(this.#deps.database.db, id)
     if (id !== undefined && !stored) throw unknownRule(id)

@@ -17,7 +17,7 @@ function pageOf({ limit, before, from, to }: Asked, now: number) {
   const end = to === undefined ? now + 1 : Date.parse(to)
   const begin = from === undefined ? end - 7 * dayMs : Date.parse(from)
   if (Number.isNaN(begin) || Number.isNaN(end) || begin >= end) {
-    throw new AppError('invalid', 'from must be before to, both ISO 8601 instants.')
+    throw new AppError('invalid', 'from must be an ISO 8601 instant before to.')
   }
   if (end - begin > ruleLimits.firingHours * hourMs) {
     throw new AppError('invalid', `from and to may be ${ruleLimits.firingHours / 24} days apart at most.`)

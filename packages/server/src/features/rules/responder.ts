@@ -157,7 +157,7 @@ export class RuleResponder {
       if (version !== row.version) throw new AppError('conflict', 'Another suspension holds by now.')
       return [ended]
     }
-    const reason = `The time of the suspension by rule ${row.rule_id} is over`
+    const reason = `The suspension by rule ${row.rule_id} expired`
     try {
       await resumeInstance(this.#deps, row.instance_id, actor, condition, reason)
     } catch (fault) {

@@ -100,10 +100,10 @@ it.each([
   [{ rule: yaml.replace('condition: shell', 'condition: shell and') }, /^Line 8, column \d+: /],
   [{ rule: 'title: [' }, /^Line 1, column \d+: /],
   [{ rule: ' ' }, /empty/],
-  [{ rule: `${yaml}---\n${yaml}` }, /One document is one rule/],
+  [{ rule: `${yaml}---\n${yaml}` }, /The text has several rules/],
   [{ rule: 'x'.repeat(65 * 1024) }, /64 KiB/],
   [document({ mode: 'alert' }), /no tests: mode alert needs/],
-  [document({ tests: { ...tests, no_match: tests.match } }), /Case 1 of tests\.no_match fired at event 1 and must not/],
+  [document({ tests: { ...tests, no_match: tests.match } }), /Case 1 of tests\.no_match fired at event 1 but must not/],
 ])('refuse %j with the place', async (body, sentence) => {
   const answer = await create(body)
   expect(answer.status).toBe(400)
@@ -124,7 +124,7 @@ it('run their tests without being stored', async () => {
   expect(await call(document({ tests }))).toEqual({ title: 'Shell', passed: 2, failed: [] })
   expect(await call(document({ tests: { ...tests, match: tests.no_match } }))).toMatchObject({
     passed: 1,
-    failed: [{ sentence: expect.stringContaining('did not fire and must') }],
+    failed: [{ sentence: expect.stringContaining('did not fire but must') }],
   })
 })
 

@@ -19,7 +19,7 @@ interface Changing {
 /** Compares owners and not key ids, because a key keeps its owner when it is rotated. */
 const isOwn = (row: ViewRow, { registers }: Principal): boolean => row.owner === registers.owner
 
-const notFound = () => new AppError('not_found', 'Unknown view.')
+const notFound = () => new AppError('not_found', 'Unknown view; GET /api/views lists the existing ones.')
 
 const stateOf = ({ name, screen, query, shared }: ViewRow) => ({ name, screen, query, shared: shared === 1 })
 

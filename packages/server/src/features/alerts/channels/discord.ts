@@ -61,6 +61,6 @@ export const discord: HttpChannel<'discord'> = {
     if (!verdict.delivered) return { ...verdict, ...askedPause(retry_after) }
     return typeof id === 'string'
       ? verdict
-      : refused(verdict, 'The answer of the receiver does not contain the stored message.')
+      : refused(verdict, 'The response of the receiver does not contain the stored message.')
   },
 }

@@ -56,7 +56,7 @@ export const ntfy: HttpChannel<'ntfy'> = {
     const verdict = judgeByStatus(answer)
     const { id } = answerFields(answer.body)
     return verdict.delivered && typeof id !== 'string'
-      ? refused(verdict, 'The answer of the receiver is not from ntfy.')
+      ? refused(verdict, 'The response of the receiver is not from ntfy.')
       : verdict
   },
 }

@@ -153,7 +153,7 @@ describe('a Slack response', () => {
       delivered: false,
       status,
       answer: body,
-      error: 'The receiver did not answer ok.',
+      error: 'The response of the receiver is not ok.',
     })
   })
 

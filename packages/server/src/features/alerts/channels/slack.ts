@@ -58,7 +58,7 @@ export const slack: HttpChannel<'slack'> = {
     const verdict = judgeByStatus(answer)
     // A login page in between also responds with 200, and so do gateways that imitate Slack.
     return verdict.delivered && (answer.status !== 200 || answer.body.trim() !== 'ok')
-      ? refused(verdict, 'The receiver did not answer ok.')
+      ? refused(verdict, 'The response of the receiver is not ok.')
       : verdict
   },
 }

@@ -122,7 +122,7 @@ describe('a response of a workflow', () => {
   ])('%o counts as a failure', async (answer) => {
     expect((await deliverOnce(teams, settings, answer)).verdict).toMatchObject({
       delivered: false,
-      error: 'The answer of the receiver is not from a Workflow.',
+      error: 'The response of the receiver is not from a Workflow.',
     })
   })
 

@@ -48,7 +48,7 @@ export const teams: HttpChannel<'teams'> = {
     // 202 means that the workflow started; its result is unknown. A login page in between also responds with 200.
     const isPage = answer.headers['content-type']?.startsWith('text/html') === true
     return verdict.delivered && (isPage || (answer.status !== 200 && answer.status !== 202))
-      ? refused(verdict, 'The answer of the receiver is not from a Workflow.')
+      ? refused(verdict, 'The response of the receiver is not from a Workflow.')
       : verdict
   },
 }

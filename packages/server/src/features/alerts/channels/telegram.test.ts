@@ -149,7 +149,7 @@ describe('a Telegram response', () => {
     '200 with body "%s" counts as a failure',
     async (body) => {
       const { verdict } = await deliverOnce(telegram, settings, { status: 200, body })
-      expect(verdict).toMatchObject({ delivered: false, status: 200, error: 'Telegram did not answer ok.' })
+      expect(verdict).toMatchObject({ delivered: false, status: 200, error: 'The response of Telegram is not ok.' })
     },
   )
 

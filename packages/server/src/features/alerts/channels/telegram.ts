@@ -45,6 +45,6 @@ export const telegram: HttpChannel<'telegram'> = {
     if (!verdict.delivered) {
       return { ...verdict, ...askedPause((parameters as { retry_after?: unknown } | undefined)?.retry_after) }
     }
-    return ok === true ? verdict : refused(verdict, 'Telegram did not answer ok.')
+    return ok === true ? verdict : refused(verdict, 'The response of Telegram is not ok.')
   },
 }

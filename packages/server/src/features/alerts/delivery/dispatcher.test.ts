@@ -224,7 +224,7 @@ describe('a group that fails to send', () => {
     expect(slackTexts().filter((text) => text.includes('on agent-2'))).toHaveLength(2)
     expect(slackTexts().filter((text) => text.includes('on agent-3'))).toHaveLength(1)
     expect(at('/webhook')).toHaveLength(5)
-    expect(service.logged.join()).toContain('a group of alerts is not sent just now')
+    expect(service.logged.join()).toContain('sending a group of alerts failed')
   })
 })
 
@@ -510,6 +510,27 @@ describe('a silent fleet', () => {
     expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
   })
 
+  it('of exactly half its agents stays an outage until half of those are back', async () => {
+    await open(slack())
+    await establish(agents(10))
+    const sweepWith = async (online: number) => {
+      for (let round = 0; round < 5; round++) {
+        service.clock.advance(30 * second)
+        for (const id of agents(online)) await beat(id)
+        await service.services.scout.sweep()
+      }
+      service.clock.advance(10 * second)
+      await dispatch()
+    }
+    const ends = () => slackTexts().filter((text) => text.includes('fleet_recovered')).length
+    await sweepWith(5)
+    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    await sweepWith(7)
+    expect(ends()).toBe(0)
+    await sweepWith(8)
+    expect(ends()).toBe(1)
+  })
+
   it('that a new fleet replaced keeps its outage open for a day, and the new fleet gets its own', async () => {
     await open(slack())
     const old = Array.from({ length: 6 }, (_, index) => `old-${index}`)
@@ -542,10 +563,10 @@ describe('a silent fleet', () => {
     await beat('agent-0')
     await sweep(1, 'agent-0')
     expect(slackTexts().join()).not.toContain('fleet_recovered')
-    for (let index = 0; index < 5; index++) await beat(`agent-${index}`)
+    for (let index = 0; index < 8; index++) await beat(`agent-${index}`)
     await sweep(1, 'agent-0')
     expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain(
-      '5 of 10 instances are online again; 5 are still offline',
+      '8 of 10 instances are online again; 2 are still offline',
     )
   })
 

@@ -35,7 +35,10 @@ export async function viewContent(
   if (!stored) throw unknownId('message', id, 'wardline channels log')
   const channel = channels.find((known) => known.id === stored.channel_id)
   if (!channel) {
-    throw new AppError('not_found', `Channel ${stored.channel_id} was deleted, and with it how its messages looked.`)
+    throw new AppError(
+      'not_found',
+      `Channel ${stored.channel_id} was deleted, and the content of its messages with it.`,
+    )
   }
   const now = deps.clock.now()
   const message = readMessage(stored.content)

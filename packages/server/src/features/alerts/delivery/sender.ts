@@ -75,7 +75,7 @@ export function createSend(
       }
       const error = isOfReceiver
         ? fault.message
-        : 'The message could not be sent; the log of the service has the reason.'
+        : 'The message could not be sent; the reason is in the log of the service.'
       return { delivered: false, status: null, answer: null, error: clean(error) }
     }
   }

@@ -257,7 +257,7 @@ export function createPlanner(
       for (const { channel_id, name } of due) {
         // A group that fails must not delay the others.
         await flushOne(byId.get(channel_id)!, name).catch((fault) => {
-          log.error({ err: fault, channel: channel_id }, 'a group of alerts is not sent just now; it is retried')
+          log.error({ err: fault, channel: channel_id }, 'sending a group of alerts failed; it will be retried')
         })
       }
     },

@@ -125,7 +125,7 @@ it('a change that disables the last channel is logged as a warning, and has an a
   expect(warnings.map(({ msg }) => msg)).toEqual([
     'alerting was reduced',
     'alerting was reduced',
-    'no alert channel is left: nobody is notified of anything',
+    'no alert channel is left: alerts notify no one',
   ])
   expect(warnings.at(-1)).toMatchObject({ actor: operator.id })
   const audited = await service.rows(`select actor from audit_log where action = 'alert_channel.change'`)

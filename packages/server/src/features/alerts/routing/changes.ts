@@ -130,7 +130,7 @@ export async function runChange<Result>(
     return { result, reductions, left }
   })
   for (const { text } of reductions) log.warn({ actor: actor.keyId, change: text }, 'alerting was reduced')
-  if (left === 0) log.warn({ actor: actor.keyId }, 'no alert channel is left: nobody is notified of anything')
+  if (left === 0) log.warn({ actor: actor.keyId }, 'no alert channel is left: alerts notify no one')
   if (reductions.length > 0) outbox.notify()
   return result
 }

@@ -67,8 +67,8 @@ function runCase(
   const [first] = firings
   if ((first !== undefined) === (kind === 'match')) return { kind, index, passed: true }
   const what = first
-    ? `fired at event ${first.seq} and must not (group ${first.group}, count ${first.count})`
-    : 'did not fire and must'
+    ? `fired at event ${first.seq} but must not (group ${first.group}, count ${first.count})`
+    : 'did not fire but must'
   return {
     kind,
     index,

@@ -176,7 +176,7 @@ export function parseRules(text: string, max: number = ruleLimits.documents): Pa
   const rules: ParsedRule[] = []
   const all = [...faults]
   const excess = documents[max]
-  if (excess) all.push(excess.fault([], 'One document is one rule: send the others separately.'))
+  if (excess) all.push(excess.fault([], 'The text has several rules: send each separately.'))
   for (const source of documents.slice(0, max)) {
     const compiled = compileDocument(source)
     all.push(...compiled.faults)
