@@ -45,7 +45,7 @@ async function report(agent: string, ...values: number[]) {
     expect((await service.call('POST', '/api/events', { body })).status).toBe(201)
   }
 }
-/** An agent that reported 4 to 7 for 27 hours, then a runaway. */
+/** Returns an agent that reported 4 to 7 for 27 hours, then a runaway. */
 async function anomalous(): Promise<string> {
   const agent = `agent-${count++}`
   await report(agent, ...Array.from({ length: 108 }, (_, index) => 4 + (index % 4)), 900, 950)
@@ -61,7 +61,7 @@ const endings = async (agent: string) =>
   ).body.events
 
 describe('baselines', () => {
-  it('show what is usual, the anomalies, the samples, and what would have been reported', async () => {
+  it('show the usual range, the anomalies, the samples and the reports that a replay of them gives', async () => {
     const agent = await anomalous()
     const detail = await view(agent)
     expect(detail.baseline).toMatchObject({ metric, basis: 'own', samples: 108, usual: { low: 4, high: 7 } })
@@ -77,7 +77,7 @@ describe('baselines', () => {
     expect(body).toMatchObject({ baselines: [detail.baseline], episodes: detail.episodes })
   })
 
-  it('are accepted by an operator, which ends the anomaly and is in the audit log', async () => {
+  it('accept a new level from an operator, which ends the anomaly and is written to the audit log', async () => {
     const agent = await anomalous()
     const { episode } = (await view(agent)).baseline
     expect((await service.call('POST', path(agent, '/accept'))).body).toEqual({ ok: true })
@@ -98,7 +98,7 @@ describe('baselines', () => {
     expect([again.status, again.body.error]).toEqual([400, `"${metric}" of ${agent} has no open anomaly to accept.`])
   })
 
-  it('are reset by an operator and learnt again', async () => {
+  it('are learnt again after an operator resets them', async () => {
     const agent = await anomalous()
     expect((await service.call('POST', path(agent, '/reset'))).status).toBe(200)
     expect(await endings(agent)).toMatchObject([{ metadata: { outcome: 'reset' } }])
@@ -109,7 +109,7 @@ describe('baselines', () => {
     expect(await endings(agent)).toHaveLength(1)
   })
 
-  it('are changed by operators alone', async () => {
+  it('require the operator scope to accept or reset, and refuse the agent scope to read', async () => {
     const agent = await anomalous()
     for (const [scope, status] of [
       ['agent', 403],
@@ -125,7 +125,7 @@ describe('baselines', () => {
     expect((await service.call('POST', path(agent, '/accept'), { key: null })).status).toBe(401)
   })
 
-  it('that do not exist are 404', async () => {
+  it('of an unknown agent return 404, and their list is empty', async () => {
     for (const [method, more] of [
       ['GET', ''],
       ['POST', '/accept'],
@@ -136,7 +136,7 @@ describe('baselines', () => {
     expect((await service.call('GET', '/api/instances/agent-unknown/baselines')).body).toMatchObject({ baselines: [] })
   })
 
-  it('of agents that are gone are forgotten with their anomalies', async () => {
+  it('are deleted with their anomalies between 89 and 91 days after the last report', async () => {
     const agent = await anomalous()
     service.clock.advance(89 * 86_400_000)
     await forgetBaselines(service.deps)

@@ -6,7 +6,7 @@ import { habitText, newHabit } from './report-habit.ts'
 const bucketMs = 5 * minuteMs
 const registers = { owner: 'k', max: null, tags: null }
 
-/** What the jobs do in five minutes in which an agent sends a heartbeat, and a report if it `reports`. */
+/** Runs the jobs for five minutes in which each agent sends a heartbeat, and also an event if `reports` is set. */
 async function pass(service: TestService, ids: readonly string[], reports: boolean): Promise<void> {
   const { clock, services } = service
   for (const id of ids) {
@@ -25,7 +25,7 @@ async function passHours(service: TestService, hours: number, reports: boolean, 
   for (let index = 0; index < hours * 12; index++) await pass(service, ids, reports)
 }
 
-/** An agent that reported around the clock for days, without living through them. */
+/** Opens a service with agents whose stored habit says that they reported around the clock for 11 days. */
 async function openWithHabit(ids = ['bot']): Promise<TestService> {
   const service = await openTestService()
   await passHours(service, 0.5, true, ids)
@@ -49,7 +49,7 @@ const found = (service: TestService) =>
       where event_type in ('instance_blind', 'instance_reporting') order by seq`,
   )
 
-it('an agent that sends heartbeats and no event any more is blind, and it is over with its next event', async () => {
+it('reports an agent that sends heartbeats but no more events as blind, until its next event', async () => {
   await using service = await openWithHabit()
   await passHours(service, 1, false)
   expect(await found(service)).toEqual([])
@@ -63,8 +63,8 @@ it('an agent that sends heartbeats and no event any more is blind, and it is ove
   ])
 })
 
-// The service's own words about an agent, such as that it is blind, are no sign of it.
-it('what the service says of an agent is no report of it', async () => {
+// An event by the service, such as the one that an agent is blind, does not show that the agent works.
+it('does not count events by the service about an agent as events of the agent', async () => {
   await using service = await openWithHabit()
   const { ingest } = service.services
   for (let index = 0; index < 24; index++) {
@@ -75,7 +75,7 @@ it('what the service says of an agent is no report of it', async () => {
   expect(await found(service)).toMatchObject([{ event_type: 'instance_blind' }])
 })
 
-it('a suspended agent is not blind, and its silence is not what it is used to', async () => {
+it('never reports a suspended agent as blind, and does not learn from its silence', async () => {
   await using service = await openWithHabit()
   await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
   await passHours(service, 6, false)
@@ -86,7 +86,7 @@ it('a suspended agent is not blind, and its silence is not what it is used to', 
   expect(await found(service)).toHaveLength(1)
 })
 
-it('neither an agent that is off, nor a service that was, nor a clock that was set is silence', async () => {
+it('reports nothing after hours without heartbeats or after the clock was set', async () => {
   await using service = await openWithHabit()
   const { clock, services } = service
   for (const step of [
@@ -104,7 +104,7 @@ it('neither an agent that is off, nor a service that was, nor a clock that was s
   expect(await found(service)).toEqual([])
 })
 
-it('is reported by one of two processes, and a fleet that falls silent at once by a bounded number of events', async () => {
+it('names 20 agents and counts the others in one event when a fleet falls silent, once across two processes', async () => {
   const ids = Array.from({ length: 24 }, (_, index) => `agent-${index}`)
   await using service = await openWithHabit(ids)
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
@@ -118,13 +118,13 @@ it('is reported by one of two processes, and a fleet that falls silent at once b
   expect(new Set(named).size).toBe(20)
 })
 
-// Otherwise warnings of agents that work again stay open until a person resolves them.
-it('ends each warning that named an agent, however many report at once, and the count with the last of the others', async () => {
+// Otherwise warnings about agents that have recovered stay open until a person resolves them.
+it('ends each warning that named an agent when the agents report again, and the count when the last other one does', async () => {
   const ids = Array.from({ length: 48 }, (_, index) => `agent-${index + 10}`)
   await using service = await openWithHabit(ids)
   const blind = async () => (await found(service)).filter(({ event_type }) => event_type === 'instance_blind')
   const over = async () => (await found(service)).filter(({ event_type }) => event_type === 'instance_reporting')
-  // Two halves, so that more are named than one sweep may name.
+  // In two halves, because one sweep names 20 agents at most.
   const halves = [ids.slice(0, 24), ids.slice(24)]
   await passHours(service, 5, false, halves[0])
   await passHours(service, 5, false, halves[1])

@@ -25,7 +25,7 @@ const start = Date.UTC(2026, 0, 5)
 const allKinds = [...kinds, ...mixtures]
 const kindOf = (name: string) => allKinds.find((kind) => kind.name === name)!
 
-/** Samples of five minutes after the ones before; the baseline goes through the database's form each time. */
+/** Judges samples that follow the earlier ones; the baseline is encoded and decoded as in the database after each. */
 function feed(before: Baseline | null, values: Iterable<number>, everyMs = 5 * minute) {
   let baseline = before
   const findings: Finding[] = []
@@ -39,7 +39,7 @@ function feed(before: Baseline | null, values: Iterable<number>, everyMs = 5 * m
 const honestValues = (samples: number, level: number, random: () => number) =>
   Array.from({ length: samples }, () => Math.round(level * (0.5 + random())))
 
-/** How far each agent had risen, by 5 % a day for 60 days, when that was first reported; infinite when never. */
+/** Raises each agent by 5 % a day for 60 days; returns the factor at its first report, infinity if there was none. */
 function simulateSlowRise(kind: Kind, { agents, seed }: Size): number[] {
   return Array.from({ length: agents }, (_, agent) => {
     const feed = new Feed(kind, agent, seed)
@@ -50,14 +50,14 @@ function simulateSlowRise(kind: Kind, { agents, seed }: Size): number[] {
     const note = (finding: Finding) => {
       if (finding.kind !== 'ended') reported = Math.min(reported, rise())
     }
-    // Rare events become more frequent; all others become more.
+    // Counts of rare events get a higher mean; all other values are multiplied.
     const change = (value: number) => (kind.mean ? poisson(feed.random, kind.mean * rise()) : value * rise())
     feed.run(60 * day, note, change)
     return reported
   })
 }
 
-/** The reports of a level that becomes three times as high and stays so for three days, and the hours until it was learnt. */
+/** Triples each level for three days; returns the number of reports and the hours until the new level was learnt. */
 function simulateShift(kind: Kind, { agents, seed }: Size): { reports: number; learntAfter: number | null }[] {
   return Array.from({ length: agents }, (_, agent) => {
     const feed = new Feed(kind, agent, seed)
@@ -74,8 +74,8 @@ function simulateShift(kind: Kind, { agents, seed }: Size): { reports: number; l
 }
 
 describe(`the detector (seed ${seed})`, () => {
-  // The full measure: 1,000 agents with seven metrics for 30 days.
-  it('leaves normal traffic alone: at most 20 warnings and 1 critical a day for 1,000 agents with seven metrics', () => {
+  // With full effort: 1,000 agents for 30 days.
+  it('reports at most 20 warnings and 1 critical a day in normal traffic of 1,000 agents with seven metrics', () => {
     const [agents, days] = effort([40, 6], [1_000, 30])
     let [warnings, criticals] = [0, 0]
     for (const kind of allKinds) {
@@ -83,7 +83,7 @@ describe(`the detector (seed ${seed})`, () => {
       warnings += counts.warnings
       criticals += counts.criticals
     }
-    // Seven metrics an agent, drawn from all kinds alike.
+    // Scaled to seven metrics per agent, with all kinds equally frequent.
     const aDay = (1_000 * 7) / (agents * allKinds.length * (days - 1))
     process.stdout.write(
       `seed ${seed}: ${(warnings * aDay).toFixed(1)} warnings, ${(criticals * aDay).toFixed(2)} criticals a day\n`,
@@ -92,7 +92,7 @@ describe(`the detector (seed ${seed})`, () => {
     expect(criticals * aDay).toBeLessThanOrEqual(1)
   })
 
-  it('finds 98 of 100 runaways of 15 minutes, in the median within two samples', () => {
+  it('reports 98 of 100 runaways of 15 minutes, with a median of at most two samples', () => {
     let tried = 0
     const delays: number[] = []
     for (const kind of allKinds) {
@@ -106,7 +106,7 @@ describe(`the detector (seed ${seed})`, () => {
   })
 
   it.each(kinds.map(({ name }) => name))(
-    'reports a rise of 5 percent a day before it reaches five times: %s',
+    'reports a rise of 5 percent a day before the level is five times as high: %s',
     (name) => {
       for (const rise of simulateSlowRise(kindOf(name), { agents: effort(5, 100), days: 67, seed })) {
         expect(rise).toBeLessThan(5)
@@ -114,7 +114,7 @@ describe(`the detector (seed ${seed})`, () => {
     },
   )
 
-  it.each(['Poisson, mean 20', 'day and night, 30 to 1'])('learns three times the level in a day: %s', (name) => {
+  it.each(['Poisson, mean 20', 'day and night, 30 to 1'])('learns a tripled level in 25 hours: %s', (name) => {
     const shifts = simulateShift(kindOf(name), { agents: effort(30, 300), days: 3, seed })
     const learnt = shifts.filter(({ learntAfter }) => learntAfter !== null && learntAfter <= 25)
     expect(learnt.length / shifts.length).toBeGreaterThanOrEqual(0.9)
@@ -123,7 +123,7 @@ describe(`the detector (seed ${seed})`, () => {
     expect(once.length / shifts.length).toBeGreaterThanOrEqual(0.6)
   })
 
-  it('is the same for the same samples, and after it was stored', () => {
+  it('gives the same result for the same samples, and after encoding', () => {
     const random = randomOf(seed)
     const values = Array.from({ length: 2_000 }, () => Math.round(random() * 40))
     const [one, other] = [feed(null, values), feed(null, values)]
@@ -131,7 +131,7 @@ describe(`the detector (seed ${seed})`, () => {
     expect(encodeBaseline(one.baseline)).toBe(encodeBaseline(decodeBaseline(encodeBaseline(one.baseline))!))
   })
 
-  it('takes at most 1 KiB, whatever it was fed with', () => {
+  it('needs at most 1 KiB for an encoded baseline, for any samples', () => {
     fc.assert(
       fc.property(
         fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 150, maxLength: 600 }),
@@ -143,20 +143,20 @@ describe(`the detector (seed ${seed})`, () => {
     )
   })
 
-  it('begins again with what it cannot read', () => {
+  it('decodes an unreadable baseline as none', () => {
     expect(decodeBaseline('')).toBeNull()
     expect(decodeBaseline('AQAA')).toBeNull()
     expect(decodeBaseline(`/${encodeBaseline(feed(null, [1, 2]).baseline).slice(1)}`)).toBeNull()
   })
 
-  describe('is never blinded', () => {
+  describe('still reports a runaway', () => {
     const extremes = fc.oneof(
       fc.constantFrom(0, -1, 1e308, -1e308, 5e-324, Number.MAX_SAFE_INTEGER, 1, 50, 500, 5_000),
       fc.double({ noNaN: true, noDefaultInfinity: true }),
     )
     const hostile = fc.oneof(
       fc.array(extremes, { minLength: 1, maxLength: 200 }),
-      // The same all the time, and two in turn.
+      // Two values in turn, which may be equal.
       fc
         .tuple(extremes, extremes, fc.integer({ min: 1, max: 100 }))
         .map(([one, other, length]) =>
@@ -165,7 +165,7 @@ describe(`the detector (seed ${seed})`, () => {
     )
     const intervals = fc.constantFrom(0, 1_000, 5 * minute, 10 * minute)
 
-    it('by any 200 samples: a runaway of 100 times the honest level is found within an hour', () => {
+    it('of 100 times the honest level within an hour, after any 200 samples', () => {
       const random = randomOf(seed)
       fc.assert(
         fc.property(hostile, intervals, fc.constantFrom(3, 40, 2_000), (values, everyMs, level) => {
@@ -180,7 +180,7 @@ describe(`the detector (seed ${seed})`, () => {
       )
     })
 
-    it('by one absurd sample while it is young', () => {
+    it('after one absurd sample in a young baseline', () => {
       const random = randomOf(seed)
       for (const absurd of [1e308, -1e308, 1e15]) {
         const honest = [...honestValues(3, 20, random), absurd, ...honestValues(400, 20, random)]
@@ -190,11 +190,11 @@ describe(`the detector (seed ${seed})`, () => {
     })
   })
 
-  it('limits a patient intruder: what it learns in a day without a warning is at most doubled', () => {
+  it('lets an intruder who stays below the alarm at most double the alarm level in a day', () => {
     const random = randomOf(seed)
     let { baseline } = feed(null, honestValues(288 * 7, 20, random))
     const alarm = (known: Baseline) => {
-      // The highest value that raises nothing, which the intruder knows.
+      // Returns the highest value that raises no alarm; the intruder is assumed to know it.
       let [low, high] = [0, 1e6]
       for (let step = 0; step < 40; step++) {
         const middle = (low + high) / 2
@@ -210,12 +210,12 @@ describe(`the detector (seed ${seed})`, () => {
         const { at } = baseline
         baseline = judge(baseline, { value: 0.999 * alarm(baseline), at: at + 5 * minute }, null, () => id).baseline
       }
-      // Plus 2, without which a count of 1 could not become 3.
+      // Plus 2, so that an alarm level of 1 may become 3.
       expect(alarmLevel(baseline.main)).toBeLessThanOrEqual(2 * (before + 2))
     }
   })
 
-  it('knows the quiet hours of a working day after three weeks, and only where they are', () => {
+  it('reports a daytime level at night after five weeks of quiet nights, but not after two or without quiet nights', () => {
     const random = randomOf(seed)
     const isBusy = (at: number) => at % (24 * hour) >= 8 * hour && at % (24 * hour) < 18 * hour
     const samplesOf = (days: number, at: number, busy: number) =>
@@ -223,7 +223,7 @@ describe(`the detector (seed ${seed})`, () => {
         Math.round((isBusy(at + index * 5 * minute) ? busy : 1) * (0.5 + random())),
       )
     const atNight = [40, 40]
-    // Ends at midnight: 40 is usual by day.
+    // The samples end at midnight; 40 is usual by day.
     expect(feed(feed(null, samplesOf(14, start, 40)).baseline, atNight).findings).toEqual([])
     const { findings } = feed(feed(null, samplesOf(35, start, 40)).baseline, atNight)
     expect(findings).toMatchObject([{ kind: 'began', grounds: { isQuietTime: true } }])

@@ -19,7 +19,6 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]())
 
 const fiveMinutes = 300_000
-/** An instance without reports so far. */
 const newAgent = () => `agent-${count++}`
 const bodyOf = (agent: string | undefined, metrics: Record<string, number> | string, more: object = {}) => ({
   severity: 'info',
@@ -38,7 +37,7 @@ async function teach(agent: string, values: Iterable<number>, metric = 'tool_cal
   }
 }
 const usual = (samples: number) => Array.from({ length: samples }, (_, index) => 4 + (index % 4))
-/** Agents that reported 4 to 7 for a day and an hour. */
+/** Agents that reported 4 to 7 for 25 hours. */
 const taught: string[] = []
 async function teachAll() {
   taught.push(...Array.from({ length: 10 }, newAgent))
@@ -65,13 +64,13 @@ const baselineOf = async (agent: string, metric = 'tool_calls_per_5min') =>
 const samples = async (agent: string) => (await baselineOf(agent))?.samples ?? 0
 
 describe('detection', () => {
-  it('says nothing while fewer than ten samples are known', async () => {
+  it('reports nothing before an agent has ten samples', async () => {
     const agent = newAgent()
     await teach(agent, [...usual(9), 5_000])
     expect(await anomalies(agent)).toEqual([])
   })
 
-  it('reports only a gross runaway of a young baseline without a fleet', async () => {
+  it('reports only a gross runaway while a young baseline has no fleet to compare with', async () => {
     const agent = newAgent()
     await teach(agent, [...usual(20), 60])
     expect(await anomalies(agent)).toEqual([])
@@ -84,7 +83,7 @@ describe('detection', () => {
     )
   })
 
-  it('warns of two samples in a row, becomes critical once, and tells when it is over', async () => {
+  it('warns of two high samples in a row, escalates to critical once and reports the end', async () => {
     const agent = taughtAgent()
     await teach(agent, [22])
     expect(await anomalies(agent)).toEqual([])
@@ -105,7 +104,7 @@ describe('detection', () => {
     expect(ended!.metadata.episode).toBe((await anomalies(agent))[0]!.metadata.episode)
   })
 
-  it('explains itself', async () => {
+  it('explains an anomaly with the usual range, the highest value and the statistics', async () => {
     const agent = taughtAgent()
     await teach(agent, [5], 'shell_exec_count')
     service.clock.advance(fiveMinutes)
@@ -130,8 +129,8 @@ describe('detection', () => {
     expect(found!.metadata.p).toBeLessThan(1e-8)
   })
 
-  // Repeating an attack would otherwise teach the detector that it is usual.
-  it('does not learn from an anomaly before it held for twelve hours, and then says so', async () => {
+  // Otherwise an attacker makes an attack look usual by repeating it.
+  it('learns from an anomaly that lasted 16 hours but not after 8, and reports that the new level is accepted', async () => {
     const agent = taughtAgent()
     await teach(agent, new Array<number>(100).fill(12))
     expect(await samples(agent)).toBe(300)
@@ -143,7 +142,7 @@ describe('detection', () => {
     expect((await baselineOf(agent))!.mean).toBeGreaterThan(8)
   })
 
-  it('never learns by itself what is far beyond the alarm', async () => {
+  it('never learns a level far above the alarm on its own', async () => {
     const agent = taughtAgent()
     await teach(agent, new Array<number>(400).fill(2_000))
     expect(await anomalies(agent)).toHaveLength(1)
@@ -151,7 +150,7 @@ describe('detection', () => {
     expect((await baselineOf(agent))!.mean).toBeLessThan(7)
   })
 
-  it('ends the anomaly of an agent that reports no more', async () => {
+  it('ends the anomaly of an agent that has not reported for two hours', async () => {
     const agent = taughtAgent()
     await teach(agent, [900])
     service.clock.advance(7_199_999)
@@ -170,7 +169,7 @@ describe('detection', () => {
     expect([...(await anomalies(first)), ...(await anomalies(second))]).toEqual([])
   })
 
-  it('judges reports of one instance one after the other, however many come at once', async () => {
+  it('judges concurrent reports of one instance one after the other', async () => {
     const agent = taughtAgent()
     service.clock.advance(fiveMinutes)
     await Promise.all(new Array<number>(8).fill(300).map((value) => report(agent, { tool_calls_per_5min: value })))
@@ -187,13 +186,13 @@ describe('detection', () => {
     expect(await baselineOf(agent)).toMatchObject({ samples: 12, mean: expect.closeTo(5.5, 9) })
   })
 
-  it('stores metrics without an instance without judging them', async () => {
+  it('stores metrics that name no instance, and does not judge them', async () => {
     for (let time = 0; time < 12; time++) expect((await report(undefined, { alone: time * 1_000 })).status).toBe(201)
     expect(await service.rows(`select * from baselines where metric = 'alone'`)).toEqual([])
   })
 
-  // An agent could fill the database by inventing a name with every report.
-  it('keeps at most 200 baselines of one instance, of at most 1 KiB each', async () => {
+  // Otherwise an agent could fill the database by sending new metric names with every report.
+  it('stores at most 200 baselines per instance, each of at most 1 KiB', async () => {
     const agent = newAgent()
     for (let turn = 0; turn < 5; turn++) {
       await report(agent, Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`m${turn}_${index}`, 1])))
@@ -206,7 +205,7 @@ describe('detection', () => {
     expect(longest).toBeLessThanOrEqual(1_024)
   })
 
-  it('refuses metrics that are none, and learns nothing then', async () => {
+  it('refuses invalid metrics with 400 and learns nothing from them', async () => {
     const agent = newAgent()
     for (const description of ['not json', '[]', '{"a":"1"}', '{"a":1e999}', '{"__proto__":1}']) {
       const { status, body } = await report(agent, description)
@@ -216,8 +215,8 @@ describe('detection', () => {
     expect(await samples(agent)).toBe(0)
   })
 
-  // The alarm and the report stand in one transaction: no crash can keep the report and lose the alarm.
-  it('stores the report, the anomaly and what was learnt together or not at all', async () => {
+  // The report and the alarm are written in one transaction: a crash cannot keep the report and lose the alarm.
+  it('stores the report, the anomaly and the baseline together or not at all', async () => {
     const agent = taughtAgent()
     service.clock.advance(fiveMinutes)
     const allow = await service.refuse('update', 'baselines')
@@ -234,7 +233,7 @@ describe('detection', () => {
     expect(await anomalies(agent)).toHaveLength(1)
   })
 
-  it('loses no report and repeats no anomaly when two processes judge one agent', async () => {
+  it('counts every report and reports one anomaly when two processes judge one agent', async () => {
     const agent = taughtAgent()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     for (let turn = 0; turn < 20; turn++) {
@@ -244,7 +243,7 @@ describe('detection', () => {
       )
       expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 201])
     }
-    // Reports of the same moment teach once; the version counts them all.
+    // The version counts every report, also those with the same time.
     const [row] = await service.rows<{ version: number }>(`select version from baselines where instance_id = '${agent}'
       and metric = 'tool_calls_per_5min'`)
     expect(Number(row!.version)).toBe(300 + 80)
@@ -255,7 +254,7 @@ describe('detection', () => {
 })
 
 describe('young baselines', () => {
-  it('borrow from agents of the same type, then of a tag, then of all, and say so', async () => {
+  it('use samples of agents of the same type, else of the same tag, else of all, and name which', async () => {
     await using fleet = await openTestService({ clock: service.clock })
     const beat = async (id: string, more: object) => {
       const answer = await fleet.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
@@ -265,7 +264,7 @@ describe('young baselines', () => {
     for (const [kind, level] of Object.entries(kinds)) {
       for (let agent = 0; agent < 3; agent++) {
         await beat(`${kind}-${agent}`, { agent_type: kind, tags: [`team:${kind}`] })
-        // Of the coding agents two are known by their tag alone.
+        // Two of the coding agents share only their tag with the third.
         if (kind === 'coding' && agent > 0) await beat(`${kind}-${agent}`, { agent_type: `other-${agent}` })
       }
       for (let sample = 0; sample < 108; sample++) {

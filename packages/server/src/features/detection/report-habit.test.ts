@@ -7,15 +7,15 @@ import { habitOf, habitText, isBlind, learnBucket, newHabit, silenceLimit } from
 const bucketMs = 5 * minuteMs
 const weeks = effort(12, 26)
 const perKind = effort(25, 200)
-/** A Monday. */
+/** 2026-06-01, a Monday. */
 const monday = Date.UTC(2026, 5, 1)
 
 interface Kind {
-  /** Whether it reports within these five minutes; `off`: it sends no heartbeats either. */
+  /** Activity within the five minutes from `at`; `off`: the agent sends no heartbeats either. */
   does(at: number, draw: () => number): 'report' | 'quiet' | 'off'
-  /** False warnings of an agent in all the weeks, at most. */
+  /** Maximum of the mean number of false warnings per agent over all weeks. */
   maxFalse: number
-  /** Hours within which it is found once its reports stop at noon of a Tuesday. */
+  /** Maximum of the median time in hours until the agent is reported after its events stop at noon. */
   foundWithin: number
 }
 
@@ -60,7 +60,7 @@ const kinds: Record<string, Kind> = {
   },
 }
 
-it(`of agents of ${Object.keys(kinds).length} habits, in ${weeks} weeks, hardly one is called blind, and each whose reports stop is found`, () => {
+it(`rarely reports agents of ${Object.keys(kinds).length} habits as blind in ${weeks} weeks, and reports those whose events stop`, () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   const draw = seededDraws(seed)
   for (const [name, { does, maxFalse, foundWithin }] of Object.entries(kinds)) {
@@ -69,7 +69,7 @@ it(`of agents of ${Object.keys(kinds).length} habits, in ${weeks} weeks, hardly 
     for (let agent = 0; agent < perKind; agent++) {
       let habit = newHabit
       let blind = false
-      // Agents begin on all days of the week.
+      // Agents start on every day of the week.
       const begun = monday + agent * (dayMs + 3 * hourMs)
       const stops = begun - (begun % dayMs) + weeks * 7 * dayMs + 12 * hourMs
       for (let at = begun; at < stops; at += bucketMs) {
@@ -101,7 +101,7 @@ it(`of agents of ${Object.keys(kinds).length} habits, in ${weeks} weeks, hardly 
   }
 })
 
-it('begins with no opinion: a new agent that idles is not blind, and one that never reported never is', () => {
+it('reports neither an agent that never sent an event as blind, nor one that sent a single event', () => {
   let habit = newHabit
   for (let index = 0; index < 5_000; index++) {
     habit = learnBucket(habit, { start: monday + index * bucketMs, heartbeats: 5, reports: 0 })
@@ -114,7 +114,7 @@ it('begins with no opinion: a new agent that idles is not blind, and one that ne
   expect(isBlind(habit)).toBe(false)
 })
 
-it('survives being stored', () => {
+it('keeps its state when it is stored and read again', () => {
   let habit = newHabit
   for (let index = 0; index < 3_000; index++) {
     habit = learnBucket(habit, { start: monday + index * bucketMs, heartbeats: 1, reports: index % 7 === 0 ? 1 : 0 })

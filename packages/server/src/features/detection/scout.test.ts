@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { openTestService, type TestService } from '../../test-service.ts'
 
 let service: TestService
-/** Each test uses separate names and times on one service. */
+/** The tests share one service, so each uses its id as a prefix. */
 let bot = ''
 let count = 0
 beforeAll(async () => {
@@ -27,7 +27,7 @@ const ownEvents = () =>
 const reports = async () =>
   (await ownEvents()).map(({ event_type, instance_id }) => `${instance_id.replace(bot, 'bot')}: ${event_type}`)
 
-/** Lets time pass with a sweep every 30 seconds, as in service. */
+/** Advances the clock with a sweep every 30 seconds, the interval of the job. */
 async function watch(seconds: number, during: () => Promise<unknown> = async () => {}) {
   for (let passed = 0; passed < seconds; passed += 30) {
     service.clock.advance(30_000)
@@ -37,8 +37,8 @@ async function watch(seconds: number, during: () => Promise<unknown> = async () 
 }
 
 describe('silence', () => {
-  // Two heartbeats in a row are lost by 36 of a thousand agents each day, when one in 200 is.
-  it('is reported once, when it has lasted for more than two lost heartbeats', async () => {
+  // If one heartbeat in 200 is lost, 36 of 1,000 agents lose two in a row each day.
+  it('is reported once, after more than two missing heartbeats', async () => {
     await beat()
     await watch(180)
     expect(await reports()).toEqual([])
@@ -51,7 +51,7 @@ describe('silence', () => {
     expect(await ownEvents()).toMatchObject([{ severity: 'warning', description }])
   })
 
-  it('is judged by what the agent usually shows, and never before 90 seconds and a second sweep', async () => {
+  it('is judged by the usual interval of the agent, and never before 90 seconds and a second sweep', async () => {
     const often = async (everyMs: number, times: number) => {
       for (let count = 0; count < times; count++) {
         service.clock.advance(everyMs)
@@ -66,7 +66,7 @@ describe('silence', () => {
     expect(await reports()).toEqual([])
     await watch(30)
     expect(await reports()).toEqual(['bot: instance_offline'])
-    // One that sends every four minutes is reported until that is known to be its way.
+    // An agent that sends every four minutes is reported until the service has learnt this interval.
     for (let count = 0; count < 12; count++) {
       await watch(240)
       await beat()
@@ -81,8 +81,8 @@ describe('silence', () => {
     expect(await reports()).toHaveLength(learnt)
   })
 
-  // An agent that uses up the patience of the service must not buy itself a quiet night.
-  it('is reported within an hour, whatever the agent has shown before', async () => {
+  // Otherwise an agent could teach the service long intervals and then stop for a night without a report.
+  it('is reported within an hour, however long the earlier intervals were', async () => {
     await beat()
     for (let count = 0; count < 40; count++) {
       service.clock.advance(3_600_000)
@@ -94,7 +94,7 @@ describe('silence', () => {
     expect((await reports()).slice(before)).toEqual(['bot: instance_offline'])
   })
 
-  it('is none while the agent asks, reports or is connected, whichever process hears it', async () => {
+  it('is not reported of an agent that polls or reports to any process', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const { key } = await service.createKey('agent', [`${bot}*`])
     const ids = ['-asks', '-reports', '-silent'].map((id) => bot + id)
@@ -109,12 +109,12 @@ describe('silence', () => {
       await service.services.scout.sweep()
     }
     expect(await reports()).toEqual(['bot-silent: instance_offline'])
-    // Who only looks at an agent is no sign of its life.
+    // A poll with the key of a person does not show that the agent is running.
     await watch(300, () => service.call('GET', `/api/instances/${bot}-asks/status`))
     expect(await reports()).toContain('bot-asks: instance_offline')
   })
 
-  it('after a goodbye is no outage, and ends without a word', async () => {
+  it('is not reported after the agent announced that it is leaving, and neither is its return', async () => {
     const goodbye = () =>
       service.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot, leaving: true } })
     await beat()
@@ -132,7 +132,7 @@ describe('silence', () => {
     expect(await reports()).toEqual(['bot: instance_offline'])
   })
 
-  it('between two runs of an agent is a restart, and teaches nothing about its heartbeats', async () => {
+  it('between two runs of an agent is reported as a restart and does not change the learnt interval', async () => {
     const run = (boot_id: string) =>
       service.call('POST', '/api/heartbeat', { body: { instance_id: bot, name: bot, boot_id } })
     await run('first')
@@ -154,12 +154,12 @@ describe('silence', () => {
     expect(await gaps()).toEqual(before)
   })
 
-  it('is never reported of who keeps sending', async () => {
+  it('is never reported of an agent that sends a heartbeat every 30 seconds', async () => {
     await watch(600, () => beat())
     expect(await reports()).toEqual([])
   })
 
-  it('that ends is reported once as well, and may begin again', async () => {
+  it('is reported once when it ends, and again when it begins again', async () => {
     await beat()
     await watch(210)
     await beat()
@@ -169,22 +169,22 @@ describe('silence', () => {
     expect(await reports()).toEqual(['bot: instance_offline', 'bot: instance_recovered', 'bot: instance_offline'])
   })
 
-  it('of a suspended instance is reported too: a killed agent that vanishes is news', async () => {
+  it('is reported of a suspended agent too', async () => {
     await beat()
     await service.call('POST', `/api/kill/${bot}`, { body: { reason: 'x' } })
     await watch(210)
     expect(await reports()).toEqual(['bot: instance_offline'])
   })
 
-  it('of a whole fleet is worked off in one sweep', async () => {
+  it('of 450 agents is reported of each of them once', async () => {
     await Promise.all(Array.from({ length: 450 }, (_, index) => beat(`${bot}-${index}`)))
     await watch(210)
     expect((await reports()).length).toBe(450)
     expect(new Set(await reports()).size).toBe(450)
   })
 
-  // One key that invents instances must not bury the silence of real agents, nor wake people for each of them.
-  it('of thousands that sent one heartbeat names some, counts the others, and is no outage', async () => {
+  // Otherwise one key that registers thousands of instances could hide the silence of real agents.
+  it('of thousands that sent one heartbeat is reported by name for 500, as a count for the others, and is no outage', async () => {
     const outages = () => service.rows(`select * from job_runs where name = 'fleet_outage'`)
     const agents = Array.from({ length: 6 }, (_, index) => `${bot}-z${index}`)
     await Promise.all(agents.map(beat))
@@ -227,8 +227,8 @@ describe('silence', () => {
     expect(await reports()).toHaveLength(6)
   })
 
-  // No heartbeat could arrive while the service was down: a restart must not raise an alarm for a whole fleet.
-  it('proves nothing right after a start', async () => {
+  // No heartbeat could arrive while the service was down, so a restart must not report the whole fleet.
+  it('is not reported in the first 90 seconds after startup', async () => {
     await beat()
     service.clock.advance(3_600_000)
     await using restarted = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
@@ -244,11 +244,11 @@ describe('silence', () => {
     expect(await reports()).toEqual(['bot: instance_offline'])
   })
 
-  // An agent that sends once a minute is not silent because the clock was set, or the lid was closed.
+  // An agent that sends once a minute is not silent because the clock was set or the machine was asleep.
   it.each([
     ['a clock that was set forward', () => service.clock.jump(3_600_000)],
     ['a pause of the whole machine', () => service.clock.advance(3_600_000)],
-  ])('proves nothing after %s, until it was watched for 90 seconds again', async (_title, disturb) => {
+  ])('is not reported after %s until the service has run for 90 seconds again', async (_title, disturb) => {
     await watch(120, () => beat())
     disturb()
     await service.services.scout.sweep()

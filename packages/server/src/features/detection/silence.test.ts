@@ -12,7 +12,7 @@ const restartMs = 40_000
 
 const agentCount = effort(100, 1_000)
 const hours = effort(3, 24)
-/** Outages that were none, among a thousand agents in a day. */
+/** Maximum of false reports among 1,000 agents in a day. */
 const maxFalse = 5
 
 interface Agent {
@@ -22,8 +22,8 @@ interface Agent {
   isGone: boolean
 }
 
-// The clients are the plain ones that never retry: one heartbeat in 200 is lost, and nothing else is heard of them.
-test(`of ${agentCount} agents that lose heartbeats, restart and are deployed again hardly one is called offline, and who is really gone is named soon`, async () => {
+// The clients never retry and send nothing but heartbeats, of which one in 200 is lost.
+test(`reports at most ${maxFalse} of ${agentCount} agents falsely as offline although heartbeats are lost and agents restart, and a real outage within minutes`, async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   const draw = seededDraws(seed)
   const upTo = (max: number) => draw() * max
