@@ -12,7 +12,7 @@ const decoyEnv = { WARDLINE_AUTO_SUSPEND: 'decoy' }
 const beat = (service: TestService, id: string) =>
   service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
 
-/** A service with a decoy path and so many agents, `bot-0` and on. */
+/** Opens a service with a decoy path and the agents `bot-0`, `bot-1` and so on. */
 async function openWithDecoy(env: Record<string, string>, agents = 1): Promise<TestService> {
   const service = await openTestService({ env })
   const ids = Array.from({ length: agents }, (_, index) => `bot-${index}`)
@@ -41,14 +41,14 @@ const eventsOf = async (service: TestService, type: string) =>
   (await service.call<{ events: EventRow[] }>('GET', `/api/events?event_type=${type}`)).body.events
 
 describe('a touched decoy', () => {
-  it('suspends nobody by default', async () => {
+  it('suspends no agent by default', async () => {
     await using service = await openWithDecoy({})
     expect((await touch(service, 'bot-0')).body).toEqual({ matched: true })
     expect(await suspended(service)).toEqual([])
     expect(await count(service, 'honeypot_hits')).toBe(1)
   })
 
-  it('suspends who touched it, for a reason that names decoy and event and nothing of either', async () => {
+  it('suspends the agent, with a reason that names the ids of decoy and event but not the path or label', async () => {
     await using service = await openWithDecoy(decoyEnv)
     const messages: ControlMessage[] = []
     service.deps.bus.onControl((message) => messages.push(message))
@@ -72,7 +72,7 @@ describe('a touched decoy', () => {
       expect(JSON.stringify([messages, entry, hit])).not.toContain(hidden)
   })
 
-  it('stores only the hit of an agent that is suspended already', async () => {
+  it('only stores the hit when the agent is already suspended', async () => {
     await using service = await openWithDecoy(decoyEnv)
     await service.call('POST', '/api/kill/bot-0', { body: { reason: 'by hand' } })
     await touch(service, 'bot-0')
@@ -82,8 +82,8 @@ describe('a touched decoy', () => {
     ])
   })
 
-  // Otherwise the holder of one key could have all others suspended.
-  it('suspends the instance that the key proves, whichever one the caller claims to be', async () => {
+  // Otherwise the holder of one agent key could get every other agent suspended.
+  it('suspends the instance that the key is bound to, not the one that the caller names', async () => {
     await using service = await openWithDecoy(decoyEnv, 2)
     await service.call('POST', '/api/honeypots', { body: { instanceId: 'bot-1', type: 'file_path', path } })
     const { key } = await service.createKey('agent', ['bot-1'])
@@ -91,7 +91,7 @@ describe('a touched decoy', () => {
     expect(await suspended(service)).toEqual(['bot-1'])
   })
 
-  it('suspends nobody, and says so, where several agents share the key and none is named', async () => {
+  it('suspends no agent and reports that when the key has several agents and the caller names none of them', async () => {
     await using service = await openWithDecoy(decoyEnv, 3)
     const { key } = await service.createKey('agent', ['bot-*'])
     await touch(service, undefined, key)
@@ -109,7 +109,7 @@ describe('a touched decoy', () => {
     expect(await suspended(service)).toEqual(['bot-2'])
   })
 
-  it('is stored together with the suspension, or not at all', async () => {
+  it('is stored together with the suspension or not at all', async () => {
     await using service = await openWithDecoy(decoyEnv)
     for (const table of ['audit_log', 'suspensions', 'honeypot_hits']) {
       const allow = await service.refuse('insert', table)
@@ -124,7 +124,7 @@ describe('a touched decoy', () => {
     expect(await count(service, 'honeypot_hits')).toBe(1)
   })
 
-  it('fails neither itself nor others when a person kills and resumes the agent at the same moment', async () => {
+  it('is answered without an error while a person kills and resumes the same agent', async () => {
     await using service = await openWithDecoy({
       ...decoyEnv,
       WARDLINE_AUTO_SUSPEND_PER_MINUTE: '1000',
@@ -159,7 +159,7 @@ describe('a reported breach', () => {
     })
   const env = { WARDLINE_AUTO_SUSPEND: 'decoy,breach' }
 
-  it('suspends the agent that its own key names, before the answer', async () => {
+  it('suspends the agent that the key is bound to before the response', async () => {
     await using service = await openWithDecoy(env, 3)
     const { key } = await service.createKey('agent', ['bot-1'])
     expect((await report(service, { instance_id: 'bot-2' }, key)).status).toBe(403)
@@ -168,7 +168,7 @@ describe('a reported breach', () => {
     expect(await service.rows('select event_id from suspensions')).toEqual([{ event_id: body.id }])
   })
 
-  it('suspends nobody when the severity is lower, or with decoys alone', async () => {
+  it('suspends no agent at a lower severity or when only decoys are configured', async () => {
     await using service = await openWithDecoy(decoyEnv)
     await report(service, { instance_id: 'bot-0' })
     expect(await suspended(service)).toEqual([])
@@ -177,8 +177,8 @@ describe('a reported breach', () => {
     expect(await suspended(other)).toEqual([])
   })
 
-  // An agent that repeats its request must not undo what a person decided since.
-  it('is answered once, also when the request is repeated after a resume', async () => {
+  // An agent must not undo a later resume by a person by repeating its request.
+  it('does not suspend again when the same request is repeated after a resume', async () => {
     await using service = await openWithDecoy(env)
     const headers = { 'idempotency-key': 'one' }
     await report(service, { instance_id: 'bot-0' }, undefined, headers)
@@ -189,7 +189,7 @@ describe('a reported breach', () => {
     expect(await suspended(service)).toEqual(['bot-0'])
   })
 
-  it('is found among the events of a batch', async () => {
+  it('suspends its agent when it is one event of a batch', async () => {
     await using service = await openWithDecoy({ ...env, WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100' }, 4)
     const event = (severity: string, id: string) => ({
       severity,
@@ -206,7 +206,7 @@ describe('a reported breach', () => {
 })
 
 describe('the brake', () => {
-  it('engages beyond the limit, stays engaged, names whom it left running, and is released by an operator alone', async () => {
+  it('engages beyond the limit, names the agents it left running, and stays engaged until an operator releases it', async () => {
     await using service = await openWithDecoy({ ...decoyEnv, WARDLINE_AUTO_SUSPEND_PER_MINUTE: '2' }, 40)
     for (const id of ['bot-1', 'bot-2', 'bot-3', 'bot-4', 'bot-3'])
       expect((await touch(service, id)).body.matched).toBe(true)
@@ -264,7 +264,7 @@ describe('the brake', () => {
     expect(await suspended(service)).toEqual(['bot-1', 'bot-2', 'bot-5'])
   })
 
-  it('leaves one place to the smallest fleet, and engages with the second one', async () => {
+  it('allows one suspension in a fleet of three, and engages at the second one', async () => {
     await using service = await openWithDecoy(decoyEnv, 3)
     await touch(service, 'bot-1')
     service.clock.advance(2 * minuteMs)
@@ -273,7 +273,7 @@ describe('the brake', () => {
     expect((await brakeOf(service)).engaged).toBe(true)
   })
 
-  it('does not count who was suspended by a person', async () => {
+  it('does not count suspensions by a person', async () => {
     await using service = await openWithDecoy(decoyEnv, 20)
     for (const id of ['bot-1', 'bot-2', 'bot-3'])
       await service.call('POST', `/api/kill/${id}`, { body: { reason: 'x' } })
@@ -283,7 +283,7 @@ describe('the brake', () => {
     expect((await brakeOf(service)).engaged).toBe(false)
   })
 
-  it('names a bounded number of those that it left running, and counts the others', async () => {
+  it('names at most 100 agents that it left running, and counts the others', async () => {
     await using service = await openWithDecoy({ ...decoyEnv, WARDLINE_AUTO_SUSPEND_PER_MINUTE: '1' }, 130)
     for (let index = 0; index < 130; index++) await touch(service, `bot-${index}`)
     const brake = await brakeOf(service)
@@ -293,7 +293,7 @@ describe('the brake', () => {
     expect(await count(service, 'honeypot_hits')).toBe(130)
   })
 
-  it('gives the last place to one of two processes', async () => {
+  it('keeps the limit when two processes suspend at the same time', async () => {
     await using service = await openWithDecoy({ ...decoyEnv, WARDLINE_AUTO_SUSPEND_PER_MINUTE: '3' }, 60)
     const { dataDir } = service.deps.config
     await using other = await openTestService({
@@ -315,7 +315,7 @@ describe('the brake', () => {
     }
   })
 
-  it('is never exceeded, whatever agents, operators and processes do at the same time', async () => {
+  it('keeps the limits in random schedules of agents, operators and processes', async () => {
     const seed = Math.floor(Math.random() * 2 ** 31)
     const draw = seededDraws(seed)
     const below = (bound: number) => Math.floor(draw() * bound)

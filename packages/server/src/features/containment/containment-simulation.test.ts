@@ -13,36 +13,36 @@ const rounds = effort(1, 500)
 const steps = 30
 const stepMs = 4_000
 const quietStepMs = 10_000
-/** Without an event after the acknowledgement: the default. */
+/** Default silence: time without an event after the acknowledgement. */
 const silenceMs = 30_000
 const jumpMs = 3_600_000
 
 const behaviours = ['obeys', 'obeys', 'finishes its call', 'goes on', 'ignores', 'is plain', 'is gone'] as const
 
-/** What is true of an agent, by time that no clock moves. */
+/** The truth about an agent. Times are monotonic, so clock jumps do not change them. */
 interface Agent {
   id: string
   behaviour: (typeof behaviours)[number]
   version: number
   isSuspended: boolean
-  /** The version of its present suspension that it knows, and since when. */
+  /** Version of the current suspension that the agent knows, and since when. */
   known: { version: number; at: number } | undefined
-  /** When the service first took an acknowledgement, by version. */
+  /** Time of the first acknowledgement that the service accepted, by version. */
   acknowledged: Map<number, number>
-  /** When the service took an event. */
+  /** Times of events that the service accepted. */
   events: number[]
-  /** The last version that was shown to be proven. */
+  /** Last version that the service showed as proven. */
   proven: number
 }
 
-/** Whether it works although it is suspended. */
+/** Whether the agent keeps working while suspended. */
 const worksOn = ({ behaviour }: Pick<Agent, 'behaviour'>) => behaviour === 'goes on' || behaviour === 'ignores'
 
-/** Resolves with how many suspensions were proven in the end. */
+/** Resolves with the number of suspensions that are proven at the end. */
 async function simulate(seed: number): Promise<number> {
   const random = seededChoices(seed)
   const clock = manualClock()
-  // Holds the database while the others crash.
+  // Keeps the database open while the other processes crash.
   await using holder = await openTestService({ clock })
   const open = () => openTestService({ clock, dataDir: holder.deps.config.dataDir })
   const processes: TestService[] = [await open()]
@@ -78,7 +78,7 @@ async function simulate(seed: number): Promise<number> {
     const { status, text } = await anyone().call('POST', path, { body })
     expect(status, text).toBe(200)
     agent.isSuspended = !agent.isSuspended
-    // Above a version that was claimed.
+    // The service continues above a version that the agent claimed, so the number is read.
     const instance = await holder.call<InstanceDetail>('GET', `/api/instances/${agent.id}`)
     agent.version = instance.body.control.version
     agent.known = undefined
@@ -92,7 +92,7 @@ async function simulate(seed: number): Promise<number> {
     }
   }
 
-  /** An acknowledgement may be lost, doubled, or be of a version that never was. */
+  /** Sends an acknowledgement, which may be lost, sent twice or name a version that does not exist. */
   async function acknowledge(agent: Agent): Promise<void> {
     if (!agent.known || agent.behaviour === 'is plain') return
     const send = (version: number) => anyone().call('POST', `/api/instances/${agent.id}/ack`, { body: { version } })
@@ -122,7 +122,7 @@ async function simulate(seed: number): Promise<number> {
     agent.events.push(clock.monotonic())
   }
 
-  /** The newest suspension of each agent, and whether it is shown as proven. */
+  /** Resolves with the newest suspension of each agent and its state. */
   async function suspensions() {
     const rows = await holder.rows<{ instance_id: string } & StateFacts & { version: number }>(
       'select * from suspensions order by version',
@@ -130,7 +130,7 @@ async function simulate(seed: number): Promise<number> {
     return new Map(rows.map((row) => [row.instance_id, { ...row, state: stateOf(row) }]))
   }
 
-  /** What is shown must be true. */
+  /** Asserts that the states the service shows agree with the truth. */
   async function assertTrue(): Promise<void> {
     const shown = await suspensions()
     for (const agent of agents) {
@@ -139,7 +139,7 @@ async function simulate(seed: number): Promise<number> {
       const acknowledgedAt = agent.acknowledged.get(agent.version)
       const what = `${agent.id}, ${agent.behaviour}, seed ${seed}: ${JSON.stringify(suspension)}`
       if (suspension.state === 'confirmed' || suspension.state === 'proven') expect(acknowledgedAt, what).toBeDefined()
-      // An event after the proof is not known before the next watch.
+      // An event after the proof is only noticed by the next run of the watch, so each proof is checked once.
       if (suspension.state !== 'proven' || agent.proven === agent.version) continue
       agent.proven = agent.version
       const last = Math.max(acknowledgedAt!, ...agent.events)
@@ -169,10 +169,10 @@ async function simulate(seed: number): Promise<number> {
       if (random.chance(0.7)) await acknowledge(agent)
       if (isActive(agent)) await report(agent)
     }
-    // A frozen process does nothing for a while, and goes on as if no time had passed.
+    // A process that skips its jobs stands for one that is frozen for a while.
     for (const service of processes) if (isQuiet || random.chance(0.6)) await runJobs(service)
     if (!isQuiet && random.chance(0.1)) {
-      // What it held in memory is lost, and what it noted but had not written.
+      // A crash: facts in memory that were not yet written are lost.
       await processes.shift()![Symbol.asyncDispose]()
       processes.push(await open())
     }
@@ -184,9 +184,9 @@ async function simulate(seed: number): Promise<number> {
   for (const agent of agents) {
     if (!agent.isSuspended && agent.behaviour !== 'is gone') await change(agent)
   }
-  // Longer than any wait: grace, silence, and what a clock that jumped puts off.
+  // Longer than every wait together: grace, silence and the delay after a clock jump.
   for (let passed = 0; passed < 5 * 60_000; passed += quietStepMs) {
-    // By chance one in a thousand would do nothing all the time, and be silent in truth.
+    // Otherwise about one in a thousand would send no event by chance and really be silent.
     if (passed === 3 * 60_000) for (const agent of agents) if (worksOn(agent)) await report(agent)
     await step(true)
   }
@@ -195,12 +195,12 @@ async function simulate(seed: number): Promise<number> {
   const shown = await suspensions()
   for (const agent of agents) {
     const suspension = shown.get(agent.id)
-    // What was noted before a clock was set back lies in the future for a while: nothing is proven by it until then.
+    // Times written before the clock was set back are in the future for a while and prove nothing until then.
     if (!agent.isSuspended || !suspension || wasSetBack) continue
     const what = `${agent.id}, ${agent.behaviour}, seed ${seed}: ${JSON.stringify(suspension)}`
     if (worksOn(agent)) expect(suspension.state, what).toBe('violated')
     if (agent.behaviour === 'obeys' || agent.behaviour === 'finishes its call') {
-      // A clock that jumped forward may make its last events look late.
+      // After a forward clock jump, the agent's last events may appear to come after the grace.
       expect(['proven', 'violated'], what).toContain(suspension.state)
       proven += suspension.state === 'proven' ? 1 : 0
     }
@@ -210,9 +210,9 @@ async function simulate(seed: number): Promise<number> {
   return proven
 }
 
-// Lost and doubled messages, crashes, frozen processes and clocks that jump must neither lose a suspension nor let an
-// agent look stopped that is not.
-test(`${agentsOfRound * rounds} schedules lose no suspension, and prove none that is not kept`, async () => {
+// Lost and repeated messages, crashes, frozen processes and clock jumps must neither lose a suspension nor make a
+// running agent look stopped.
+test(`${agentsOfRound * rounds} random schedules lose no suspension and show none as proven without acknowledgement and silence`, async () => {
   const seed = fc.sample(fc.integer({ min: 1, max: 2 ** 31 }), 1)[0]!
   process.stdout.write(`containment simulation: seed ${seed}, ${rounds} rounds of ${agentsOfRound} schedules\n`)
   let proven = 0

@@ -31,7 +31,7 @@ const report = (more: object = {}) =>
     body: { severity: 'info', source: id, event_type: 'tool_call', description: 'x', instance_id: id, ...more },
   })
 const watch = () => service.services.containmentWatch.run()
-/** Lets time pass, and the watch run as its timer would. */
+/** Advances the clock and runs the watch every second, the interval of its timer. */
 async function pass(seconds: number): Promise<void> {
   for (let passed = 0; passed < seconds; passed++) {
     service.clock.advance(second)
@@ -47,7 +47,7 @@ const events = async (type: string) =>
   (await service.call<{ events: EventRow[] }>('GET', `/api/events?event_type=${type}`)).body.events
 
 describe('the stages of a suspension', () => {
-  it('are noted with their sources', async () => {
+  it('are stored with their times and sources', async () => {
     await beat({ control_version: 0 })
     const requested_at = new Date(service.clock.now()).toISOString()
     await kill()
@@ -73,7 +73,7 @@ describe('the stages of a suspension', () => {
     expect(await suspensions()).toMatchObject([{ state: 'proven', resumed_at: expect.any(String) }])
   })
 
-  it('name the control stream, also one that opens afterwards', async () => {
+  it('record a delivery over the control stream, also over one that opens after the kill', async () => {
     const url = await listenOnFreePort(service.app)
     await beat({ control_version: 0 })
     const stream = await openControlStream(url, id)
@@ -87,7 +87,7 @@ describe('the stages of a suspension', () => {
     await expect.poll(async () => (await suspensions())[0]!.delivered_by).toBe('stream')
   })
 
-  it('take the version of a heartbeat as an acknowledgement', async () => {
+  it('accept the version in a heartbeat as an acknowledgement', async () => {
     await beat({ control_version: 0 })
     await kill()
     await beat({ control_version: 0 })
@@ -101,7 +101,7 @@ describe('the stages of a suspension', () => {
     expect(Date.parse(row!.acknowledged_at!) - Date.parse(row!.requested_at)).toBe(second)
   })
 
-  it('take no acknowledgement once the suspension is over', async () => {
+  it('ignore an acknowledgement that arrives after the resume', async () => {
     await beat({ control_version: 0 })
     await kill()
     await resume()
@@ -111,7 +111,7 @@ describe('the stages of a suspension', () => {
     expect(await suspensions()).toMatchObject([{ acknowledged_at: null, silent_at: null }])
   })
 
-  it('do not count a person who looks as a delivery', async () => {
+  it('do not count a poll by a viewer as a delivery', async () => {
     await beat()
     await kill()
     const { key } = await service.createKey('viewer')
@@ -121,7 +121,7 @@ describe('the stages of a suspension', () => {
     expect((await suspensions())[0]!.delivered_by).toBe('poll')
   })
 
-  it('are kept as they were first seen', async () => {
+  it('keep the time of the first report of each stage', async () => {
     await beat({ control_version: 0 })
     await kill()
     await poll()
@@ -135,7 +135,7 @@ describe('the stages of a suspension', () => {
     expect(await suspensions(other)).toEqual(before)
   })
 
-  it('are written once the database can be written again', async () => {
+  it('are written after the database accepts writes again', async () => {
     await beat()
     await kill()
     await suspensions()
@@ -147,13 +147,13 @@ describe('the stages of a suspension', () => {
     expect((await suspensions())[0]!.delivered_by).toBe('poll')
   })
 
-  it('are unknown for an unknown instance', async () => {
+  it('return 404 for an unknown instance', async () => {
     expect((await service.call('GET', '/api/instances/nobody/suspensions')).status).toBe(404)
   })
 })
 
 describe('the state', () => {
-  it('stands in the fleet and on the instance, while it is suspended', async () => {
+  it('is part of the fleet and of the instance while the instance is suspended', async () => {
     const shown = async () => {
       const list = await service.call<{ instances: FleetInstance[] }>('GET', '/api/instances')
       const one = await service.call<InstanceDetail>('GET', `/api/instances/${id}`)
@@ -176,7 +176,7 @@ describe('the state', () => {
     expect(await shown()).toBeNull()
   })
 
-  it('of a client that cannot acknowledge is delivered, then quiet, and nothing is reported', async () => {
+  it('of a client that cannot acknowledge is delivered, then quiet, without a report', async () => {
     await beat()
     await kill()
     expect(await state()).toBe('pending')
@@ -191,7 +191,7 @@ describe('the state', () => {
     expect(await events('kill_unconfirmed')).toEqual([])
   })
 
-  it('is unconfirmed when an agent that could does not acknowledge, until it does', async () => {
+  it('is unconfirmed while an agent that supports acknowledgements does not send one', async () => {
     await beat({ control_version: 0 })
     await kill()
     await poll()
@@ -210,7 +210,7 @@ describe('the state', () => {
     expect(await events('kill_unconfirmed')).toHaveLength(1)
   })
 
-  it('is unconfirmed for a client that cannot acknowledge only while nothing is delivered', async () => {
+  it('of a client that cannot acknowledge is unconfirmed only until the suspension is delivered', async () => {
     await beat()
     await kill()
     await pass(36)
@@ -220,8 +220,8 @@ describe('the state', () => {
     expect(await state()).toBe('delivered')
   })
 
-  // A machine whose clock is set forward would call people for each kill of the last minute, and prove what it did not see.
-  it('does not change because the clock was set', async () => {
+  // Otherwise setting the clock forward would raise an alert for each recent kill and prove unobserved silence.
+  it('does not change when the clock is set forward', async () => {
     await beat({ control_version: 0 })
     await watch()
     await kill()
@@ -244,7 +244,7 @@ describe('silence', () => {
     await ack(1)
   })
 
-  it('begins again with each event', async () => {
+  it('starts over with each event', async () => {
     await pass(5)
     await report()
     await pass(29)
@@ -253,7 +253,7 @@ describe('silence', () => {
     expect(await state()).toBe('proven')
   })
 
-  it('is not broken by heartbeats, acknowledgements and what the agent says of its stop', async () => {
+  it('is not interrupted by heartbeats, acknowledgements or the agent_suspended event', async () => {
     await pass(15)
     await beat({ control_version: 1 })
     await ack(1)
@@ -262,8 +262,8 @@ describe('silence', () => {
     expect(await state()).toBe('proven')
   })
 
-  // Memory knows nothing after a restart: the log decides.
-  it('is decided from the log, by a process that saw nothing', async () => {
+  // After a restart the memory is empty, so the log decides.
+  it('is judged from the log by a process that received none of the requests', async () => {
     await pass(1)
     await report()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
@@ -275,11 +275,11 @@ describe('silence', () => {
     expect(await state()).toBe('proven')
   })
 
-  it('is refuted by an event that is stored later, within the grace as well', async () => {
+  it('is refuted by an event within the grace that is stored after the proof', async () => {
     await pass(30)
     expect(await state()).toBe('proven')
     await report()
-    // A commit that took long: the event is from before the proof.
+    // As with a slow commit: the event was created before the proof.
     await service.execute(`update events set created_at = created_at - 27000 where seq = (select max(seq) from events)`)
     await pass(1)
     expect(await state()).toBe('violated')
@@ -289,7 +289,7 @@ describe('silence', () => {
 describe('activity while suspended', () => {
   const breaches = () => events('activity_while_suspended')
 
-  it('is a breach, at most once a minute, with a count; and stays one', async () => {
+  it('is reported as a breach with a count at most once a minute, and the state stays violated', async () => {
     await beat({ control_version: 0 })
     await kill()
     await poll()
@@ -317,7 +317,7 @@ describe('activity while suspended', () => {
     expect(await state()).toBe('violated')
   })
 
-  it('is none within ten seconds of the delivery, nor before it', async () => {
+  it('is no breach before the delivery or within ten seconds after it', async () => {
     await beat()
     await kill()
     await pass(20)
@@ -330,7 +330,7 @@ describe('activity while suspended', () => {
     expect(await state()).toBe('delivered')
   })
 
-  it('is none when it is that of another agent, or comes after the resume', async () => {
+  it('is no breach when it is of another agent or after the resume', async () => {
     await beat()
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'other', name: 'Other' } })
     await kill()
@@ -344,8 +344,8 @@ describe('activity while suspended', () => {
     expect(await breaches()).toEqual([])
   })
 
-  // A process that was away finds both at once; what the agent did during the first must not be held against the second.
-  it('belongs to the suspension during which it came, when two of one agent are looked at together', async () => {
+  // A process that was frozen finds both suspensions at once; an event during the first must not count for the second.
+  it('counts for the suspension during which it happened when two suspensions of an agent are judged together', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     await other.services.containmentWatch.run()
     await beat({ control_version: 0 })
@@ -370,7 +370,7 @@ describe('activity while suspended', () => {
     ])
   })
 
-  it('is seen without an instance id when the key registered this instance alone', async () => {
+  it('is detected without an instance id when the key registered only this instance', async () => {
     await beat()
     await kill()
     await poll()
@@ -390,7 +390,7 @@ describe('activity while suspended', () => {
     expect(await suspensions()).toMatchObject([{ state: 'violated', breaches: 2 }])
   })
 
-  it('is seen under the source that the agent used before, unless others use it too', async () => {
+  it('is detected under a source that the agent used before, unless other agents use it too', async () => {
     for (const name of [id, 'other']) {
       await service.call('POST', '/api/heartbeat', { body: { instance_id: name, name } })
     }
@@ -410,7 +410,7 @@ describe('activity while suspended', () => {
     expect(await state()).toBe('violated')
   })
 
-  it('is a decoy that it touches', async () => {
+  it('is reported as a breach when the agent touches a decoy', async () => {
     await beat()
     const decoy = { instanceId: id, type: 'file_path', path: '/srv/secret/id_rsa' }
     await service.call('POST', '/api/honeypots', { body: decoy })
@@ -424,7 +424,7 @@ describe('activity while suspended', () => {
     expect(await breaches()).toHaveLength(1)
   })
 
-  it('is found after a crash, by the log, and reported once by all processes', async () => {
+  it('is found in the log after a restart, and reported once across all processes', async () => {
     await beat({ control_version: 0 })
     await kill()
     await poll()
@@ -443,8 +443,8 @@ describe('activity while suspended', () => {
   })
 })
 
-// Nothing is due of a suspension that is proven: only what a process looks at after its start finds the event.
-it('refutes a proof by what was stored right before a crash', async () => {
+// The watch has nothing due for a proven suspension, so only the check at startup finds the event.
+it('refutes a proof with an event that was stored right before a restart', async () => {
   await beat({ control_version: 0 })
   await kill()
   await poll()
@@ -458,13 +458,13 @@ it('refutes a proof by what was stored right before a crash', async () => {
   expect(await state()).toBe('violated')
 })
 
-// During a rolling upgrade a process of the version before, which knows nothing of these rows, handles some requests.
-describe('a process of the version before', () => {
+// During a rolling upgrade, a process of an earlier version without these rows handles some requests.
+describe('a process of an earlier version', () => {
   const control = (suspended: boolean, version: number) =>
     service.execute(`update instances set suspended = ${Number(suspended)}, control_version = ${version},
       suspension_reason = ${suspended ? "'Leak'" : 'null'}, control_changed_at = ${service.clock.now()}`)
 
-  it('ends a suspension by its resume, after which nothing is a breach', async () => {
+  it('ends a suspension with its resume, and later events are no breach', async () => {
     await beat({ control_version: 0 })
     await kill()
     await poll()
@@ -480,7 +480,7 @@ describe('a process of the version before', () => {
     expect(await events('activity_while_suspended')).toEqual([])
   })
 
-  it('suspends by its kill, which is watched as any other', async () => {
+  it('suspends an agent with its kill, which is watched like any other', async () => {
     await beat({ control_version: 0 })
     await watch()
     await control(true, 1)
@@ -501,7 +501,7 @@ describe('a process of the version before', () => {
 })
 
 describe('alerts', () => {
-  it('of the result are written once: unconfirmed from the event, confirmed by the service', async () => {
+  it('about the result of a kill are written once each', async () => {
     await using alerting = await openTestService({ env: { SLACK_WEBHOOK_URL: 'http://127.0.0.1:9/none' } })
     await alerting.call('POST', '/api/heartbeat', { body: { instance_id: id, name: 'Bot', control_version: 0 } })
     await alerting.call('POST', `/api/kill/${id}`, { body: { reason: 'Leak' } })
@@ -519,7 +519,7 @@ describe('alerts', () => {
   })
 })
 
-it('shows percentiles of each stage, of how many, and the states of what lasts', async () => {
+it('shows percentiles and the number of measurements of each stage, and counts the current states', async () => {
   const figures = async () => (await service.call<ContainmentFigures>('GET', '/api/containment')).body
   expect(await figures()).toMatchObject({ suspensions: 0, states: [], settings: { silence_seconds: 30 } })
   for (let number = 1; number <= 4; number++) {
@@ -549,8 +549,8 @@ it('shows percentiles of each stage, of how many, and the states of what lasts',
   expect((await figures()).suspensions).toBe(0)
 })
 
-describe('a person who looks', () => {
-  it.each(['viewer', 'operator'] as const)('with a key of scope %s is not the agent', async (scope) => {
+describe('a request by a person', () => {
+  it.each(['viewer', 'operator'] as const)('with a key of scope %s does not count as the agent', async (scope) => {
     const url = await listenOnFreePort(service.app)
     const { key } = await service.createKey(scope)
     await beat()

@@ -39,7 +39,7 @@ const audit = async (query: string) =>
   ).body.entries
 
 describe('a containment by tag', () => {
-  it('suspends those with all tags, each with its own version, facts and audit entry, and one alert', async () => {
+  it('suspends the agents that have all its tags, each with a version, facts and an audit entry', async () => {
     await beat('a', { tags: ['env:prod', 'team:x'], control_version: 0 })
     await beat('b', { tags: ['env:prod'] })
     await beat('c', { tags: ['env:test'] })
@@ -87,7 +87,7 @@ describe('a containment by tag', () => {
     expect(poll).toEqual({ suspended: true, reason: 'leak' })
   })
 
-  it('is complete once every agent confirmed, and partial after 35 seconds if some did not', async () => {
+  it('is complete when every agent has confirmed, and partial after 35 seconds if some have not', async () => {
     await beat('a', { control_version: 0 })
     await beat('b', { control_version: 0 })
     const { body } = await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
@@ -103,7 +103,7 @@ describe('a containment by tag', () => {
     expect(Date.parse(complete.completed_at!)).toBe(at)
   })
 
-  it('has failed when none confirmed in time', async () => {
+  it('is failed when no agent has confirmed within 35 seconds', async () => {
     await beat('a')
     const { body } = await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 1 agent' })
     await idle()
@@ -111,7 +111,7 @@ describe('a containment by tag', () => {
     expect(await view(body.id)).toMatchObject({ state: 'failed', confirmed: 0, missing: ['a'] })
   })
 
-  it('takes an agent back from the proven that goes on later', async () => {
+  it('counts a proven agent that works again as violated', async () => {
     await beat('a', { control_version: 0 })
     await beat('b', { control_version: 0 })
     const { body } = await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
@@ -139,7 +139,7 @@ describe('a containment by tag', () => {
     expect((await counts())[0]!.counts).toContain('"violated":1')
   })
 
-  it('is not joined by a suspended agent that gives itself the tag of those to resume', async () => {
+  it('ignores tags that a suspended agent gives itself when it resumes by tag', async () => {
     await beat('a', { tags: ['wave:1'] })
     await beat('b')
     await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
@@ -154,7 +154,7 @@ describe('a containment by tag', () => {
     expect((await post<ContainmentPlan>(stop)).body).toMatchObject({ agents: 2 })
   })
 
-  it('resumes in stages, and counts confirmations of resumes', async () => {
+  it('resumes one tag at a time, and counts the confirmations of resumes', async () => {
     await beat('a', { control_version: 0, tags: ['wave:1'] })
     await beat('b', { control_version: 0, tags: ['wave:2'] })
     await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
@@ -172,7 +172,7 @@ describe('a containment by tag', () => {
 })
 
 describe('the typed confirmation', () => {
-  it('is required, and says the number', async () => {
+  it('is required, and the error names the number of agents', async () => {
     await beat('a')
     await beat('b')
     const request = { action: 'suspend', selector: { all: true } }
@@ -191,7 +191,7 @@ describe('the typed confirmation', () => {
     expect(Object.values(await statuses())).toEqual(['active', 'active'])
   })
 
-  it('with an old number is refused: agents appeared, or were suspended meanwhile', async () => {
+  it('is refused with an outdated number of agents', async () => {
     await beat('a')
     await beat('b')
     const { body: plan } = await post<ContainmentPlan>({ action: 'suspend', selector: { all: true }, dry_run: true })
@@ -204,7 +204,7 @@ describe('the typed confirmation', () => {
     await idle()
   })
 
-  it('finds nothing to do: 409', async () => {
+  it('gets 409 when no agent matches', async () => {
     await beat('a')
     const { status, body } = await post<Answer>({
       action: 'resume',
@@ -235,7 +235,7 @@ describe('a selector', () => {
     expect([status, body.error]).toEqual([400, sentence])
   })
 
-  it('names instances, of which those in the other state are taken', async () => {
+  it('that names instances suspends only those that are not suspended already', async () => {
     for (const id of ['a', 'b', 'c']) await beat(id)
     await service.call('POST', '/api/kill/b', { body: { reason: 'x' } })
     const { body } = await post({
@@ -249,7 +249,7 @@ describe('a selector', () => {
   })
 })
 
-it('shows a plan without doing anything: whom it reaches, and whom not', async () => {
+it('returns a plan of reachable and unreachable agents for a dry run, and changes nothing', async () => {
   await beat('gone', { control_version: 0 })
   service.clock.advance(91_000)
   await beat('plain')
@@ -277,7 +277,7 @@ it('shows a plan without doing anything: whom it reaches, and whom not', async (
   )
 })
 
-it('gives an instance the tags of the key that registers it, which it cannot remove', async () => {
+it('gives an instance the tags of the key that registers it, and the agent cannot remove them', async () => {
   const { body: key } = await service.call<KeyCreated>('POST', '/api/keys', {
     body: { scope: 'agent', instances: ['k-*'], tags: ['team:k', 'env:prod', 'team:k'] },
   })
@@ -297,7 +297,7 @@ it('gives an instance the tags of the key that registers it, which it cannot rem
   expect([refused.status, refused.body.error]).toEqual([400, 'tags must be absent for scope viewer.'])
 })
 
-it('is refused to viewers and agents, and to read needs no more than a viewer', async () => {
+it('refuses to create a containment for viewers and agents, and lets viewers read', async () => {
   const [viewer, agent] = [await service.createKey('viewer'), await service.createKey('agent')]
   for (const { key } of [viewer, agent]) {
     expect((await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 0 agents' }, key)).status).toBe(

@@ -11,12 +11,12 @@ const never = { askedAt: null, answeredAt: null }
 const periods = fc.integer({ min: 1, max: 168 }).map((hours) => hours * hourMs)
 const ids = fc.stringMatching(/^[a-z0-9_-]{1,64}$/)
 
-it('asks an agent that always listens once in each period, at the same time', () => {
+it('drills a connected agent once per period, always at the same time', () => {
   fc.assert(
     fc.property(ids, periods, fc.integer({ min: 0, max: dayMs }), (id, periodMs, offset) => {
       const openedAt = start + offset
       let answeredAt = nextDrillAt(id, { ...never, openedAt }, periodMs, openedAt)
-      // The first time soon after it came.
+      // The first drill follows soon after the agent connects.
       expect(answeredAt - openedAt).toBeGreaterThanOrEqual(0)
       expect(answeredAt - openedAt).toBeLessThan(catchUpMs)
       const times: number[] = []
@@ -32,7 +32,7 @@ it('asks an agent that always listens once in each period, at the same time', ()
   )
 })
 
-it('asks an agent that missed its time within ten minutes after it came, and one that did not not', () => {
+it('drills an agent within ten minutes after it connects only if it missed its time', () => {
   fc.assert(
     fc.property(ids, periods, fc.integer({ min: 1, max: 10 * dayMs }), (id, periodMs, awayMs) => {
       const answeredAt = nextDrillAt(id, { ...never, openedAt: start }, periodMs, start)
@@ -48,7 +48,7 @@ it('asks an agent that missed its time within ten minutes after it came, and one
   )
 })
 
-it('asks again after an hour without an answer, and is not held up by a clock that was set back', () => {
+it('repeats an unanswered drill after an hour, and ignores stored times that are in the future', () => {
   fc.assert(
     fc.property(ids, periods, (id, periodMs) => {
       const unanswered = { askedAt: start, answeredAt: null, openedAt: start - hourMs }
@@ -59,7 +59,7 @@ it('asks again after an hour without an answer, and is not held up by a clock th
   )
 })
 
-it('spreads a fleet evenly over the day, and over the minutes after a restart', () => {
+it('spreads the drills of a fleet evenly over the day and over the ten minutes after a restart', () => {
   const agents = 10_000
   fc.assert(
     fc.property(fc.stringMatching(/^[a-z]{1,8}-$/), (prefix) => {
@@ -72,7 +72,7 @@ it('spreads a fleet evenly over the day, and over the minutes after a restart', 
         const next = nextDrillAt(id, { askedAt: first, answeredAt: first, openedAt: start }, dayMs, first)
         inHour[Math.floor((next % dayMs) / hourMs)]! += 1
       }
-      // Chi-square with 23 and 9 degrees of freedom: beyond this once in a million fleets.
+      // Chi-square with 23 and 9 degrees of freedom: an even spread exceeds these bounds once in a million.
       const chiSquare = (counts: number[]) => {
         const expected = agents / counts.length
         return counts.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0)
@@ -84,7 +84,7 @@ it('spreads a fleet evenly over the day, and over the minutes after a restart', 
   )
 })
 
-// --- The whole service
+// --- Tests with a service
 
 const beat = (service: TestService, id: string) =>
   service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
@@ -106,7 +106,7 @@ async function advance(service: TestService, ms: number, beating: readonly strin
   await warnOfOverdue(service.deps, service.services)
 }
 
-it('asks by itself, once a day and again an hour later when there is no answer', async () => {
+it('drills an agent once a day on schedule, and again an hour later when it does not answer', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
@@ -124,7 +124,7 @@ it('asks by itself, once a day and again an hour later when there is no answer',
   for (let asked = 3; asked < 6; asked++) {
     for (let hour = 0; hour < 24; hour++) {
       await advance(service, hourMs, ['agent-1'])
-      // A question may still be on its way.
+      // The drill may still be on its way over the stream.
       await expect
         .poll(async () => {
           await answer()
@@ -132,14 +132,14 @@ it('asks by itself, once a day and again an hour later when there is no answer',
         })
         .toEqual([])
     }
-    // The first day was shortened: it begins at the time of the agent.
+    // The first day is shorter, because the second drill is at the agent's own time of day.
     expect(drillsOf(stream).length).toBeLessThanOrEqual(asked)
   }
   expect(drillsOf(stream).length).toBeGreaterThanOrEqual(5)
   expect(await events(service, 'drill_overdue')).toEqual([])
 })
 
-it('asks nobody by itself when that is off', async () => {
+it('sends no scheduled drills when WARDLINE_DRILLS is off', async () => {
   await using service = await openTestService({ env: { WARDLINE_DRILLS: 'off' } })
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
@@ -149,7 +149,7 @@ it('asks nobody by itself when that is off', async () => {
   expect(await events(service, 'drill_overdue')).toEqual([])
 })
 
-it('warns once a day of an agent that is online and does not answer for three days', async () => {
+it('warns once a day about an online agent that has not answered for three days', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   for (const id of ['mute', 'plain', 'away']) await beat(service, id)
@@ -170,12 +170,12 @@ it('warns once a day of an agent that is online and does not answer for three da
   ])
   for (let hour = 0; hour < 48; hour++) await advance(service, hourMs, online)
   expect(await events(service, 'drill_overdue')).toHaveLength(3)
-  // One that comes back after days has its time to answer.
+  // An agent that comes back after days gets time to answer before a warning.
   for (let minute = 0; minute < 60; minute += 15) await advance(service, 15 * minuteMs, [...online, 'away'])
   expect((await events(service, 'drill_overdue')).map(({ instance_id }) => instance_id)).not.toContain('away')
 })
 
-it('names some of a fleet that does not answer, and counts the others', async () => {
+it('names 20 agents and counts the others when a whole fleet does not answer', async () => {
   await using service = await openTestService()
   const fleet = Array.from({ length: 250 }, (_, n) => `agent-${n}`)
   await Promise.all(fleet.map((id) => beat(service, id)))
@@ -203,7 +203,7 @@ describe('an alert about unanswered drills', () => {
     )
   const withChannel = { ALERT_WEBHOOK_URL: 'https://alerts.invalid/' }
 
-  it('is resolved by the next answer, and by nobody else’s', async () => {
+  it('is resolved by the next answer of its agent, not by one of another agent', async () => {
     await using service = await openTestService({ env: withChannel })
     const url = await listenOnFreePort(service.app)
     for (const id of ['first', 'second']) await beat(service, id)
@@ -232,7 +232,7 @@ describe('an alert about unanswered drills', () => {
     expect(await events(service, 'drill_answered')).toHaveLength(1)
   })
 
-  it('that counts many agents is resolved with the last of them', async () => {
+  it('that counts several agents is resolved with the answer of the last one', async () => {
     await using service = await openTestService({ env: withChannel })
     const fleet = Array.from({ length: 230 }, (_, n) => `agent-${n}`)
     await Promise.all(fleet.map((id) => beat(service, id)))

@@ -20,7 +20,6 @@ const answer = (service: TestService, id: string, nonce: unknown, key?: string) 
 const proven = async (service: TestService, id: string) =>
   (await service.call<InstanceDetail>('GET', `/api/instances/${id}`)).body.last_proven_stoppable_at
 
-/** What the job does. */
 async function runJob(service: TestService): Promise<void> {
   await service.services.openStreams.write()
   await service.services.drillSender.ask()
@@ -30,7 +29,7 @@ async function runJob(service: TestService): Promise<void> {
 type Stream = Awaited<ReturnType<typeof openControlStream>>
 const drillsOf = (stream: Stream) =>
   stream.messages().filter(({ action }) => action === 'drill') as unknown as DrillMessage[]
-/** The newest drill that came over a stream. */
+/** Waits for `count` drills on the stream, and resolves with the newest one. */
 async function nextDrill(stream: Stream, count = 1): Promise<DrillMessage> {
   await expect.poll(() => drillsOf(stream).length).toBe(count)
   return drillsOf(stream).at(-1)!
@@ -38,12 +37,12 @@ async function nextDrill(stream: Stream, count = 1): Promise<DrillMessage> {
 
 const understanding = '?understands=drill'
 
-it('asks over the stream, and notes who answered and how fast', async () => {
+it('sends a drill over the stream and records who answered and how fast', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
   await using stream = await openControlStream(url, 'agent-1', understanding)
-  // Of one agent, one client may understand drills and another one not.
+  // An agent may have a client that understands drills and another one that does not.
   await using plain = await openControlStream(url, 'agent-1')
   const before = plain.text()
   const controls: unknown[] = []
@@ -72,13 +71,13 @@ it('asks over the stream, and notes who answered and how fast', async () => {
   for (const { body: shown } of [list, fleet])
     expect(shown.instances).toEqual([expect.objectContaining({ last_proven_stoppable_at: at })])
   expect((await service.call<{ drills: object[] }>('GET', '/api/drills')).body.drills).toHaveLength(1)
-  // No control message: clients of the channel receive nothing.
+  // A drill is no control message, so other clients of the stream must not receive it.
   expect(controls).toEqual([])
   expect(plain.text()).toBe(before)
   expect(service.logged.join('\n')).not.toContain(drill.nonce)
 })
 
-it('takes each nonce once, from its instance, in time', async () => {
+it('accepts each nonce once, from its instance and within 30 seconds', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   for (const id of ['agent-1', 'agent-2']) await beat(service, id)
@@ -99,7 +98,7 @@ it('takes each nonce once, from its instance, in time', async () => {
   }
   for (const wrong of ['', 'a b', 7, 'a'.repeat(65), null])
     expect((await answer(service, 'agent-1', wrong)).status).toBe(400)
-  // Several at once are one commit.
+  // Concurrent answers share one commit.
   const answers = await Promise.all([1, 2, 3].map(() => answer(service, 'agent-1', nonce)))
   expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409])
   expect((await answer(service, 'agent-1', nonce)).status).toBe(409)
@@ -108,7 +107,7 @@ it('takes each nonce once, from its instance, in time', async () => {
   expect(await proven(service, 'agent-2')).toBeNull()
 })
 
-it('says why an agent was not asked, or that it did not answer', async () => {
+it('reports why an agent was not drilled, or that it did not answer', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'gone')
@@ -144,7 +143,7 @@ it('says why an agent was not asked, or that it did not answer', async () => {
   expect(old.text()).toBe(before)
 })
 
-it('asks a suspended agent too', async () => {
+it('drills a suspended agent too', async () => {
   await using service = await openTestService()
   const url = await listenOnFreePort(service.app)
   await beat(service, 'agent-1')
@@ -155,7 +154,7 @@ it('asks a suspended agent too', async () => {
   expect((await answer(service, 'agent-1', nonce)).status).toBe(200)
 })
 
-it('counts an acknowledged suspension as proof, and an acknowledged resume not', async () => {
+it('counts an acknowledged suspension as a proof, but not an acknowledged resume', async () => {
   await using service = await openTestService()
   await beat(service, 'agent-1')
   const ack = (version: number) => service.call('POST', '/api/instances/agent-1/ack', { body: { version } })
@@ -170,7 +169,7 @@ it('counts an acknowledged suspension as proof, and an acknowledged resume not',
   expect(await proven(service, 'agent-1')).toBe(new Date(service.clock.now()).toISOString())
 })
 
-it('selects by instance, by tag, or all, and says what is wrong', async () => {
+it('selects by instance, by tag or all, and refuses an invalid selector with the reason', async () => {
   await using service = await openTestService()
   expect(await start(service)).toMatchObject({ status: 409 })
   await beat(service, 'agent-1', { tags: ['env:prod', 'team:a'] })
@@ -204,7 +203,7 @@ it('selects by instance, by tag, or all, and says what is wrong', async () => {
   expect((await service.call('GET', '/api/drills/0198f000-0000-7000-8000-000000000000')).status).toBe(404)
 })
 
-it('keeps a bounded history', async () => {
+it('keeps the newest 100 drills', async () => {
   await using service = await openTestService()
   await beat(service, 'agent-1')
   for (let count = 0; count < 103; count++) {
@@ -220,7 +219,7 @@ it('keeps a bounded history', async () => {
   expect(body.drills[0]).toMatchObject({ state: 'complete', missing_count: 1 })
 })
 
-it('goes on after a crash, while agents were recorded', async () => {
+it('completes a drill whose process crashed while it recorded the agents', async () => {
   await using service = await openTestService()
   await beat(service, 'agent-1')
   const { body } = await start(service)
@@ -233,7 +232,7 @@ it('goes on after a crash, while agents were recorded', async () => {
   expect(await read(service, body.id)).toMatchObject({ state: 'complete', missing_count: 1 })
 })
 
-it('is sent once by the process that holds the stream, whichever was asked, and answered at any', async () => {
+it('sends each drill once from a process that has the stream, and accepts the answer at any process', async () => {
   const clock = manualClock()
   await using one = await openTestService({ clock })
   if (!one.deps.database.isShared) return
@@ -257,7 +256,7 @@ it('is sent once by the process that holds the stream, whichever was asked, and 
   expect(await read(other, body.id)).toMatchObject({ state: 'complete', asked: 3, answered: 3, missing: [] })
 })
 
-it('asks a thousand agents at once, and takes all their answers', async () => {
+it('drills a thousand agents at once and accepts all their answers', async () => {
   const agents = 1_000
   await using service = await openTestService({ env: { WARDLINE_QUOTA_STREAMS: 'none' } })
   const url = await listenOnFreePort(service.app)
@@ -266,7 +265,7 @@ it('asks a thousand agents at once, and takes all their answers', async () => {
   const streams = await Promise.all(ids.map((id) => openControlStream(url, id, understanding)))
   await service.services.openStreams.write()
   const { body } = await start(service)
-  // A database on a busy machine may keep some of them waiting for too long.
+  // On a busy machine, some answers may time out in the database.
   const answerUntilTaken = async (id: string, nonce: string): Promise<number> => {
     const { status } = await answer(service, id, nonce)
     return status >= 500 ? answerUntilTaken(id, nonce) : status

@@ -47,13 +47,13 @@ const audited = async () =>
     .slice(-3)
     .map(({ action, actor, target }) => [action, actor, target])
 
-describe('a resume where two operators are needed', () => {
+describe('a resume that needs two operators', () => {
   beforeEach(async () => {
     await open()
     await kill()
   })
 
-  it('waits for another key, and says how and until when; both are in the audit log', async () => {
+  it('waits for another key, names the deadline and records both operators in the audit log', async () => {
     const asked = await resume(first)
     const until = new Date(service.clock.now() + 15 * minute).toISOString()
     expect(asked).toEqual({
@@ -81,7 +81,7 @@ describe('a resume where two operators are needed', () => {
     ])
   })
 
-  it('is not confirmed by a successor of the same key, nor by a session of it', async () => {
+  it('is not confirmed by the successor of the requesting key or by a session of it', async () => {
     await resume(first)
     const { body: successor } = await service.call<KeyCreated>('POST', `/api/keys/${first.id}/rotate`, { body: {} })
     expect(await resume(successor)).toMatchObject({ status: 409, code: 'second_operator_required' })
@@ -106,7 +106,7 @@ describe('a resume where two operators are needed', () => {
     expect(status).toBe(200)
   })
 
-  it('is over after 15 minutes: the other key then requests it', async () => {
+  it('expires after 15 minutes, and the other key then makes a new request', async () => {
     await resume(first)
     service.clock.advance(15 * minute)
     expect(await pending()).toEqual([])
@@ -115,7 +115,7 @@ describe('a resume where two operators are needed', () => {
     expect(await resume(first)).toMatchObject({ status: 200 })
   })
 
-  it('counts for this suspension only', async () => {
+  it('counts only for the suspension that it was requested for', async () => {
     await resume(first)
     await resume(second)
     await kill()
@@ -125,7 +125,7 @@ describe('a resume where two operators are needed', () => {
     expect(await isSuspended()).toBe(true)
   })
 
-  it('is done once, however many confirm and request it at the same time', async () => {
+  it('is requested once and confirmed once under concurrent calls', async () => {
     await Promise.all([resume(first), resume(first), resume(first)])
     expect(await pending()).toHaveLength(1)
     const third = await service.createKey('operator')
@@ -134,13 +134,13 @@ describe('a resume where two operators are needed', () => {
     expect(await isSuspended()).toBe(false)
   })
 
-  it('still says first what makes no sense', async () => {
+  it('is refused as before for an unknown agent or one that is not suspended', async () => {
     expect(await resume(first, 'b')).toMatchObject({ status: 400 })
     expect(await resume(first, 'nobody')).toMatchObject({ status: 404 })
     expect(await pending()).toEqual([])
   })
 
-  it('holds for containments: the same selector, with the number of now', async () => {
+  it('of a containment needs the same selector and the current number of agents', async () => {
     await kill('b')
     const request = { action: 'resume', selector: { instances: ['a', 'b'] }, confirm: 'resume 2 agents' }
     expect((await contain(first, request)).status).toBe(409)
@@ -154,14 +154,14 @@ describe('a resume where two operators are needed', () => {
     expect([await isSuspended('a'), await isSuspended('b')]).toEqual([false, false])
   })
 
-  it('is confirmed for the agents of then: others of the selector, or suspended again, need a new request', async () => {
+  it('needs a new request when the selector matches other agents or one was suspended again', async () => {
     const all = { action: 'resume', selector: { all: true } }
     expect((await contain(first, { ...all, confirm: 'resume 1 agents' })).status).toBe(409)
     await kill('b')
     const more = { ...all, confirm: 'resume 2 agents' }
     const refused = await contain(second, more)
     expect([refused.status, refused.body.error]).toEqual([409, expect.stringMatching(/^A second operator has to/)])
-    // Now the request is of the second operator, and of both agents.
+    // The pending request is now by the second operator and for both agents.
     expect(await pending(first)).toMatchObject([{ agents: 2, by: second.id }])
     expect(await resume(first)).toMatchObject({ code: 'second_operator_required' })
     expect(await resume(second)).toMatchObject({ status: 200 })
@@ -171,7 +171,7 @@ describe('a resume where two operators are needed', () => {
     expect((await contain(second, more)).status).toBe(201)
   })
 
-  it('is confirmed once for a containment, however many do so at the same time', async () => {
+  it('of a containment is confirmed once under concurrent calls', async () => {
     const request = { action: 'resume', selector: { instances: ['a'] }, confirm: 'resume 1 agent' }
     await contain(first, request)
     const third = await service.createKey('operator')
@@ -180,7 +180,7 @@ describe('a resume where two operators are needed', () => {
     expect(await isSuspended()).toBe(false)
   })
 
-  it('suspends at once: a stop never waits for a second person', async () => {
+  it('does not delay a suspension, which needs one operator', async () => {
     expect(
       (await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 1 agent' })).status,
     ).toBe(201)
@@ -188,10 +188,10 @@ describe('a resume where two operators are needed', () => {
   })
 })
 
-describe('a containment that asks for two operators', () => {
+describe('a containment with two_person', () => {
   beforeEach(() => open({}))
 
-  it('makes each resume of its agents need them, one by one or together', async () => {
+  it('requires two operators for each resume of its agents, alone or together', async () => {
     const suspend = { action: 'suspend', selector: { all: true }, two_person: true }
     expect((await contain(first, { ...suspend, confirm: 'suspend 2 agents' })).status).toBe(201)
     expect(await resume(first, 'a')).toMatchObject({ status: 409, code: 'second_operator_required' })
@@ -202,13 +202,13 @@ describe('a containment that asks for two operators', () => {
     expect(await isSuspended('b')).toBe(false)
   })
 
-  it('leaves other suspensions as they are', async () => {
+  it('does not change how other suspensions are resumed', async () => {
     await kill()
     expect(await resume(first)).toMatchObject({ status: 200 })
   })
 })
 
-describe('a request that names more agents than a list shows', () => {
+describe('a request with more than 100 agents', () => {
   const register = async (count: number) => {
     const ids = Array.from({ length: count }, (_, n) => `m-${String(n).padStart(3, '0')}`)
     await Promise.all(ids.map((id) => service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })))
@@ -216,7 +216,7 @@ describe('a request that names more agents than a list shows', () => {
   }
   type Members = { instances: string[]; next: string | null }
 
-  it('is read to its end by the second operator, who then confirms it', async () => {
+  it('is read page by page by the second operator, who then confirms it', async () => {
     await open({})
     const ids = await register(130)
     const selector = { instances: ids.toReversed() }
@@ -247,7 +247,7 @@ describe('a request that names more agents than a list shows', () => {
     expect(gone.status).toBe(404)
   })
 
-  it('has no members where it selects by tag or all, and no id for one agent', async () => {
+  it('has no members when it selects all agents, and no id when it is for one agent', async () => {
     await open()
     await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
     await contain(first, { action: 'resume', selector: { all: true }, confirm: 'resume 2 agents' })

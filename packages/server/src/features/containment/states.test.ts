@@ -23,7 +23,7 @@ const facts = fc.record({
   result_reported: fc.constant(null),
 })
 
-/** What a reading of these events shows. */
+/** Returns the activity that the watch finds when the log has these events. */
 function activityOf(row: Parameters<typeof breachAfter>[0], events: readonly number[]): Activity {
   const after = breachAfter(row)
   const breaches = events.filter((at) => after !== null && at > after)
@@ -40,7 +40,7 @@ function activityOf(row: Parameters<typeof breachAfter>[0], events: readonly num
 const steadiness = fc.record({ mayJudge: fc.boolean(), steadyMs: fc.nat(60_000) })
 
 describe('a decision', () => {
-  it('proves a stop only after an acknowledgement and silence, and never while it may not judge', () => {
+  it('proves a stop only after an acknowledgement and silence, and never without mayJudge', () => {
     fc.assert(
       fc.property(facts, fc.array(time, { maxLength: 5 }), time, steadiness, (row, all, now, steady) => {
         const events = all.filter((at) => at <= now)
@@ -55,7 +55,7 @@ describe('a decision', () => {
     )
   })
 
-  it('calls each event after the grace a violation, whatever else is known', () => {
+  it('reports an event after the grace as a violation, whatever the other facts are', () => {
     fc.assert(
       fc.property(facts, time, time, (row, at, now) => {
         fc.pre(row.delivered_at !== null && at > row.delivered_at + graceMs && at <= now)
@@ -66,7 +66,7 @@ describe('a decision', () => {
     )
   })
 
-  it('is made again later, or waits for another fact: never at once', () => {
+  it('is due again later or not at all, never at once', () => {
     fc.assert(
       fc.property(facts, time, fc.boolean(), (row, now, mayJudge) => {
         const { look_at } = decide(row, activityOf(row, []), now, { settings, mayJudge, steadyMs: Infinity })

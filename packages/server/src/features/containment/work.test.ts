@@ -32,7 +32,7 @@ const states = () =>
   service.rows('select suspended, control_version, count(*) as agents from instances group by 1, 2 order by 1, 2')
 const numbers = (rows: Record<string, unknown>[]) => rows.map((row) => Object.values(row).map(Number))
 
-it('changes every agent once while single kills of the same agents go on', async () => {
+it('suspends every agent once while single kills of the same agents run', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
   const draw = seededDraws(seed)
   const ids = await register(450)
@@ -51,14 +51,14 @@ it('changes every agent once while single kills of the same agents go on', async
   expect(await verifyAudit(service.deps.database)).toMatchObject({ ok: true })
 })
 
-// A resume that an operator asked for must not lift a stop that came after it.
-it('resumes no agent that was suspended again since it was selected', async () => {
+// A resume must not lift a suspension that came after the request.
+it('does not resume an agent that was suspended again after it was selected', async () => {
   await register(3)
   const first = await contain('suspend', 3)
   await idle()
   await service.execute(`update containment_parts set done_at = null, changed = null`)
   await service.execute(`update containments set action = 'resume', changed_at = null, leased_until = 0`)
-  // As selected: at version 1. One of them has another suspension by now.
+  // The members were selected at version 1; m-0001 is resumed and suspended again below.
   await service.execute(`update containment_parts set members = '[["m-0000",1],["m-0001",1],["m-0002",1]]'`)
   await service.call('POST', '/api/resume/m-0001')
   await service.call('POST', '/api/kill/m-0001', { body: { reason: 'again' } })
@@ -71,7 +71,7 @@ it('resumes no agent that was suspended again since it was selected', async () =
   expect(await view(first.id)).toMatchObject({ changed: 2, skipped: 1 })
 })
 
-it('leaves deleted members out, and counts them', async () => {
+it('skips deleted members and counts them', async () => {
   await register(2)
   const { id } = await contain('suspend', 2)
   await idle()
@@ -84,7 +84,7 @@ it('leaves deleted members out, and counts them', async () => {
   expect(await view(id)).toMatchObject({ requested: 2, changed: 1, skipped: 1 })
 })
 
-it('leaves the work to the process that has it, and takes it over once that is silent for 5 seconds', async () => {
+it('leaves the work to the process with the lease, and takes it over when the lease ends after 5 seconds', async () => {
   await register(2)
   const { id } = await contain('suspend', 2)
   await idle()
@@ -103,11 +103,11 @@ it('leaves the work to the process that has it, and takes it over once that is s
   expect(await view(id)).toMatchObject({ changed: 2 })
 })
 
-it('is done once when several processes work on it at the same time', async () => {
+it('suspends each agent once when two processes work on a containment at the same time', async () => {
   await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
   await register(500)
   const { id } = await contain('suspend', 500)
-  // As if the lease were over already.
+  // Ends the lease of the first process.
   await other.execute(`update containments set leased_until = 0`)
   other.services.containmentWork.start(id)
   await Promise.all([idle(), other.services.containmentWork.whenIdle()])
@@ -119,7 +119,7 @@ it('is done once when several processes work on it at the same time', async () =
   expect(await verifyAudit(service.deps.database)).toMatchObject({ ok: true })
 })
 
-it('alerts once for all its agents: when it begins, when some did not confirm, and when all did', async () => {
+it('sends one alert for all agents at the start, after a missing confirmation and on completion', async () => {
   await service[Symbol.asyncDispose]()
   service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })
   const ids = await register(30)
@@ -154,7 +154,7 @@ it('alerts once for all its agents: when it begins, when some did not confirm, a
   expect(await alerts()).toHaveLength(3)
 })
 
-it('ends the alerts of a containment when it is complete, and not those of another one', async () => {
+it('resolves the alerts of a containment when it is complete, but not those of another containment', async () => {
   await service[Symbol.asyncDispose]()
   service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })
   const [slow, fast] = await register(2)
@@ -182,7 +182,7 @@ it('ends the alerts of a containment when it is complete, and not those of anoth
   expect(await unresolved()).toEqual([])
 })
 
-it('ends what was alerted of an agent that was suspended alone, and says nothing more of the others', async () => {
+it('resolves the alert of an agent that was killed alone, and sends no alerts for agents of the containment', async () => {
   await service[Symbol.asyncDispose]()
   service = await openTestService({ env: { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' } })
   const [alone] = await register(2)
@@ -201,7 +201,7 @@ it('ends what was alerted of an agent that was suspended alone, and says nothing
   ])
 })
 
-it('keeps its counts when the suspensions of it are forgotten', async () => {
+it('keeps the counts of a containment when its agents are deleted', async () => {
   const [id] = await register(1)
   await contain('suspend', 1)
   await idle()

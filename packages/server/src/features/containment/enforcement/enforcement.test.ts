@@ -21,7 +21,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** A file of points; `point` names the only one unless a list is given. */
+/** Writes a file of enforcement points, by default a single one with the name `lever`. */
 function pointsFile(...points: object[]): { WARDLINE_ENFORCEMENT_FILE: string } {
   const file = join(folder, 'points.json')
   const given = points.length > 0 ? points : [{}]
@@ -49,7 +49,7 @@ const failures = (service: TestService) =>
     "select severity, description, metadata from events where event_type = 'enforcement_failed' order by seq",
   )
 
-/** What the job does, until nothing is under way. */
+/** Runs the job and waits for its calls. */
 async function turn(service: TestService): Promise<void> {
   await service.services.enforcement.run()
   await service.services.enforcement.whenIdle()
@@ -61,7 +61,7 @@ const signatureOf = (id: string, timestamp: string, body: object) =>
     .digest('base64')}`
 
 describe('calls', () => {
-  it('are signed, made for each suspension and resume, and confirmed by a 2xx', async () => {
+  it('are signed, sent for each suspension and resume, and confirmed by a 2xx', async () => {
     await using service = await openTestService({ env: pointsFile() })
     await beat(service, 'agent-1', { tags: ['team:pay'] })
     expect((await points(service))[0]).toMatchObject({ name: 'lever', health: 'unused', instances: null, tags: null })
@@ -117,7 +117,7 @@ describe('calls', () => {
     ])
   })
 
-  it('are repeated with the same id until the receiver is back', async () => {
+  it('are retried with the same id until the receiver is back', async () => {
     await using service = await openTestService({ env: pointsFile() })
     await beat(service, 'agent-1')
     receiver.answer = () => ({ status: 503, body: `no: ${secret}` })
@@ -147,7 +147,7 @@ describe('calls', () => {
     })
   })
 
-  it('take nothing but a 2xx for a confirmation', async () => {
+  it('are confirmed only by a 2xx', async () => {
     await using service = await openTestService({ env: pointsFile() })
     await beat(service, 'agent-1')
     for (const status of [302, 404, 500]) {
@@ -192,7 +192,7 @@ describe('calls', () => {
     for (const hidden of [secret, secret.slice(6), 'hidden-path']) expect(shown).not.toContain(hidden)
   })
 
-  it('of a fleet to a dead point are reported together, at most once a minute', async () => {
+  it('of a fleet to a failing point are reported together, at most once a minute', async () => {
     await using service = await openTestService({ env: pointsFile() })
     const ids = Array.from({ length: 45 }, (_, n) => `agent-${n}`)
     for (const id of ids) await beat(service, id)
@@ -217,7 +217,7 @@ describe('calls', () => {
     expect(await reported()).toEqual([...Array(21).fill(undefined), 24])
   })
 
-  it('do not hold each other up when a point is slow', async () => {
+  it('to one point are not delayed when another point is slow', async () => {
     const service = await openTestService({
       env: pointsFile({ name: 'slow', url: `${receiver.url}/slow` }, { name: 'fast' }),
     })
@@ -233,7 +233,7 @@ describe('calls', () => {
       .toEqual(['confirmed', 'pending'])
   })
 
-  it('of a resumed agent are not made any more', async () => {
+  it('of a suspension are not retried after the resume', async () => {
     await using service = await openTestService({ env: pointsFile({ actions: ['suspend'] }) })
     await beat(service, 'agent-1')
     receiver.answer = () => ({ status: 500 })
@@ -249,15 +249,15 @@ describe('calls', () => {
 })
 
 describe('several processes', () => {
-  // The answer is lost between the point and the database: the same call comes again, and can be recognized.
-  it('repeat a call with its id after a crash between call and note', async () => {
+  // The answer is lost between the point and the database, so the same call arrives again; the id identifies it.
+  it('repeat a call with the same id after a crash before its result was stored', async () => {
     await using service = await openTestService({ env: pointsFile() })
     await beat(service, 'agent-1')
     receiver.answer = () => ({ status: 500 })
     await kill(service, 'agent-1')
     await service.services.enforcement.whenIdle()
     service.clock.advance(2_000)
-    // Another process takes the call, makes it and dies.
+    // Another process claims the call and crashes.
     const { db } = service.deps.database
     const claim = { point: 'lever', owner: 'dead', now: service.clock.now(), leaseMs: 60_000, limit: 8 }
     const [taken] = await claimCalls(db, claim)
@@ -272,7 +272,7 @@ describe('several processes', () => {
     expect((await suspensions(service, 'agent-1'))[0]!.enforcement[0]!.state).toBe('confirmed')
   })
 
-  it('make each call once', async () => {
+  it('send each call once', async () => {
     const clock = manualClock()
     const env = pointsFile()
     await using first = await openTestService({ env, clock })
@@ -288,7 +288,7 @@ describe('several processes', () => {
     expect(receiver.taken.map(({ body }) => body.instance_id).sort()).toEqual([...ids].sort())
   })
 
-  it('let no resume overtake the suspension that is under way', async () => {
+  it('do not send a resume before the suspension in progress is done', async () => {
     await using service = await openTestService({ env: pointsFile() })
     await beat(service, 'agent-1')
     receiver.answer = () => undefined
@@ -308,7 +308,7 @@ describe('several processes', () => {
 })
 
 describe('states', () => {
-  it('are partial until every point confirmed, and no point proves that the agent is silent', async () => {
+  it('are partial until every point has confirmed, which does not prove that the agent is silent', async () => {
     await using service = await openTestService({ env: pointsFile() })
     await beat(service, 'agent-1')
     const state = async () => (await suspensions(service, 'agent-1'))[0]!.state
@@ -324,12 +324,12 @@ describe('states', () => {
     receiver.answer = () => ({ status: 200 })
     service.clock.advance(5_000)
     await turn(service)
-    // The lever was pulled; whether the agent is silent only its own log says.
+    // The point has confirmed, but only the events of the agent show whether it is silent.
     expect([await state(), await stateInList(service, 'agent-1')]).toEqual(['confirmed', 'confirmed'])
     expect((await suspensions(service, 'agent-1'))[0]!.silent_at).toBeNull()
   })
 
-  it('of a containment are partial until every point confirmed', async () => {
+  it('of a containment are partial until every point has confirmed', async () => {
     await using service = await openTestService({
       env: { ...pointsFile(), ALERT_WEBHOOK_URL: 'https://alerts.invalid/' },
     })
@@ -359,7 +359,7 @@ describe('states', () => {
   })
 })
 
-it('tests a point without consequences', async () => {
+it('tests a point without storing a call', async () => {
   await using service = await openTestService({ env: pointsFile() })
   const test = (name: string) => service.call<EnforcementTested>('POST', `/api/enforcement-points/${name}/test`)
   expect((await test('lever')).body).toMatchObject({ point: 'lever', ok: true, status: 200, error: null })
@@ -371,7 +371,7 @@ it('tests a point without consequences', async () => {
   expect(await service.rows('select * from enforcement_calls')).toEqual([])
 })
 
-it('forgets calls when nothing depends on them', async () => {
+it('deletes old calls, but keeps unconfirmed ones of the current version of an agent', async () => {
   await using service = await openTestService({ env: pointsFile() })
   for (const id of ['agent-1', 'agent-2', 'agent-3']) await beat(service, id)
   await kill(service, 'agent-1')
@@ -391,7 +391,7 @@ it('forgets calls when nothing depends on them', async () => {
   ])
 })
 
-describe('the point of an automatic suspension', () => {
+describe('the enforcement point of an automatic suspension', () => {
   const path = '/srv/payroll/secret-salaries.csv'
   const touch = (service: TestService) =>
     service.call<{ matched: boolean }>('POST', '/api/honeypots/check/path', {
@@ -405,7 +405,7 @@ describe('the point of an automatic suspension', () => {
   }
   const calls = (service: TestService) => service.rows('select instance_id, version, action from enforcement_calls')
 
-  it('is called once, however often the decoy is touched, and again after a failure', async () => {
+  it('is called once for several touches of a decoy, and again after a failure', async () => {
     await using service = await openWithDecoy()
     receiver.answer = () => ({ status: 500 })
     await Promise.all([touch(service), touch(service), touch(service)])
@@ -428,9 +428,9 @@ describe('the point of an automatic suspension', () => {
     expect((await suspensions(service, 'agent-1'))[0]!.enforcement).toMatchObject([{ state: 'confirmed', attempts: 2 }])
   })
 
-  it('does not hold up the answer of the check', async () => {
+  it('does not delay the response of the decoy check', async () => {
     await using service = await openWithDecoy()
-    // It never answers: a check that waited for it would not either.
+    // The point never answers, so a check that waited for it would not answer either.
     receiver.answer = () => undefined
     expect((await touch(service)).body).toEqual({ matched: true })
     await expect.poll(() => receiver.attempts.length).toBe(1)
