@@ -35,7 +35,7 @@ const heartbeat = (on: RuleService, id: string) =>
   on.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
 const at = (on: RuleService, ms = 0) => isoTime(on.clock.now() + ms)
 
-it('finds what the rules found live, on random logs', async () => {
+it('gives the same result as the live rules for random logs', async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   const draws = seededChoices(seed)
   const below = (bound: number) => draws.between(0, bound - 1)
@@ -44,12 +44,12 @@ it('finds what the rules found live, on random logs', async () => {
   })
   const { clock } = on
   await on.runRules()
-  // The third one never sent a heartbeat: nobody can suspend it.
+  // The third agent never sends a heartbeat, so a rule cannot suspend it.
   for (const id of ['agent-0', 'agent-1']) await heartbeat(on, id)
   const steps = [
     [{ action: 'call', point: 'none' }, { action: 'suspend' }],
     [{ action: 'alert' }, { action: 'suspend', for: '15m' }, { action: 'suspend' }],
-    // Nobody has the tag before it fired three times in a day.
+    // No instance has the tag, so these steps suspend no agent.
     [
       { action: 'suspend_tag', tag: 'none' },
       { action: 'suspend_tag', tag: 'none' },
@@ -63,7 +63,7 @@ it('finds what the rules found live, on random logs', async () => {
     }
     const id = await on.create(body)
     rules.set(id, { ...body, response })
-    // Tests of a random rule are not known: the mode is switched where it is stored.
+    // A random rule has no tests, without which the API refuses mode enforce, so the mode is set in the database.
     const text = JSON.stringify({ ...body, response })
     await on.execute(
       `update rules set mode = 'enforce', text = '${text}', changed_at = changed_at + 1 where id = '${id}'`,
@@ -128,7 +128,7 @@ describe('a backtest', () => {
     tests: undefined,
   })
 
-  it('begins with the windows that the rule would have had', async () => {
+  it('starts with the windows and cooldowns that the rule would have had', async () => {
     const on = await service()
     await on.report(toolCall('shell-exec'), toolCall('shell-exec'))
     on.clock.advance(10 * minuteMs)
@@ -140,7 +140,7 @@ describe('a backtest', () => {
     expect(found.samples).toMatchObject([
       { seq: 3, group: ['agent-a'], instance_id: 'agent-a', count: 3, events: [{ seq: 1 }, { seq: 2 }, { seq: 3 }] },
     ])
-    // The firing before is none of the range, and its cooldown holds.
+    // The earlier firing is outside the range, but its cooldown still applies.
     on.clock.advance(minuteMs)
     const later = at(on)
     on.clock.advance(minuteMs)
@@ -148,7 +148,7 @@ describe('a backtest', () => {
     expect(await backtest(on, { rule: burst, from: later })).toMatchObject({ firings: 0, hours: [], samples: [] })
   })
 
-  it('takes responses as mode enforce would, with exceptions', async () => {
+  it('counts suspensions as in mode enforce, and applies exceptions', async () => {
     const on = await service()
     for (const id of ['agent-a', 'agent-b', 'agent-c']) await heartbeat(on, id)
     await on.call('PUT', '/api/instances/agent-c/tags', { body: { tags: ['pool:x'] } })
@@ -179,7 +179,7 @@ describe('a backtest', () => {
     expect(await on.rows('select seq from rule_firings')).toEqual([])
   })
 
-  it('shows the newest firings, and counts all by hour', async () => {
+  it('shows the 50 newest firings and counts all of them by hour', async () => {
     const on = await service()
     const from = at(on)
     for (let round = 0; round < 3; round += 1) {
@@ -195,7 +195,7 @@ describe('a backtest', () => {
     expect(hours.map(({ count }) => count)).toEqual([60, 60, 60])
   })
 
-  it('says how far it is, where lines are asked for', async () => {
+  it('sends its progress when the client accepts NDJSON', async () => {
     const on = await service()
     await on.report(toolCall('shell-exec'))
     const body = { rule: shellRule(), from: await oldestOf(on), to: at(on, 1) }
@@ -216,7 +216,7 @@ describe('a backtest', () => {
     ])
   })
 
-  it('gives back the place of a caller that goes away', async () => {
+  it('frees its slot when the client disconnects', async () => {
     const on = await service()
     for (let batch = 0; batch < 30; batch += 1) {
       await on.report(...Array.from({ length: 100 }, () => toolCall('shell-exec')))
@@ -227,7 +227,7 @@ describe('a backtest', () => {
     const headers = { 'x-monitor-key': key, 'content-type': 'application/json', accept: 'application/x-ndjson' }
     const ask = (signal: AbortSignal | null) =>
       fetch(`${url}/api/rules/backtest`, { method: 'POST', headers, body, signal })
-    // Nobody reads the log meanwhile.
+    // These scans block the backtest from reading the log until the client has left.
     const blocked = Promise.withResolvers<void>()
     const { database } = on.deps
     const leaving = new AbortController()
@@ -242,7 +242,7 @@ describe('a backtest', () => {
     expect(await next.text()).toContain('"events_read":3000')
   })
 
-  it('begins before the first event, but not where events are deleted', async () => {
+  it('may start before the first event, but not at a time whose events are deleted', async () => {
     const on = await service()
     const rule = shellRule()
     await on.report(toolCall('shell-exec'))
@@ -252,7 +252,7 @@ describe('a backtest', () => {
     on.clock.advance(on.deps.config.retentionDays * dayMs)
     await on.report(toolCall('shell-exec'))
     const kept = on.clock.now()
-    // Where events are kept by day, they go by day.
+    // An engine that stores events by day deletes whole days of them.
     on.clock.advance(2 * dayMs)
     await indexEvents(on.deps.database)
     await forgetOldEvents(on.deps)
@@ -263,7 +263,7 @@ describe('a backtest', () => {
     expect(await backtest(on, { rule, from: isoTime(kept) })).toMatchObject({ firings: 1 })
   })
 
-  it('refuses what it cannot answer, by a sentence', async () => {
+  it('refuses an invalid request with a reason', async () => {
     const on = await service()
     const rule = shellRule()
     await on.report(toolCall('shell-exec'))
@@ -290,13 +290,13 @@ describe('a backtest', () => {
       400,
       expect.stringMatching(/^Line \d/),
     ])
-    // None of them keeps its place.
+    // A refused request must not keep its slot.
     expect((await backtest(on, { rule, from })).firings).toBe(1)
     const viewer = await on.createKey('viewer')
     expect((await on.call('POST', '/api/rules/backtest', { key: viewer.key, body: { rule, from } })).status).toBe(403)
   })
 
-  it('takes one place of its key and one of two, and gives it back', async () => {
+  it('uses the one slot of its key and one of two slots in total, and frees both', async () => {
     const on = await service()
     await on.report(toolCall('shell-exec'))
     const backtests = new Backtests(on.deps)
@@ -306,7 +306,7 @@ describe('a backtest', () => {
     await expect(begin('a')).rejects.toMatchObject({ code: 'quota_exceeded', retryAfterSeconds: 5 })
     const second = begin('b', () => true)
     await expect(begin('c')).rejects.toMatchObject({ code: 'overloaded', retryAfterSeconds: 5 })
-    // A caller that is gone ends it.
+    // The backtest ends when its client has disconnected.
     await expect(finished(await second)).rejects.toMatchObject({ message: 'The caller has disconnected.' })
     expect((await finished(await first)).firings).toBe(1)
     for (const keyId of ['a', 'b', 'a']) expect((await finished(await begin(keyId))).firings).toBe(1)

@@ -17,7 +17,7 @@ async function service(options: Parameters<typeof openRuleService>[0] = {}): Pro
   return opened
 }
 
-/** A service at the beginning of a minute, with the heartbeats of two agents. */
+/** Opens a service at the beginning of a minute and registers two agents. */
 async function atMinute(): Promise<RuleService> {
   const on = await service()
   await on.runRules()
@@ -29,7 +29,7 @@ async function atMinute(): Promise<RuleService> {
 }
 const nextMinute = ({ clock }: RuleService) => clock.advance(minuteMs - (clock.now() % minuteMs))
 
-/** The other process of a database, which takes over. */
+/** Closes the runner, and opens another process on the same database, which takes over. */
 async function takeOver(on: RuleService): Promise<RuleService> {
   await on.services.ruleRunner.close()
   const other = await service({ dataDir: on.deps.config.dataDir, clock: on.clock })
@@ -50,15 +50,15 @@ const storedOf = async (on: RuleService) => {
 }
 const suspended = async (on: RuleService) =>
   (await on.rows<{ id: string }>('select id from instances where suspended = 1 order by id')).map(({ id }) => id)
-/** They are written with the next firing, or within a second. */
+/** Resolves with the suppressed counts, after the second within which they are written. */
 const suppressedOf = async (on: RuleService) => {
   on.clock.advance(1_000)
   await on.runRules()
   return (await on.call<RuleList>('GET', '/api/rules')).body.rules.map(({ suppressed_24h }) => suppressed_24h)
 }
 
-// Attack: an agent matches a rule with every event, to multiply what is stored, and to hide what another agent does.
-it('stores so many firings of an agent in a minute, and acts on another agent behind the flood', async () => {
+// Attack: an agent matches a rule with every event, to fill the database and to hide the events of another agent.
+it('stores a limited number of firings per agent and minute, and acts on another agent during a flood', async () => {
   const on = await atMinute()
   const id = await on.create(shellRule(suspends))
   await on.report(...calls(500), toolCall('shell-exec', 'agent-b'), ...calls(40))
@@ -81,7 +81,7 @@ it('stores so many firings of an agent in a minute, and acts on another agent be
   expect(await storedOf(on)).toEqual({ 'agent-a': max + 1, 'agent-b': 1 })
 })
 
-it('goes on with the budgets of the process before', async () => {
+it('continues with the budgets of the previous process after a takeover', async () => {
   const on = await atMinute()
   await on.create(shellRule())
   await on.report(...calls(max - 10))
@@ -97,7 +97,7 @@ it('goes on with the budgets of the process before', async () => {
   expect(await suppressedOf(third)).toEqual([25])
 })
 
-it('keeps the budget for what the service reports of an agent over a takeover', async () => {
+it('keeps a separate budget for events by the service about an agent after a takeover', async () => {
   const on = await atMinute()
   await on.create(shellRule({ detection: { any: { instance_id: 'agent-a' }, condition: 'any' }, tests: undefined }))
   const find = ({ services: { ingest } }: RuleService) =>
@@ -115,7 +115,7 @@ it('keeps the budget for what the service reports of an agent over a takeover', 
   expect(await suppressedOf(other)).toEqual([9])
 })
 
-it('acts at once when a rule is switched to enforce during a flood', async () => {
+it('acts at the next event when a rule is switched to enforce during a flood', async () => {
   const on = await atMinute()
   const id = await on.create(shellRule({ response: suspends.response }))
   await on.report(...calls(max + 5))
@@ -135,7 +135,7 @@ it('acts at once when a rule is switched to enforce during a flood', async () =>
 it.each([
   { detection: { shell: { event_type: 'tool_call', tool: 'shell-*' }, condition: 'shell' } },
   { mode: 'alert' },
-])('counts what was suppressed when the rule is changed to %j before it was written', async (change) => {
+])('keeps the suppressed count when the rule is changed to %j before the count is written', async (change) => {
   const on = await atMinute()
   const id = await on.create(shellRule())
   await on.report(...calls(max))
@@ -147,7 +147,7 @@ it.each([
   expect(await suppressedOf(on)).toEqual([7])
 })
 
-it('loses no count when the database refuses a write', async () => {
+it('keeps the suppressed count when a write fails', async () => {
   const on = await atMinute()
   await on.create(shellRule())
   await on.report(...calls(max))
@@ -162,7 +162,7 @@ it('loses no count when the database refuses a write', async () => {
   expect(await storedOf(on)).toEqual({ 'agent-a': max })
 })
 
-it('finds the same in a backtest, also from the middle of a minute', async () => {
+it('gives the same result in a backtest, also from the middle of a minute', async () => {
   const on = await atMinute()
   const begin = startOf(on.clock.now(), minuteMs)
   const id = await on.create(shellRule())
@@ -183,7 +183,7 @@ it('finds the same in a backtest, also from the middle of a minute', async () =>
   }
 })
 
-it('finds the same in a backtest where the budget was spent by windows that began before the minute', async () => {
+it('gives the same result in a backtest when windows from before the minute used up the budget', async () => {
   const on = await atMinute()
   const begin = on.clock.now()
   const perSession = { type: 'event_count', 'group-by': ['session_id'], timespan: '40s', condition: { gte: 2 } }

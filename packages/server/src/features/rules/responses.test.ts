@@ -8,7 +8,7 @@ afterEach(async () => {
   for (const service of open.splice(0).reverse()) await service[Symbol.asyncDispose]()
 })
 
-/** Half of four agents may be suspended automatically. */
+/** Opens a service with four agents, of which at most half may be suspended automatically. */
 async function service(agents = ['agent-a', 'agent-b', 'agent-c', 'agent-d']): Promise<RuleService> {
   const opened = await openRuleService({
     env: { WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '50', WARDLINE_ALERT_ALLOW_CIDRS: '203.0.113.0/24' },
@@ -31,7 +31,7 @@ async function fire(on: RuleService, instance = 'agent-a'): Promise<void> {
   await on.runRules()
 }
 
-it.each(['observe', 'alert'])('act on nobody in mode %s', async (mode) => {
+it.each(['observe', 'alert'])('suspend no agent in mode %s', async (mode) => {
   const on = await service()
   const id = await on.create(shellRule({ mode, response: [{ action: 'alert' }, { action: 'suspend' }] }))
   await fire(on)
@@ -41,7 +41,7 @@ it.each(['observe', 'alert'])('act on nobody in mode %s', async (mode) => {
   ])
 })
 
-it('alert from mode alert on, with the severity of the rule', async () => {
+it('send no alert in mode observe, and one with the severity of the rule in mode alert', async () => {
   const on = await service()
   const channel = {
     name: 'hook',
@@ -60,7 +60,7 @@ it('alert from mode alert on, with the severity of the rule', async () => {
   expect(await alerts()).toEqual([{ severity: 'critical', event_type: 'rule_matched', instance_id: 'agent-a' }])
 })
 
-it('alert the channels that the rule names, and no others', async () => {
+it('alert only the channels that the rule names', async () => {
   const on = await service()
   const names = ['people', 'machines']
   for (const name of names) {
@@ -78,7 +78,7 @@ it('alert the channels that the rule names, and no others', async () => {
   expect(planned.map(({ name }) => name)).toEqual(['people'])
 })
 
-it('suspend the instance, and name rule, version and event', async () => {
+it('suspend the instance with a reason that names the rule, its version and the event', async () => {
   const on = await service()
   const id = await on.create(enforced([{ action: 'suspend' }]))
   await fire(on)
@@ -92,7 +92,7 @@ it('suspend the instance, and name rule, version and event', async () => {
     { target: 'agent-a', reason, after: { rule_id: id, event_id: firing!.event_id } },
   ])
   expect(firing!.responses).toEqual([{ action: 'suspend', target: 'agent-a', result: 'done', detail: null }])
-  // Whatever the agent does now, it is suspended already; and no event suspends it again after a person resumed it.
+  // A later event skips the suspended agent, and must not suspend it again after a person has resumed it.
   await fire(on)
   expect((await responsesOf(on, id))[0]).toMatchObject([{ result: 'skipped' }])
   await on.call('POST', '/api/resume/agent-a')
@@ -100,7 +100,7 @@ it('suspend the instance, and name rule, version and event', async () => {
   expect(await suspended(on)).toEqual([])
 })
 
-it('end a timed suspension, and no other', async () => {
+it('end a timed suspension when its time is over, but no later suspension by a person', async () => {
   const on = await service()
   await on.create(enforced([{ action: 'suspend', for: '15m' }]))
   await fire(on)
@@ -117,7 +117,7 @@ it('end a timed suspension, and no other', async () => {
   expect(body.entries).toMatchObject([{ actor: 'system', reason: expect.stringMatching(/^The suspension by rule /) }])
 })
 
-it('go up a step when the group fires again within a day', async () => {
+it('use the next step when the group fires again within a day', async () => {
   const on = await service()
   const id = await on.create(
     enforced([{ action: 'suspend', for: '1m' }, { action: 'suspend', for: '1h' }, { action: 'suspend' }]),
@@ -137,7 +137,7 @@ it('go up a step when the group fires again within a day', async () => {
   expect(await on.firings(id)).toHaveLength(3)
 })
 
-it('make a timed suspension last where a permanent one follows', async () => {
+it('make a timed suspension permanent when a permanent one follows', async () => {
   const on = await service()
   await on.create(enforced([{ action: 'suspend', for: '15m' }]))
   await fire(on)
@@ -148,7 +148,7 @@ it('make a timed suspension last where a permanent one follows', async () => {
   expect(await suspended(on)).toEqual(['agent-a'])
 })
 
-it('stand under the brake', async () => {
+it('are limited by the brake', async () => {
   const on = await service()
   const id = await on.create(enforced([{ action: 'suspend' }]))
   await on.report(...['a', 'b', 'c', 'd'].map((name) => toolCall('shell-exec', `agent-${name}`)))
@@ -163,7 +163,7 @@ it('stand under the brake', async () => {
   expect(await on.eventsOf('brake_engaged')).toHaveLength(1)
 })
 
-it('suspend a tag', async () => {
+it('suspend the instances with a tag, and resume them after the time', async () => {
   const on = await service()
   for (const name of ['a', 'b'])
     await on.call('PUT', `/api/instances/agent-${name}/tags`, { body: { tags: ['team:x'] } })
@@ -180,7 +180,7 @@ it('suspend a tag', async () => {
   expect(await suspended(on)).toEqual([])
 })
 
-it('say what could not be done', async () => {
+it('record each response that was skipped or failed', async () => {
   const on = await service()
   const id = await on.create(
     enforced([{ action: 'suspend' }, { action: 'suspend_tag', tag: 'none' }, { action: 'call', point: 'none' }]),
@@ -196,8 +196,8 @@ it('say what could not be done', async () => {
   expect((await responsesOf(on, id))[0]![2]).toMatchObject({ target: 'none', result: 'failed' })
 })
 
-// A crash between the two leaves exactly this.
-it('are made by the next holder when a crash came between firing and response', async () => {
+// A process that crashes between the firing and the response leaves the response pending.
+it('are done by the next process after a crash between firing and response', async () => {
   const on = await service()
   const id = await on.create(enforced([{ action: 'suspend' }]))
   const { autoSuspension } = on.services
@@ -218,7 +218,7 @@ it('are made by the next holder when a crash came between firing and response', 
   expect(await responsesOf(on, id)).toMatchObject([[{ result: 'done' }]])
 })
 
-it('pass over an exception until it ends, by the time of the event', async () => {
+it('ignore an agent with an exception until the exception ends', async () => {
   const on = await service()
   const until = new Date(on.clock.now() + 10 * minuteMs).toISOString()
   const id = await on.create(

@@ -10,13 +10,13 @@ import { RuleResponder } from './responder.ts'
 import { readRule } from './rule-text.ts'
 import { RuleRunner } from './runner.ts'
 
-/** Another process on the same database. */
+/** Returns a runner as in another process on the same database. */
 function anotherRunner({ deps, services }: RuleService): RuleRunner {
   const ruleResponder = new RuleResponder({ ...deps, ...services }, services)
   return new RuleRunner(deps, { ...services, ruleResponder })
 }
 
-/** Fires with every event. */
+/** A rule that fires for every event. */
 const everyEvent = { title: 'Every event', severity: 'info', detection: { a: { tool: ruleTools }, condition: 'a' } }
 
 async function onePass(service: RuleService, text: string): Promise<{ found: object[]; suppressed: number }> {
@@ -38,7 +38,7 @@ async function onePass(service: RuleService, text: string): Promise<{ found: obj
   }
 }
 
-it('finds the same as one pass over the log, wherever processes end, freeze or lose the lease', async () => {
+it('fires as in one pass over the log when processes end, freeze or lose the lease at random times', async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   const draws = seededChoices(seed)
   const below = (bound: number) => draws.between(0, bound - 1)
@@ -58,7 +58,7 @@ it('finds the same as one pass over the log, wherever processes end, freeze or l
     await each.whenIdle()
   }
   for (let round = 0; round < effort(60, 600); round += 1) {
-    // Now and then an agent floods the rules.
+    // In one of six rounds, one agent floods the rules.
     const [length, agents] = below(6) === 0 ? [100, 1] : [1 + below(8), 3]
     const events = Array.from({ length }, () => ({
       ...toolCall(draws.pick(ruleTools), `agent-${below(agents)}`),

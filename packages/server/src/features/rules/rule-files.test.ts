@@ -21,7 +21,7 @@ afterEach(async () => {
 function write(name: string, rule: object | string): void {
   const file = join(folder, name)
   writeFileSync(file, typeof rule === 'string' ? rule : JSON.stringify(rule))
-  // Two writes within the resolution of a file system's times, of the same length.
+  // Without this, two writes of the same length within the resolution of file times would look the same.
   writes += 1
   utimesSync(file, writes, writes)
 }
@@ -32,7 +32,7 @@ async function read(): Promise<RuleList> {
   return (await on.call<RuleList>('GET', '/api/rules')).body
 }
 
-it('are run, changed and removed with their files', async () => {
+it('run, change and are removed with their files', async () => {
   write('shell.yml', shellRule())
   write('notes.txt', 'no rule')
   const [rule] = (await read()).rules
@@ -46,7 +46,7 @@ it('are run, changed and removed with their files', async () => {
   expect((await read()).rules).toEqual([])
 })
 
-it('cannot be changed over the interface', async () => {
+it('cannot be changed over the API', async () => {
   write('shell.yml', shellRule())
   const [rule] = (await read()).rules
   const url = `/api/rules/${rule!.id}`
@@ -63,7 +63,7 @@ it('cannot be changed over the interface', async () => {
   }
 })
 
-it('that are invalid are reported once and leave the rule as it was, and the others run', async () => {
+it('that are invalid are reported once, and the stored version of the rule and the other rules stay', async () => {
   write('shell.yml', shellRule())
   write('other.yml', shellRule({ title: 'Other' }))
   await read()
@@ -82,7 +82,7 @@ it('that are invalid are reported once and leave the rule as it was, and the oth
   expect((await read()).file_faults).toEqual([])
 })
 
-it('stay when the folder is away', async () => {
+it('stay while the folder is missing', async () => {
   write('shell.yml', shellRule())
   await read()
   renameSync(folder, `${folder}-away`)
@@ -93,7 +93,7 @@ it('stay when the folder is away', async () => {
   expect((await read()).file_faults).toEqual([])
 })
 
-it('do not take the id of another rule', async () => {
+it('are refused with the id of a rule that was stored over the API', async () => {
   const id = await on.create(shellRule())
   write('shell.yml', shellRule({ id }))
   expect((await read()).file_faults).toMatchObject([{ error: expect.stringContaining('stored over the interface') }])

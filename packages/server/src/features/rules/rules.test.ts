@@ -50,7 +50,7 @@ it('are stored as JSON, as YAML, and as text in JSON', async () => {
   expect(body.rules.map(({ id }) => id).sort()).toEqual([json, sent, wrapped].map((each) => each.body.id).sort())
 })
 
-it('keep every version, and the mode beside them', async () => {
+it('keep every version, and change their mode without a new version', async () => {
   const { id } = (await create(document({ tests }))).body
   const put = (body: object) => service.call<Answer<RuleStored>>('PUT', `/api/rules/${id}`, { body })
   const mode = (value: string) =>
@@ -75,7 +75,7 @@ it('keep every version, and the mode beside them', async () => {
   ])
 })
 
-it('count on when they are deleted and come again', async () => {
+it('continue their version numbers when they are deleted and created again', async () => {
   const id = '00000000-0000-7000-8000-000000000002'
   expect((await create(document({ id }))).body).toEqual({ id, version: 1, mode: 'observe' })
   expect((await create(document({ id }))).status).toBe(409)
@@ -85,7 +85,7 @@ it('count on when they are deleted and come again', async () => {
   expect((await create(document({ id }))).body).toMatchObject({ version: 2 })
 })
 
-it('are for operators to change and for viewers to read', async () => {
+it('are changed by operators only, and are readable for viewers', async () => {
   const [viewer, operator] = [await service.createKey('viewer'), await service.createKey('operator')]
   expect((await create(document(), viewer.key)).status).toBe(403)
   const { id } = (await create(document(), operator.key)).body
@@ -104,13 +104,13 @@ it.each([
   [{ rule: 'x'.repeat(65 * 1024) }, /64 KiB/],
   [document({ mode: 'alert' }), /no tests: mode alert needs/],
   [document({ tests: { ...tests, no_match: tests.match } }), /Case 1 of tests\.no_match fired at event 1 but must not/],
-])('refuse %j with the place', async (body, sentence) => {
+])('refuse %j with the reason', async (body, sentence) => {
   const answer = await create(body)
   expect(answer.status).toBe(400)
   expect(answer.body.error).toMatch(sentence)
 })
 
-it('name all faults for editors', async () => {
+it('return all faults with their lines', async () => {
   const rule = yaml.replace('tool:', 'tool|like:').replace('condition: shell', 'condition: shell and other')
   const { status, body } = await service.call<Answer<RuleTested>>('POST', '/api/rules/test', { body: { rule } })
   expect(status).toBe(400)
@@ -118,7 +118,7 @@ it('name all faults for editors', async () => {
   expect(body.faults).toMatchObject([{ line: 7 }, { line: 8 }])
 })
 
-it('run their tests without being stored', async () => {
+it('run their tests on request without being stored', async () => {
   const call = async (rule: object) =>
     (await service.call<RuleTested>('POST', '/api/rules/test', { body: { rule } })).body
   expect(await call(document({ tests }))).toEqual({ title: 'Shell', passed: 2, failed: [] })
@@ -128,7 +128,7 @@ it('run their tests without being stored', async () => {
   })
 })
 
-it('are no YAML anywhere else', async () => {
+it('are sent as YAML, which the views API refuses with 415', async () => {
   const headers = { 'content-type': 'application/yaml' }
   expect((await service.call('POST', '/api/views', { body: 'name: x', headers })).status).toBe(415)
 })

@@ -7,7 +7,7 @@ afterEach(async () => {
   for (const service of open.splice(0).reverse()) await service[Symbol.asyncDispose]()
 })
 
-/** A service; of two that share a database each has its own turn of work. */
+/** Opens a service that is closed after the test, the last one first. */
 async function service(options: Parameters<typeof openRuleService>[0] = {}): Promise<RuleService> {
   const opened = await openRuleService(options)
   open.push(opened)
@@ -20,7 +20,7 @@ const burst = {
   tests: undefined,
 }
 
-it('records what a rule in mode observe would have done, and alerts nobody', async () => {
+it('records the firings of a rule in mode observe without responses', async () => {
   const on = await service()
   const id = await on.create(shellRule())
   await on.report(toolCall('file-read'), toolCall('shell-exec'), toolCall('shell-exec', 'agent-b'))
@@ -46,7 +46,7 @@ it('records what a rule in mode observe would have done, and alerts nobody', asy
   expect(list.body).toMatchObject({ rules: [{ firings_24h: 2, last_fired_at: expect.any(String) }] })
 })
 
-it('sees what comes after it was stored, and nothing of what it makes itself', async () => {
+it('matches a new rule only with later events, and not with the events of its firings', async () => {
   const on = await service()
   await on.runRules()
   await on.report(toolCall('shell-exec'))
@@ -62,7 +62,7 @@ it('sees what comes after it was stored, and nothing of what it makes itself', a
   expect(await on.firings(id)).toHaveLength(3)
 })
 
-it('runs a rule, and its mode, for every event after the answer', async () => {
+it('applies a new rule, mode or deletion to every event after the response', async () => {
   const on = await service()
   await on.runRules()
   const { body } = await on.call<{ id: string }>('POST', '/api/rules', { body: shellRule() })
@@ -80,7 +80,7 @@ it('runs a rule, and its mode, for every event after the answer', async () => {
   ])
 })
 
-it('goes on where another process stopped, with the windows that it had', async () => {
+it('continues with the windows of another process after its lease ends', async () => {
   const on = await service()
   const id = await on.create(shellRule(burst))
   await on.report(toolCall('shell-exec'), toolCall('shell-exec'), toolCall('shell-exec', 'agent-b'))
@@ -89,13 +89,13 @@ it('goes on where another process stopped, with the windows that it had', async 
   await other.runRules()
   await other.report(toolCall('shell-exec'))
   await other.runRules()
-  // The first one has the lease still.
+  // The first process still has the lease.
   expect(await on.firings(id)).toHaveLength(0)
   on.clock.advance(4_000)
   await other.runRules()
   const expected = [{ group: ['agent-a'], count: 3, events: [{ seq: 1 }, { seq: 2 }, { seq: 4 }] }]
   expect(await on.firings(id)).toMatchObject(expected)
-  // It was frozen, and wakes up with what it believed.
+  // The first process wakes up as if it had been frozen, and still assumes that it has the lease.
   await on.report(toolCall('shell-exec', 'agent-b'), toolCall('shell-exec', 'agent-b'))
   await on.services.ruleRunner.whenIdle()
   await on.runRules()
@@ -104,7 +104,7 @@ it('goes on where another process stopped, with the windows that it had', async 
   expect(await on.firings(id)).toMatchObject([{ group: ['agent-b'] }, ...expected])
 })
 
-it('keeps the cooldown of a group across a takeover', async () => {
+it('keeps the cooldown of a group after a takeover', async () => {
   const on = await service()
   const id = await on.create(shellRule({ cooldown: '1h' }))
   await on.report(toolCall('shell-exec'))

@@ -10,9 +10,9 @@ const rules = starterRules()
 const guide = readFileSync(new URL('../../../../../docs/guide/rules.md', import.meta.url), 'utf8')
 
 describe('starter rules', () => {
-  it('are ten', () => expect(rules).toHaveLength(10))
+  it('are ten in number', () => expect(rules).toHaveLength(10))
 
-  test.each(rules)('$name only observes, passes its tests and is explained', ({ name, text }) => {
+  test.each(rules)('$name has mode observe, passes its tests and is documented', ({ name, text }) => {
     expect(lintRules(text).faults).toEqual([])
     const { mode, description } = parseRules(text).rules[0]!.rule.document
     expect(mode).toBe('observe')
@@ -23,7 +23,7 @@ describe('starter rules', () => {
     expect(guide).toContain(description)
   })
 
-  it('are taken by the service, and one finds what it looks for', async () => {
+  it('are accepted by the service, and the rule for runaway loops fires', async () => {
     await using service = await openTestService()
     for (const { text } of rules) {
       const headers = { 'content-type': 'application/yaml' }
