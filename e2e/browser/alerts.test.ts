@@ -253,7 +253,7 @@ describe('channels', () => {
     await dialog.getByRole('heading', { name }).waitFor()
     await dialog.getByRole('button', { name: 'Send test' }).click()
     await dialog.getByText(/^Not delivered, after [\d,]+ ms\.$/).waitFor()
-    await dialog.getByText('The answer of the receiver is not from ntfy.').first().waitFor()
+    await dialog.getByText('The response of the receiver is not from ntfy.').first().waitFor()
     const message = dialog.locator('.tested').getByRole('button', { name: 'Message as received' })
     await message.click()
     await dialog.getByText('"topic": "[secret]"').waitFor()

@@ -173,8 +173,8 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       expect([wrongChain.code, wrongChain.stdout]).toEqual([2, ''])
       expect(wrongChain.stderr).toContain('The RPC is of chain 1, the attestations are on chain 31337')
       for (const [result, sentence] of [
-        ['0x', 'answered in another form than its interface has'],
-        [`0x${'f'.repeat(2_000)}`, 'answered in another form than its interface has'],
+        ['0x', 'returned data of another format than its interface'],
+        [`0x${'f'.repeat(2_000)}`, 'returned data of another format than its interface'],
         [`0x${'0'.repeat(200_000)}`, '64 KiB'],
       ] as const) {
         const lied = await throughLies(askedOf('eth_call', result))

@@ -45,6 +45,6 @@ describe('a containment of which every agent confirmed', () => {
 test('agents and calls that are not confirmed are named together', () => {
   const found = { ...withCalls({ calls: 3, confirmed: 0, failed: 3 }), missing_count: 2 }
   expect(unconfirmedText({ ...found, missing: ['a\u001b[2J'] })).toMatch(
-    /^Not confirmed by a[^\u001b]* and 1 more and 3 calls to enforcement points\. They may still be working: /,
+    /^Not confirmed by a[^\u001b]* and 1 more and 3 calls to enforcement points\. They may still be running: /,
   )
 })

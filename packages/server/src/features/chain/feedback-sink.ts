@@ -53,7 +53,7 @@ export function createFeedbackSink(registry: string, agentId: string, wallet: st
         const [, , , , isRevoked] = decodeFunctionResult({ abi, functionName: 'readFeedback', data: data as Hex })
         return isRevoked ? 'revoked' : 'valid'
       } catch {
-        throw new RpcError('The reputation registry answered in another form than its interface has.', 'wrong')
+        throw new RpcError('The reputation registry returned data of another format than its interface.', 'wrong')
       }
     },
   }

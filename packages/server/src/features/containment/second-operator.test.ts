@@ -160,7 +160,7 @@ describe('a resume that needs two operators', () => {
     await kill('b')
     const more = { ...all, confirm: 'resume 2 agents' }
     const refused = await contain(second, more)
-    expect([refused.status, refused.body.error]).toEqual([409, expect.stringMatching(/^A second operator has to/)])
+    expect([refused.status, refused.body.error]).toEqual([409, expect.stringMatching(/^A second operator must/)])
     // The pending request is now by the second operator and for both agents.
     expect(await pending(first)).toMatchObject([{ agents: 2, by: second.id }])
     expect(await resume(first)).toMatchObject({ code: 'second_operator_required' })

@@ -283,7 +283,7 @@ describe('a backtest', () => {
     for (const neither of [{ from }, { from, id, rule }]) {
       expect(await refusal(on, neither)).toEqual([
         400,
-        'Give either rule, a document or its text, or id, that of a stored rule.',
+        'Give either rule (a document or its text) or the id of a stored rule.',
       ])
     }
     expect(await refusal(on, { rule: 'title: x\ndetection: {}', from })).toEqual([

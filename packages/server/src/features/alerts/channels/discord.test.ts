@@ -149,7 +149,7 @@ describe('a Discord response', () => {
       delivered: false,
       status,
       answer: body,
-      error: 'The answer of the receiver does not contain the stored message.',
+      error: 'The response of the receiver does not contain the stored message.',
     })
   })
 

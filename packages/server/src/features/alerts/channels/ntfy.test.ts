@@ -153,7 +153,7 @@ describe('an ntfy response', () => {
 
   it.each(['<html>Sign in</html>', '', '{}'])('200 with body "%s" counts as a failure', async (body) => {
     const { verdict } = await deliverOnce(ntfy, settings, { status: 200, body })
-    expect(verdict).toMatchObject({ delivered: false, error: 'The answer of the receiver is not from ntfy.' })
+    expect(verdict).toMatchObject({ delivered: false, error: 'The response of the receiver is not from ntfy.' })
   })
 
   it('sets the retry delay by Retry-After', async () => {
