@@ -54,9 +54,7 @@ describe('the URL of a channel', () => {
     expect(await faultOf('http://h.example/', allow, ['10.0.0.7', 'fd00::7'])).toBeUndefined()
     expect(await faultOf('http://10.0.0.7:8080/', allow)).toBeUndefined()
     expect(await faultOf('tcp://10.0.0.7', allow)).toBeUndefined()
-    expect(await faultOf('http://h.example/', allow, ['10.0.0.7', '93.184.215.14'])).toMatch(
-      /^must use https/,
-    )
+    expect(await faultOf('http://h.example/', allow, ['10.0.0.7', '93.184.215.14'])).toMatch(/^must use https/)
     expect(await faultOf('https://h.example/', allow, ['10.0.1.7'])).toMatch(/^resolves to 10\.0\.1\.7/)
   })
 
