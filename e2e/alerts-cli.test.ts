@@ -28,7 +28,7 @@ afterAll(async () => {
   }
 })
 
-/** So that no channel gets the alerts of another test. */
+/** A unique event type, so that no channel receives alerts of another test. */
 afterEach(async () => {
   if (isExternal) return
   const { body } = await service.call<{ channels: { id: string }[] }>('GET', '/api/alert-channels')
@@ -43,7 +43,7 @@ interface Run {
   json<Body>(): Body
 }
 
-/** Runs a command to its end, as an operator unless another key is given. */
+/** Runs a command until it exits, by default with an operator's key. */
 async function run(args: string[], { input = '', key = service.key } = {}): Promise<Run> {
   const child = spawn(process.execPath, [inject('command'), ...args], {
     cwd: home,
@@ -63,7 +63,7 @@ async function run(args: string[], { input = '', key = service.key } = {}): Prom
   return { exit, stdout, stderr, json: () => JSON.parse(stdout) }
 }
 
-/** The same, and expects it to succeed. */
+/** Like `run`, and asserts success. */
 async function done(args: string[], input?: string): Promise<Run> {
   const ended = await run(args, input === undefined ? {} : { input })
   expect(ended.exit, `wardline ${args.join(' ')}\n${ended.stderr}`).toBe(0)
@@ -78,7 +78,7 @@ interface Received {
 interface Receiver {
   url: string
   received: Received[]
-  /** What it answers from now on. */
+  /** Response to the next requests. */
   answers(status: number, body?: string): void
 }
 
@@ -103,7 +103,7 @@ interface Added {
   secret: string
 }
 
-/** A new channel and its destination; without the daily check, which would come in between. */
+/** Creates a channel and its receiver. Without the daily check, which would send messages in between. */
 async function addChannel(type: string, ...more: string[]): Promise<Receiver & Added> {
   const receiver = await startReceiver()
   const args = ['channels', 'add', type, '--name', unique('channel'), '--settings-file', '-', '--no-daily-check']
@@ -111,7 +111,7 @@ async function addChannel(type: string, ...more: string[]): Promise<Receiver & A
   return { ...receiver, ...added.json<Added>() }
 }
 
-/** One message that failed for good, because the channel was switched off after the first attempt. */
+/** Creates a message that has failed finally: the channel was disabled after the first attempt. */
 async function giveUpOne(channel: Receiver & Added): Promise<void> {
   const before = channel.received.length
   channel.answers(500)
@@ -127,7 +127,7 @@ async function giveUpOne(channel: Receiver & Added): Promise<void> {
   await done(['channels', 'change', channel.id, '--enable'])
 }
 
-/** The message about an event, once it has come. */
+/** Waits for the message about an event. */
 const messageOf = ({ received }: Receiver, description: string) =>
   until(
     'the message',
@@ -145,7 +145,7 @@ interface ShownAlert {
 
 const show = async (id: string) => (await done(['alerts', 'show', id, '--json'])).json<ShownAlert>()
 
-/** The outcome of an alert at a channel, once that is decided. */
+/** Waits for the outcome of an alert at a channel. */
 const deliveryTo = async (alertId: string, channelId: string) => {
   const found = async () => (await show(alertId)).deliveries.find(({ channel_id }) => channel_id === channelId)
   return (await until('a decision', found, (delivery) => delivery !== undefined))!
@@ -202,7 +202,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(JSON.parse(failed.stderr)).toEqual({ code: 'not_delivered', error: expect.stringContaining('answered 500') })
     const log = await done(['channels', 'log', channel.id, '--state', 'dead'])
     expect(log.stdout).toMatch(/ test +Test message of Wardline +dead, 1 attempt +500 The receiver answered 500\.\n$/)
-    // An old test message is not worth a retry.
+    // An old test message is never retried.
     expect((await done(['channels', 'replay', channel.id])).stdout).toBe('0 messages are sent again.\n')
   })
 
@@ -218,7 +218,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
       () => channel.received.length,
       (count) => count === 2,
     )
-    // A receiver that did accept it recognizes it by its id.
+    // A receiver that accepted it before recognizes the retry by its id.
     const [first, second] = channel.received
     expect(second!.headers['webhook-id']).toBe(first!.headers['webhook-id'])
     interface Log {
@@ -268,12 +268,12 @@ describe.skipIf(isExternal)('wardline channels', () => {
     await done(['channels', 'change', channel.id, ...settings], JSON.stringify({ url: moved.url }))
     expect(await view()).toMatchObject({ name: 'moved', state: 'ok', quiet_hours: null, send_resolved: false })
     await done(['channels', 'test', channel.id])
-    // Who moves a webhook keeps its secret.
+    // Changing the URL of a webhook keeps its secret.
     expect(new Webhook(channel.secret).verify(moved.received[0]!.body, moved.received[0]!.headers)).toBeDefined()
     expect((await run(['channels', 'change', channel.id])).exit).toBe(64)
   })
 
-  // Logs of scripts keep what a command prints: nothing of a secret may be repeated, whatever is wrong with it.
+  // Scripts log what a command prints, so no part of a secret may be printed, even if it is invalid.
   test('refuses settings without repeating them', async () => {
     const args = ['channels', 'add', 'slack', '--name', 'x', '--settings-file', '-']
     const cases: [input: string, exit: number][] = [
@@ -385,7 +385,7 @@ describe.skipIf(isExternal)('wardline routes and silences', () => {
     expect((await run(['silences', 'end', silence.id])).exit).toBe(2)
   })
 
-  // Who forgets the condition would not hear of a decoy, and who forgets the end never again.
+  // Without a condition, a silence would hide decoy hits; without an end, it would hide alerts forever.
   test('refuse a silence of everything or for ever, unless that was said', async () => {
     const reason = ['--reason', 'x']
     for (const args of [
@@ -464,7 +464,7 @@ describe.skipIf(isExternal)('a decoy that is touched', () => {
 })
 
 describe.skipIf(isExternal)('an alert', () => {
-  // The person on call copies the commands: one that fails costs minutes.
+  // The person on call copies these commands: one that fails costs minutes.
   test('suggests commands that work as printed, and names who suspended the agent', async () => {
     const channel = await addChannel('webhook')
     const instanceId = await newInstance(service)

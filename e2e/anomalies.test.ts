@@ -21,7 +21,7 @@ describe('anomaly detection', () => {
       () => anomalies(instanceId),
       (rows) => rows.length >= count,
     )
-  /** Twelve samples that swing by one around the mean: deviation 1, or a little more for an estimate. */
+  /** Twelve samples at the mean plus or minus one: standard deviation 1, or slightly more as an estimate. */
   const teach = async (instanceId: string, metric: string, mean = 10) => {
     for (let index = 0; index < 12; index++) await report(instanceId, { [metric]: mean + (index % 2 === 0 ? 1 : -1) })
   }
@@ -41,7 +41,7 @@ describe('anomaly detection', () => {
     expect(metadata.z).toBeCloseTo(90 / metadata.deviation!, 1)
   })
 
-  // A baseline of a few samples, without a fleet to compare it with, knows only what is gross.
+  // With few samples and no fleet to compare with, only large deviations are reported.
   test('reports nothing that a young baseline may show soon anyway', async () => {
     const id = await newInstance(service)
     await teach(id, 'shell_exec_count')
@@ -88,7 +88,7 @@ describe('anomaly detection', () => {
     await teach(taught, 'unique_tools_used')
     await report(stranger, { unique_tools_used: 10_000 })
     await report(taught, { avg_response_length: 10_000 })
-    // What is reported last is judged last: once its anomaly is there, the earlier ones would be there too.
+    // Reports are judged in order: once the anomaly of the last one exists, those of earlier ones would exist too.
     await report(taught, { unique_tools_used: 10_000 })
     const rows = await anomaliesOnceThereAre(taught, 1)
     expect(rows.map((row) => (row.metadata as { metric: string }).metric)).toEqual(['unique_tools_used'])

@@ -39,7 +39,7 @@ describe('without a good key', () => {
       `${keys.admin} `.repeat(2),
       'wl_admin',
     ]) {
-      // So many invalid keys from one address in a minute, over all routes, get 429 from the 21st on.
+      // From the 21st invalid key of an address within a minute, over all routes, the response is 429.
       expectRefusal(await send(route, key), key === null ? 401 : [401, 429])
     }
   })
@@ -73,7 +73,7 @@ describe('without a good key', () => {
     }
   })
 
-  // A proxy and a server that read a path differently have let strangers in before.
+  // A proxy and a server that parse a path differently can let unauthorized requests pass.
   test('answers no other spelling of a path, and no other method', async () => {
     const paths = [
       '//api/status',
@@ -120,7 +120,7 @@ describe('without a good key', () => {
 describe('with a key of a scope', () => {
   for (const scope of ['agent', 'viewer', 'operator'] as const) {
     const forbidden = keyedRoutes.filter((route) => !route.scopes?.includes(scope))
-    // Whether an operator may confirm for an agent or ask about decoys is left open, so only its other limits are
+    // The contract leaves open whether operators may confirm for an agent or check decoys, so only other limits are
     // checked.
     const held = forbidden.filter((route) => scope !== 'operator' || !/\/(ack|check)/.test(route.path))
     test.each(titled(held))(`${scope}: %s answers 403`, async (_title, route) => {
@@ -137,7 +137,7 @@ describe('with a key of a scope', () => {
         stream.close()
         continue
       }
-      // Repeated kills and resumes, unknown decoys and odd versions may be refused, but not for want of a right.
+      // Repeated kills and resumes, unknown decoys and odd versions may be refused, but not with 403.
       const answer = await send(route, keys[scope])
       expect([200, 201, 207, 400, 404], `${scope}: ${answer.text}`).toContain(answer.status)
       if (route.path.includes('/kill/')) await service.call('POST', `/api/resume/${instanceId}`)
@@ -183,7 +183,7 @@ describe('POST /api/keys', () => {
   })
 })
 
-// A compromised agent that could lift its own suspension would make the kill switch a decoration.
+// If a compromised agent could resume itself, the kill switch would be useless.
 describe('a compromised agent', () => {
   test('cannot resume itself or suspend another', async () => {
     const [mine, other] = [await newInstance(service), await newInstance(service)]

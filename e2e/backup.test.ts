@@ -10,7 +10,7 @@ import type { Created } from './shapes.ts'
 
 if (isExternal) process.stdout.write(`The backup tests are left out: ${needsOwnProcess}\n`)
 
-/** Writers that store events until stopped; `acknowledged` grows meanwhile. */
+/** Starts writers that store events until stopped and add the ids to `acknowledged`. */
 function writeOn(service: Service, writers: number) {
   const acknowledged: string[] = []
   let isOver = false
@@ -74,7 +74,7 @@ describe.skipIf(isExternal)('a backup under load', () => {
     await service.stop()
   })
 
-  // An operator who mistypes the name must not lose the backup that is there.
+  // A mistyped name must not overwrite an existing backup.
   test('never overwrites a file', async () => {
     const service = await startService()
     const env = { WARDLINE_DATA_DIR: service.dataDir, WARDLINE_API_KEY: service.key }

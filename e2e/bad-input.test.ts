@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => service?.stop())
 
-/** The reporter of the events that carry a fault: none of them may turn up in the list. */
+/** Source of the invalid events: none of them may appear in the list. */
 const neverStored = unique('never-stored')
 
 const nested = (depth: number, leaf: unknown = 1): unknown => (depth === 0 ? leaf : { a: nested(depth - 1, leaf) })
@@ -36,7 +36,7 @@ interface Target {
   method: 'POST'
   path: string
   valid: () => Record<string, unknown>
-  /** The text fields and whether they must be there. */
+  /** The text fields, and whether each is required. */
   texts: Record<string, 'required' | 'optional'>
 }
 
@@ -96,7 +96,7 @@ describe.each(Object.entries(targets))('the %s', (_name, target) => {
 
   test.each(Object.keys(target.texts))('refuses a %s that is no text, naming it', async (field) => {
     for (const [, value] of wrongTypes) {
-      // Whether null stands for "absent" in an optional field is left open.
+      // The contract leaves open whether null means "absent" in an optional field.
       if (optionalNull(field, value)) continue
       expectRefusal(await send(target, { ...target.valid(), [field]: value }), 400, field)
     }
@@ -154,7 +154,7 @@ describe.each(Object.entries(targets))('the %s', (_name, target) => {
     }
   })
 
-  // A key named __proto__ that reaches a careless merge changes every object of the process.
+  // A key named __proto__ in a careless merge would change every object of the process.
   test('refuses __proto__, at the top and further down', async () => {
     const path = target.path.replace(':id', instanceId)
     const valid = JSON.stringify(target.valid()).slice(1)
@@ -310,7 +310,7 @@ describe('after all that', () => {
   })
 })
 
-/** Writes bytes to a socket and returns what comes back until the server closes it. */
+/** Writes bytes to a socket and returns what the server sends until it closes the connection. */
 function speak(bytes: string): Promise<string> {
   return new Promise((resolve) => {
     const url = new URL(service.baseUrl)

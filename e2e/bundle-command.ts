@@ -3,7 +3,7 @@ import { bundleCommand } from '../bundle.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The file that runs the command line, and with `serve` the service: what `npm start` runs. */
+    /** Path of the bundled command line, which `npm start` runs too. */
     command: string
   }
 }

@@ -3,12 +3,12 @@ import { type Agent, request as httpRequest, type IncomingHttpHeaders, type Outg
 export interface CallOptions {
   /** Sent as JSON. */
   body?: unknown
-  /** Sent as it stands, with content-type application/json unless `headers` says otherwise. */
+  /** Sent unchanged, by default with content-type application/json. */
   raw?: string | Buffer
-  /** The X-Monitor-Key header: the admin key when absent, no header at all when null. */
+  /** X-Monitor-Key. Default: the admin key; null: no header. */
   key?: string | null
   headers?: OutgoingHttpHeaders
-  /** Leaves out content-length, so that the server cannot know the size beforehand. */
+  /** Omits content-length, so that the server does not know the size in advance. */
   chunked?: boolean
 }
 
@@ -16,11 +16,11 @@ export interface Answer<Body = unknown> {
   status: number
   headers: IncomingHttpHeaders
   text: string
-  /** The parsed JSON, or undefined when the answer is not declared as JSON. */
+  /** Parsed JSON; undefined if the content type is not JSON. */
   body: Body
 }
 
-/** One request over the agent's sockets. Rejects when the connection fails before an answer. */
+/** Sends a request over the sockets of `agent`. Rejects if the connection fails before a response. */
 export function request<Body>(
   baseUrl: string,
   adminKey: string | undefined,
@@ -42,7 +42,7 @@ export function request<Body>(
 
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(baseUrl)
-    // The path is handed over as written: URL would tidy `//`, `/./` and the like, which some tests are about.
+    // The path is sent unchanged: URL would normalize `//` and `/./`, which some tests need.
     const outgoing = httpRequest({ hostname, port, method, path, headers, agent }, (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))

@@ -49,7 +49,7 @@ function wardline(args: string[], env: Record<string, string> = {}): Run {
   }
 }
 
-/** Runs it to its end, and expects it to succeed. */
+/** Runs a command until it exits, and asserts success. */
 async function done(args: string[], env: Record<string, string>): Promise<Run> {
   const run = wardline(args, env)
   expect(await run.exited, `wardline ${args.join(' ')}\n${run.stderr()}`).toBe(0)
@@ -73,7 +73,7 @@ afterAll(() => {
   }
 })
 
-/** An HTTP server that is not Wardline, or a proxy before it. */
+/** Starts an HTTP server that is not Wardline, or a proxy in front of it. */
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener)
   servers.push(server)
@@ -81,7 +81,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** Nothing listens there any more. */
+/** Returns a URL where nothing listens. */
 async function deadUrl(): Promise<string> {
   const url = await serve(() => {})
   const server = servers.pop()!
@@ -90,7 +90,7 @@ async function deadUrl(): Promise<string> {
 }
 
 describe('status and instances', () => {
-  // Loading `fetch`, or the service, takes longer than all else that such a command does.
+  // Loading `fetch` or the service takes longer than everything else in such a command.
   test('load neither fetch nor the service', async () => {
     const report =
       "process.on('exit', () => console.error(process.moduleLoadList.filter((name) => /undici|sqlite/.test(name))))"
@@ -128,7 +128,7 @@ describe('status and instances', () => {
     expect(history.heartbeats).toHaveLength(288)
   })
 
-  // An agent names itself, and what an operator looks at must not be what it wants them to see.
+  // An agent chooses its own name, which must not control what an operator's terminal shows.
   test('let no name act on the terminal', async () => {
     const id = unique('hostile')
     const name = 'ok\u001b[2J\u009b31m\u202efleet'
@@ -147,7 +147,7 @@ describe('kill and resume', () => {
     confirm_ms: number | null
   }
 
-  /** An agent that listens, and confirms every change. */
+  /** Starts an agent that confirms every change. */
   async function listeningAgent(id: string): Promise<{ heard: string[]; close(): void }> {
     const stream = await service.openStream(`/api/instances/${id}/control`, { key: service.key })
     await stream.next(() => true)
@@ -158,7 +158,7 @@ describe('kill and resume', () => {
       await service.call('POST', `/api/instances/${id}/ack`, { body: { version: json.version } })
       return listen()
     }
-    // The end of the stream is the end of the agent.
+    // The agent ends with its stream.
     void listen().catch(() => {})
     return { heard, close: stream.close }
   }
@@ -272,7 +272,7 @@ async function store(target: Service, count: number, event: (index: number) => o
   }
 }
 
-/** Records of a CSV text by RFC 4180. */
+/** Parses CSV by RFC 4180. */
 const csvRecords = (text: string): string[][] =>
   [...text.matchAll(/(?:(?:^|,)(?:"(?:[^"]|"")*"|[^",\r\n]*))+\r\n/gm)].map(([record]) =>
     [...record.trimEnd().matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^",]*))/g)].map((field) =>
@@ -300,7 +300,7 @@ describe('events export', () => {
   })
 
   const lines = (text: string) => text.split('\n').filter((line) => line !== '')
-  /** What an export says of each event, to compare with what is stored. */
+  /** Exported fields of each event, to compare with the stored ones. */
   const readers: Record<string, (text: string) => [id: string, seq: number][]> = {
     ndjson: (text) =>
       lines(text)
@@ -347,7 +347,7 @@ describe('events export', () => {
     })
     const text = readFileSync(file, 'utf8')
     expect(readers[format]!(text)).toEqual(rows.map(({ id, seq }) => [id, seq]))
-    // Harmless on a terminal, whatever the events hold.
+    // Whatever the events contain, the output has no control characters.
     expect(text.replaceAll(/\r?\n/g, '')).not.toMatch(/\p{Cc}/u)
     expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
     expect(readdirSync(home).filter((name) => name.endsWith('.part'))).toEqual([])
@@ -528,7 +528,7 @@ describe('profile', () => {
       expect((await done([...args], { ...env, ...more })).json()).toHaveProperty('instances')
     }
 
-    // Readable by the group: every member has the key.
+    // The file is readable by its group, so every member can read the key.
     chmodSync(file, 0o640)
     const refused = wardline(['status', '--profile', 'prod', '--json'], env)
     expect(await refused.exited).toBe(78)
@@ -646,7 +646,7 @@ describe('faults', () => {
         ['events', 'export', '--format', 'csv'],
       ]
       const runs = commands.map((args) => wardline(args, as('a-key', url)))
-      // A stream that ends is reopened as long as the command runs.
+      // The command reopens a stream that ends.
       for (const run of runs)
         void until('an end or a notice', run.stderr, (text) => text.includes('disconnected')).then(
           () => run.kill('SIGINT'),
@@ -662,7 +662,7 @@ describe('faults', () => {
     },
   )
 
-  // A server in place of the service controls the text that the operator reads.
+  // Another server in place of the service would control the text that the operator reads.
   test('of a refusal: its sentence cannot act on the terminal or pose as another line', async () => {
     const sentence = 'No.\u001b[2J\u001b]0;owned\u0007\r\nsupport-bot-1 is suspended\u202e'
     const url = await serve((_request, response) =>
@@ -676,7 +676,7 @@ describe('faults', () => {
     }
   })
 
-  // A kill whose answer was lost may have happened: the operator must not take it for undone, nor for done.
+  // A kill whose response was lost may have happened: the output must claim neither success nor failure.
   test('of a kill whose answer is lost: it says that the outcome is not known', async () => {
     const url = await serve((incoming) => incoming.socket.destroy())
     const lost = wardline(['kill', 'bot-1', '--reason', 'x'], as('a-key', url))
@@ -700,7 +700,7 @@ describe('faults', () => {
     }
   })
 
-  // The key would otherwise follow the redirect of a page behind a mistyped address.
+  // Otherwise a page at a mistyped address could redirect the key to another server.
   test('of a redirected stream: the key stays where it was meant for', async () => {
     const seen: (string | undefined)[] = []
     const elsewhere = await serve((incoming, response) => {
@@ -780,14 +780,14 @@ describe('tail', () => {
     try {
       const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: own.key })
       await connected(run)
-      // Nothing has come yet when the connection is lost for the first time.
+      // The first connection is lost before any message.
       await own.kill9()
       await until('the notice', run.notices, (notices) => notices.some(({ notice }) => notice === 'disconnected'))
       await own.start()
       await store(own, 30, (index) => anEvent({ description: `first ${index}` }))
       await connected(run, 2)
       await own.restart()
-      // Stored before the reader is back.
+      // Stored before the client reconnects.
       await store(own, 50, (index) => anEvent({ description: `second ${index}` }))
       await connected(run, 3)
       await store(own, 20, (index) => anEvent({ description: `third ${index}` }))
@@ -855,13 +855,13 @@ describe('doctor', () => {
       clock: 'ok',
       database: 'ok',
       key: 'ok',
-      // A warning, since there is none.
+      // A warning, because none is configured.
       channels: 'warn',
       'live stream': 'ok',
       'control stream': 'ok',
       'control path': 'ok',
     })
-    // Again: what the first one left behind is no hindrance.
+    // A second run works despite the data of the first one.
     const text = (await done(['doctor', '--probe'], asAdmin())).stdout()
     expect(text).toMatch(/^ok {4}control path +A kill reached wardline-doctor after \d+ ms/m)
     expect(text).not.toContain(service.key)
@@ -901,7 +901,7 @@ describe('doctor', () => {
     expect(stranger.stdout()).toContain('is not a Wardline server')
   })
 
-  // Behind such a proxy everything seems to work, and a kill arrives when the buffer is full.
+  // Behind such a proxy everything seems to work, but a kill only arrives when the buffer is full.
   test('finds a proxy that holds the stream back', async () => {
     await beat(service, await newInstance(service))
     const url = await serve((incoming, response) => {
@@ -913,7 +913,7 @@ describe('doctor', () => {
         (answer) => {
           const chunks: Buffer[] = []
           answer.on('data', (chunk: Buffer) => chunks.push(chunk))
-          // As a buffering proxy does, it begins to answer when the service has ended.
+          // Like a buffering proxy, it starts its response when the service has finished.
           answer.on('end', () =>
             response.writeHead(answer.statusCode ?? 502, answer.headers).end(Buffer.concat(chunks)),
           )

@@ -4,14 +4,14 @@ import { type PostgresOptions, startPostgres, type TestPostgres } from '../test-
 import { startRedis, type TestRedis } from '../test-servers/redis.ts'
 import { isExternal, needsOwnProcess, newApiKey, type Service, startService } from './service.ts'
 
-/** Separate servers, so that a test may kill them. */
+/** Servers that belong to one test file, so that it may kill them. */
 export interface Servers {
   postgres: TestPostgres
   redis: TestRedis
   stop(): Promise<void>
 }
 
-/** What the processes of one deployment share. */
+/** Settings that all processes of a deployment share. */
 export interface SharedSettings extends Record<string, string> {
   DATABASE_URL: string
   BACKPLANE_URL: string
@@ -19,7 +19,7 @@ export interface SharedSettings extends Record<string, string> {
   WARDLINE_API_KEY: string
 }
 
-/** Resolves with the reason to skip when this machine has no PostgreSQL or Redis. */
+/** Resolves with the reason to skip if this machine has no PostgreSQL or Redis. */
 async function startServers(options: PostgresOptions): Promise<Servers | string> {
   if (isExternal) return needsOwnProcess
   const [postgres, redis] = await Promise.allSettled([startPostgres(options), startRedis()])
@@ -35,13 +35,13 @@ async function startServers(options: PostgresOptions): Promise<Servers | string>
 
 interface ServersOptions {
   postgres?: PostgresOptions
-  /** What the tests of the file share, opened once the servers run. */
+  /** Opens what the tests of the file share, after the servers have started. */
   open?(): Promise<void>
-  /** Closes that before the servers stop, also when only a part of it was opened. */
+  /** Closes it before the servers stop, even if only a part was opened. */
   close?(): Promise<unknown>
 }
 
-/** Servers for the tests of one file, which are skipped with the reason where there are none. */
+/** Starts servers for the tests of one file. Without servers the tests are skipped with the reason. */
 export function useServers({ postgres = {}, open, close }: ServersOptions = {}): Servers {
   const servers = {} as Servers
   let missing = ''
@@ -64,7 +64,7 @@ export function useServers({ postgres = {}, open, close }: ServersOptions = {}):
   return servers
 }
 
-/** Settings for processes on these servers, with a new, empty database. */
+/** Returns settings for processes on these servers, with a new, empty database. */
 export async function sharedSettings({ postgres, redis }: Servers): Promise<SharedSettings> {
   return {
     DATABASE_URL: await postgres.createDatabase(),
@@ -74,12 +74,12 @@ export async function sharedSettings({ postgres, redis }: Servers): Promise<Shar
   }
 }
 
-/** Starts processes at the same time, each with a separate data folder and port. */
+/** Starts processes concurrently, each with a separate data folder and port. */
 export function startProcesses(settings: Record<string, string>, count: number): Promise<Service[]> {
   return Promise.all(Array.from({ length: count }, () => startService({ env: settings })))
 }
 
-/** Runs one statement over a connection that knows nothing of the service. */
+/** Runs one statement over a connection outside the service. */
 export async function query<Row = Record<string, unknown>>(databaseUrl: string, statement: string): Promise<Row[]> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
@@ -90,14 +90,14 @@ export async function query<Row = Record<string, unknown>>(databaseUrl: string, 
   }
 }
 
-/** The value of a metric without labels, or with exactly these (`{channel="events",reason="malformed"}`); 0 when absent. */
+/** Returns a metric without labels or with exactly these (`{channel="events",reason="malformed"}`); 0 if absent. */
 export async function readMetric(service: Service, name: string): Promise<number> {
   const { text } = await service.call('GET', '/metrics')
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${name} `))
   return line === undefined ? 0 : Number(line.slice(name.length + 1))
 }
 
-/** Numbers in [0, 1) that are the same for the same seed (mulberry32). */
+/** Returns a generator of numbers in [0, 1) that repeats for the same seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed
   return () => {

@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const launcher = join(root, 'packages/cli/bin/wardline.js')
 const { version } = JSON.parse(readFileSync(join(root, 'packages/cli/package.json'), 'utf8'))
 const run = promisify(execFile)
-// In a new home folder npm would print a notice of its newer versions beside what our command prints.
+// In a new home folder npm would print a notice about its newer versions into the output.
 const env = { PATH: machinePath, HOME: newDataDir(), npm_config_update_notifier: 'false' }
 
 let machineNode: string

@@ -15,11 +15,11 @@ interface Printed {
 
 export interface Command {
   kill(signal: NodeJS.Signals): void
-  /** What it has printed so far: all of it, or by stream. */
+  /** Output so far, in total or per stream. */
   output(): string
   stdout(): string
   stderr(): string
-  /** How it ended and all that it printed. */
+  /** Resolves with exit code and output. */
   ended: Promise<Exit & Printed>
 }
 

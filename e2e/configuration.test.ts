@@ -32,7 +32,7 @@ describe.skipIf(isExternal)('a service whose open pages are closed', () => {
     byCookie.close()
   })
 
-  // The live feed carries the events of the whole fleet, which an agent's key is not meant to see.
+  // The live feed has the events of the whole fleet, which an agent's key must not read.
   test('does not open the stream to the key of an agent', async () => {
     const id = await newInstance(service)
     const key = await createKey(service, { scope: 'agent', instances: [id] })

@@ -70,14 +70,14 @@ const parsed = (output: string) =>
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
-/** What tail printed: entries go to standard output, notices to standard error. */
+/** Parses the output of tail: entries go to standard output, notices to standard error. */
 const rowsOf = (tail: Command): Row[] => parsed(tail.output()).filter((line) => !('notice' in line))
 const noticesOf = (tail: Command): string[] =>
   parsed(tail.output()).flatMap((line) => ('notice' in line ? [line.notice] : []))
 const connections = (count: number) => (notices: string[]) =>
   notices.filter((notice) => notice === 'connected').length >= count
 
-/** An entry in a few words: what an event says, or what was done to whom. */
+/** Summarizes an entry: the description of an event, or action and instance. */
 const words = (row: Row) => ('kind' in row ? `${row.action} ${row.instance_id}` : row.description)
 
 describe('tail', () => {
@@ -159,7 +159,7 @@ describe('tail', () => {
           (notices) => notices.filter((it) => it === 'disconnected').length >= round,
         )
         await own.start()
-        // Some of it before the reader is back, some after.
+        // Some changes happen before the client reconnects, some after.
         for (const id of ids) {
           if (round % 2 === 1 && id !== ids[0]) await kill(own, id, `round ${round}`)
           else await (round % 2 === 1 ? resume(own, id) : resume(own, id).catch(() => kill(own, id, 'again')))
@@ -256,9 +256,9 @@ describe('an export', () => {
         for (let round = 0; round < 4; round++) {
           let isWriting = true
           const write = async () => {
-            // Fewer than a page of any list, however fast the machine is.
+            // On any machine fewer than a page of any list.
             for (let index = 0; isWriting && index < 150; index++) {
-              // The service goes away in the middle of it: whatever it did not confirm may be there or not.
+              // The service is killed during the change: an unconfirmed change may or may not be stored.
               await own
                 .call('POST', '/api/events', { body: anEvent({ description: `${round} ${index}` }) })
                 .catch(() => {})
@@ -286,7 +286,7 @@ describe('an export', () => {
           expect(times).toEqual(times.toSorted().reverse())
           written.push(...part)
         }
-        // The rest, after which there is nothing more.
+        // The last page.
         const file = join(home, 'rest.ndjson')
         const rest = await exported(own, file, ['--format', 'ndjson', ...all, ...since])
         written.push(...parsed(readFileSync(file, 'utf8')))

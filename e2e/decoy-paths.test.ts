@@ -133,7 +133,7 @@ describe('decoy paths', () => {
     expect(answer.body).toEqual({ matched: expect.any(Boolean) })
   })
 
-  // A pattern that matches everything turns each file access into an alarm, and alarms into noise.
+  // A pattern that matches everything would turn each file access into an alarm.
   test.each(['/**', '**', '*', '~/**', '/*'])('refuses the over-broad pattern %s', async (path) => {
     const answer = await service.call('POST', '/api/honeypots', { body: { instanceId, type: 'file_path', path } })
     expectRefusal(answer, 400, 'path')

@@ -31,10 +31,10 @@ export async function killDuringHits(service: Service, answersBefore: number): P
       .catch(() => undefined)
     if (answer?.status !== 200) return
     answered.add(id)
-    // At another point of the next transaction in each round.
+    // Each round kills the process at another point of a transaction.
     if (answered.size === answersBefore) killed = pause(answersBefore % 9).then(() => service.kill9())
   }
-  // In lanes: while some are answered, the transaction of others is under way.
+  // Several lanes, so that some checks are answered while the transactions of others run.
   const lane = async (first: number) => {
     for (let index = first; index < agents; index += lanes) await touch(ids[index]!)
   }

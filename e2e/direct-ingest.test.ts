@@ -4,7 +4,7 @@ import { allEvents, anEvent, unique } from './fleet.ts'
 import { play } from './raw-socket.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from './service.ts'
 
-// Single events pass the service outside of the framework: who sent them and what was acknowledged must not depend on it.
+// Single events bypass the HTTP framework; authentication and acknowledgement must be the same.
 
 describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})` : ''}`, () => {
   let behindProxy: Service
@@ -42,7 +42,7 @@ describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})`
     expect(await addressOf(behindProxy, description)).toBe(address)
   })
 
-  // Who may name an address of choice hides where an attack came from.
+  // A caller who could choose its address would hide the origin of an attack.
   test('come from their peer where no proxy is trusted, whatever they claim', async () => {
     const description = unique('claimed')
     const headers = { 'x-forwarded-for': '203.0.113.7' }
@@ -78,7 +78,7 @@ describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})`
     expect(await addressOf(open, description)).toBeUndefined()
   })
 
-  // A reset may come before, within or after the commit: the service must neither fail nor keep the connection.
+  // A reset may arrive before, during or after the commit: the service must neither fail nor keep the connection.
   test('whose clients reset the connection disturb no others', async () => {
     const name = unique('reset')
     const resets = Array.from({ length: 50 }, (_, index) =>

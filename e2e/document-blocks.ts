@@ -1,34 +1,34 @@
-// The fenced blocks of a document, and what the document asks for in an HTML comment above a block:
+// Parses the fenced blocks of a document and the instructions in HTML comments above them:
 //
 //   <!-- not run: needs a Slack webhook -->           the reason is mandatory
 //   <!-- leave out: npm test = it takes an hour -->   one line of the block, and the reason
-//   <!-- run in the background -->                    a service; the walk goes on once it answers
-//   <!-- run after: in_background npm start -->       commands that a reader has run by then, in the same shell
-//   <!-- run with: 01a1… = $(wardline … | head -1) --> what stands for a value that differs each time
-//   <!-- stored as: ~/.config/… -->                   the file that the text above a block of data names
+//   <!-- run in the background -->                    a service; the walk continues once it responds
+//   <!-- run after: in_background npm start -->       commands that a reader has already run, in the same shell
+//   <!-- run with: 01a1… = $(wardline … | head -1) --> a replacement for a value that differs each time
+//   <!-- stored as: ~/.config/… -->                   the file in which the text tells the reader to store the block
 //
-// Readers of the page do not see these, so they must not hide a step that a reader needs.
+// Readers do not see these comments, so they must not contain a step that a reader needs.
 
 export interface Block {
   language: string
-  /** Lines of the document, counted from 1: those of the two fences. */
+  /** Line numbers of the two fences, from 1. */
   open: number
   close: number
   text: string
   notRun: string | undefined
-  /** Commands of single lines that are not run. */
+  /** Single-line commands that are not run. */
   leftOut: string[]
   inBackground: boolean
   after: string[]
   storedAs: string | undefined
-  /** What is shown, and the command that prints what is meant. */
+  /** Text as printed in the document, and the command that prints its actual value. */
   values: [shown: string, command: string][]
 }
 
 const fence = /^( *)```(\w*)\s*$/
 const comment = /^\s*<!--\s*(.*?)\s*-->\s*$/
 
-/** The comments that end right above a line. */
+/** Returns the comments that end directly above a line. */
 function commentsAbove(lines: string[], open: number): string[] {
   const found: string[] = []
   for (let index = open - 2; index >= 0; index--) {
@@ -39,7 +39,7 @@ function commentsAbove(lines: string[], open: number): string[] {
   return found
 }
 
-/** The command of a line, from `command = reason`. */
+/** Returns the command of `command = reason`. */
 function leftOut({ open, text }: Block, argument: string): string {
   const [command = '', reason = ''] = argument.split(/ = (.*)/s)
   if (command === '' || reason === '') throw new Error(`line ${open}: "leave out" needs "command = reason"`)
@@ -48,7 +48,7 @@ function leftOut({ open, text }: Block, argument: string): string {
   return command
 }
 
-/** Whether a line of a block is this command, with or without a remark behind it. */
+/** Whether a line of a block is this command, with or without a trailing comment. */
 export const isCommand = (line: string, command: string): boolean => line.replace(/\s+# .*/, '') === command
 
 function withComments(block: Block, comments: string[]): Block {
@@ -101,12 +101,12 @@ export function blocksOf(document: string): Block[] {
 }
 
 export interface Answer {
-  /** Line of the document where it begins. */
+  /** First line in the document. */
   line: number
   expected: string[]
 }
 
-/** Comment lines right below a command are its answer; a comment above a command, after an empty line, explains. */
+/** Comment lines directly below a command are its output; a comment after an empty line explains the next command. */
 export function answersOf(block: Block): Answer[] {
   const answers: Answer[] = []
   let isBelowCommand = false
@@ -123,7 +123,7 @@ export function answersOf(block: Block): Answer[] {
   return answers
 }
 
-/** The document's text with `…` for what differs, as a pattern. */
+/** Converts the document's text to a pattern in which `…` matches any text. */
 export const pattern = (text: string): RegExp =>
   new RegExp(
     `^${text

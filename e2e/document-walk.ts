@@ -11,41 +11,41 @@ import { machinePath } from './machine-path.ts'
 export interface Walk {
   /** Path of the document in the repository. */
   document: string
-  /** The clone that holds the service. */
+  /** Clone with the service. */
   clone: string
-  /** Where its commands begin; the clone unless it is given. */
+  /** Working directory of its commands. Default: the clone. */
   folder?: string
   port: number
-  /** Folders of programs that go before those of this machine. */
+  /** Folders at the start of PATH. */
   bins?: string[]
-  /** Settings beside what a shell of this machine has. */
+  /** Environment variables in addition to those of a shell. */
   env?: Record<string, string>
-  /** What stands for addresses and the like that no machine of ours has. */
+  /** Replacements for addresses and other values that no test machine has. */
   standIns?: Record<string, string>
 }
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
-/** Only a command that hangs takes so long. */
+/** Only a command that hangs takes this long. */
 const longestMs = 900_000
 
-/** By language: the program and the ending of the file. */
+/** Program and file extension by language. */
 const programs: Record<string, [program: string, ending: string]> = {
   ts: ['node', 'mjs'],
   js: ['node', 'mjs'],
   python: ['python3', 'py'],
 }
 const shells = ['bash', 'sh']
-/** By language: blocks of data must be well formed, samples of what is printed must hold no commands. */
+/** Checks by language: data must be well formed, and sample output must contain no commands. */
 const read: Record<string, (text: string) => unknown> = { json: JSON.parse, yaml: (text) => parse(text), text: String }
 
-/** A line that looks like one for a shell. */
+/** Matches a line that looks like a shell command. */
 const commandLine = /^\s*(\$ )?(npm|npx|node|wardline|wardline-agent|curl|python3?|docker|git|cd|export|sudo) /m
 
 const escaped = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')
 const replaceAll = (text: string, values: [string, string][]): string =>
   values.reduce((result, [from, to]) => result.replaceAll(new RegExp(escaped(from), 'g'), () => to), text)
 
-/** One line of a shell block, as it is run: the walk presses Ctrl-C, or answers yes, where the comment says so. */
+/** Returns a line of a shell block as it is run: with Ctrl-C or an answer of yes if its comment says so. */
 function shellLine(line: string, answered: number): string {
   const [, command, remark = ''] = /^(\S.*?)\s+# (.*)/.exec(line) ?? []
   if (remark.includes('until Ctrl-C')) {
@@ -65,7 +65,7 @@ function shellLines(block: Block): string[] {
   })
 }
 
-/** A script with the document's own line numbers, which runs its blocks in order, in one shell. */
+/** Returns a script that runs the blocks in order in one shell, with the line numbers of the document. */
 function scriptOf(text: string, blocks: Block[], folder: string): string {
   const script = Array<string>(text.split('\n').length).fill('')
   let python = ''
@@ -75,7 +75,7 @@ function scriptOf(text: string, blocks: Block[], folder: string): string {
     if (code) {
       const [program, ending] = code
       const name = `block-${block.open}.${ending}`
-      // A later block of Python goes on where the one before it ended.
+      // A later block of Python continues the previous one.
       if (block.language === 'python') python += `${block.text}\n`
       const source = ending === 'mjs' ? stripTypeScriptTypes(block.text) : python
       writeFileSync(join(folder, 'blocks', name), source)
@@ -93,7 +93,7 @@ function scriptOf(text: string, blocks: Block[], folder: string): string {
   return script.join('\n')
 }
 
-/** Throws where a block is neither run nor read, and does not say why. */
+/** Throws if a block is neither run nor parsed and gives no reason. */
 function checkKinds(blocks: Block[], document: string): void {
   for (const { language, open, text, notRun } of blocks) {
     if (notRun !== undefined || shells.includes(language) || language in programs) continue
@@ -107,7 +107,7 @@ function checkKinds(blocks: Block[], document: string): void {
   }
 }
 
-/** What each line has printed. */
+/** Returns the output of each line. */
 function outputsOf(printed: string): Map<number, string> {
   const outputs = new Map<number, string>()
   const [, ...parts] = printed.split('\u001e')
@@ -131,7 +131,7 @@ function faultsOf(blocks: Block[], outputs: Map<number, string>, document: strin
     })
 }
 
-/** Whether a document has blocks that run. Throws where one is neither run nor read, and does not say why. */
+/** Whether a document has blocks to run. Throws if a block is neither run nor parsed and gives no reason. */
 export function hasCommands(document: string): boolean {
   const blocks = blocksOf(readFileSync(join(root, document), 'utf8'))
   checkKinds(blocks, document)
@@ -140,7 +140,7 @@ export function hasCommands(document: string): boolean {
   )
 }
 
-/** Runs a document as its readers do. Throws a text with the line that failed, or that answers otherwise than printed. */
+/** Runs a document like its readers. Throws with the line that failed or whose output differs from the document. */
 export async function walk({
   document,
   clone,
@@ -161,7 +161,7 @@ export async function walk({
   mkdirSync(home)
   const child = spawn('bash', ['-eo', 'pipefail', script], {
     cwd: folder,
-    // Of this shell only what finds programs and packages.
+    // From this shell only the variables that locate programs and packages.
     env: {
       PATH: [join(home, 'global', 'bin'), ...bins, machinePath].join(delimiter),
       HOME: home,
@@ -188,7 +188,7 @@ export async function walk({
   const groups = join(scratch, 'groups')
   const end = () => endGroups([child.pid!, ...groupsIn(groups)])
   const giveUp = setTimeout(end, longestMs)
-  // The runner may end a worker in the middle of a walk.
+  // The runner may terminate a worker during a walk.
   process.once('exit', end)
   try {
     const code = await new Promise<number | null>((resolve, reject) => {
@@ -210,17 +210,17 @@ export async function walk({
   }
 }
 
-/** Process groups that the script has started; none before the first. */
+/** Process groups that the script has started. */
 const groupsIn = (file: string): number[] =>
   existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : []
 
-/** What was started ends with the walk, and all that it has started. */
+/** Terminates the started processes and their children. */
 function endGroups(groups: number[]): void {
   for (const group of groups) {
     try {
       process.kill(-group, 'SIGKILL')
     } catch {
-      // It has ended.
+      // It has already exited.
     }
   }
 }

@@ -14,11 +14,11 @@ interface DrillMessage {
   nonce: string
 }
 
-/** Runs the command line; resolves with what it printed and its exit code. */
+/** Runs the command line; resolves with its output and exit code. */
 const wardline = (...args: string[]) =>
   startCommand(args, { HOME: newDataDir(), WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }).ended
 
-/** An agent that understands drills, and answers them or not. */
+/** Starts an agent that understands drills, and answers them or not. */
 async function openAgent(id: string, isAnswering: boolean) {
   const stream = await service.openStream(`/api/instances/${id}/control?understands=drill`, { key: service.key })
   await stream.next(() => true)
@@ -27,7 +27,7 @@ async function openAgent(id: string, isAnswering: boolean) {
     if (isAnswering) await service.call('POST', `/api/instances/${id}/drill`, { body: { nonce: json.nonce } })
     return listen()
   }
-  // The end of the stream is the end of the agent.
+  // The agent ends with its stream.
   void listen().catch(() => {})
   return stream
 }
@@ -45,7 +45,7 @@ test('wardline drill waits for the answers and reports them', async () => {
     /^Drill [0-9a-f-]{36}: 1 agent selected\nAsked {5}1\nAnswered {2}1\np50 {7}\d+ ms\np99 {7}\d+ ms\n$/,
   )
   expect(one.code).toBe(0)
-  // Nobody had to wait until the nonce expired.
+  // The test need not wait until the nonce expires.
   expect(performance.now() - startedAt).toBeLessThan(25_000)
 
   const both = await wardline('drill', '--tag', 'drill:both', '--json')

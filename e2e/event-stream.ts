@@ -8,11 +8,11 @@ export interface StreamOptions {
 }
 
 export interface StreamMessage<Data = unknown> {
-  /** The id that stood in this message's own frame; undefined when the frame had none. */
+  /** Id in this message's frame; undefined if the frame had none. */
   id: string | undefined
-  /** The SSE event name; undefined means the default, which is what EventSource.onmessage receives. */
+  /** SSE event name; undefined is the default, which EventSource.onmessage receives. */
   event: string | undefined
-  /** The number of data lines in the frame. */
+  /** Number of data lines in the frame. */
   dataLines: number
   /** The parsed JSON of the data. */
   json: Data
@@ -23,14 +23,14 @@ export interface Stream {
   headers: IncomingHttpHeaders
   /** All messages so far, read or not. */
   messages: StreamMessage[]
-  /** The first message after the last one returned that satisfies the predicate; what lies between is passed over. */
+  /** Waits for the first message after the last one returned that satisfies the predicate; others are skipped. */
   next<Data = unknown>(predicate: (json: Data) => boolean, timeoutMs?: number): Promise<StreamMessage<Data>>
-  /** Resolves when the server has ended the stream, or the connection is gone. */
+  /** Resolves when the server has ended the stream or the connection is lost. */
   ended: Promise<void>
   close(): void
 }
 
-/** Opens a stream of Server-Sent Events and returns once the headers are there. */
+/** Opens a stream of Server-Sent Events and resolves when the headers have arrived. */
 export function openStream(baseUrl: string, path: string, options: StreamOptions = {}): Promise<Stream> {
   const headers: OutgoingHttpHeaders = { accept: 'text/event-stream', ...options.headers }
   if (options.lastEventId !== undefined) headers['last-event-id'] = options.lastEventId

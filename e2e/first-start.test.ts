@@ -8,7 +8,7 @@ import { freePort, isExternal, needsOwnProcess, newDataDir, patienceMs, until } 
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** Gives a program a terminal, as Node cannot without a native module. */
+/** Runs a program in a terminal, which Node cannot without a native module. */
 const atTerminal = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))'
 
 function pythonFault(): string | undefined {
@@ -20,7 +20,7 @@ function pythonFault(): string | undefined {
   }
 }
 
-// What only a terminal shows is in no log; a test without one would never see it.
+// Some output appears only on a terminal and in no log.
 describe('the first start at a terminal', () => {
   test('prints the admin key and a link that signs in once; later starts print neither', async ({ skip }) => {
     if (isExternal) return skip(needsOwnProcess)

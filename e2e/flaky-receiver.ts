@@ -3,13 +3,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { effort } from '../test-servers/effort.ts'
 
-/** The id of a message, and of its event. */
+/** Ids of a message and of its event. */
 export interface Taken {
   id: string
   event: string
 }
 
-/** Fails 30 % of the requests, lets 10 % hang, and keeps what it took. */
+/** Starts a receiver that fails 30 % of the requests, lets 10 % hang, and records the accepted ones. */
 export async function startFlakyReceiver(random: () => number) {
   const taken: Taken[] = []
   const counts = { requests: 0, failed: 0, hung: 0 }
@@ -48,13 +48,13 @@ export async function startFlakyReceiver(random: () => number) {
   }
 }
 
-/** Messages that a process sends at once: what of them was delivered and not yet written when it is killed comes again. */
+/** Messages that a process sends concurrently; those delivered but not recorded when it is killed are sent again. */
 const sentAtOnce = 8
 
-/** How many of the alerts may come twice: on a quiet machine few, since most are written before the next kill. */
+/** Maximum number of alerts that may arrive twice. On a quiet machine most are recorded before the next kill. */
 export const maxDoubles = (kills: number, alerts: number) => effort(sentAtOnce * kills, alerts * 0.05)
 
-/** What is missing of the acknowledged events, what came more than once, and what of that came under another id. */
+/** Returns acknowledged events that did not arrive, that arrived more than once, and that did so with another id. */
 export function judge(acknowledged: readonly string[], taken: readonly Taken[]) {
   const ids = new Map<string, string>()
   const strangers: Taken[] = []

@@ -15,7 +15,7 @@ export interface EventInput {
   ip_address?: string
 }
 
-/** A name that no other test, run or file uses, within `[a-z0-9_-]+`. */
+/** Returns a name within `[a-z0-9_-]+` that no other test, run or file uses. */
 export function unique(prefix: string): string {
   return `${prefix}-${randomUUID().slice(0, 13)}`
 }
@@ -26,7 +26,7 @@ export function anEvent(
   return { severity: 'info', source: 'e2e', event_type: 'policy_note', description: unique('event'), ...overrides }
 }
 
-/** Stores one event and returns its id. */
+/** Stores an event and returns its id. */
 export async function postEvent(
   service: Service,
   overrides: EventInput = {},
@@ -41,19 +41,19 @@ export async function beat(service: Service, instanceId: string, options: CallOp
   const body = { instance_id: instanceId, name: `Agent ${instanceId}` }
   const send = () => service.call('POST', '/api/heartbeat', { body, ...options })
   let answer = await send()
-  // A database server on a busy machine may answer too late, above all by the first connections.
+  // A database server on a busy machine may respond too late, especially over its first connections.
   for (let retries = 0; answer.headers['x-error-code'] === 'database' && retries < 10; retries++) answer = await send()
   expect(answer, answer.text).toMatchObject({ status: 200 })
 }
 
-/** Registers a fresh instance by its first heartbeat. */
+/** Registers a new instance by its first heartbeat. */
 export async function newInstance(service: Service, prefix = 'agent'): Promise<string> {
   const instanceId = unique(prefix)
   await beat(service, instanceId)
   return instanceId
 }
 
-/** Every stored event, newest first, over as many pages as it takes. */
+/** Returns all stored events, newest first. */
 export async function allEvents(service: Service, pageSize = 1000): Promise<EventRow[]> {
   const rows: EventRow[] = []
   let before = ''
@@ -66,7 +66,7 @@ export async function allEvents(service: Service, pageSize = 1000): Promise<Even
   }
 }
 
-/** The one stored row of an id. */
+/** Returns the stored row with an id. */
 export async function storedEvent(service: Service, id: string): Promise<EventRow> {
   const rows = (await allEvents(service)).filter((row) => row.id === id)
   expect(rows, `rows with id ${id}`).toHaveLength(1)

@@ -17,17 +17,17 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** The port that the documents and the program name. */
+/** Default port, which documents and program contain. */
 export const printedPort = 4747
 
-/** What git has, or would have, of this working tree: never what a build or a run has left. */
+/** Returns the files that git tracks or would track, without the output of builds and runs. */
 export const trackedFiles = (): string[] =>
   execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
     .split('\0')
     .filter((path) => path !== '')
 
 const text = /\.(md|ts|js|py|sh|yaml|service)$/
-/** What the service builds from these, by a hash of them, is the same in every clone: none of them opens the port. */
+/** Files without the port. Builds are cached by their hash, which must be the same in every clone. */
 const sourcesOfBuilt = /^packages\/(contract|dashboard|sdk|text)\//
 const built = ['packages/dashboard/dist', 'node_modules/.cache/wardline/sdk']
 
@@ -45,7 +45,7 @@ export function freshClone(folder: string, port: number): void {
       if (source?.includes(String(printedPort))) writeFileSync(target, withPort(source, port))
       else copyFileSync(join(root, path), target)
     } catch (fault) {
-      // Deleted in the working tree, and not yet for git.
+      // Deleted in the working tree but still tracked.
       if ((fault as NodeJS.ErrnoException).code !== 'ENOENT') throw fault
     }
   }
@@ -54,7 +54,7 @@ export function freshClone(folder: string, port: number): void {
 export const withPort = (source: string, port: number): string =>
   source.replaceAll(new RegExp(`\\b${printedPort}\\b`, 'g'), String(port))
 
-/** What `npm ci` would install, without its 20 seconds: links to what is installed here. */
+/** Links the packages that are installed here, because `npm ci` takes 20 seconds. */
 export function linkModules(clone: string): void {
   const from = join(root, 'node_modules')
   const to = join(clone, 'node_modules')
@@ -71,19 +71,19 @@ export function linkModules(clone: string): void {
   linkCommand(clone)
 }
 
-/** What a service that ran here before has built: the dashboard and the packed SDK. */
+/** Links the dashboard and the packed SDK that a previous service built. */
 export function addBuilt(clone: string): void {
   for (const path of built) cpSync(join(root, path), join(clone, path), { recursive: true })
 }
 
-/** As npm links the command line; `npm ci` may have run here before there was one. */
+/** Links the command line like npm does; `npm ci` may have run here before the command existed. */
 function linkCommand(clone: string): void {
   const link = join(clone, 'node_modules', '.bin', 'wardline')
   rmSync(link, { force: true })
   symlinkSync('../wardline/bin/wardline.js', link)
 }
 
-/** Relative links, such as that of a package of the house, lead to the same place in the clone. */
+/** Copies relative links, such as those of workspace packages, which then lead into the clone. */
 function linkAlike(from: string, to: string): void {
   try {
     symlinkSync(readlinkSync(from), to)

@@ -26,7 +26,7 @@ const keyTypes = [
   'generic',
 ]
 
-/** The forms in which an agent may be about to use a key. */
+/** Forms in which an agent may use a key. */
 const wrappings: [string, (key: string) => string][] = [
   ['as it is', (key) => key],
   ['with space around it', (key) => `\n  ${key}\t`],
@@ -95,7 +95,7 @@ describe('decoy keys', () => {
     const middle = Math.floor(key.length / 2)
     const swapped = key[middle] === 'a' ? 'b' : 'a'
     const lookAlike = key.slice(0, middle) + swapped + key.slice(middle + 1)
-    // An AWS pair or a database URL still holds its other half untouched, which is rightly recognised.
+    // The other half of an AWS pair or a database URL is unchanged, so it is found.
     if (keyType === 'aws' || keyType === 'postgres_url') return
     expect((await check('key', lookAlike)).body).toEqual({ matched: false })
   })
@@ -155,7 +155,7 @@ describe('decoy keys', () => {
   })
 })
 
-// The submitted text may be a real secret, and a copy of a decoy unmasks it: neither may lie around anywhere.
+// The submitted text may be a real secret, and a copy of a decoy would reveal it: neither may be stored or logged.
 describe.skipIf(isExternal)('a submitted key', () => {
   test('appears in no event, no log line and no byte of the data folder', async () => {
     const { key } = await createKeyDecoy(service, instanceId, 'anthropic')

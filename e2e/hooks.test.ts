@@ -35,7 +35,7 @@ beforeEach(() => {
   home = newDataDir()
 })
 
-/** Runs a program in the home, with nothing of the shell's settings. */
+/** Runs a program in the home folder without the variables of the shell. */
 async function run(command: string, args: string[] = [], input = '') {
   const child = spawn(command, args, {
     cwd: home,
@@ -56,13 +56,13 @@ async function run(command: string, args: string[] = [], input = '') {
 
 const agent = (...args: string[]) => run(process.execPath, [agentProgram, ...args])
 
-/** The operator's command line; its key is in the environment, as operators have it. */
+/** Runs the command line with an operator's key in the environment. */
 async function wardline(...args: string[]) {
   const env = { HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
   return startCommand(args, env).ended
 }
 
-/** What the guide says to create the key with. */
+/** Options for the key as in the guide. */
 const guideCommand = /^.*\bkeys (create --scope agent .*)$/m.exec(guide)![1]!
 
 async function newKey(args = guideCommand): Promise<string> {
@@ -81,7 +81,7 @@ async function doctor(): Promise<Report['checks']> {
   return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
 }
 
-/** Runs the command that the settings of a coding agent name, by a shell, as it does. */
+/** Runs the command in the settings of a coding agent with a shell, like the agent. */
 function call(tool: Tool) {
   const settings = JSON.parse(readFileSync(join(home, tools[tool].file), 'utf8'))
   const [entry] = settings.hooks.PreToolUse ?? settings.hooks.preToolUse
@@ -107,7 +107,7 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(checks.map(({ name, status }) => `${name}: ${status}`)).toEqual(
       everyTool.flatMap((tool) => [`hook of ${tools[tool].name}: ok`, `key of ${tools[tool].name}: ok`]),
     )
-    // Neither of them is a call: nothing is registered by looking.
+    // Neither of them is a call, so no instance is registered.
     const before = await service.call<StatusView>('GET', '/api/status')
     expect(before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor)-/.test(id))).toEqual([])
     for (const tool of everyTool) {
@@ -119,7 +119,7 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(own.map(({ status }) => status)).toEqual(['active', 'active', 'active'])
   })
 
-  // A stand-in takes any key: only the real service knows that this one lets every call through.
+  // A stub accepts any key: only the real service knows that this one allows every call.
   test.each<[string, RegExp, () => Promise<{ url?: string; key: string }>]>([
     [
       'revoked',
@@ -156,7 +156,7 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(key?.detail).toMatch(says)
     expect(JSON.stringify([key, refused])).not.toContain(wrong.key)
     expect((await agent('status', 'codex')).code).toBe(4)
-    // Open, each call goes on with a warning for the user; closed, none does.
+    // With `open` each call continues with a warning for the user; with `closed` none does.
     for (let calls = 0; calls < 2; calls++) {
       const { code, stdout } = await call('codex')
       expect([code, JSON.parse(stdout)]).toEqual([0, { systemMessage: expect.stringMatching(/\(40[13]\)|404/) }])

@@ -3,9 +3,9 @@ import { allEvents, anEvent, beat, createKey, unique } from './fleet.ts'
 import { type Service, startService } from './service.ts'
 import type { EventRow, StatusView } from './shapes.ts'
 
-/** 2,450 pairs of a key and an instance that is not its own. */
+/** Yields 2,450 pairs of a key and an instance to which it is not bound. */
 const agents = 50
-/** Requests under way at a time. */
+/** Concurrent requests. */
 const lanes = 32
 
 let service: Service
@@ -31,10 +31,10 @@ const ways = {
   poll: (id: string, key: string) => service.call('GET', `/api/instances/${id}/status`, { key }),
 }
 
-// A compromised agent uses its key for every other agent of the fleet.
+// A compromised agent may use its key to act for other agents.
 test(`${agents} keys open their own instance, and none of the others`, { timeout: 120_000 }, async () => {
   const prefix = unique('pair')
-  // Ids that begin with others, so that a comparison of beginnings would let some through.
+  // Some ids are prefixes of others, so a comparison of prefixes would accept them.
   const ids = Array.from({ length: agents }, (_, index) => `${prefix}${index % 2 === 0 ? '-' : ''}${index}`)
   const keys: string[] = []
   for (const id of ids) keys.push(await createKey(service, { scope: 'agent', instances: [id] }))

@@ -129,7 +129,7 @@ describe('GET /api/instances/:instanceId/status', () => {
     expect(answer.body).toEqual({ suspended: false, reason: null })
   })
 
-  // If a mistyped id read as "not suspended", the operator would believe that a running agent is stopped.
+  // If the status of a mistyped id was "not suspended", an operator would draw wrong conclusions about a running agent.
   test('answers 404 for an unknown instance', async () => {
     expectRefusal(await poll(unique('nobody')), 404)
   })

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 
-/** Takes lines: `+ <pid>`, `- <pid>`, `/ <folder>`. When they end, it kills the processes and removes the folders. */
+/** Reads `+ <pid>`, `- <pid>` and `/ <folder>`; at the end of input it kills the processes and removes the folders. */
 const cleanup = `
 pids=
 folders=
@@ -19,8 +19,8 @@ printf '%s' "$folders" | while read -r folder; do rm -rf "$folder"; done
 
 let input: Writable | undefined
 
-// A handler of the exit event does not run in a worker that is killed. The end of its pipe is noticed in any case, by a
-// process that a signal to the group of the runner does not reach.
+// An exit handler does not run in a worker that is killed. The end of the pipe is always noticed, by a
+// process that does not receive signals to the process group of the runner.
 function write(line: string): void {
   if (!input) {
     const child = spawn('sh', ['-c', cleanup], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
@@ -31,7 +31,7 @@ function write(line: string): void {
   input.write(`${line}\n`)
 }
 
-/** However the tests end, an interrupt included, this process does not outlive them. */
+/** Kills this process when the tests end, even by an interrupt. */
 export function endWithTests(child: ChildProcess): void {
   const { pid } = child
   if (pid === undefined) return
@@ -39,7 +39,7 @@ export function endWithTests(child: ChildProcess): void {
   child.once('exit', () => write(`- ${pid}`))
 }
 
-/** However the tests end, this folder is removed. */
+/** Removes this folder when the tests end, even by an interrupt. */
 export function removeWithTests(folder: string): void {
   write(`/ ${folder}`)
 }

@@ -6,18 +6,18 @@ export interface LoadOptions {
   key: string
   body: string | Buffer
   connections: number
-  /** Whether another request is to be made. */
+  /** Whether to send another request. */
   goesOn(sent: number): boolean
 }
 
 export interface LoadResult {
-  /** Answers by status; 0 = the connection failed. */
+  /** Number of responses by status; 0: the connection failed. */
   statuses: Record<number, number>
-  /** Answers of 429 and 503 without a Retry-After of at least one second. */
+  /** Number of 429 and 503 responses without a Retry-After of at least one second. */
   withoutRetry: number
 }
 
-/** Sends the same request again and again over a number of connections, each as fast as it is answered. */
+/** Repeats a request over several connections; each sends the next one when it has the response. */
 export async function load({ baseUrl }: Service, options: LoadOptions): Promise<LoadResult> {
   const { path, key, body, connections, goesOn } = options
   const { hostname, port } = new URL(baseUrl)
@@ -60,7 +60,7 @@ export async function load({ baseUrl }: Service, options: LoadOptions): Promise<
   return result
 }
 
-/** Sums the answers of several loads. */
+/** Sums the results of several loads. */
 export function totalStatuses(results: readonly LoadResult[]): Record<number, number> {
   const total: Record<number, number> = {}
   for (const { statuses } of results) {

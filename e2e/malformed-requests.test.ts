@@ -25,7 +25,7 @@ afterAll(() => service?.stop())
 const key = () => `x-monitor-key: ${service.key}`
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`
 
-/** A request that must never be executed: it is the body of another one. */
+/** A request inside the body of another one; it must never be executed. */
 function smuggled(): string {
   const event = { severity: 'info', source: 'raw', event_type: 'smuggled_event', description: 'd' }
   const body = JSON.stringify(event)
@@ -40,7 +40,7 @@ function smuggled(): string {
   )
 }
 
-/** Duplicate or ambiguous lengths of a body, which two servers may read differently. */
+/** Duplicate or ambiguous body lengths, which two servers may interpret differently. */
 const ambiguous: readonly string[][] = [
   ['content-length: 4', 'transfer-encoding: chunked'],
   ['transfer-encoding: chunked', 'content-length: 4'],
@@ -110,7 +110,7 @@ const targets = [
 
 interface Attempt {
   bytes: string
-  /** The connection must end with the answer, and nothing that follows may be read as a request. */
+  /** The connection must end with the response, and no later bytes may be parsed as a request. */
   isAmbiguous: boolean
 }
 
@@ -190,7 +190,7 @@ function mutated(): Attempt {
 }
 
 describe.skipIf(isExternal)('raw requests that are malformed, smuggle or traverse', () => {
-  // A proxy and the service that read one stream of bytes as different requests let a stranger speak with another's key.
+  // Request smuggling: if a proxy and the service split a byte stream differently, a request gets another caller's key.
   test(
     'meet refusals only: no fault, nothing executed out of a body, no byte from outside of the pages',
     async () => {
@@ -205,7 +205,7 @@ describe.skipIf(isExternal)('raw requests that are malformed, smuggle or travers
         readFileSync(join(service.dataDir, 'secret'), 'utf8').trim(),
       ]
       const heard = await eachOf(attempts, 32, ({ bytes, isAmbiguous }) =>
-        // A connection that has to end is waited for.
+        // Wait for connections that must end.
         play(
           service.port,
           [{ write: Buffer.from(bytes, 'latin1') }],
@@ -226,7 +226,7 @@ describe.skipIf(isExternal)('raw requests that are malformed, smuggle or travers
         for (const secret of secrets) expect(text.includes(secret), what).toBe(false)
         if (!isAmbiguous) continue
         expect(closed, what).toBe(true)
-        // Node finds some of these faults only after it has handed over a request that needs no body.
+        // Node detects some of these faults only after it has passed on a request that needs no body.
         expect(answers.length, what).toBeLessThanOrEqual(1)
       }
       console.log(`seed ${seed}: ${count} raw requests; answers ${JSON.stringify(Object.fromEntries(tally))}`)

@@ -7,9 +7,9 @@ import { endWithTests } from './left-behind.ts'
 import { type Service, startService, until } from './service.ts'
 import type { EventRow } from './shapes.ts'
 
-/** The other five misbehave. */
+/** Number of agents that behave well; the other five misbehave. */
 const obedient = 195
-/** Until every agent has said something, on a busy machine. */
+/** Time for every agent to report something on a busy machine. */
 const patienceMs = 120_000
 
 interface Containment {
@@ -62,7 +62,7 @@ async function startFleet(prefix: string): Promise<ChildProcess> {
   return child
 }
 
-/** An agent of the attacker's own making, with a key for itself alone. */
+/** Starts an attacker's agent with a key for one instance. */
 async function rogue(prefix: string, name: string) {
   const id = `${prefix}-${name}`
   const key = await createKey(service, { scope: 'agent', instances: [id] })
@@ -116,7 +116,7 @@ test('of 200 agents that are stopped together, the five that misbehave are named
     await agent!.acknowledge()
   }
   repeat(() => working!.work({ instance_id: working!.id }))
-  // Its key is bound: without its own name it is not taken at all.
+  // Its key is bound, so a report without its instance id is rejected.
   expect((await hiding!.work()).status).toBe(403)
   repeat(() => hiding!.work({ instance_id: hiding!.id, session_id: randomUUID() }))
 
@@ -137,7 +137,7 @@ test('of 200 agents that are stopped together, the five that misbehave are named
   process.stdout.write(`misbehaving agents: ${JSON.stringify(Object.fromEntries(named))}\n`)
   expect([...named.keys()].sort()).toEqual([cloned, hiding, ignoring, silent, working].map((agent) => agent!.id).sort())
 
-  // An agent that goes on is no proof, whatever it acknowledged.
+  // The suspension of an agent that continues is not proven, even if it was acknowledged.
   const containment = await until('the proof of all others', look, ({ proven }) => proven >= obedient, patienceMs)
   expect(containment).toMatchObject({ state: 'partial', requested: obedient + 5, confirmed: obedient + 3 })
   expect(containment.proven).toBe(obedient + 1)

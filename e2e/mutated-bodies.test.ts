@@ -11,9 +11,9 @@ const bodies = effort(2_000, 100_000)
 const maxGrowthKib = 100 * 1024
 const residentKib = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1])
 
-// The same as within one process, over sockets: what HTTP makes of the bytes counts as well.
+// Like the unit test, but over sockets, so that HTTP parsing is included.
 test('no mutated body ends the process or makes it answer 5xx', async () => {
-  // A separate process, whose memory can be measured.
+  // A separate process, so that its memory can be measured.
   const service = await startService({ env: {} })
   try {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)

@@ -61,14 +61,14 @@ describe('GET /metrics', () => {
     expect(seen.size).toBeGreaterThan(5)
   })
 
-  // A label per instance would let a fleet, or one forging agent, grow the page without bound.
+  // With a label per instance, a large fleet or an agent that forges ids would grow the page without limit.
   test('does not grow with the number of instances', async () => {
     const series = async () => (await open('/metrics')).text.split('\n').length
     await newInstance(service)
     const before = await series()
     const instances = 50
     for (let index = 0; index < instances; index++) await newInstance(service)
-    // Periodic work adds a few series when it first runs.
+    // Jobs add a few series when they first run.
     expect(await series()).toBeLessThan(before + instances)
   })
 })
@@ -100,7 +100,7 @@ describe('GET /openapi.json', () => {
       const [method = '', template = ''] = route.split(' ')
       const path = template.replaceAll(/\{[^}]+\}/g, '00000000-0000-4000-8000-000000000000')
       if (method === 'GET' && openPaths.includes(withoutNames(template))) continue
-      // A way to log in, or out, is the other kind of route that works without a key in its header.
+      // Signing in and out also works without a key in the header.
       const isLogin = template.startsWith('/api/session') || template === '/api/login'
       const expected = isLogin ? [200, 204, 400, 401] : [401]
       const answer = await service.call(method, path, { key: null })
@@ -152,7 +152,7 @@ describe('GET /docs', () => {
     expect(answer.text).toContain('Wardline')
   })
 
-  // A page that loads from elsewhere reveals its readers, and runs foreign code.
+  // A page that loads third-party content reveals its readers and runs foreign code.
   test('refers to no other host, nor does anything that it loads', async () => {
     const page = await open('/docs')
     const references = [...page.text.matchAll(/\s(?:src|href|srcset|action|data|poster)\s*=\s*["']?([^"'\s>]+)/gi)].map(
@@ -220,7 +220,7 @@ describe.skipIf(isExternal)('the log', () => {
     expect(service.logs().includes(bad), 'a refused key in the log').toBe(false)
   })
 
-  // A log line that an agent can break or colour can hide or forge another one.
+  // An agent that could break or colour a log line could hide or forge another one.
   test('keeps each record on its line and holds no control character', async () => {
     const hostile = 'x\u001b[2K\u001b[1A\r\n{"level":50,"msg":"forged-line"}\u0007\u202e'
     await service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name: hostile } })

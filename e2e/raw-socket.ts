@@ -1,35 +1,35 @@
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What a client does on its socket, one after the other. */
+/** Steps of a client on its socket. */
 export type Step =
   | { write: string | Buffer }
   | { waitMs: number }
-  /** Waits until this text was received, or the guard of 30 seconds. */
+  /** Waits until this text was received, at most 30 seconds. */
   | { until: string }
-  /** Sends FIN and goes on reading. */
+  /** Sends FIN and continues to read. */
   | 'half-close'
   /** Sends RST. */
   | 'abort'
 
 export interface Received {
   text: string
-  /** The service closed the connection before the client did. */
+  /** Whether the service closed the connection before the client. */
   closed: boolean
 }
 
 /**
- * Plays the steps on one connection, then reads until the service closes it or `quietMs` pass without a byte; for the
- * first byte it waits `firstMs`. Faults of the connection are part of what is tried out, so they end it and nothing more.
+ * Runs the steps on one connection, then reads until the service closes it or `quietMs` pass without a byte; for the
+ * first byte it waits `firstMs`. Connection errors are expected, so they only end the connection.
  */
 export function play(port: number, steps: Step[], quietMs: number, firstMs = quietMs): Promise<Received> {
   return new Promise((resolve) => {
-    // A client that answers FIN by FIN would hide connections that the service does not close itself.
+    // A client that responds to FIN with FIN would hide connections that the service does not close.
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
     let text = ''
     let closed = false
     let isPlayed = false
-    // Restarted below with the time of quiet; until then a guard against a service that takes no bytes.
+    // Restarted below with `quietMs`; until then it ends the wait for a service that reads nothing.
     let timer = setTimeout(() => finish(), 30_000)
     const finish = () => {
       clearTimeout(timer)
@@ -49,7 +49,7 @@ export function play(port: number, steps: Step[], quietMs: number, firstMs = qui
       finish()
     }
     socket.once('end', close).once('close', close)
-    // Follows as 'close'.
+    // The event 'close' follows.
     socket.on('error', () => {})
 
     async function run() {
@@ -69,11 +69,11 @@ export function play(port: number, steps: Step[], quietMs: number, firstMs = qui
   })
 }
 
-/** The statuses of the answers in the order in which they came. */
+/** Returns the statuses of the responses, in order. */
 export const statuses = (text: string): number[] =>
   [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1])).filter((status) => status >= 200)
 
-/** Does the work for each item, so many at a time; the results stand in the order of the items. */
+/** Runs the work for each item with limited concurrency; returns the results in the order of the items. */
 export async function eachOf<Item, Result>(
   items: readonly Item[],
   atATime: number,

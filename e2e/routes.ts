@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Every route, from the reference that is generated from the endpoint table: a new endpoint is covered without a change
+ * All routes, from the reference generated from the endpoint table, so a new endpoint is covered without a change
  * here.
  */
 
@@ -9,13 +9,13 @@ export type Scope = 'agent' | 'viewer' | 'operator' | 'admin'
 
 export interface Route {
   method: string
-  /** With `:id` where an instance, honeypot or other id belongs. */
+  /** Path with `:id` in place of an id. */
   path: string
-  /** Who may call it; undefined = public. */
+  /** Scopes that may call it; undefined: public. */
   scopes?: Scope[]
-  /** What it asks for, where the query may not be empty. */
+  /** Query, for routes with required parameters. */
   query?: (id: string) => string
-  /** A body that is in order as far as authorisation is concerned. */
+  /** A body that passes authorization. */
   body?: (id: string) => unknown
 }
 
@@ -34,7 +34,7 @@ const event = (id: string) => ({
   instance_id: id,
 })
 
-/** By operation; an empty object for the others that take one. */
+/** Bodies by operation; other operations with a body get an empty object. */
 const bodies: Record<string, (id: string) => unknown> = {
   sendHeartbeat: (id) => ({ instance_id: id, name: id }),
   createEvent: event,
@@ -63,7 +63,7 @@ const bodies: Record<string, (id: string) => unknown> = {
 
 const incident = (id: string) => `?instance_id=${id}&from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z`
 
-/** By operation, where the query may not be empty. */
+/** Queries by operation with required parameters. */
 const queries: Record<string, (id: string) => string> = { exportIncident: incident, previewIncident: incident }
 
 function scopesOf({ operationId, description = '', security }: Operation): Scope[] | undefined {
@@ -93,10 +93,10 @@ const routes = Object.entries(reference.paths).flatMap(([path, operations]) =>
   Object.entries(operations).map(([method, operation]) => routeOf(method, path, operation)),
 )
 
-/** The routes that need a key. Who else than the scopes listed asks is answered 403. */
+/** Routes that need a key. Keys of scopes that are not listed get 403. */
 export const keyedRoutes = routes.filter(({ scopes }) => scopes)
 
-/** Those of the endpoint table, and the pages about it. */
+/** Public routes of the endpoint table, and pages of its documentation. */
 export const openRoutes: Route[] = [
   ...routes.filter(({ scopes }) => !scopes),
   { method: 'GET', path: '/openapi.json' },

@@ -98,7 +98,7 @@ describe('a rule', () => {
     expect((await wardline('firings', id)).stderr).toContain('did not fire')
     const agent = await newInstance(service, prefix)
     for (let count = 0; count < 3; count += 1) await call(service, agent)
-    // The service is younger than the seven days of the default: nothing is unknown before its first event.
+    // The service is younger than the default of seven days: no value counts as new before its first event.
     for (const of of [id, file]) {
       expect((await wardline('backtest', of)).stdout).toMatch(
         /^The rule would have fired 1 time on 1 agent in 7 days and suspended 1\.\n/,
@@ -159,7 +159,7 @@ describe.skipIf(isExternal)('a crash between event, firing and response', () => 
       await service.kill9()
       await Promise.all(reported)
       await service.start()
-      // What was not stored before the crash is reported again, as agents do.
+      // Reports again what was not stored before the crash, like agents.
       for (const id of ids) for (let count = 0; count < 3; count += 1) await call(service, id)
       await until(
         'every agent to be suspended',

@@ -14,16 +14,16 @@ import { endWithTests, removeWithTests } from './left-behind.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-// Vitest sets BASE_URL to the path '/' in its workers unless its configuration hands the caller's value through.
+// Vitest sets BASE_URL to '/' in its workers unless its configuration passes on the caller's value.
 const givenUrl = /^https?:\/\//.test(process.env.BASE_URL ?? '') ? process.env.BASE_URL : undefined
 if (givenUrl === undefined && process.env.WARDLINE_KEY !== undefined) {
   throw new Error('WARDLINE_KEY is given without a BASE_URL that starts with http:// or https://')
 }
 
-/** A deployment that is given from outside is only spoken to: it is not stopped, killed or looked into. */
+/** With BASE_URL, tests only send requests to the deployment: they do not stop, kill or inspect it. */
 export const isExternal = givenUrl !== undefined
 
-/** The reason that a test of the process itself gives when there is no process of ours to test. */
+/** Reason to skip a test of the process with BASE_URL. */
 export const needsOwnProcess = 'BASE_URL is set: a deployment that others run is not stopped, killed or looked into'
 
 export interface Exit {
@@ -32,9 +32,9 @@ export interface Exit {
 }
 
 export interface ServiceOptions {
-  /** Settings beside those that every service of a test gets; a WARDLINE_API_KEY given here is the key of its calls. */
+  /** Settings in addition to the defaults of tests. A WARDLINE_API_KEY given here is also the key of `call`. */
   env?: Record<string, string>
-  /** Start without WARDLINE_API_KEY, as a first user does. */
+  /** Starts without WARDLINE_API_KEY, like a new user. */
   withoutKey?: boolean
   /** A program that runs the service as its argument, such as a tracer. */
   wrapper?: string[]
@@ -45,9 +45,9 @@ export interface Service {
   port: number
   key: string
   dataDir: string
-  /** The id of the process; undefined when it ended, or when BASE_URL names the service. */
+  /** Process id; undefined after it has exited, and with BASE_URL. */
   pid(): number | undefined
-  /** Everything that the service has printed, over all its starts. */
+  /** Output of the service over all its starts. */
   logs(): string
   call<Body = unknown>(method: string, path: string, options?: CallOptions): Promise<Answer<Body>>
   openStream(path: string, options?: StreamOptions): Promise<Stream>
@@ -55,16 +55,16 @@ export interface Service {
   terminate(timeoutMs?: number): Promise<Exit>
   kill9(): Promise<Exit>
   restart(): Promise<void>
-  /** Every byte under the data folder, for searches of what must not be there. */
+  /** All bytes in the data folder, to search for texts that must not be stored. */
   storedBytes(): Buffer
-  /** Ends the process and removes the data folder. */
+  /** Terminates the process and removes the data folder. */
   stop(): Promise<void>
 }
 
-/** How long a test waits for what must happen: only when it never does, or the machine is very busy, so much passes. */
+/** Maximum wait for a condition. It is reached only if the condition never holds, or on a very busy machine. */
 export const patienceMs = 60_000
 
-/** Polls until the value satisfies the condition; throws with the last value once the deadline has passed. */
+/** Polls until the value satisfies the condition; after the deadline it throws with the last value. */
 export async function until<T>(
   what: string,
   read: () => Promise<T> | T,
@@ -79,23 +79,23 @@ export async function until<T>(
     if (waitedMs > timeoutMs) {
       throw new Error(`${what} did not come about within ${timeoutMs} ms; last seen: ${JSON.stringify(value)}`)
     }
-    // A long wait polls less often: what it asks takes processor time from the tests beside it.
+    // A long wait polls less often, because polls take CPU time from concurrent tests.
     await pause(Math.min(Math.max(20, waitedMs / 20), 200))
   }
 }
 
-/** The last words of a process for which a database server on a busy machine took too long. */
+/** Matches the last output of a process for which a database server on a busy machine was too slow. */
 export const databaseTooSlow =
   /(connection timeout|timeout exceeded when trying to connect|statement timeout|The database does not answer\.?)\s*$/
 
-/** Starts the service as its own process and waits until /healthz answers 200, or takes the one that BASE_URL names. */
+/** Starts a service process and waits until /healthz responds with 200; with BASE_URL it returns that deployment. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const service = isExternal && Object.keys(options).length === 0 ? externalService() : await ownService(options)
   await service.start()
   return service
 }
 
-/** Starts the service with a configuration that it should refuse, and returns how it ended and all that it printed. */
+/** Starts the service with an invalid configuration and returns its exit code and output. */
 export async function startToExit(env: Record<string, string>): Promise<Exit & { output: string }> {
   const dataDir = env.WARDLINE_DATA_DIR ?? newDataDir()
   const child = spawnService({ PORT: '0', WARDLINE_API_KEY: newApiKey(), WARDLINE_DATA_DIR: dataDir, ...env }, [])
@@ -119,12 +119,12 @@ export async function startToExit(env: Record<string, string>): Promise<Exit & {
   }
 }
 
-/** 48 characters, well above the 32 that the service asks for. */
+/** Returns a key of 48 characters; the service requires 32. */
 export function newApiKey(): string {
   return randomBytes(24).toString('hex')
 }
 
-/** A new folder, removed at the latest when the test process has ended. */
+/** Creates a folder that is removed when the test process ends. */
 export function newDataDir(): string {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-e2e-'))
   removeWithTests(folder)
@@ -132,12 +132,12 @@ export function newDataDir(): string {
 }
 
 /**
- * Each worker has a separate range of ports, below those that the system assigns to outgoing connections: a port that
- * is taken between the check and the start of the service would lead the test to another server.
+ * Each worker has a separate port range below that of outgoing connections. Otherwise a port could be taken between
+ * the check and the start of the service, and the test would reach another server.
  */
 let nextPort = 20_000 + Number(process.env.VITEST_POOL_ID ?? 0) * 2_000
 
-/** A port that was free a moment ago. */
+/** Returns a port that was just free. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = nextPort++
@@ -230,7 +230,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
     await until(
       'a first answer of /healthz',
       async () => {
-        // As a supervisor does.
+        // Like a supervisor.
         if (run.exit?.code === 1 && databaseTooSlow.test(run.output)) run = spawnOnce()
         if (run.exit) throw new Error(`the service ended with ${JSON.stringify(run.exit)}; it said:\n${output}`)
         return await call('GET', '/healthz', { key: null }).then(
@@ -277,12 +277,12 @@ interface SpawnedService {
 }
 
 const children = new Set<ChildProcess>()
-// Registered while a test file is read, so it runs after that file's own hooks, also when a test failed half-way.
+// Registered while a test file is loaded, so it runs after the hooks of that file, even if a test failed.
 afterAll(() => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-// Only what a process needs to run is inherited: a WARDLINE_* or TRUST_* of the shell must not colour a test.
+// Inherits only the necessary variables: a WARDLINE_* or TRUST_* of the shell must not affect a test.
 function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedService {
   const service = [process.execPath, inject('command'), 'serve']
   const [command = '', ...args] = [...wrapper, ...service]
@@ -303,7 +303,7 @@ function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedSe
 async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, complaint: () => string): Promise<T> {
   const timer = new AbortController()
   const late = pause(timeoutMs, undefined, { signal: timer.signal }).then(() => Promise.reject(new Error(complaint())))
-  // The aborted timer rejects too, without a listener.
+  // The aborted timer rejects too, and would be unhandled.
   late.catch(() => {})
   try {
     return await Promise.race([promise, late])

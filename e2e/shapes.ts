@@ -1,4 +1,4 @@
-/** The bodies that the service answers with, as its clients know them. */
+/** Response bodies of the service, as clients know them. */
 
 export type Severity = 'info' | 'warning' | 'critical' | 'breach'
 

@@ -141,12 +141,12 @@ describe('wardline simulate', () => {
       text.includes('was suspended by an operator: bad [2J day'),
     )
     const before = await toolCalls()
-    // At this speed three heartbeats are the time of some forty tool calls.
+    // At this speed about forty tool calls take as long as three heartbeats.
     let last = stopped.last_heartbeat
     for (let beats = 0; beats < 3; beats++) {
       last = (await until('another heartbeat', detail, (body) => body.last_heartbeat !== last)).last_heartbeat
     }
-    // A call that was under way when the kill came may still have been stored.
+    // A call in progress during the kill may still be stored.
     expect((await toolCalls()).length - before.length).toBeLessThanOrEqual(1)
 
     expect((await service.call('POST', `/api/resume/${id}`)).status).toBe(200)

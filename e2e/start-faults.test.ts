@@ -8,7 +8,7 @@ import { isExternal, needsOwnProcess, newDataDir, until } from './service.ts'
 
 if (isExternal) process.stdout.write(`The tests of failed starts are left out: ${needsOwnProcess}\n`)
 
-/** Exit code and the lines that were printed. */
+/** Exit code and printed lines. */
 async function failedStart(env: Record<string, string>, args = ['serve']): Promise<[number | null, string[]]> {
   const { code, output } = await startCommand(args, { PORT: '0', WARDLINE_LOG_LEVEL: 'silent', ...env }).ended
   return [code, output.trim().split('\n')]
@@ -45,7 +45,7 @@ describe.skipIf(isExternal)(
       expect(await failedStart({ WARDLINE_DATA_DIR: folder })).toEqual([78, [sentence]])
     })
 
-    // There the recursive mkdir of Node.js would never return. No user may write there, root included.
+    // The recursive mkdir of Node.js would never return there. No user can write there, not even root.
     test.runIf(existsSync('/proc/self'))('where the data folder cannot be written', async () => {
       const [code, lines] = await failedStart({ WARDLINE_DATA_DIR: '/proc/wardline/data' })
       expect([code, lines]).toEqual([
@@ -110,7 +110,7 @@ describe.skipIf(isExternal)('the log of a service that starts', () => {
 })
 
 describe.skipIf(isExternal)('a command on the database of this machine', () => {
-  // An empty database, made on the way, would pass for the real one: its backup is worthless, its audit log whole.
+  // A command that created an empty database would succeed: with a worthless backup, or a complete audit log.
   test.each([
     ['backup', 'copy.db'],
     ['audit', 'verify'],
@@ -134,7 +134,7 @@ describe.skipIf(isExternal)('a command on the database of this machine', () => {
     ])
   })
 
-  // The API refuses these: a looser rule here would grant a key more than intended.
+  // The API refuses these; a laxer rule here would create a key with more rights than intended.
   test.each([
     [['--instance', '*'], 'instances.0 must be an instance id, or a prefix followed by *; * alone is refused.'],
     [['--instance', 'A'], 'instances.0 must be an instance id, or a prefix followed by *; * alone is refused.'],

@@ -2,20 +2,20 @@ import type { Stream, StreamMessage } from './event-stream.ts'
 import { patienceMs, type Service, until } from './service.ts'
 import type { EventRow, StreamBody } from './shapes.ts'
 
-/** A client of the event stream that comes back with Last-Event-ID whenever its connection ends, as EventSource does. */
+/** A client of the event stream that reconnects with Last-Event-ID like EventSource. */
 export interface StreamFollower {
-  /** The stored events that it was shown, in the order in which they came, over all its connections. */
+  /** Received events in order, over all connections. */
   rows: EventRow[]
-  /** How often it has come back. */
+  /** Number of reconnects. */
   returns(): number
-  /** Ends the connection from the client's side. */
+  /** Closes the connection. */
   cut(): void
-  /** Resolves once it was shown the event with this number. */
+  /** Resolves when it has received the event with this number. */
   reaches(seq: number, timeoutMs?: number): Promise<void>
   stop(): Promise<void>
 }
 
-/** Resolves once the first connection stands: whatever is stored after that must be shown. */
+/** Resolves when the first connection is open: all events stored afterwards must be received. */
 export async function followStream(service: Service): Promise<StreamFollower> {
   const rows: EventRow[] = []
   let lastEventId: string | undefined
@@ -60,7 +60,7 @@ export async function followStream(service: Service): Promise<StreamFollower> {
     }
   }
   const following = follow()
-  // Reported by `reaches` and `stop`.
+  // `reaches` and `stop` report it.
   following.catch(() => {})
 
   return {

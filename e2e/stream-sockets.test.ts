@@ -25,7 +25,7 @@ const openStreams = async () => {
   return [...text.matchAll(/wardline_stream_clients\{.*\} (\d+)/g)].reduce((sum, match) => sum + Number(match[1]), 0)
 }
 
-// A second request on the connection of a stream once ended the process, without any key.
+// A second request on the connection of a stream once crashed the process, even without a key.
 describe.skipIf(isExternal).each(Object.entries(streams))('the connection of %s', (_name, stream) => {
   const cases: [string, () => Step[]][] = [
     ['a request in the same packet', () => [{ write: stream() + health }]],
@@ -67,7 +67,7 @@ describe.skipIf(isExternal).each(Object.entries(streams))('the connection of %s'
     const witness = await service.openStream('/api/stream')
     const { text, closed } = await play(service.port, steps(), 20_000)
     expect(closed, text).toBe(true)
-    // One answer at most: what follows a stream is never answered.
+    // At most one response: requests after a stream get none.
     expect(statuses(text).length, text).toBeLessThanOrEqual(1)
     expect(service.pid()).toBe(pid)
     const description = unique('after-all-that')

@@ -9,7 +9,7 @@ let service: Service
 let idleStream: Stream
 beforeAll(async () => {
   service = await startService()
-  // Opened first, so that the keep-alive at the end costs no extra time.
+  // Opened first, so that the wait for a keep-alive at the end takes no extra time.
   idleStream = await service.openStream('/api/stream')
 })
 afterAll(async () => {
@@ -98,7 +98,7 @@ describe('GET /api/stream', () => {
       await postEvent(service, { severity: 'info', description })
       await stream.next<StreamBody>(describes(description))
     }
-    // The warning draws the next counts: whatever the info events had drawn would stand before them.
+    // The warning triggers the next counts; counts triggered by the info events would come before them.
     const loud = unique('loud')
     await postEvent(service, { severity: 'warning', description: loud })
     await stream.next<StreamBody>((body) => body.type === 'stats')
@@ -216,7 +216,7 @@ describe('GET /api/stream', () => {
   })
 
   test.skipIf(isExternal)('sends a second heartbeat within about thirty seconds', async () => {
-    // The restart above has ended the first stream when the whole file runs; then a new one counts from there.
+    // If the whole file runs, the restart above has ended the first stream, and a new one is opened.
     const heartbeats = (stream: Stream) =>
       stream.messages.filter(({ json }) => (json as StreamBody).type === 'heartbeat').length
     let open = true

@@ -1,17 +1,17 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** A way to a server that can fall silent, as when a firewall forgets its connections or a machine loses its power. */
+/** A proxy that can drop all packets, like a firewall that forgets its connections or a machine without power. */
 export interface TcpProxy {
-  /** The URL with this way in the place of its host and port. */
+  /** Returns the URL with host and port of the proxy. */
   through(url: string): string
-  /** Bytes carried so far, both ways. */
+  /** Bytes transferred in both directions. */
   bytes(): number
-  /** From now on nothing comes through and nothing is refused. What lies on open connections is lost for good. */
+  /** From now on nothing is transferred and nothing is refused. Data on open connections is lost. */
   swallow(): void
-  /** Falls silent once this many more bytes were carried; resolves then. */
+  /** Drops everything after this many more bytes; resolves then. */
   swallowAfter(bytes: number): Promise<void>
-  /** New connections work again; those that fell silent stay so. */
+  /** New connections work again; existing ones remain silent. */
   heal(): void
   close(): Promise<void>
 }
@@ -19,7 +19,7 @@ export interface TcpProxy {
 export async function startTcpProxy(target: string): Promise<TcpProxy> {
   const { hostname, port } = new URL(target)
   const sockets = new Set<Socket>()
-  /** Grows with each silence: connections of an earlier time carry nothing more. */
+  /** Incremented by each silence: connections of earlier generations transfer nothing. */
   let epoch = 0
   let silent = false
   let carried = 0
@@ -32,12 +32,12 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
 
   const track = (socket: Socket) => {
     sockets.add(socket)
-    // A connection that breaks is closed on both sides; the error itself does not matter here.
+    // A broken connection is closed on both sides; the error is irrelevant here.
     socket.on('error', () => {})
     socket.once('close', () => sockets.delete(socket))
   }
 
-  // What is silent does not say goodbye either.
+  // A silent connection sends no FIN either.
   const server = createServer({ allowHalfOpen: true }, (client) => {
     track(client)
     if (silent) return void client.resume()

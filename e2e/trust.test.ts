@@ -86,7 +86,7 @@ describe('GET /api/public/trust', () => {
         'verification',
         'chain',
         'source',
-        // Beyond the contract: what the score is made of.
+        // In addition to the contract: the parts of the score.
         'risk_points',
         'risk_method',
       ].sort(),
@@ -215,7 +215,7 @@ describe('GET /api/public/trust', () => {
     }
   })
 
-  // The answer is public: whatever stands in an agent's records must stay out of it, and out of the other open pages.
+  // The response is public: no text of an agent's records may appear in it or on other public pages.
   test('shows nothing of events, instances, sessions, addresses, decoys or reasons', async () => {
     const canary = unique('canary').replaceAll('-', '')
     const instanceId = `${canary}-instance`

@@ -51,7 +51,7 @@ beforeAll(async () => {
 })
 afterAll(() => void receiver?.close())
 
-/** An alert about an agent of the test alone, as the queue names it. */
+/** Creates an alert about an agent that only this test uses; returns its name in the queue. */
 async function raise(severity: Severity = 'critical', description = unique('said')) {
   const { service } = screens
   const agent = await newInstance(service)
@@ -98,7 +98,7 @@ describe('the queue', () => {
       assignee: 'WARDLINE_API_KEY',
       note: 'Expected: load test',
     })
-    // A colleague who gets the address sees the same.
+    // The URL shows the same to a colleague.
     await page.reload()
     await drawer.getByText('Resolved as a false positive').waitFor()
     await drawer.getByRole('button', { name: 'Reopen' }).click()
@@ -193,7 +193,7 @@ describe('an alert', () => {
     const page = await screens.signedIn({ at: `/alerts?alert=${id}` })
     const drawer = page.getByRole('dialog')
     await drawer.getByText('delivered after 1 attempt').waitFor()
-    // The receiver's answer is as hostile as any text.
+    // The receiver's response is as hostile as any text.
     await drawer.getByText('<script>alert(2)</script>').first().waitFor()
     await drawer.getByText('U+202E').first().waitFor()
     await drawer.getByRole('button', { name: 'Message as received' }).click()
@@ -249,7 +249,7 @@ describe('channels', () => {
     await dialog.getByLabel('URL').fill(`${address}/my-secret-topic`)
     await dialog.getByLabel('Token').fill('tk_confidential')
     await dialog.getByRole('button', { name: 'Add the channel' }).click()
-    // The answer of this receiver is not one of ntfy: a 202 alone proves nothing.
+    // The response of this receiver is not from ntfy: a 202 alone proves nothing.
     await dialog.getByRole('heading', { name }).waitFor()
     await dialog.getByRole('button', { name: 'Send test' }).click()
     await dialog.getByText(/^Not delivered, after [\d,]+ ms\.$/).waitFor()

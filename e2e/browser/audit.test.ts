@@ -7,7 +7,7 @@ import { useScreens } from './browser.ts'
 
 const screens = useScreens()
 
-/** Changes of tags, each an entry. Those of several agents at once share their commits. */
+/** Changes tags; each change is an entry. Concurrent changes share commits. */
 async function makeEntries(count: number): Promise<void> {
   const { service } = screens
   const agents = await Promise.all(Array.from({ length: 20 }, () => newInstance(service, 'audited')))
@@ -22,7 +22,7 @@ async function makeEntries(count: number): Promise<void> {
   await Promise.all(agents.map(change))
 }
 
-/** What an attacker with the file of the database does. */
+/** Alters the database file like an attacker. */
 function behindTheService(change: (database: DatabaseSync) => void): void {
   const database = new DatabaseSync(join(screens.service.dataDir, 'wardline.db'))
   try {
@@ -45,7 +45,7 @@ interface Chain {
 }
 const chain = async () => (await screens.service.call<Chain>('GET', '/api/audit/chain')).body
 
-// More than one page of the service, so that the walk over a boundary is seen too.
+// More than one page of the API, so that a page boundary is included.
 test('verifies every entry in the browser, and names the first one that was altered behind the service', async () => {
   await makeEntries(1_020)
   const page = await screens.signedIn({ at: '/audit' })
@@ -119,7 +119,7 @@ test('keeps its filters and the open entry in the address, and exports what matc
   await page.getByRole('button', { name: new RegExp(reason) }).click()
   await page.waitForURL(/open=\d+/)
   await page.getByRole('dialog').getByText(reason).waitFor()
-  // The link that a colleague gets.
+  // The link as sent to a colleague.
   await page.reload()
   await page.getByRole('dialog').getByText(reason).waitFor()
   await page.keyboard.press('Escape')

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { createKey } from '../fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
 
-/** The headless shell first: the same engine without the parts for a desktop takes a quarter less processor time. */
+/** Prefers the headless shell: the same engine without desktop features takes a quarter less CPU time. */
 const executablePath = [
   '/usr/lib/chromium/chromium-headless-shell',
   '/usr/bin/chromium',
@@ -20,12 +20,12 @@ const missing = isExternal
     ? 'No Chromium: install the package chromium'
     : undefined
 
-/** Parts of a browser that no test sees, and that cost a third of its time with each profile. */
+/** Features that no test uses and that take a third of the start time of each profile. */
 const unseenParts = [
-  // Two pages of suggestions, loaded beside each window for the line of addresses.
+  // Two pages of address bar suggestions that load with each window.
   'WebUIOmniboxPopup',
   'WebUIOmniboxAimPopup',
-  // What Playwright switches off, because only the last list of a command line counts.
+  // Playwright's own list, because only the last --disable-features on a command line counts.
   'AimEnabled',
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -40,22 +40,22 @@ const unseenParts = [
   'ThirdPartyStoragePartitioning',
 ]
 
-/** Only where the machine is busy with other tests does anything take so long. */
+/** Only on a machine busy with other tests does anything take this long. */
 const waitMs = 30_000
 
-/** For tests that prepare their page before it loads anything. */
+/** A page that has loaded nothing yet, for tests that prepare it first. */
 export const nowhereYet = 'about:blank'
 
 export interface Screens {
   service: Service
   browser: Browser
-  /** A separate browser profile. What breaks the policy of the page, fails in it or leaves the service is noted. */
+  /** Opens a separate browser profile. Violations of its policy, errors and requests to other hosts are recorded. */
   open(options?: { scheme?: 'light' | 'dark'; width?: number }): Promise<BrowserContext>
-  /** The same, signed in with the admin key or another one, live at the overview or another address. */
+  /** Opens a signed-in profile, by default with the admin key, and waits until the overview or `at` is live. */
   signedIn(options?: { scheme?: 'light' | 'dark'; width?: number; key?: string; at?: string }): Promise<Page>
   /** Starts an agent with the real SDK. */
   agent(id: string): Promise<Agent>
-  /** What went wrong in the pages of this test. */
+  /** Recorded faults of the pages of this test. */
   faults: string[]
 }
 
@@ -63,7 +63,7 @@ export interface Agent {
   id: string
   /** Reports an event. */
   say(description: string): void
-  /** Runs a command by a guarded tool. */
+  /** Runs a command with a guarded tool. */
   use(command: string): void
   heard(word: string): Promise<void>
   end(): Promise<void>
@@ -101,22 +101,22 @@ async function startAgent(service: Service, id: string, running: Set<ChildProces
   }
 }
 
-/** What a page has asked for; its stream belongs to a worker and is not among this. */
+/** Open requests of a page, without its stream, which belongs to a worker. */
 const underWay = new WeakMap<Page, Set<Request>>()
 
-/** Waits until a page has all that it asked for, and has drawn it. */
+/** Waits until a page has all responses and has rendered them. */
 export async function settled(page: Page): Promise<void> {
   const count = () => underWay.get(page)?.size ?? 0
   do {
     await until('answers to all requests of the page', count, (open) => open === 0)
-    // What is drawn may ask for more.
+    // Rendering may start further requests.
     await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
   } while (count() > 0)
-  // Hours of agents are asked for once their rows rest in view.
+  // The history of agents is requested when their rows stay in view.
   await page.locator('.no-hour').first().waitFor({ state: 'detached' })
 }
 
-/** Notes what a page must never do, and what it waits for. */
+/** Records forbidden actions of a page, and its open requests. */
 function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'service' | 'faults'>): void {
   context.on('page', (page) => {
     page.on('pageerror', (fault) => faults.push(`failed: ${fault.message}`))
@@ -139,7 +139,7 @@ function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'serv
   })
 }
 
-/** One service and one browser for the tests of a file, which are skipped with the reason where there is no browser. */
+/** Starts one service and one browser for the tests of a file. Without a browser they are skipped with the reason. */
 export function useScreens(env: Record<string, string> = {}): Screens {
   const screens = { faults: [] as string[] } as Screens
   const contexts: BrowserContext[] = []
@@ -147,7 +147,7 @@ export function useScreens(env: Record<string, string> = {}): Screens {
   beforeAll(async () => {
     if (missing || executablePath === undefined) return
     screens.service = await startService({ env })
-    // Its sandbox needs rights that tests in a container, as root, do not have; the pages are our own.
+    // Its sandbox needs rights that tests as root in a container lack; the pages are trusted.
     const args = ['--no-sandbox', '--disable-gpu', `--disable-features=${unseenParts.join(',')}`]
     screens.browser = await chromium.launch({ executablePath, args })
   })
@@ -178,7 +178,7 @@ export function useScreens(env: Record<string, string> = {}): Screens {
   }
   screens.signedIn = async ({ key, at = '/', ...options } = {}) => {
     const context = await screens.open(options)
-    // What the form sends. Loading the form and then the overview took half of each test; sign-in.test.ts has the form.
+    // The request of the form. Loading the form first took half of each test; sign-in.test.ts tests the form.
     const headers = { 'x-monitor-key': key ?? screens.service.key }
     const answer = await context.request.post('/api/session', { headers })
     expect(answer.status(), await answer.text()).toBe(201)

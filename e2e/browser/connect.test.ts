@@ -12,7 +12,7 @@ import { nowhereYet, useScreens } from './browser.ts'
 const screens = useScreens()
 const run = promisify(execFile)
 
-/** A shell of a new machine: this Node and its npm, nothing installed. */
+/** A shell of a new machine: Node and npm, nothing else installed. */
 function newMachine() {
   const home = newDataDir()
   const prefix = join(home, 'prefix')
@@ -22,7 +22,7 @@ function newMachine() {
   return {
     env,
     home,
-    /** Runs lines as they were copied. */
+    /** Runs copied lines. */
     shell: (lines: string) => run('bash', ['-euo', 'pipefail', '-c', lines], { cwd: home, env, maxBuffer: 1e7 }),
   }
 }
@@ -87,7 +87,7 @@ describe('what the screen shows, run as it was copied,', () => {
     ] as const) {
       const agent = unique(tool)
       const [install = '', settings = '', hook = ''] = await connecting(page, tab, agent)
-      // The same package for each.
+      // All use the same package.
       if (!isInstalled) await machine.shell(install)
       isInstalled = true
       const { stdout } = await machine.shell(`${settings}\n${hook} --yes`)
@@ -106,7 +106,7 @@ describe('what the screen shows, run as it was copied,', () => {
       JSON.parse(settings) as { mcpServers: { files: { command: string; args: string[]; env: object } } }
     ).mcpServers.files
     expect(args.slice(0, 2)).toEqual(['mcp-proxy', '--'])
-    // In place of a server that would have to be fetched from a registry.
+    // Replaces a server that would have to be downloaded from a registry.
     const proxy = spawn(command, [...args.slice(0, 2), 'cat'], {
       cwd: machine.home,
       env: { ...machine.env, ...env },
@@ -120,7 +120,7 @@ describe('what the screen shows, run as it was copied,', () => {
   })
 })
 
-// An agent that runs already, with another key, says nothing of the new lines.
+// An agent that already runs with another key does not show that the new lines work.
 test('is green for a known agent only after a heartbeat that came later than the key', async () => {
   const agent = await newInstance(screens.service, 'known')
   const page = await screens.signedIn({ at: `/connect?agent=${agent}` })
@@ -142,7 +142,7 @@ test('keeps the key out of address and storage, and the rest in the address', as
   expect(new URL(page.url()).search).toBe(`?tab=python&agent=${agent}`)
   await page.getByRole('button', { name: 'curl', exact: true }).click()
   await page.getByText(key).first().waitFor()
-  // The key is for this agent alone.
+  // The key is bound to this agent.
   await page.getByLabel('Id of the agent').fill(`${agent}-2`)
   await page.getByText('wl_agent_…').first().waitFor()
   expect(await page.content()).not.toContain(key)

@@ -9,7 +9,7 @@ import { beat, createKey, createKeyDecoy, newInstance, unique } from '../fleet.t
 import { newDataDir, until } from '../service.ts'
 import { type Agent, useScreens } from './browser.ts'
 
-/** What an operator's lever answers: an error first, as one that is being restarted. */
+/** Responses of an enforcement point: first an error, as during a restart. */
 const lever = { status: 503, requests: [] as { action: string; instance_id: string }[] }
 const receiver = createServer(async (request, response) => {
   lever.requests.push(JSON.parse(Buffer.concat(await request.toArray()).toString()))
@@ -29,7 +29,7 @@ const points = [
 writeFileSync(pointsFile, JSON.stringify(points))
 chmodSync(pointsFile, 0o600)
 
-// Two seconds of silence prove a stop here: tests should not wait for thirty.
+// Here two seconds of silence prove a stop, so that tests need not wait thirty.
 const screens = useScreens({
   WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2',
   WARDLINE_ENFORCEMENT_FILE: pointsFile,
@@ -181,7 +181,7 @@ describe('a fleet stop', () => {
     await dialog.getByRole('link', { name: 'Open this containment' }).press('Enter')
     await page.waitForURL(/\/containments\/[0-9a-f-]{36}$/)
     await page.getByRole('heading', { name: 'Suspending 3 agents: 2 confirmed.' }).waitFor()
-    // It stands over every screen as long as it lasts.
+    // The banner stays on every screen while it applies.
     await page.goto('/events')
     await page.locator('.banner').getByText('Suspending 3 agents: 2 confirmed.').waitFor()
     await page.locator('.banner').getByRole('link', { name: 'Open this containment' }).click()
@@ -289,7 +289,7 @@ test('a resume of more agents than are listed is read page by page and confirmed
   await waiting.getByRole('button', { name: 'Confirm…' }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText('1–20 of 105 agents').waitFor()
-  // The plan is shown below the list: when it comes, the centered dialog moves under the pointer.
+  // The plan appears below the list and then moves the centered dialog under the pointer.
   await dialog.getByLabel('Reason').waitFor()
   for (const shown of ['21–40', '41–60', '61–80', '81–100', '101–105']) {
     await dialog.getByRole('button', { name: 'Next' }).click()

@@ -21,7 +21,7 @@ test('plants a key, shows it once, and shows live how a real agent trips over it
   const key = (await dialog.getByRole('group', { name: 'The key alone' }).textContent()) ?? ''
   expect(snippet).toBe(`"githubToken": "${key}"`)
   expect(await page.evaluate(stored)).not.toContain(key)
-  // A press beside the dialog would lose the key.
+  // A click outside the dialog would lose the key.
   await page.mouse.click(5, 5)
   await dialog.getByRole('button', { name: 'Close and forget the key' }).click()
   await dialog.waitFor({ state: 'detached' })
@@ -56,7 +56,7 @@ test('says of every kind of decoy where it goes, and creates it', async () => {
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
   await page.waitForURL((url) => !url.href.includes('plant'))
-  // The sentence of the service, not one of ours.
+  // The sentence of the service, not of the dashboard.
   await page.goto(`/decoys?plant=path-ssh&agent=${instance}`)
   await dialog.getByLabel('Path; *').fill('**/*.json')
   await dialog.getByRole('button', { name: 'Create the decoy' }).click()
@@ -76,7 +76,7 @@ test('filters, keeps everything in the address, and needs no more than a keyboar
   await page.keyboard.type(instance)
   await page.keyboard.press('Enter')
   await page.getByRole('button', { name: /^All 2$/ }).waitFor()
-  // The one planted last comes first.
+  // The last planted one comes first.
   await page.keyboard.press('j')
   await page.keyboard.press('Enter')
   await page.waitForURL(`**open=${decoy.id}`)
@@ -99,7 +99,7 @@ test('filters, keeps everything in the address, and needs no more than a keyboar
     body: { path: `/srv/${instance}/id_rsa` },
   })
   expect(body.matched).toBe(false)
-  // Its address still says what it was.
+  // Its URL still shows what it was.
   await page.goto(`/decoys?open=${decoy.id}`)
   await drawer.getByText(/^Deleted/).waitFor()
 })

@@ -10,7 +10,7 @@ import { signIn, useScreens } from './browser.ts'
 const screens = useScreens()
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-// The first minute with the product: what the README says, and a fleet at work.
+// The first minute with the product: the commands of the README and a running fleet.
 test('npm start -- --demo opens on a living overview, and suspends agents together', async () => {
   const port = await freePort()
   const dataDir = newDataDir()
@@ -18,7 +18,7 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
     cwd: root,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port), WARDLINE_DATA_DIR: dataDir },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // npm hands no signal to what it started: the group is ended.
+    // npm forwards no signals, so the process group is terminated.
     detached: true,
   })
   endWithTests(npm)

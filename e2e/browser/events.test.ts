@@ -30,7 +30,7 @@ describe('facets', () => {
     await facets.getByText('3 events').waitFor()
     await page.getByRole('button', { name: 'warning 1' }).click()
     await facets.getByText('1 event', { exact: true }).waitFor()
-    // Counts of the other severities stay: they say what another press would show.
+    // The counts of other severities stay: they show what another click would find.
     await page.getByRole('button', { name: 'info 2' }).waitFor()
   })
 
@@ -69,7 +69,7 @@ describe('the live tail', () => {
     await until(
       'a gap in view',
       async () => {
-        // Rows in view come two frames after scrolling; who is at the end begins again.
+        // Rows appear two frames after scrolling; at the end scrolling starts again.
         await page.evaluate(`new Promise((done) => {
           const tail = document.querySelector('.tail')
           const isEnd = tail.scrollTop + tail.clientHeight >= tail.scrollHeight - 1
@@ -114,7 +114,7 @@ describe('the live tail', () => {
   test('says when it shows fewer than come', async () => {
     const page = await screens.signedIn({ at: '/events' })
     await page.getByLabel('List of events').waitFor()
-    // What comes before the stream is open is read as a list, whole.
+    // Events before the stream is open are read as a complete list.
     await page.getByText('Live', { exact: true }).first().waitFor()
     await flood(4_000, {})
     await page.getByText(/a sample: of [\d,]+ that came, [\d,]+ are not listed/).waitFor()

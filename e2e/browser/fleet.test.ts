@@ -124,7 +124,7 @@ describe('saved views', () => {
     const { searchParams } = new URL(page.url())
     expect([searchParams.get('q'), searchParams.get('group')]).toEqual([tag, 'env'])
     await page.getByRole('button', { name: /^View: / }).waitFor()
-    // The name is a text of another person.
+    // The name was chosen by another person.
     await page.getByText('U+202E').first().waitFor()
     await page.getByLabel('Filter by id').fill('row')
     await page.getByRole('button', { name: /\(changed\)$/ }).waitFor()

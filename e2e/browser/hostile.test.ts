@@ -6,19 +6,19 @@ import { isExternal, type Service, until } from '../service.ts'
 import { nowhereYet, useScreens } from './browser.ts'
 import { injections } from './injections.ts'
 
-// Whatever agents, operators and receivers write stays text: on every screen, in every field that the service stores.
+// Texts of agents, operators and receivers stay text on every screen, in every stored field.
 
 const screens = useScreens({ WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' })
-/** Names of what every object has are ids as good as others. */
+/** Names of object properties are valid ids too. */
 const agentNames = ['__proto__', 'constructor', 'hasownproperty', 'valueof', 'null', 'undefined', '-', '0', 'api']
 const idOf = (index: number) => agentNames[index] ?? `hostile-${String(index).padStart(3, '0')}`
 
-/** As much as a field takes. Half a character would be refused. */
+/** Cuts to the maximum length. Half a surrogate pair would be refused. */
 const cut = (text: string, length: number) => text.slice(0, length).toWellFormed().replaceAll('\ufffd', '?')
 
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
 
-/** What a caller may set, each with all strings in turn. `max` is how many of a kind the service keeps. */
+/** Fields that a caller may set, each with all strings in turn. `max`: how many of a kind the service stores. */
 const fields: Record<string, { max?: number; send(service: Service, text: string, index: number): Promise<number> }> = {
   'name, type and version of an agent': {
     send: (service, text, index) =>
@@ -137,7 +137,7 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
 }
 
 async function put(service: Service, method: string, path: string, body: object): Promise<number> {
-  // Three hundred at once are more than a busy machine may have room for.
+  // Three hundred concurrent requests may exceed the capacity of a busy machine.
   return until(
     `an answer of ${path}`,
     async () => (await service.call(method, path, { body })).status,
@@ -155,7 +155,7 @@ beforeAll(async () => {
     const sent = injections.slice(0, max)
     const statuses = await Promise.all(sent.map((text, index) => send(service, text, index)))
     const taken = statuses.filter((status) => status < 300).length
-    // What is blank or has characters that no such text may have is refused.
+    // Blank texts and texts with forbidden characters are refused.
     expect(taken, `${name}: ${statuses.join(' ')}`).toBeGreaterThan(0.8 * sent.length)
     expect(statuses.filter((status) => status >= 500)).toEqual([])
   }
@@ -175,7 +175,7 @@ const guard = `
   addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => ran.push(violatedDirective + ' ' + blockedURI))
 `
 
-/** Texts that became more than text, and what left its place. In the page, because its layout is asked for. */
+/** Returns texts that were interpreted, and elements outside their place. Runs in the page to read the layout. */
 const look = `(() => {
   const faults = [...ran]
   const made = 'img, iframe, object, embed, base, meta[http-equiv], script:not([src]), style, marquee, video, math, template, foreignObject, form[action], [style*="attacker"], [src*="attacker"]'
@@ -200,7 +200,7 @@ const look = `(() => {
   return [...new Set(faults)].slice(0, 10)
 })()`
 
-/** Scrolls the page and every list in it from end to end, so that each row is there once, and checks after each step. */
+/** Scrolls the page and all lists from end to end, so that each row is rendered, and checks after each step. */
 async function lookThrough(page: Page, where: string): Promise<string[]> {
   const faults = new Set<string>()
   for (let step = 0; step < 60; step++) {
@@ -224,7 +224,7 @@ const agents = effort(
   injections.filter((_, index) => index < 4 || index % 50 === 7),
   injections,
 ).map((text) => idOf(injections.indexOf(text)))
-/** Every screen, those of one thing for several of them. */
+/** All screens; detail screens with several items. */
 async function shownPaths(service: Service): Promise<string[]> {
   const listed = async (name: 'rules' | 'containments') =>
     (await service.call<Record<string, { id: string }[]>>('GET', `/api/${name}`)).body[name]!.map(({ id }) => id)

@@ -27,7 +27,7 @@ test('leads from the agent to its bundle, shows what is in it, and downloads wha
   await page.waitForURL(`**/incidents?agent=${agent}`)
   const contents = page.getByRole('region', { name: 'The bundle contains' })
   await contents.getByText('decoy hits').waitFor()
-  // Until now was when the page was opened: the stages of the suspension may be later.
+  // The default end is the time at which the page was opened; stages of the suspension may be later.
   await page.getByRole('button', { name: '1 h', exact: true }).click()
   await page.waitForURL(/from=/)
   const timeline = page.getByRole('region', { name: 'Timeline' })

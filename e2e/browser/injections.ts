@@ -1,5 +1,5 @@
-// Texts that try to become something else: markup, code, an address, a style, a formula, another text. Each that runs
-// calls `canary()`, each that loads something asks a host that is not the service.
+// Texts that try to be interpreted as markup, code, an address, a style, a formula or another text. Executed ones
+// call `canary()`; those that load something send a request to another host.
 
 const call = 'canary()'
 const host = 'https://attacker.invalid'
@@ -123,7 +123,7 @@ const drawings = [
   `<math><maction actiontype="statusline" xlink:href="javascript:${call}">x`,
 ]
 
-/** Marks of direction: a text that reads otherwise than it is written. */
+/** Direction marks: a text that is displayed in another order than stored. */
 const directions = [
   '\u202a',
   '\u202b',
@@ -286,5 +286,5 @@ const all = [
   ...handlers.flatMap((handler) => [`x" ${handler}="${call}`, `x' ${handler}='${call}`, `x ${handler}=${call} y`]),
 ]
 
-/** Three hundred, in a fixed order. */
+/** All three hundred, in a fixed order. */
 export const injections: readonly string[] = [...new Set(all)].slice(0, 300)

@@ -8,7 +8,7 @@ const screens = useScreens()
 
 const stored = 'JSON.stringify([location.href, document.cookie, { ...localStorage }, { ...sessionStorage }])'
 
-/** The key that the dialog shows, which must be nowhere once the dialog is closed. */
+/** The key in the dialog, which must appear nowhere after the dialog is closed. */
 async function takeKey(page: Page): Promise<string> {
   const dialog = page.getByRole('dialog')
   const key = (await dialog.getByRole('group', { name: /^Key of scope/ }).textContent()) ?? ''
@@ -27,7 +27,7 @@ test('creates a bound key, rotates it and revokes it', async () => {
   const id = unique('holder')
   const beat = async (key: string, instance_id = id) =>
     (await service.call('POST', '/api/heartbeat', { key, body: { instance_id, name: 'Holder' } })).status
-  // On the events, `k` alone goes to the previous row.
+  // On the events screen, `k` alone selects the previous row.
   await page.keyboard.press('g')
   await page.keyboard.press('k')
   await page.waitForURL('**/keys')
@@ -47,7 +47,7 @@ test('creates a bound key, rotates it and revokes it', async () => {
   await page.getByRole('button', { name: 'Rotate the key' }).click()
   const second = await takeKey(page)
   expect([await beat(first), await beat(second)]).toEqual([401, 200])
-  // The page counts seconds: the old key leaves the valid ones with the next.
+  // The page counts seconds: the old key is removed from the valid ones at the next second.
   await until(
     'one valid key',
     () => row.count(),
@@ -67,7 +67,7 @@ test('creates a bound key, rotates it and revokes it', async () => {
   await page.getByRole('row').filter({ hasText: id }).getByText('revoked').first().waitFor()
 })
 
-// A key that ends before its successor was read locks its holder out.
+// A key that expires before its successor was copied locks out its owner.
 test('marks the own key, never ends it at once by a rotation, and warns before it is revoked', async () => {
   const own = await createKey(screens.service, { scope: 'admin' })
   const page = await screens.signedIn({ at: '/keys', key: own })

@@ -15,7 +15,7 @@ describe('suspending an agent', () => {
     await dialog.getByRole('button', { name: `Suspend ${agent.id}` }).click()
     await dialog.getByText(/^The agent confirmed after [\d,]+ ms\. It is proven stopped once/).waitFor()
     await agent.heard('suspended')
-    // The facts of the service come one after the other, and the agent's own word may be the first to be read.
+    // Stages arrive one by one, and the agent's acknowledgement may be the first to be shown.
     await dialog.locator('.stages li.done').filter({ hasText: 'Acknowledged' }).waitFor()
     expect(await dialog.locator('.stages li').count()).toBe(6)
     expect(await dialog.locator('.stages li.open').filter({ hasText: 'Silent' }).count()).toBe(1)
@@ -40,7 +40,7 @@ describe('suspending an agent', () => {
     await dialog.getByLabel('Reason').fill('From the queue')
     await page.keyboard.press('Control+Enter')
     await dialog.getByText(/^The agent confirmed after/).waitFor()
-    // The styles of the queue once put each letter of a stage below the other.
+    // Styles of the queue once displayed the letters of a stage vertically.
     for (const stage of await dialog.locator('.stages li b').all()) {
       const { width = 0, height = 0 } = (await stage.boundingBox()) ?? {}
       expect(width).toBeGreaterThan(height)
@@ -73,7 +73,7 @@ describe('suspending an agent', () => {
     await agent.end()
   })
 
-  // An operator who reads "stopped" goes back to bed: the word needs the agent's own.
+  // An operator who reads "stopped" goes back to bed, so the word requires the agent's acknowledgement.
   test('never calls an agent stopped that has not confirmed', async () => {
     const deaf = await newInstance(screens.service)
     const agent = await screens.agent(unique('hears'))

@@ -71,7 +71,7 @@ describe('the live stream', () => {
     await screens.service.terminate()
     await page.getByText('Reconnecting…').waitFor()
     await screens.service.start()
-    // Stored before the page is back: only a stream that resumes shows them.
+    // Stored before the page reconnects: only a stream that resumes shows them.
     for (let index = 1; index < 6; index++) await post(index)
     await page.getByText('Live', { exact: true }).first().waitFor()
     for (let index = 6; index < 9; index++) await post(index)
@@ -80,13 +80,13 @@ describe('the live stream', () => {
       expect(await page.getByText(`${mark} ${index}`).count(), String(index)).toBe(1)
   })
 
-  // What was acknowledged is on disk: a page that misses one of these events hides it from its reader.
+  // Acknowledged events are on disk: a page that misses one hides it from its reader.
   test('brings every acknowledged event after the service was killed and started again', async () => {
     const page = await screens.signedIn({ at: '/events' })
     const mark = unique('killed')
     const acknowledged: string[] = []
     let attempts = 0
-    // Another text each time: one that was stored without an answer is no duplicate of the next.
+    // A new text each time, so that an event stored without a response does not look like a duplicate.
     const send = async () => {
       const description = `${mark} ${attempts++}`
       const body = anEvent({ description })
@@ -149,7 +149,7 @@ describe('the live stream', () => {
     await page.getByRole('heading', { name: /^No answer/ }).waitFor({ state: 'detached' })
   })
 
-  // A tab that is open for weeks: only the newest rows stay in it.
+  // A tab may stay open for weeks, so it keeps only the newest rows.
   test('keeps a bounded number of rows in a page', async () => {
     const page = await screens.signedIn({ at: '/events' })
     await page.getByText('Live', { exact: true }).first().waitFor()
@@ -176,7 +176,7 @@ describe('the live stream', () => {
     expect(lines).toBeLessThan(100)
   })
 
-  // A list that silently lost rows would let an attacker hide behind a flood.
+  // If a list lost rows silently, an attacker could hide behind a flood.
   test('lists a sample of a flood, says so, and lists all on request', async () => {
     const page = await screens.signedIn({ at: '/events' })
     await page.getByText('Live', { exact: true }).first().waitFor()

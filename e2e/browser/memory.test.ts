@@ -8,12 +8,12 @@ import { useScreens } from './browser.ts'
 
 const screens = useScreens()
 const maxGrowth = 20 * 1024 * 1024
-/** An accelerated day: 100,000 events, 10,000 changes of status, and a person who opens and closes what there is. */
+/** An accelerated day: 100,000 events, 10,000 status changes, and a user who opens and closes screens and dialogs. */
 const rounds = effort(3, 100)
 const eventsPerRound = 1_000
 const changesPerRound = effort(20, 100)
 const agents = 50
-/** What every page keeps is filled by then: lists, caches, compiled code. */
+/** By then lists, caches and compiled code of the page have reached their size. */
 const warmRounds = effort(3, 5)
 
 /** The same sequence in every run. */
@@ -23,7 +23,7 @@ function numbers(seed: number): (below: number) => number {
 }
 
 async function heapBytes(devtools: CDPSession): Promise<number> {
-  // Once is not enough: what finalizers release goes with the next one.
+  // One collection is not enough: memory released by finalizers is collected by the next one.
   for (let pass = 0; pass < 3; pass++) await devtools.send('HeapProfiler.collectGarbage')
   return (await devtools.send('Runtime.getHeapUsage')).usedSize
 }
@@ -53,7 +53,7 @@ async function changeStatus(pick: (below: number) => number): Promise<void> {
   }
 }
 
-/** Screens by the navigation, as a person moves: the page is never loaded again. */
+/** Opens screens by the navigation like a user, so the page is never reloaded. */
 async function lookAround(page: Page, mark: string): Promise<void> {
   const screen = (name: string) => page.getByRole('navigation', { name: 'Screens' }).getByRole('link', { name }).first()
   await screen('Events').click()

@@ -72,7 +72,7 @@ describe('what needs attention', () => {
     const id = await newInstance(screens.service)
     await postEvent(screens.service, { severity: 'breach', event_type: 'data_export', instance_id: id, source: id })
     const page = await screens.signedIn()
-    // The fleet is read every two seconds, and knows the agent after its event.
+    // The fleet is read every two seconds, so it has the agent later than its event.
     await page.getByRole('button', { name: `Suspend ${id}` }).waitFor()
     await page.keyboard.press('j')
     await page.keyboard.press('k')

@@ -9,7 +9,7 @@ import { createKey, createKeyDecoy, createPathDecoy, postEvent } from '../fleet.
 import { newDataDir } from '../service.ts'
 import { settled, useScreens } from './browser.ts'
 
-// `npm run pictures` writes the pictures of the documents; in a test run they only have to come about.
+// `npm run pictures` writes the pictures of the documents; a test run only checks that they can be taken.
 
 const screens = useScreens({ WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' })
 const folder = process.env.PICTURES ? fileURLToPath(new URL('../../docs/images', import.meta.url)) : newDataDir()
@@ -18,14 +18,14 @@ const names = ['billing', 'code-review', 'data-analyst', 'deploy-helper', 'inbox
 let receiver: Server | undefined
 afterAll(() => void receiver?.close())
 
-/** A receiver of alerts that takes everything. */
+/** Starts an alert receiver that accepts everything. */
 async function startReceiver(): Promise<string> {
   receiver = createServer((request, response) => void request.resume().on('end', () => response.end('ok')))
   await once(receiver.listen(0, '127.0.0.1'), 'listening')
   return `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/services/on-call`
 }
 
-/** A fleet after a bad minute: one agent used a decoy and was suspended, another one behaves unlike before. */
+/** A fleet after an incident: one agent used a decoy and was suspended, another one behaves anomalously. */
 async function tellStory(): Promise<() => Promise<void>> {
   const { service } = screens
   const beats = Array.from({ length: 84 }, (_, index) => {

@@ -48,7 +48,7 @@ const callThrice = async (instance_id: string) => {
   }
 }
 
-/** A rule is run within a moment of being stored, so what it waits for is reported until it has fired. */
+/** A stored rule is active after a moment, so matching events are reported until it has fired. */
 const firedBy = (id: string, report: () => Promise<unknown>) =>
   until(
     'the firing',
@@ -69,7 +69,7 @@ test('writes a rule that is checked at its lines, runs it over the past, stores 
   await page.getByText('2 of 2 tests pass').waitFor()
   const store = page.getByRole('button', { name: 'Store in mode observe' })
 
-  // An unknown modifier, and then a test that fails: each at its line.
+  // First an unknown modifier, then a failing test: each is shown at its line.
   const text = textOf(agent)
   await field.fill(text.replace('instance_id: ', 'instance_id|sounds: '))
   await page.getByText('1 fault').waitFor()
@@ -151,7 +151,7 @@ test('switches observe, alert and enforce, says before what enforce does, and st
 
   await mode.getByRole('button', { name: 'Observe' }).click()
   await page.getByRole('button', { name: 'Observe', pressed: true }).waitFor()
-  // A text that says enforce asks like the button.
+  // A text with mode enforce asks for confirmation like the button.
   await field.fill(`${textOf(agent)}mode: enforce\n`)
   await page.getByText('The text says mode enforce').waitFor()
   await page.getByRole('button', { name: 'Store as version 3' }).click()
@@ -177,7 +177,7 @@ test('says how many firings of an agent were beyond those of a minute', async ()
   const { status, text, body } = await screens.service.call<{ id: string }>('POST', '/api/rules', { body: rule })
   expect(status, text).toBe(201)
   const call = { severity: 'info', source: 'test', event_type: 'tool_call', description: 'A call', instance_id: agent }
-  // More than two minutes may store of them.
+  // More than the limit of firings of two minutes.
   const flood = Array.from({ length: 150 }, () => call)
   expect((await screens.service.call('POST', '/api/events/batch', { body: flood })).status).toBe(200)
   const suppressed = async () =>

@@ -10,9 +10,9 @@ const screens = useScreens({ WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' })
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 const markup = '"><img src=x onerror=alert(1)><script>alert(2)</script><svg onload=alert(3)>{{7*7}}'
-/** Right-to-left override and zero-width characters: `exe.txt` that is shown as `txt.exe`. */
+/** Right-to-left override and zero-width characters: `exe.txt` that is displayed as `txt.exe`. */
 const unseen = 'safe\u202Etxt.exe\u200B\u2066'
-/** Elements that markup makes where it is not shown as text. */
+/** Elements that exist only if markup was not escaped. */
 const made = 'img, svg[onload], script:not([src])'
 const long = `${'long '.repeat(190)}end`
 const hostile = unique('hostile')
@@ -30,7 +30,7 @@ beforeAll(async () => {
     service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name, version: markup.slice(0, 90) } })
   expect((await beat(`${unseen}${markup}`.slice(0, 80))).status).toBe(200)
   const name = `${unseen}${markup}`.slice(0, 80)
-  // In the network of the test nothing listens there: errors are shown too.
+  // Nothing listens at this address, so errors are shown too.
   const settings = { url: 'http://127.0.0.1:1029/hook' }
   const channel = await service.call('POST', '/api/alert-channels', { body: { name, type: 'slack', settings } })
   expect(channel.status, channel.text).toBe(201)
@@ -121,7 +121,7 @@ interface AxeResult {
   violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[]
 }
 
-/** In an ordinary run the screens take turns at them, at night each screen is shown in all. */
+/** Ordinary runs distribute these over the screens; at night each screen is shown in all of them. */
 const looks = [
   ['dark', 1280],
   ['light', 390],

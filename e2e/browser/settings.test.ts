@@ -34,7 +34,7 @@ test('says in the heading when it has no answer, and to viewers what they need',
   await viewer.getByText('need a key of scope operator or admin').waitFor()
 })
 
-// The page is open on screens that more people see than may know a secret.
+// The page is visible to people who may not know secrets.
 test('holds no secret of the configuration', async () => {
   const canary = `canary${randomBytes(16).toString('hex')}`
   const service = await startService({
@@ -95,7 +95,7 @@ test('has a wallboard without controls, which leaves by Esc and is found by the 
   await page.waitForURL('**/wallboard')
 })
 
-// Nobody sits at a wallboard: if it showed the last good state for ever, an outage would look like peace.
+// A wallboard is unattended: if it kept showing the last good state, an outage would look like normal operation.
 test('has a wallboard that never claims to be live when it is not', async () => {
   const page = await screens.signedIn({ at: nowhereYet })
   await page.clock.install()

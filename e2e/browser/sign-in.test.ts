@@ -20,7 +20,7 @@ test('asks for a key, refuses a wrong one with the sentence of the service, and 
   await page.getByRole('heading', { name: 'Sign in with a key' }).waitFor()
 })
 
-// A link to the sign-in must not lead to another site with the trust of this one.
+// A link to the sign-in page must not redirect to another site.
 test('never leads from the sign-in to another site', async () => {
   for (const to of ['https://evil.example/', '//evil.example/', '/\\evil.example/']) {
     const page = await (await screens.open()).newPage()
@@ -95,7 +95,7 @@ test('has the chosen theme before the first paint', async () => {
   await theme.click()
   await page.reload({ waitUntil: 'commit' })
   await page.waitForFunction(`document.documentElement.style.colorScheme === 'dark'`)
-  // Nothing of the application has run yet when the root is empty: the theme is there all the same.
+  // While the root element is empty, no application code has run, but the theme is already set.
   await page.route('**/assets/index-*.js', (route) => route.abort())
   await page.reload({ waitUntil: 'load' })
   expect(await page.evaluate('document.documentElement.style.colorScheme')).toBe('dark')

@@ -21,7 +21,7 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   await before.getByText('No agent is watched yet.').waitFor()
   await newInstance(service)
   await postEvent(service, { severity: 'breach', event_type: 'note' })
-  // The service makes another summary after five seconds, and sweeps the fleet every thirty.
+  // The service renews the summary after five seconds, and sweeps the fleet every thirty.
   const { risk_score, risk_points } = await until(
     'a score',
     summary,
@@ -29,7 +29,7 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
       score > 0 && monitoring.scout_active && monitoring.agents_protected > 0 && attestations.length > 0,
     120_000,
   )
-  // Another browser: this one keeps the first answer for a minute, as caches do.
+  // Another profile, because this one caches the first response for a minute.
   const page = await (await screens.open()).newPage()
   await page.goto('/trust')
   await page.getByRole('img', { name: `${risk_score} of 100` }).waitFor()
@@ -40,7 +40,7 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   const verify = page.getByRole('button', { name: /^verify it yourself: the hash of \d{4}-W\d\d, posture.weekly$/ })
   await verify.click()
   await page.getByText('computed here: right').waitFor()
-  // A service that changed what it had attested.
+  // Simulates a service that altered its attested data.
   await page.route('**/api/public/trust', async (route) => {
     const answer = await route.fetch()
     const body = (await answer.json()) as { attestations: { score: number }[] }
@@ -87,7 +87,7 @@ test('labels the verification as self-attested, with its transactions and the ha
   const verify = page.getByRole('button', { name: 'verify it yourself: the posted report' })
   await verify.click()
   await page.getByText('report: risk 30, posted as response 70').waitFor()
-  // A report whose two numbers say different things.
+  // A report with two contradictory numbers.
   posted = report.replace('"response":70', '"response":30')
   await page.reload()
   await verify.click()
@@ -118,7 +118,7 @@ test('is switched off as a whole: page, badges and summary', async () => {
     ] as const) {
       expect((await service.call('GET', path, { key: null })).status, path).toBe(status)
     }
-    // The other screens are where they were.
+    // Other screens are unchanged.
     await signIn(page, service.key)
     await context.close()
   } finally {

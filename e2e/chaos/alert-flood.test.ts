@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
 
-/** Every message that came, in order, at a chat and at a machine. */
+/** Received messages in order, of a chat and of a machine. */
 async function startReceiver() {
   const slack: string[] = []
   const webhook: string[] = []
@@ -41,7 +41,7 @@ async function flood(service: Service, isOver: () => boolean): Promise<number> {
   return number
 }
 
-// A flood of reports from one key buries the alert of the decoy that it touches next.
+// A flood of reports from one key must not delay the alert of the decoy that it touches next.
 test.skipIf(isExternal)(
   `people and machines receive a decoy hit first, however much is being reported (needs a separate process: ${needsOwnProcess})`,
   async () => {
@@ -53,7 +53,7 @@ test.skipIf(isExternal)(
       body: { instanceId: 'planted', type: 'api_key', keyType: 'openai' },
     })
 
-    /** Milliseconds until both have heard of it, and how many messages came before it after the answer to the check. */
+    /** Milliseconds until both receivers have the alert, and the number of messages before it since the check. */
     async function hit(instance_id: string) {
       const started = performance.now()
       const check = await until(
@@ -81,16 +81,16 @@ test.skipIf(isExternal)(
       }
     }
 
-    // What is reported in ten seconds, and the hit while it is being worked off.
+    // Ten seconds of reports, and the hit while they are processed.
     const floodMs = effort(1_500, 10_000)
     let end = performance.now() + floodMs
     const reported = await flood(service, () => performance.now() > end)
     const after = await hit('victim-after')
     console.log(`${reported} critical events in ${floodMs} ms, then a decoy hit: ${JSON.stringify(after)}`)
-    // What the flood may send of the channel's 20 messages a minute, with the daily check.
+    // The flood's share of the channel's 20 messages a minute, and the daily check.
     expect(after.slack).toBeLessThanOrEqual(15 * Math.ceil(after.ms / 60_000))
 
-    // Hits while the flood goes on.
+    // Hits during the flood.
     const longMs = effort(3_000, 300_000)
     end = performance.now() + longMs
     const under = flood(service, () => performance.now() > end)
@@ -106,7 +106,7 @@ test.skipIf(isExternal)(
       expect(after.ms).toBeLessThan(5_000)
     }
 
-    // Nothing was lost on the way: reports without a separate alert are counted.
+    // Nothing was lost: reports without a separate alert are counted.
     const { body } = await service.call<{ behind: number }>('GET', '/api/alert-channels/env-webhook')
     expect(body.behind).toBeGreaterThanOrEqual(0)
     await service.stop()

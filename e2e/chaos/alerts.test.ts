@@ -39,7 +39,7 @@ test.skipIf(isExternal)(
 
     const acknowledged: string[] = []
     const waiting = Array.from({ length: alerts }, (_, number) => ({ key: randomUUID(), number }))
-    /** One event; an answer that a kill cut off is asked for again in the next life, under the same key. */
+    /** Sends one event; if a kill interrupts it, it is sent again after the restart with the same idempotency key. */
     async function report(): Promise<void> {
       const next = waiting.shift()
       if (!next) return
@@ -48,7 +48,7 @@ test.skipIf(isExternal)(
         source: 'chaos',
         event_type: 'policy_violation',
         description: `${next.number}`,
-        // On a busy machine most reports come in the last life; of one instance they would be counted and summarized.
+        // On a busy machine most reports come after the last restart; from one instance they would be summarized.
         instance_id: `chaos-${next.number % 100}`,
       }
       const headers = { 'idempotency-key': next.key }
@@ -61,14 +61,14 @@ test.skipIf(isExternal)(
       const { requests } = receiver.counts
       const enough = requests + random() * 2 * eventsOfALife
       const reports = Promise.all(Array.from({ length: eventsOfALife + 2 }, report))
-      // A receiver that hangs or counts as down gets nothing for a while.
+      // A receiver that hangs or counts as down gets no messages for a while.
       await until(
         'requests',
         () => receiver.counts.requests,
         (count) => count > enough,
         3_000,
       ).catch(() => {})
-      // The moment within the work is the point, not something to wait for.
+      // The kill must come at an arbitrary moment of the work, so this is a fixed pause.
       await pause(random() * 200)
       await service.kill9()
       await reports
@@ -78,7 +78,7 @@ test.skipIf(isExternal)(
     while (waiting.length > 0) await Promise.all(Array.from({ length: 20 }, report))
     const underFire = receiver.taken.length
 
-    // Whatever is left comes within the schedule; what was given up meanwhile is sent again.
+    // The rest is delivered by the retry schedule; messages that failed finally are sent again.
     receiver.recover()
     const channel = async () =>
       (await service.call<{ waiting: number; dead: number; behind: number }>('GET', '/api/alert-channels/env-webhook'))

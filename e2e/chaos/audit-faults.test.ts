@@ -17,14 +17,14 @@ async function toggleUntilCut(service: Service, id: string, round: { left: numbe
     if (answer === undefined) return
     // The queue of a slow disk is full.
     if (answer.status === 503) continue
-    // The state that the round began with, or a change whose answer the last kill cut off.
+    // The state at the start of the round, or a change whose response the last kill interrupted.
     if (answer.status !== 200) expect(answer.status, answer.text).toBe(400)
     if (--round.left === 0) onEnough()
   }
 }
 
 describe.skipIf(isExternal)('the audit log', () => {
-  // Without its record a resume by a stolen key would leave no trace; a record without its change would accuse an
+  // Without its entry, a resume with a stolen key would leave no trace; an entry without its change would accuse an
   // innocent operator.
   test('has one entry for each change of each instance, however often the process is killed', async () => {
     const kills = effort(4, 100)

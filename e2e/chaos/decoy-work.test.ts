@@ -5,7 +5,7 @@ import { createKey, createKeyDecoy, createPathDecoy, newInstance } from '../flee
 import { isExternal, type Service, startService } from '../service.ts'
 
 let service: Service
-/** Without a quota, and enough of them that each finds a place for what it sends. */
+/** Keys without a quota, enough that each has capacity for its requests. */
 let agents: string[]
 let instanceId: string
 let startedAt = 0
@@ -27,7 +27,7 @@ const words = (unit: (index: number) => string, length: number) => {
   for (let index = 0; text.length < length; index++) text += unit(index)
   return text
 }
-/** Texts that once blocked the event loop for seconds, and the most expensive ones now. */
+/** Texts that once blocked the event loop for seconds, and the most expensive ones of today. */
 const attacks: [kind: 'path' | 'key', text: string, meta: Record<string, unknown>][] = [
   ['path', 'cd a;'.repeat(819), { cwd: deep }],
   ['path', 'cd a;'.repeat(819), { cwd: deep, realPath: deep }],
@@ -38,7 +38,7 @@ const attacks: [kind: 'path' | 'key', text: string, meta: Record<string, unknown
   ['key', '+ASt'.repeat(16_000), {}],
 ]
 
-// One agent key, and no more than a few KB a second, once delayed every kill by eight seconds.
+// One agent key with a few KB per second once delayed every kill by eight seconds.
 test('kills go on while 20 of the costliest checks are always in flight', async () => {
   let isOver = false
   const statuses = new Map<number, number>()
@@ -49,7 +49,7 @@ test('kills go on while 20 of the costliest checks are always in flight', async 
         key: agents[start % agents.length]!,
         body: { [kind]: text, meta: { ...meta, instance_id: instanceId } },
       })
-      // A connection is cut when its answer takes half a minute, as it may on a busy machine.
+      // A connection whose response takes half a minute is closed, which may happen on a busy machine.
       const { status } = await check.catch(() => ({ status: 0 }))
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
     }
@@ -74,11 +74,11 @@ test('kills go on while 20 of the costliest checks are always in flight', async 
     Object.fromEntries(statuses),
   )
   for (const status of statuses.keys()) expect([200, 429, 503, ...effort([0], [])]).toContain(status)
-  // The service promises 100 ms on a quiet machine; without turns a kill took 8 seconds.
+  // The documented limit is 100 ms on a quiet machine; without turns a kill took 8 seconds.
   expect(p99).toBeLessThan(effort(Infinity, 2_000))
 })
 
-/** Sends a check without waiting for the answer. */
+/** Sends a check without waiting for the response. */
 async function sendOnly(key: string, text: string): Promise<Socket> {
   const body = JSON.stringify({ key: text })
   const socket = connect(service.port, '127.0.0.1').on('error', () => {})
@@ -88,9 +88,9 @@ async function sendOnly(key: string, text: string): Promise<Socket> {
   return socket
 }
 
-// Texts of one key, whose sender did not wait, once kept the checks of all others waiting for over a minute.
+// Texts of one key, sent without waiting, once delayed the checks of all others by over a minute.
 test.skipIf(isExternal)('checks of others go on while one key sends costly ones', async () => {
-  // Its quota is not what this test is about.
+  // This test is not about its quota.
   const quotas = { checks_per_second: null }
   const honest = await createKey(service, { scope: 'agent', instances: [instanceId], quotas })
   const flooder = await createKey(service, { scope: 'agent', instances: [await newInstance(service, 'flooder')] })
@@ -105,7 +105,7 @@ test.skipIf(isExternal)('checks of others go on while one key sends costly ones'
     })
     times.push(performance.now() - startedAt)
     expect(status).toBe(200)
-    // The rest are dropped.
+    // The others are dropped.
     if (round === 2) for (const socket of sockets) socket.destroy()
   }
   console.log(`checks while another key floods: longest ${Math.max(...times).toFixed(0)} ms`)
@@ -117,10 +117,10 @@ test('a check that cost more than it may says so in an event', async () => {
     'GET',
     '/api/events?event_type=decoy_check_exhausted',
   )
-  // The key of the test before may have been reported as well.
+  // The key of the previous test may have been reported too.
   const own = body.events.filter((event) => event.instance_id === instanceId)
   expect(own[0]).toMatchObject({ severity: 'warning', by_service: true })
-  // At once, and then once a minute.
+  // Immediately, then once a minute.
   const minutes = Math.ceil((performance.now() - startedAt) / 60_000)
   expect(own.length).toBeLessThanOrEqual((1 + minutes) * agents.length)
 })

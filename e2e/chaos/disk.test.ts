@@ -8,7 +8,7 @@ import { isExternal, needsOwnProcess, newDataDir, startService, until } from '..
 const mebibyte = 1024 * 1024
 const mounted: string[] = []
 
-/** A separate file system in memory, which can be filled without harm; undefined where mounting is not allowed. */
+/** Mounts a separate file system in memory that the test may fill; undefined if mounting is not allowed. */
 function smallDisk(mebibytes: number): string | undefined {
   const folder = newDataDir()
   const mount = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'tmpfs', folder])
@@ -23,7 +23,7 @@ afterAll(() => {
 
 const bigEvent = () => anEvent({ description: 'x'.repeat(900), metadata: { filler: 'y'.repeat(15_000) } })
 
-// An agent that floods the service until its disk is full would otherwise be out of reach of the kill switch.
+// Otherwise an agent could fill the disk and thereby disable the kill switch.
 test('a full disk refuses events, lets the kill switch work, and is forgotten once there is room', async ({ skip }) => {
   if (isExternal) return skip(needsOwnProcess)
   const disk = smallDisk(70)
@@ -74,7 +74,7 @@ test('a full disk refuses events, lets the kill switch work, and is forgotten on
   await service.stop()
 })
 
-// After a failed sync the kernel may call pages clean that never reached the disk: going on would acknowledge losses.
+// After a failed sync the kernel may mark unwritten pages as clean: continuing would acknowledge lost data.
 test('a disk that fails to sync ends the process with code 70 before anything is acknowledged', async ({ skip }) => {
   if (isExternal) return skip(needsOwnProcess)
   const probe = spawnSync('strace', ['-e', 'inject=fsync:error=EIO:when=1', 'true'])

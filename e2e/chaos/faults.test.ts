@@ -20,7 +20,7 @@ import type { Created, StreamBody } from '../shapes.ts'
 
 if (isExternal) process.stdout.write(`The fault tests are left out: ${needsOwnProcess}\n`)
 
-/** What the writers know: an id for each description that was answered 201, and the keys of those left unanswered. */
+/** Acknowledged ids by description, and the idempotency keys of unanswered requests. */
 interface Ledger {
   acknowledged: Map<string, string>
   unanswered: Map<string, string>
@@ -36,7 +36,7 @@ async function writeUntilCut(service: Service, ledger: Ledger, round: { left: nu
     const body = anEvent({ description, source: 'fault-writer' })
     const answer = await service.call<Created>('POST', '/api/events', { body, headers }).catch(() => undefined)
     if (answer === undefined) return
-    // The queue of a slow disk is full, or the service is about to end.
+    // The queue of a slow disk is full, or the service is stopping.
     if (answer.status === 503) continue
     expect(answer.status, answer.text).toBe(201)
     ledger.acknowledged.set(description, answer.body.id)
@@ -213,7 +213,7 @@ describe.skipIf(isExternal)('a first start without a key', () => {
     expect((await service.call('GET', '/api/status', { key })).status).toBe(200)
   })
 
-  // Without a terminal all that is printed is a log: it is kept, and sent to other machines.
+  // Without a terminal the output is a log, which is stored and sent to other machines.
   test('prints where the key is, and not the key', () => {
     expect(service.logs().split(join(service.dataDir, 'admin-key'))).toHaveLength(2)
     expect(service.logs()).not.toContain(storedKey())

@@ -15,13 +15,13 @@ if (reason !== undefined) process.stdout.write(`The test of durable acknowledgem
 
 interface Acknowledgement {
   line: number
-  /** Whether a sync of the disk began after the request had come in and was over before the answer went out. */
+  /** Whether a disk sync started after the request arrived and ended before the response was sent. */
   isSynced: boolean
 }
 
 /**
- * Reads a trace of `read, write, writev, fdatasync, fsync` over all threads. The lines stand in the order of time: what
- * a call is given shows where it begins, its result where it ends, which for interrupted calls is a later line.
+ * Parses a trace of `read, write, writev, fdatasync, fsync` over all threads. Its lines are in the order of time: the
+ * arguments of a call show its start, its result shows its end, for interrupted calls on a later line.
  */
 function acknowledgements(trace: string): Acknowledgement[] {
   const found: Acknowledgement[] = []
@@ -58,12 +58,12 @@ function acknowledgements(trace: string): Acknowledgement[] {
   return found
 }
 
-// The page cache outlives a killed process, so only the order of system calls shows what a power cut would lose.
+// The page cache survives a killed process, so only the order of system calls shows what a power failure would lose.
 describe.skipIf(reason !== undefined)('a 201', () => {
   test('leaves only after the disk has confirmed a sync that began after the request, at the first and second start', async () => {
     const folder = newDataDir()
     const output = join(folder, 'trace')
-    // -D keeps the service our own child, -ff would split the threads, whose common order is the point.
+    // -D keeps the service a direct child. Without -ff, because it would write the threads to separate files.
     const wrapper = ['strace', '-D', '-f', '-s', '48', '-e', 'trace=read,write,writev,fdatasync,fsync', '-o', output]
     const service = await startService({ wrapper })
     const readTrace = () => (readdirSync(folder).includes('trace') ? readFileSync(output, 'utf8') : '')
@@ -84,7 +84,7 @@ describe.skipIf(reason !== undefined)('a 201', () => {
   })
 })
 
-/** Ends the service and waits until the tracer has written its last line. */
+/** Stops the service and waits until the tracer has written its last line. */
 async function endTraced(service: Service, readTrace: () => string): Promise<void> {
   await service.terminate()
   await until(

@@ -8,8 +8,8 @@ import type { Created, CreatedKey } from '../shapes.ts'
 
 const quietAgents = 50
 /**
- * At night what ten thousand a second are in half a minute, against the default; in an ordinary run less of both, so
- * that a slow machine floods as well.
+ * At night half a minute of ten thousand requests a second, with the default limit. An ordinary run lowers both, so
+ * that a slow machine exceeds the limit too.
  */
 const floodEvents = effort(6_000, 300_000)
 const eventsPerSecond = effort(50, 500)
@@ -27,7 +27,7 @@ describe.skipIf(isExternal)(isExternal ? needsOwnProcess : 'one key that floods'
     return Number(new RegExp(`^${name.replaceAll(/[{}"]/g, '\\$&')} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
   }
 
-  // Once it took a single bound key to refuse another agent's breach in 24 of 25 attempts.
+  // A single bound key once caused another agent's breach to be refused in 24 of 25 attempts.
   test('costs only that key, and its refusals are counted exactly', async () => {
     const flooder = await service.call<CreatedKey>('POST', '/api/keys', {
       body: {
@@ -96,7 +96,7 @@ describe.skipIf(isExternal)(isExternal ? needsOwnProcess : 'one key that floods'
     const overload = (ofSingles.statuses[503] ?? 0) + batchEvents * (ofBatches.statuses[503] ?? 0)
     expect(accepted + refused + overload).toBe(floodEvents)
     expect(refused).toBeGreaterThan(0)
-    // What it may take up at once, and its rate after that.
+    // Its burst, and then its rate.
     expect(accepted + overload).toBeLessThanOrEqual(eventsPerSecond * (10 + seconds + 1))
     expect(await metric('wardline_quota_refusals_total{quota="events_per_second"}')).toBe(refused)
 
@@ -104,7 +104,7 @@ describe.skipIf(isExternal)(isExternal ? needsOwnProcess : 'one key that floods'
       event_type === 'quota_exceeded' && by_service
     const reportsWhileUp = (await allEvents(service)).filter(isReport)
     expect(reportsWhileUp.length).toBeLessThanOrEqual(1 + (performance.now() - started) / 60_000)
-    // What was not reported yet is, before the process ends.
+    // Pending counts are reported before the process exits.
     await service.restart()
     const stored = await allEvents(service)
     const reports = stored.filter(isReport)
@@ -120,7 +120,7 @@ describe.skipIf(isExternal)(isExternal ? needsOwnProcess : 'one key that floods'
     )
   })
 
-  // One agent key could hold every place for streams: no other agent would then hear of its kill at once.
+  // Otherwise one agent key could occupy all streams, and kills of other agents would arrive late.
   test('holds only so many streams, and gets a place again when one ends', async () => {
     const instanceId = await newInstance(service, 'listener')
     const { body } = await service.call<CreatedKey>('POST', '/api/keys', {
@@ -134,7 +134,7 @@ describe.skipIf(isExternal)(isExternal ? needsOwnProcess : 'one key that floods'
     expect(refused.status).toBe(429)
     expect(refused.headers).toMatchObject({ 'retry-after': '5', 'x-error-code': 'quota_exceeded' })
     expect(refused.body.error).toContain('3 open streams')
-    // A refused request for an instance that does not exist takes no place either.
+    // A refused request for an unknown instance does not count either.
     const other = await createKey(service, { scope: 'agent', instances: [instanceId] })
     const ofOther = await service.openStream(path, { key: other })
     expect(ofOther.status).toBe(200)

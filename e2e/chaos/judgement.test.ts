@@ -12,7 +12,7 @@ interface Baselines {
 }
 
 const agents = 16
-/** Enough for a baseline, and then one that is reported as an anomaly. */
+/** Samples for a baseline, followed by an anomaly. */
 const calmReports = 14
 
 async function eventsOf(service: Service, id: string, type: string): Promise<EventRow[]> {
@@ -24,8 +24,8 @@ async function eventsOf(service: Service, id: string, type: string): Promise<Eve
 }
 
 /**
- * Agents report two metrics, one of which runs away, and the process is killed once so many reports were answered.
- * Resolves with how many reports were stored without an answer.
+ * Agents report two metrics, one of them with an anomaly, and the process is killed after a number of responses.
+ * Resolves with the number of reports that were stored but not acknowledged.
  */
 async function killDuringReports(service: Service, answersBefore: number): Promise<number> {
   const ids = await Promise.all(Array.from({ length: agents }, () => newInstance(service)))

@@ -8,7 +8,7 @@ import { isExternal, needsOwnProcess, type Service, startService, until } from '
 import type { CreatedKey } from '../shapes.ts'
 
 const overloadMs = effort(4_000, 30_000)
-/** At night only: in an ordinary run other tests share the machine. */
+/** Only at night: ordinary runs share the machine with other tests. */
 const killWithinMs = effort(Infinity, 250)
 const maxGrowthBytes = 256 * 1024 * 1024
 const batch = JSON.stringify(Array.from({ length: 1_000 }, () => anEvent({ instance_id: 'flooder-1' })))
@@ -20,7 +20,7 @@ function residentBytes(service: Service): number {
 
 const isLinux = process.platform === 'linux'
 
-// Who waits for a kill must get it also while five times as much comes in as the disk takes.
+// Kills must arrive even while five times as many events come in as the disk can store.
 test.skipIf(isExternal || !isLinux)(
   isExternal
     ? needsOwnProcess
@@ -60,7 +60,7 @@ test.skipIf(isExternal || !isLinux)(
           await pause(20)
         }
       })()
-      // The floods fill their shares of the queue, not the share of an agent with another key.
+      // The floods fill their shares of the queue, not the share of another key.
       const quietKey = await createKey(service, { scope: 'agent', instances: ['quiet'] })
       let quietEvents = 0
       const quiet = (async () => {
@@ -73,7 +73,7 @@ test.skipIf(isExternal || !isLinux)(
           await pause(20)
         }
       })()
-      // As many rows wait as five full queues of one key hold, from two keys, and single events beside them.
+      // Queues as many rows as five full queues of one key, from two keys, in addition to single events.
       const results: LoadResult[] = await Promise.all([
         flood(unlimited.key, '/api/events/batch', batch, 25),
         flood(service.key, '/api/events/batch', batch, 25),
@@ -87,7 +87,7 @@ test.skipIf(isExternal || !isLinux)(
       expect(
         Object.keys(statuses)
           .map(Number)
-          // A connection is cut when its answer takes half a minute, as it may on a busy machine.
+          // A connection whose response takes half a minute is closed, which may happen on a busy machine.
           .filter((status) => ![200, 201, 429, 503, ...effort([0], [])].includes(status)),
       ).toEqual([])
       expect(statuses[503], JSON.stringify(statuses)).toBeGreaterThan(0)

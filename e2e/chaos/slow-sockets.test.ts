@@ -14,10 +14,10 @@ const connects = effort(300, 5_000)
 const silentReaders = effort(12, 200)
 const storedEvents = 10_000
 const waitMs = effort(600_000, 300_000)
-/** An ordinary run shares the machine with other tests. */
+/** Ordinary runs share the machine with other tests. */
 const closedWithinMs = effort(120_000, 20_000)
 
-/** Opens a connection from an address of this machine; on Linux all of 127.0.0.0/8 is. */
+/** Opens a connection from a local address; on Linux these are all of 127.0.0.0/8. */
 function open(service: Service, address = '127.0.0.1'): Promise<Socket> {
   const localAddress = process.platform === 'linux' ? address : '127.0.0.1'
   return new Promise((resolve, reject) => {
@@ -48,7 +48,7 @@ const metric = async (service: Service, name: string) => {
 }
 
 describe.skipIf(isExternal).concurrent('slow and silent clients', () => {
-  // Sockets that never finish a request would otherwise take the places of the fleet (Slowloris).
+  // Otherwise sockets that never finish a request would use up the connections of the fleet (Slowloris).
   test(
     'that drip headers or bodies are closed in time, and honest requests do not notice',
     async () => {
@@ -64,7 +64,7 @@ describe.skipIf(isExternal).concurrent('slow and silent clients', () => {
       const times: number[] = []
       const drip = setInterval(() => {
         for (const [index, socket] of sockets.entries()) {
-          // One in ten says nothing at all.
+          // One in ten sends nothing.
           if (!socket.destroyed && (index >= slowHeaders || index % 10 !== 0)) socket.write('y')
         }
       }, 500)

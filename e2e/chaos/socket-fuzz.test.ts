@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => service?.stop())
 
-/** Whole requests that the scripts are made of; streams come up often, since they outlive their request. */
+/** Complete requests for the scripts. Streams are frequent, because they outlast their request. */
 function requestTexts(): { streams: string[]; others: string[] } {
   const key = `x-monitor-key: ${agentKey}`
   const request = (line: string, ...headers: string[]) =>
@@ -82,7 +82,7 @@ function requestTexts(): { streams: string[]; others: string[] } {
   }
 }
 
-/** Makes up what one client does. */
+/** Generates the steps of one client. */
 function scriptMaker(random: () => number): () => Step[] {
   const { streams, others } = requestTexts()
   const upTo = (count: number) => Math.floor(random() * count)
@@ -128,7 +128,7 @@ const readable = (steps: Step[]) =>
     steps.map((step) => (typeof step === 'object' && 'write' in step ? step.write.toString('latin1') : step)),
   )
 
-// One connection that ends the process takes the kill switch away from the whole fleet, and some need no key.
+// A connection that crashes the process disables the kill switch of the whole fleet, and some need no key.
 describe.skipIf(isExternal)('bytes on sockets', () => {
   test(
     'never end the process, whatever they are and however they are cut',
@@ -142,7 +142,7 @@ describe.skipIf(isExternal)('bytes on sockets', () => {
       const tally = new Map<number, number>()
       let sockets = 0
       let quietMs = 15
-      // A machine that is too slow for many answers in that time goes on until it has them.
+      // A slow machine continues until it has enough responses.
       const enoughAnswers = 100
       while (performance.now() < deadline || (tally.get(200) ?? 0) <= enoughAnswers) {
         const scripts = Array.from({ length: socketsPerRound }, makeScript)
@@ -156,7 +156,7 @@ describe.skipIf(isExternal)('bytes on sockets', () => {
             `seed ${seed}: the process ended after ${sockets} sockets; it said:\n${service.logs().slice(-4_000)}\nOne of:\n${suspects}`,
           )
         }
-        // On a busy machine answers come later.
+        // On a busy machine responses are late.
         quietMs = Math.max(15, Math.min(1_000, 2 * (performance.now() - askedAt)))
         sockets += heard.length
         for (const [index, { text }] of heard.entries()) {

@@ -41,7 +41,7 @@ async function newest(service: Service, id: string): Promise<Suspension | undefi
   expect(body.suspensions.length, text).toBeLessThanOrEqual(1)
   return body.suspensions[0]
 }
-/** One after the other: readers of one key wait for each other, and too many are refused. */
+/** Sequentially, because reads of one key wait for each other, and too many are refused. */
 async function allOf(service: Service, ids: readonly string[]): Promise<(Suspension | undefined)[]> {
   const found: (Suspension | undefined)[] = []
   for (const id of ids) found.push(await newest(service, id))
@@ -54,7 +54,7 @@ const untilState = (service: Service, ids: readonly string[], state: string) =>
     (found) => found.every((one) => one?.state === state),
   )
 
-/** Kills the process while suspensions are requested, delivered and acknowledged, and others are proven already. */
+/** Kills the process while suspensions are requested, delivered and acknowledged; others are already proven. */
 async function killBetweenStages(service: Service, answersBefore: number): Promise<void> {
   const asking = await register(service, 'asking')
   const polling = await register(service, 'polling')
@@ -76,7 +76,7 @@ async function killBetweenStages(service: Service, answersBefore: number): Promi
       const answer = await act(service, id).catch(() => undefined)
       if (answer?.status !== 200) continue
       answered.add(id)
-      // At another point of the next commit in each round.
+      // Each round kills the process at another point of a commit.
       if (answered.size === answersBefore) killed = pause(answersBefore % 5).then(() => service.kill9())
     }
   }
@@ -98,7 +98,7 @@ async function killBetweenStages(service: Service, answersBefore: number): Promi
     const found = (await newest(service, id))!
     expect(found, id).toMatchObject({ acknowledged_at: null, silent_at: null })
     expect(['pending', 'unconfirmed'], id).toContain(found.state)
-    // The note of a delivery may be lost: then it is unknown, and never assumed.
+    // The record of a delivery may be lost: then it is unknown, never assumed.
     if (found.delivered_at !== null) expect(found.delivered_at >= found.requested_at, id).toBe(true)
   }
   for (const id of acking) {
@@ -109,7 +109,7 @@ async function killBetweenStages(service: Service, answersBefore: number): Promi
   }
   expect(await allOf(service, proven)).toEqual(before)
 
-  // What was interrupted goes on from the facts.
+  // Interrupted suspensions continue from the stored facts.
   for (const id of asking) if ((await newest(service, id)) === undefined) await suspend(service, id)
   for (const id of [...asking, ...polling, ...acking]) expect((await acknowledge(service, id)).status).toBe(200)
   await untilState(service, [...asking, ...polling, ...acking, ...proven], 'proven')
@@ -123,7 +123,7 @@ describe.skipIf(isExternal)('a suspension', () => {
     await service.stop()
   })
 
-  // Activity that was answered just before the crash must not be forgotten with what the process remembered.
+  // Activity that was acknowledged just before the crash must not be lost with the memory of the process.
   test('that was proven is violated by an event of just before a crash', async () => {
     const service = await startService({ env: { WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2' } })
     const [id, other] = await register(service, 'active')

@@ -8,7 +8,7 @@ import { type Service, until } from '../service.ts'
 const servers = useServers()
 
 const alerts = effort(480, 800)
-/** Each kill may double what was delivered and not yet written: so few that their share says something. */
+/** Each kill may duplicate messages that were delivered but not recorded; with few kills their share is small. */
 const rounds = effort(3, 5)
 const hour = 3_600_000
 
@@ -17,7 +17,7 @@ test('two processes send the alerts of either, and while both are killed nothing
   const random = seededRandom(seed)
   const receiver = await startFlakyReceiver(random)
   const settings = await sharedSettings(servers)
-  // The processes go by the database's clock, which this one moves: so the test need not wait for hours.
+  // The processes use the database's clock, which the test moves, so it need not wait for hours.
   await query(
     settings.DATABASE_URL,
     `create schema moved; create table moved.by_ms (ms double precision); insert into moved.by_ms values (0);
@@ -50,7 +50,7 @@ test('two processes send the alerts of either, and while both are killed nothing
       async () => acknowledged.length - before,
       (count) => count >= some,
     )
-    // One continues alone for a moment, while the other's messages are still under lease.
+    // One process runs alone for a moment, while the messages of the other are still leased.
     const [first, second] = random() < 0.5 ? services : services.toReversed()
     await first!.kill9()
     await pause(random() * 300)

@@ -11,10 +11,10 @@ import { newDataDir, type Service, until } from '../service.ts'
 const servers = useServers()
 
 const aheadMs = 120_000
-/** Nobody answers, so an attempt ends and is repeated, in which case this much has passed at least (milliseconds). */
+/** Milliseconds after which an attempt without a response must have timed out and been retried. */
 const retriedAfterMs = 15_000
 
-/** Takes alerts, and leaves them without an answer until it is asked to give one. */
+/** Starts a receiver that accepts alerts but does not respond until told to. */
 async function startSlowReceiver() {
   const taken: { id: string; at: number }[] = []
   const waiting: ServerResponse[] = []
@@ -47,7 +47,7 @@ async function afterRuns(service: Service, job: string, count: number): Promise<
   )
 }
 
-// Two minutes are more than every lease, and than an agent may take to confirm a kill or to send its next heartbeat.
+// Two minutes exceed every lease, and the limits for confirming a kill and for the next heartbeat.
 test('a process two minutes ahead takes over no message, and calls no kill unconfirmed and no agent offline', async () => {
   const receiver = await startSlowReceiver()
   const settings = { ...(await sharedSettings(servers)), ALERT_WEBHOOK_URL: receiver.url }

@@ -77,7 +77,7 @@ test(`${changes} kills and resumes by two processes give each instance one gaple
   const total = [...successes.values()].reduce((sum, count) => sum + count, 0)
   console.log(`seed ${seed}: ${total} of ${changes} succeeded, ${[...statuses].join(' · ')} in ${seconds.toFixed(1)} s`)
 
-  // A database server on a busy machine may answer too late: 503 = not made, 500 = perhaps made.
+  // A database server on a busy machine may respond too late: 503 means not done, 500 means perhaps done.
   const allowed = [200, 400, ...effort([500, 503], [])]
   expect(
     [...statuses.keys()].filter((status) => !allowed.includes(status)),
@@ -120,7 +120,7 @@ test(`${changes} kills and resumes by two processes give each instance one gaple
   expect(verified.code).toBe(0)
 })
 
-// A caller who was answered that an agent is stopped must not get another answer from another process.
+// After one process has confirmed a suspension, no other process may report another state.
 test('a kill that one process has answered is seen by the very next poll of the other', async () => {
   const [first, second] = services as [Service, Service]
   const id = await newInstance(first)
@@ -134,10 +134,10 @@ test('a kill that one process has answered is seen by the very next poll of the 
   }
 })
 
-/** The promise is one second: a busy machine takes longer. */
+/** The documented limit is one second; a busy machine takes longer. */
 const revokedWithinMs = effort(patienceMs, 1_000)
 
-// A key that leaked stays a key for as long as one process behind the load balancer still takes it.
+// A leaked key remains usable while one process behind the load balancer still accepts it.
 test('a stream shows the kills of every process once, in the order of the list, with who made them', async () => {
   const ids = await Promise.all(Array.from({ length: 4 }, () => newInstance(services[0]!)))
   const { body: operator } = await services[0]!.call<CreatedKey>('POST', '/api/keys', {
@@ -176,7 +176,7 @@ test('a stream shows the kills of every process once, in the order of the list, 
       () => shown().at(-1)?.seq,
       (seq) => seq === expected.at(-1)!.seq,
     )
-    // What was changed within the second before the stream was opened may come first.
+    // Changes of the last second before the stream was opened may come first.
     expect(shown().filter(({ instance_id }) => ids.includes(instance_id))).toEqual(expected)
     stream.close()
   }

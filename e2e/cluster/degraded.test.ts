@@ -11,17 +11,17 @@ import type { ControlMessage } from '../shapes.ts'
 import { followStream } from '../stream-follower.ts'
 import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 
-/** What the product promises of each outage; in an ordinary run, on a machine that has other things to do, that it comes about. */
+/** Documented limits of each outage. Ordinary runs share the machine and only check that each state is reached. */
 const promised = {
-  /** Without the backplane, what another process stored is known after at most this time. */
+  /** Maximum delay until events of another process are known without the backplane. */
   deliveredWithinMs: effort(patienceMs, 2_000),
-  /** Without the database, a request is answered after at most this time. */
+  /** Maximum response time without the database. */
   refusedWithinMs: effort(patienceMs, 2_000),
-  /** Once a server is back, everything is as before after at most this time. */
+  /** Maximum time until normal operation after a server has returned. */
   recoveredWithinMs: effort(patienceMs, 5_000),
 }
 
-/** The ways to the servers. */
+/** Proxies in front of the servers. */
 let database: TcpProxy
 let backplane: TcpProxy
 let services: Service[]
@@ -55,7 +55,7 @@ interface Readiness {
   backplane: string
 }
 
-/** Waits until every process says this of itself. */
+/** Waits until every process reports this state. */
 async function expectReadiness(readiness: Readiness, withinMs: number): Promise<void> {
   for (const service of services) {
     const answer = await until(
@@ -93,7 +93,7 @@ describe.each([
     const followers = await Promise.all(services.map(followStream))
     const control = await second.openStream(`/api/instances/${id}/control`, { key: second.key })
     await expectReadiness({ ok: true, database: 'ok', backplane: 'ok' }, promised.recoveredWithinMs)
-    // Known to both: what is kept in memory must not be trusted any more.
+    // Both processes know it, so their caches must not be trusted any more.
     expect(await Promise.all(services.map((service) => poll(service, id)))).toEqual([false, false])
 
     await begin()
@@ -148,7 +148,7 @@ describe.each([
   })
 })
 
-/** Keeps every connection busy that a process may have. Resolves with the instances that were killed for it. */
+/** Occupies all connections of a process. Resolves with the instances that were killed for it. */
 async function openEveryConnection(): Promise<string[]> {
   const ids = await Promise.all(Array.from({ length: 12 }, () => newInstance(first)))
   for (const service of services) {
@@ -160,7 +160,7 @@ async function openEveryConnection(): Promise<string[]> {
   return ids
 }
 
-/** The first process of the server and all its children. */
+/** Returns the ids of the main process of the server and of its children. */
 async function postgresProcesses(): Promise<number[]> {
   const client = new Client({ connectionString: servers.postgres.url })
   await client.connect()
@@ -172,7 +172,7 @@ async function postgresProcesses(): Promise<number[]> {
   return [first, ...processes.filter(([pid, parent]) => parent === first && pid !== rows[0].pid).map(([pid]) => pid)]
 }
 
-/** One of its children may have ended meanwhile. */
+/** A child may have exited in the meantime. */
 function signal(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
   try {
     process.kill(pid, name)
@@ -186,7 +186,7 @@ function resumePostgres(): void {
   for (const pid of stopped.toReversed()) signal(pid, 'SIGCONT')
   stopped = []
 }
-// The failure of the test before must not affect this one.
+// A failure of the previous test must not affect this one.
 afterEach(() => {
   resumePostgres()
   database?.heal()
@@ -238,17 +238,17 @@ describe.each([
     }
     const slowest = new Map<string, number>()
     for (const { path, answer, ms } of await Promise.all(answers)) {
-      // On a busy machine what waits for a connection fills the queues.
+      // On a busy machine requests that wait for a connection fill the queues.
       expect(['500 database', ...effort(['503 overloaded'], [])], path).toContain(answer)
       slowest.set(path, Math.max(slowest.get(path) ?? 0, ms))
     }
     delay.disable()
-    // By so much the test itself may have looked too late on a machine that has other things to do.
+    // On a busy machine the test itself may look too late by this much.
     const ownDelayMs = delay.max / 1_000_000
     console.log([...slowest].map(([path, ms]) => `${path} was refused after at most ${Math.round(ms)} ms`).join(', '))
     for (const ms of slowest.values()) expect(ms - ownDelayMs).toBeLessThan(promised.refusedWithinMs)
     for (const service of services) expect((await service.call('GET', '/healthz')).status).toBe(200)
-    // Who is suspended stays so: an agent that gets no answer could take that for a release.
+    // A suspended agent stays suspended: without a response it could assume a resume.
     expect(await pollAll()).toEqual(allSuspended)
     await expectReadiness({ ok: false, database: 'unavailable', backplane: 'ok' }, promised.refusedWithinMs)
 
@@ -275,7 +275,7 @@ describe.each([
   })
 })
 
-// A restarting firewall: the server accepts new connections, but open ones lead nowhere.
+// Like a restarting firewall: the server accepts new connections, but open ones are dead.
 test('connections that went dead unnoticed are all given up within the time of a recovery', async () => {
   await openEveryConnection()
   database.swallow()
@@ -296,7 +296,7 @@ test('connections that went dead unnoticed are all given up within the time of a
   await Promise.all(services.map(fiveInARow))
 })
 
-// An orchestrator that must wait for its own SIGKILL takes half a minute to replace a process.
+// If a process does not exit on SIGTERM, an orchestrator waits half a minute before it sends SIGKILL.
 test('SIGTERM ends a process although its database is silent', async () => {
   await openEveryConnection()
   database.swallow()

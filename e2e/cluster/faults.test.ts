@@ -6,15 +6,15 @@ import { type Service, until } from '../service.ts'
 import type { Created, EventRow, Severity, StatusView } from '../shapes.ts'
 import { followStream } from '../stream-follower.ts'
 
-// On its disk before it confirms: a SIGKILL of all its processes then loses nothing that it confirmed.
+// With synchronous commits, a SIGKILL of all database processes loses no confirmed transaction.
 const servers = useServers({ postgres: { durable: true } })
 
 const severities: Severity[] = ['info', 'warning', 'critical', 'breach']
-/** Of a client that was refused: long enough to leave the processor to a server that starts. */
+/** Pause of a client after a refusal, long enough to leave the CPU to a server that starts. */
 const pauseBeforeRetryMs = 25
 
 interface Ledger {
-  /** The id that was answered for each description. */
+  /** Acknowledged ids by description. */
   acknowledged: Map<string, string>
   failures: Map<string, number>
   longestOutageMs: number
@@ -26,7 +26,7 @@ function note(ledger: Ledger, failure: string): void {
   ledger.failures.set(failure, (ledger.failures.get(failure) ?? 0) + 1)
 }
 
-/** Sends one event until it is taken, each time to the next process, as behind a load balancer. */
+/** Sends an event until it is accepted, each time to the next process, like a load balancer. */
 async function report(services: Service[], first: number, body: { description: string }, ledger: Ledger) {
   const headers = { 'idempotency-key': body.description }
   for (let attempt = first; ; attempt++) {
@@ -42,7 +42,7 @@ async function report(services: Service[], first: number, body: { description: s
   }
 }
 
-/** Sends the next event as soon as the last one was taken. */
+/** Sends the next event when the last one was accepted. */
 async function write(services: Service[], writer: number, ledger: Ledger): Promise<void> {
   for (let count = 0; !ledger.stopped; count++) {
     const severity = severities[count % severities.length]!
@@ -97,7 +97,7 @@ test('100 writers lose nothing and double nothing while PostgreSQL and Redis are
   for (const struck of faults) {
     await moreAreTaken(200 + Math.floor(random() * 400))
     await Promise.all(struck.map((server) => server.kill()))
-    // A reader that comes back while the servers are gone finds its place nevertheless.
+    // A client that reconnects while the servers are down still resumes at its position.
     for (const follower of followers) if (random() < 0.7) follower.cut()
     await pause(random() * 300)
     await Promise.all(struck.map((server) => server.start()))

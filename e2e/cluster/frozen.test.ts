@@ -11,7 +11,7 @@ let settings: SharedSettings
 let services: Service[]
 const servers = useServers({
   async open() {
-    // Alerts are written with each kill, and go nowhere.
+    // Alerts are stored with each kill, but not delivered.
     const alerts = { SLACK_WEBHOOK_URL: 'http://127.0.0.1:9/none', WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' }
     settings = { ...(await sharedSettings(servers)), ...alerts, WARDLINE_LOG_LEVEL: 'silent' }
     services = await startProcesses(settings, 2)
@@ -22,7 +22,7 @@ const servers = useServers({
   },
 })
 
-/** SIGSTOP freezes a process where it stands, as a paused machine does; SIGCONT lets it go on. */
+/** SIGSTOP freezes a process, like a paused machine; SIGCONT continues it. */
 function signal(service: Service, name: 'SIGSTOP' | 'SIGCONT'): void {
   const pid = service.pid()
   if (pid !== undefined) process.kill(pid, name)
@@ -32,11 +32,11 @@ const kill = (service: Service, id: string) =>
   service.call<{ error?: string }>('POST', `/api/kill/${id}`, { body: { reason: 'now' } })
 const resume = (service: Service, id: string) => service.call('POST', `/api/resume/${id}`)
 
-/** Work of every kind that takes the locks which a kill needs, until it is stopped. */
+/** Starts work of every kind that takes the locks which a kill needs, until it is stopped. */
 function keepBusy(service: Service, ids: string[]) {
   let stopped = false
   const loop = async (work: (round: number) => Promise<unknown>) => {
-    // What was under way while the process was frozen may fail.
+    // Requests in progress during the freeze may fail.
     for (let round = 0; !stopped; round++) await work(round).catch(() => {})
   }
   const decoy = { instanceId: 'planter', type: 'api_key', keyType: 'openai' }
@@ -52,7 +52,7 @@ function keepBusy(service: Service, ids: string[]) {
       const created = await service.call<{ id: string }>('POST', '/api/alert-routes', { body })
       await service.call('DELETE', `/api/alert-routes/${created.body.id}`)
     }),
-    // Large enough not to fit into the buffer of the connection at once.
+    // Too large for the buffer of the connection.
     loop(() => {
       const metadata = { filler: 'x'.repeat(15_000) }
       const one = { severity: 'critical', source: 'busy', event_type: 'note', description: 'y'.repeat(900), metadata }
@@ -65,10 +65,10 @@ function keepBusy(service: Service, ids: string[]) {
   }
 }
 
-/** At night only: a busy machine takes longer than the service promises. */
+/** Only at night: a busy machine exceeds the documented limits. */
 const withinMs = effort(Infinity, 2_000)
 
-// A machine that is paused in mid-kill would otherwise take the kill switch of the whole fleet with it.
+// Otherwise a machine that is paused during a kill would disable the kill switch of the whole fleet.
 test('kills succeed in time while another process is frozen at any moment of its work', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
   const random = seededRandom(seed)
@@ -91,7 +91,7 @@ test('kills succeed in time while another process is frozen at any moment of its
     expect([200, ...effort([500, 503], [])], `round ${round} with seed ${seed}: ${answer.text}`).toContain(
       answer.status,
     )
-    // What was answered too late may have been made.
+    // A kill with a late response may have been stored.
     await until(
       'the resume',
       () => resume(alive, id),
@@ -101,7 +101,7 @@ test('kills succeed in time while another process is frozen at any moment of its
   await stop()
   console.log(`seed ${seed}: the slowest kill beside a frozen process took ${Math.round(slowest)} ms`)
   expect(slowest).toBeLessThan(withinMs)
-  // A database server on a busy machine answers too late now and then; behind the locks of a frozen process all would.
+  // A database server on a busy machine is sometimes late; behind the locks of a frozen process it always would be.
   expect(late, 'kills that were answered too late').toBeLessThanOrEqual(effort(rounds / 2, 0))
 
   const verified = await startCommand(['audit', 'verify'], { ...settings, WARDLINE_DATA_DIR: newDataDir() }).ended

@@ -7,7 +7,7 @@ import type { CreatedKey, Decoy } from '../shapes.ts'
 
 const clients = 100
 
-/** What would give a secret away, in the forms in which it could have been written. */
+/** Forms in which a secret could have been stored or logged. */
 function traces(secret: string): string[] {
   const bytes = Buffer.from(secret)
   return [secret, bytes.toString('hex'), bytes.toString('base64').slice(0, -4), encodeURIComponent(secret)]
@@ -16,7 +16,7 @@ function traces(secret: string): string[] {
 const found = (secrets: string[], place: string): string[] =>
   secrets.flatMap(traces).filter((trace) => place.includes(trace))
 
-/** The secret of a key, without its id, which is no secret. */
+/** Returns the secret of a key without its id, which is public. */
 const secretOf = (key: string): string => key.split('_')[3]!
 
 describe.skipIf(isExternal)('keys in use', () => {
@@ -39,7 +39,7 @@ describe.skipIf(isExternal)('keys in use', () => {
     const statuses: Record<number, number> = {}
     const work = Promise.all(
       Array.from({ length: clients }, async (_, client) => {
-        // Each takes the new key over at its own time, as processes that read a file now and then do.
+        // Each client adopts the new key at a different time, like processes that read a file periodically.
         for (let turn = client, { key } = newest; !isOver; turn += 1) {
           if (turn % 7 === 0) key = newest.key
           const { status } = await service.call('GET', `/api/instances/${id}/status`, { key })
@@ -80,7 +80,7 @@ describe.skipIf(isExternal)('keys in use', () => {
       const key = await createKey(service, { scope, ...(scope === 'agent' ? { instances: [id] } : {}) })
       secrets.push(secretOf(key))
       await service.call('GET', '/api/status', { key })
-      // A wrong key is as secret: it may be a right one with a slip of the pen.
+      // An invalid key is secret too: it may be a valid one with a typo.
       const wrong = `${key.slice(0, -1)}${key.endsWith('x') ? 'y' : 'x'}`
       await service.call('GET', '/api/status', { key: wrong })
     }
@@ -106,7 +106,7 @@ describe.skipIf(isExternal)('keys in use', () => {
 describe('two processes without a backplane', () => {
   const servers = useServers()
 
-  /** Where the requirement is 5 seconds; they read the keys twice a second. A busy machine takes longer. */
+  /** The requirement is 5 seconds; processes read the keys twice a second. A busy machine takes longer. */
   const refusedWithinMs = effort(patienceMs, 5_000)
 
   test('both accept a new key at once, refuse a revoked one within seconds, and hold no key in clear', async () => {

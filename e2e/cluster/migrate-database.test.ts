@@ -8,7 +8,7 @@ import { databaseTooSlow, newApiKey, newDataDir, type Service, startService, sta
 import type { BatchAnswer, EventRow, Severity, StatusView } from '../shapes.ts'
 import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 
-/** What a fleet leaves behind, and what its readers saw of it before the move. */
+/** Data of a fleet, and what clients read before the migration. */
 interface Source {
   settings: Record<'WARDLINE_SECRET' | 'WARDLINE_API_KEY' | 'WARDLINE_CONTAINMENT_ACK_SECONDS', string>
   url: string
@@ -39,7 +39,7 @@ const servers = useServers({
 })
 
 const severities: Severity[] = ['info', 'warning', 'critical', 'breach']
-/** The texts that an engine could take amiss. */
+/** Texts that an engine could reject or change. */
 const awkward = [
   `it's "quoted" \\ {and} [braced], $1 ? %`,
   'zeilen\numbruch\ttab',
@@ -53,7 +53,7 @@ async function makeSource(): Promise<Source> {
   const settings = {
     WARDLINE_SECRET: newApiKey(),
     WARDLINE_API_KEY: newApiKey(),
-    // Nobody confirms the kill: its report would else be one more event, at some moment of the tests.
+    // No agent confirms the kill, because its event would appear at an arbitrary time.
     WARDLINE_CONTAINMENT_ACK_SECONDS: '3600',
   }
   const url = `sqlite:${join(newDataDir(), 'fleet.db')}`
@@ -68,7 +68,7 @@ async function makeSource(): Promise<Source> {
     const answer = await service.call<BatchAnswer>('POST', '/api/events/batch', { body: events })
     expect(answer.body.errors).toEqual([])
   }
-  // The largest that there are: a page of them must not take longer than the server lets a statement run.
+  // The largest events: a page of them must not exceed the statement timeout.
   const metadata = { filler: 'é"\\'.repeat(2_500) }
   for (let batch = 0; batch < 6; batch++) {
     const body = Array.from({ length: 40 }, () => anEvent({ description: '\\"'.repeat(500), metadata }))
@@ -101,7 +101,7 @@ async function look(service: Service, instanceId: string): Promise<Seen> {
   return {
     status: { stats, toolCalls },
     suspended: await read(`/api/instances/${instanceId}/status`),
-    // In small pages: on a busy machine a thousand of the largest events take longer than a read may.
+    // In small pages, because on a busy machine a thousand of the largest events exceed the read timeout.
     events: await allEvents(service, 100),
     ofInstance: JSON.stringify(await read(`/api/events?instance_id=${instanceId}&session_id=session-3&limit=1000`)),
     decoys: await read(`/api/honeypots?instance_id=${instanceId}`),
@@ -110,10 +110,10 @@ async function look(service: Service, instanceId: string): Promise<Seen> {
   }
 }
 
-/** Begins to move the source. */
+/** Starts the migration of the source. */
 const migrate = (from: string, to: string) => startCommand(['migrate', '--from', from, '--to', to], {})
 
-/** Moves the source; resolves with how that ended. A server that answers too late on a busy machine has it repeated. */
+/** Migrates the source; resolves with the result. Repeats if a server on a busy machine responds too late. */
 async function finish(from: string, to: string) {
   for (let retries = 5; ; retries--) {
     const run = await migrate(from, to).ended
@@ -121,7 +121,7 @@ async function finish(from: string, to: string) {
   }
 }
 
-/** What an uninterrupted copy carries, both ways. */
+/** Bytes of an uninterrupted copy, in both directions. */
 let copiedBytes: number | undefined
 
 async function copyWhole(target: string) {
@@ -131,7 +131,7 @@ async function copyWhole(target: string) {
   return run
 }
 
-/** The fleet on its new database is the same to everybody, and goes on from where it was. */
+/** Asserts that clients see the same fleet on the new database, and that it continues from there. */
 async function expectSameFleet(databaseUrl: string): Promise<void> {
   const { settings, instanceId, agentKey, decoyKey, seen } = source
   const service = await startService({ env: { ...settings, DATABASE_URL: databaseUrl } })
@@ -145,7 +145,7 @@ async function expectSameFleet(databaseUrl: string): Promise<void> {
   expect((await check({ path: '/srv/app/credentials.json' }, 'path')).body).toEqual({ matched: true })
   expect((await service.call('POST', `/api/resume/${instanceId}`)).status).toBe(200)
   const head = seen.events[0]!.seq
-  // The two hits of the decoys stand before it.
+  // The two decoy hits come before it.
   await postEvent(service, { event_type: 'first_after_the_move' })
   const later = (await allEvents(service)).map(({ seq, event_type }) => [seq, event_type])
   expect(later.slice(0, 4)).toEqual([
@@ -179,7 +179,7 @@ describe('wardline migrate', () => {
     await expectSameFleet(back)
   })
 
-  // A machine that fails in the middle of the night must not leave half a fleet behind that looks like a whole one.
+  // A migration that fails must not leave a partial copy that looks complete.
   test('is resumed after a SIGKILL at any point, and no service starts on an unfinished copy', async () => {
     if (copiedBytes === undefined) await copyWhole(await servers.postgres.createDatabase())
     const bytes = copiedBytes!
@@ -210,7 +210,7 @@ describe('wardline migrate', () => {
     const finished = await finish(source.url, target)
     expect(finished, finished.output).toMatchObject({ code: 0 })
 
-    // As when it is killed just before its last statement.
+    // As if it was killed just before its last statement.
     await query(target, `insert into facts select 'copying_from', value from facts where name = 'secret_check'`)
     await expectUnfinished()
     expect((await finish(source.url, target)).code).toBe(0)
@@ -249,7 +249,7 @@ describe('wardline migrate', () => {
     expect(refused.output).toContain('There is no database file /nonexistent/fleet.db.')
   })
 
-  // What is written behind the copy's back would be lost with the old database.
+  // Rows written during the copy would be lost with the old database.
   test('finds out that the source is still written, and completes once it is left alone', async () => {
     const settings = { WARDLINE_SECRET: newApiKey(), WARDLINE_API_KEY: newApiKey() }
     const url = `sqlite:${join(newDataDir(), 'busy.db')}`

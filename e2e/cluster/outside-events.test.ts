@@ -9,7 +9,7 @@ import type { ControlMessage, EventRow, StreamBody } from '../shapes.ts'
 let services: Service[]
 let first: Service
 let second: Service
-/** A foreign program on the same backplane. */
+/** Another program on the same backplane. */
 let other: Awaited<ReturnType<typeof openClient>>
 const servers = useServers({
   async open() {
@@ -32,7 +32,7 @@ async function openClient() {
   return client
 }
 
-/** Messages on a channel from now on, by any program. */
+/** Collects messages on a channel from now on, by any program. */
 async function listen(channel: 'events' | 'control'): Promise<string[]> {
   const heard: string[] = []
   const client = await openClient()
@@ -65,7 +65,7 @@ const row = (fields: object = {}) => ({
   ...fields,
 })
 
-/** Stores an event and waits until both streams show it: whatever came over the channel before has been heard by then. */
+/** Stores an event and waits until both streams show it; by then earlier messages on the channel were processed. */
 async function expectStillInStep(streams: Stream[]): Promise<EventRow> {
   const description = unique('real')
   const id = await postEvent(first, { description, metadata: { kept: true } })
@@ -98,7 +98,7 @@ describe('a row that another program publishes on the events channel', () => {
         session_id: null,
         ip_address: null,
       })
-      // A client that resumes must not skip what was stored meanwhile.
+      // A client that resumes must not skip events stored in the meantime.
       expect(message.id).toBeUndefined()
       await stream.next<StreamBody>((body) => body.type === 'stats')
     }
@@ -154,13 +154,13 @@ describe('a row that another program publishes on the events channel', () => {
     }
   })
 
-  // A program that can publish could otherwise replace the event that is stored next, or make every process believe
-  // that it has missed a million events.
+  // A program that can publish could otherwise replace the next stored event, or make every process assume
+  // that it missed a million events.
   test('takes no place in the sequence, whatever number and signature it claims', async () => {
     const heard = await listen('events')
     const streams = await openStreams()
     const last = await expectStillInStep(streams)
-    // What was stored before may be published once more, when a process is slow to hear its own.
+    // Earlier events may be published again if a process receives its own messages late.
     const said = (await until(
       'the row on the channel',
       () => heard.find((text) => JSON.parse(text).id === last.id),
@@ -176,7 +176,7 @@ describe('a row that another program publishes on the events channel', () => {
       { ...genuine, seq: -1, description: unique('forged') },
     ]
     for (const message of forged) await publish('events', message)
-    // What was said once and is said again is known already.
+    // A repeated message is already known.
     await publish('events', said)
     const next = await expectStillInStep(streams)
     expect(next.seq).toBe(last.seq + 1)
@@ -211,7 +211,7 @@ describe('a control message that another program publishes', () => {
     await first.call('POST', `/api/kill/${id}`, { body: { reason: 'the first time' } })
     await first.call('POST', `/api/resume/${id}`)
     await first.call('POST', `/api/kill/${id}`, { body: { reason: 'for good' } })
-    // One may be published twice, when a process is slow to hear its own.
+    // An event may be published twice if a process receives its own messages late.
     const said = await until(
       'the three messages',
       () => {

@@ -5,11 +5,11 @@ import { allEvents, newInstance } from '../fleet.ts'
 import { patienceMs, type Service, until } from '../service.ts'
 import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 
-/** In an ordinary run, on a machine that has other things to do, that it comes about. */
+/** Ordinary runs share the machine and only check that the state is reached. */
 const takenOverWithinMs = effort(patienceMs, 10_000)
 
 let database: TcpProxy
-/** Its way to the database can fall silent. */
+/** A process behind a proxy that can drop its connections to the database. */
 let first: Service
 let second: Service
 const servers = useServers({
@@ -20,7 +20,7 @@ const servers = useServers({
       WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100',
     }
     database = await startTcpProxy(settings.DATABASE_URL)
-    // The first one takes the lease before the second one is there.
+    // The first process takes the lease before the second one starts.
     ;[first] = (await startProcesses({ ...settings, DATABASE_URL: database.through(settings.DATABASE_URL) }, 1)) as [
       Service,
     ]
@@ -38,7 +38,7 @@ interface Firing {
   instance_id: string
 }
 
-/** Each agent makes two calls, and is suspended for the second one. */
+/** Each agent makes two calls; the second one suspends it. */
 async function expectSuspended(reporting: Service, prefix: string): Promise<string[]> {
   const ids = await Promise.all(Array.from({ length: agents }, () => newInstance(reporting, prefix)))
   for (const instance_id of [...ids, ...ids]) {
@@ -69,7 +69,7 @@ test('rules go on in another process when the first loses its database or freeze
       },
     },
   })
-  // A rule sees what comes after the runner learnt of it.
+  // A rule applies to events after the runner has loaded it.
   const begun = await newInstance(second, 'begun')
   await until(
     'the rule to run',

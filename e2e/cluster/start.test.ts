@@ -42,12 +42,12 @@ test('four processes that start together on an empty database all come up, on on
     (select count(*) from audit_head) as heads, (select count(*) from facts) as facts,
     (select count(*) from pg_inherits where inhparent = 'events'::regclass) as partitions`,
   )
-  // Yesterday, today, seven days ahead, and the one for everything else.
+  // Partitions for yesterday, today and the next seven days, and the default one.
   expect(counts).toEqual({ counters: '4', heads: '1', facts: '2', partitions: '10' })
   await Promise.all(
     services.flatMap((service) =>
       Array.from({ length: 10 }, async () => {
-        // A server on a busy machine may take too long for a first connection; by its key the event is stored once.
+        // A server on a busy machine may be too slow for a first connection; the idempotency key stores the event once.
         const headers = { 'idempotency-key': unique('first') }
         const body = anEvent()
         const post = () => service.call('POST', '/api/events', { body, headers })
@@ -59,7 +59,7 @@ test('four processes that start together on an empty database all come up, on on
   expect(rows.map(({ seq }) => seq)).toEqual(Array.from({ length: 40 }, (_, index) => 40 - index))
 })
 
-// Each leftover admin key is one more way in, and it would be unclear which of the four to use.
+// Each additional admin key would be one more credential to leak, and it would be unclear which of the four to use.
 test('processes that start together without a key create one admin key between them', async () => {
   const { WARDLINE_API_KEY: _, ...env } = settings
   services = await Promise.all(Array.from({ length: 4 }, () => startService({ withoutKey: true, env })))
@@ -67,7 +67,7 @@ test('processes that start together without a key create one admin key between t
   expect(files).toHaveLength(1)
   const key = readFileSync(files[0]!, 'utf8').trim()
   for (const service of services) {
-    // A process that was there before the key hears of it like of any other.
+    // A process that started before the key was created learns of it like of any other key.
     const answer = await until(
       'the key opens every process',
       () => service.call<{ keys: unknown[] }>('GET', '/api/keys', { key }),
@@ -78,7 +78,7 @@ test('processes that start together without a key create one admin key between t
   expect(await query(settings.DATABASE_URL, `select action from audit_log`)).toEqual([{ action: 'key.create' }])
 })
 
-// An older program would write rows that the newer one cannot read, unnoticed for weeks.
+// An older version would write rows that the newer one cannot read, unnoticed for weeks.
 test('a process refuses a database whose schema is newer than it knows', async () => {
   services = await startProcesses(settings, 1)
   await query(
@@ -91,7 +91,7 @@ test('a process refuses a database whose schema is newer than it knows', async (
   )
 })
 
-// With another secret no decoy would ever match again, and agents would refuse every kill.
+// With another secret no decoy would match, and agents would reject every kill.
 test('a process with another master secret refuses to start', async () => {
   services = await startProcesses(settings, 1)
   await expectRefusedStart(
@@ -131,7 +131,7 @@ test('SIGTERM of one of two processes under load loses nothing that was acknowle
       const headers = { 'idempotency-key': description }
       const post = (service: Service) =>
         service.call<Created>('POST', '/api/events', { body: anEvent({ description }), headers }).catch(() => undefined)
-      // A load balancer sends on what the process that leaves did not answer.
+      // A load balancer retries requests that the stopping process did not answer.
       let answer = hasLeft ? undefined : await post(leaving)
       while (answer?.status !== 201) {
         answer = await post(staying)

@@ -14,10 +14,10 @@ import { addBuilt, freshClone, linkModules, newFolder, root, trackedFiles } from
 import { machinePath } from '../machine-path.ts'
 import { freePort, isExternal } from '../service.ts'
 
-// Every command block of the documents is run, in order, in a clone with nothing but what git has, by the Node of this
-// machine; what a block shows as an answer is compared. See document-blocks.ts for blocks that cannot run.
+// Runs all command blocks of the documents in order, in a clone with only the files in git, with the Node of this
+// machine, and compares the output that a block shows. See document-blocks.ts for blocks that cannot run.
 
-/** Only a machine that is busy with other things takes so long. */
+/** Only a busy machine takes this long. */
 const longestMs = 900_000
 
 const run = promisify(execFile)
@@ -30,12 +30,12 @@ const folder = (): string => {
 }
 afterAll(() => Promise.all(folders.map((made) => rm(made, { recursive: true, force: true }))), longestMs)
 
-/** A receiver that takes everything, and says so as Slack does. */
+/** A receiver that accepts everything and responds like Slack. */
 const slack = createServer((_request, answer) => answer.end('ok'))
 beforeAll(() => new Promise<void>((resolve) => slack.listen(0, '127.0.0.1', resolve)))
 afterAll(() => void slack.close())
 
-/** In the clone of the README the service builds what it serves, as at a first start. */
+/** In the clone for the README the service builds the dashboard and SDK, as at a first start. */
 async function clone(document: string): Promise<{ clone: string; port: number }> {
   const made = { clone: folder(), port: await freePort() }
   freshClone(made.clone, made.port)
@@ -44,7 +44,7 @@ async function clone(document: string): Promise<{ clone: string; port: number }>
   return made
 }
 
-/** Once for all other clones. */
+/** Built once for all other clones. */
 async function build(): Promise<void> {
   const options = { cwd: root, encoding: 'buffer', maxBuffer: 1e7 } as const
   const scripts = ['packages/dashboard/build.ts', 'pack-sdk.ts']
@@ -52,7 +52,7 @@ async function build(): Promise<void> {
 }
 beforeAll(() => (isExternal ? undefined : build()), longestMs)
 
-/** What `npm install -g` of the command line gives: `wardline` from every folder. */
+/** Like `npm install -g` of the command line: makes `wardline` available in every folder. */
 function commandOf(clone: string): string {
   const bin = folder()
   symlinkSync(join(clone, 'packages', 'cli', 'bin', 'wardline.js'), join(bin, 'wardline'))
@@ -66,7 +66,7 @@ async function missingPython(): Promise<string | undefined> {
   )
 }
 
-/** Its own program: what manages versions of Python finds them by the home folder, and a walk has another. */
+/** The Python program itself: version managers locate it by the home folder, which differs in a walk. */
 async function pythonBin(): Promise<string> {
   const { stdout } = await run('python3', ['-c', 'import sys; print(sys.executable)'])
   const bin = folder()
@@ -74,7 +74,7 @@ async function pythonBin(): Promise<string> {
   return bin
 }
 
-/** By document: what its readers have besides a clone. */
+/** Prerequisites besides a clone, by document. */
 const scenes: Record<string, (made: { clone: string; port: number }) => Promise<Partial<Walk>>> = {
   'README.md': async () => ({ standIns: { ...receivers(), ...(await install()) } }),
   'docs/guide/terminal.md': async ({ clone }) => ({
@@ -102,19 +102,19 @@ const scenes: Record<string, (made: { clone: string; port: number }) => Promise<
   'packages/server/README.md': fromSource,
 }
 
-/** A folder that holds nothing: what the agent needs comes from the service. */
+/** An empty folder: the agent gets everything from the service. */
 async function inAgentFolder(): Promise<Partial<Walk>> {
   const made = folder()
   return { folder: made, bins: [await pythonBin()], env: { AGENT: made } }
 }
 
-/** A program of Node 24 that has the packages. */
+/** Node 24 with the installed packages. */
 async function fromSource({ clone }: { clone: string }): Promise<Partial<Walk>> {
   const nodeOptions = '--conditions=wardline-source'
   return { env: { NODE_OPTIONS: nodeOptions }, bins: [join(clone, 'node_modules', '.bin')] }
 }
 
-/** The real `npm ci` at night, if the registry can be reached. Otherwise what is installed here serves: `.ci/run` begins with it. */
+/** The real `npm ci` at night if the registry is reachable; otherwise links, because `.ci/run` starts with `npm ci`. */
 async function install(): Promise<Record<string, string>> {
   if (effort(true, false)) return { 'npm ci': 'npm ls node' }
   const { stdout } = await run('npm', ['config', 'get', 'registry'], { env: { ...process.env, PATH: machinePath } })
@@ -131,7 +131,7 @@ const migration = 'docs/guide/scaling.md'
 
 describe.skipIf(isExternal)('every command', { concurrent: true, timeout: longestMs }, () => {
   test('in a document is run by a walk of that document, or its block says why not', () => {
-    // What is generated shows usage lines; decisions and the history of changes are no instructions.
+    // Generated references show usage lines; ADRs and the changelog are no instructions.
     const others = /^(CHANGELOG\.md|docs\/(reference|adr)\/)/
     const documents = trackedFiles().filter((path) => path.endsWith('.md') && !others.test(path))
     expect(documents.filter(hasCommands).sort()).toEqual([...Object.keys(scenes), migration].sort())

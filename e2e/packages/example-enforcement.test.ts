@@ -29,7 +29,7 @@ async function standIn(answer: RequestListener, at: string | number = 0): Promis
 
 const textOf = async (request: IncomingMessage) => Buffer.concat(await request.toArray()).toString()
 
-/** The requests of the Docker Engine API that matter here, with its answers. */
+/** The necessary requests of the Docker Engine API with their responses. */
 const docker = { running: true, requests: [] as string[] }
 const dockerAnswer: RequestListener = (request, response) => {
   const url = new URL(request.url ?? '', 'http://docker')
@@ -171,7 +171,7 @@ test('the example levers stop and start what belongs to an agent', async ({ skip
   expect(vault.revoked).toHaveLength(1)
 })
 
-// A wrong label would leave the agent running behind a confirmation.
+// With a wrong label the agent would continue although the stop was confirmed.
 test('the example levers confirm nothing when they find nothing to stop', async ({ skip }) => {
   if (!service) return skip(needsOwnProcess)
   const other = unique('unlabelled')
@@ -206,7 +206,7 @@ test('the example levers refuse what is forged, old or overtaken', async ({ skip
   expect(await send(90, 'suspend', secret, new Date(Date.now() - 400_000))).toBe(401)
   expect(docker.running).toBe(true)
   expect(await send(101, 'resume')).toBe(204)
-  // A retry of the suspension before it.
+  // A retry of the previous suspension.
   expect(await send(100, 'suspend')).toBe(204)
   expect(docker.running).toBe(true)
 })

@@ -59,7 +59,7 @@ interface Sent {
   headers?: Record<string, string>
 }
 
-/** Sends a message that is signed by the reference implementation. */
+/** Sends a message signed by the reference implementation. */
 function send(body: string, { id = randomUUID(), at = seconds(), key = secret, headers = {} }: Sent = {}) {
   const signature = new Webhook(key).sign(id, new Date(at * 1_000), body)
   const signed = { 'webhook-id': id, 'webhook-timestamp': String(at), 'webhook-signature': signature }
@@ -123,7 +123,7 @@ test('the example receiver refuses what is forged, changed, old or not signed', 
   expect(output).not.toContain(forged)
 })
 
-// An agent writes the description, and could rewrite the reader's terminal.
+// The description comes from an agent and could contain terminal escapes.
 test('the example receiver lets no text act on the terminal', async ({ skip }) => {
   if (isExternal) return skip(needsOwnProcess)
   expect(await send(bodyOf('ok\u001b[2J\u202e\nrefused: hidden'))).toBe(200)

@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => service?.stop())
 
 interface Run {
-  /** What was printed so far. */
+  /** Output so far. */
   output(): string
   ended: Promise<number | null>
 }
@@ -32,7 +32,7 @@ afterAll(() => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-/** Runs an example as a reader would, with nothing of the shell but what Node needs. */
+/** Runs an example like a reader, with only the variables of the shell that Node needs. */
 function start(name: string, key: string): Run {
   const child = spawn(process.execPath, ['--conditions=wardline-source', join(root, 'examples', name, 'agent.ts')], {
     env: {
@@ -127,7 +127,7 @@ test.concurrent.for<[name: string, calls: unknown[][]]>([
   },
 )
 
-/** What `npm run example` prints and how it ends, on the Node of the machine. */
+/** Runs `npm run example` with the Node of the machine; returns output and exit code. */
 async function asPrinted(args: string[], env: Record<string, string> = {}) {
   const all = { PATH: machinePath, HOME: newDataDir(), ...env }
   return promisify(execFile)('npm', ['run', '--silent', 'example', '--', ...args], { cwd: root, env: all }).then(

@@ -15,7 +15,7 @@ const run = promisify(execFile)
 /** On a busy machine compiling and installing take minutes. */
 const patientMs = 600_000
 
-/** A user with nothing: an empty cache of npm, and a registry that does not answer. */
+/** A new user: an empty npm cache, and a registry that does not respond. */
 const home = newDataDir()
 const bare = {
   HOME: home,
@@ -25,7 +25,7 @@ const bare = {
   npm_config_update_notifier: 'false',
 }
 
-/** What the first lines of a guide do, in a folder that holds nothing. */
+/** Runs the first lines of a guide in an empty folder. */
 async function emptyFolder(name: string): Promise<string> {
   const folder = join(newDataDir(), name)
   mkdirSync(folder, { recursive: true })
@@ -35,7 +35,7 @@ async function emptyFolder(name: string): Promise<string> {
 describe.skipIf(isExternal)('npm run pack', () => {
   const prefix = join(newDataDir(), 'prefix')
   const command = join(prefix, 'bin', 'wardline')
-  /** An installed command runs on the Node of the path. */
+  /** An installed command uses the Node of PATH. */
   const env = { ...bare, PATH: [dirname(process.execPath), machinePath].join(delimiter) }
 
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe.skipIf(isExternal)('npm run pack', () => {
     }
     if (effort(false, true)) await pack('npm', 'run', 'pack')
     else {
-      // The same without the checks of `npm run build`, which `.ci/run` runs separately.
+      // Without the checks of `npm run build`, which `.ci/run` runs separately.
       await pack(process.execPath, '--conditions=wardline-source', 'build.ts', '--unchecked')
       await pack(process.execPath, 'pack.ts')
     }

@@ -33,7 +33,7 @@ interface Run {
   stderr: string
 }
 
-/** A Python process. Warnings are errors, and nothing of the shell but what Python needs is handed on. */
+/** Starts Python with warnings as errors and only the variables of the shell that Python needs. */
 class Script {
   readonly #child
   readonly lines: string[] = []
@@ -81,7 +81,7 @@ afterAll(() => {
   for (const script of running) script.kill()
 })
 
-/** Classes of tests, by name, and how many tests each has. */
+/** Number of tests by class name. */
 const ownTests = new Map(
   readFileSync(join(client, 'test_wardline.py'), 'utf8')
     .split(/^class (?=\w+\()/m)
@@ -89,7 +89,7 @@ const ownTests = new Map(
     .filter(([, count]) => count > 0)
     .sort(),
 )
-/** They mostly wait, so some run at the same time, each part against a separate service. */
+/** They mostly wait, so several parts run concurrently, each against a separate service. */
 const parts = [0, 1, 2, 3].map((part) => [...ownTests.keys()].filter((_, index) => index % 4 === part))
 
 test.concurrent.for(parts)(
@@ -109,7 +109,7 @@ test.concurrent.for(parts)(
     expect(code, stderr).toBe(0)
     const written = classes.reduce((sum, name) => sum + ownTests.get(name)!, 0)
     expect(stderr).toContain(`Ran ${written} tests`)
-    // A module that skips itself also ends with 0.
+    // A module that skips itself also exits with 0.
     expect(stderr).not.toMatch(/skipped '(?!openssl makes|this deployment has decoys)/)
     await own.stop()
   },
@@ -119,7 +119,7 @@ test('the Python client has tests for all that it does', () => {
   expect([...ownTests.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(40)
 })
 
-/** Watches its own monitor: "free" is printed if it is ever seen not suspended after the first suspension. */
+/** Watches its monitor and prints "free" if it is ever not suspended after the first suspension. */
 const watcher = `
 import os, sys, threading, time
 from wardline import Denied, Monitor
@@ -212,7 +212,7 @@ test('a suspended Python agent that is killed and started while the service is a
   expect(stdout).toMatch(/^1 True$/m)
 })
 
-// A decoy in the record, a log or an output would unmask itself to its readers.
+// A decoy in an event, a log or an output would reveal itself to readers.
 test('a decoy that a Python agent is about to use is stored and printed nowhere', async ({ skip }) => {
   if (python === undefined) return skip(noPython)
   if (isExternal) return skip(needsOwnProcess)
