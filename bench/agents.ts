@@ -2,8 +2,8 @@ import { createMonitor, type Monitor } from '@wardline/sdk'
 import { answerTasks } from './helper.ts'
 
 /**
- * `connect`: starts so many agents, and returns when each is connected and hears kills at once.
- * `await`: waits until the agent's signal aborts; `await all`: until that of each does. `guard`: calls a guarded function that does nothing.
+ * `connect`: starts this many agents, and returns when all are connected and receive kills immediately.
+ * `await`: waits until the agent's signal aborts; `await all`: until all do. `guard`: calls an empty guarded function.
  */
 export type AgentsTask =
   | { kind: 'connect'; url: string; key: string; agents: number }
@@ -18,7 +18,7 @@ export const agentId = (n: number): string => `sdk-agent-${n}`
 
 const connectTimeoutMs = 60_000
 const monitors: Monitor[] = []
-/** When the signal of each agent aborted. */
+/** Time at which the signal of each agent aborted. */
 const aborted: Promise<number>[] = []
 
 const wallMs = () => performance.timeOrigin + performance.now()

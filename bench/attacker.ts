@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { answerTasks } from './helper.ts'
 
-/** What an attacker sends in a loop on so many connections. `streams`: each answer is cut after a moment of reading. */
+/** Requests that an attacker repeats on this many connections. `streams`: each response is aborted after a moment. */
 export type AttackTask = {
   port: number
   connections: number
@@ -10,10 +10,10 @@ export type AttackTask = {
   streams?: boolean
 }
 
-/** Answers by status; `cut` counts connections that ended without one. */
+/** Responses by status; `cut` counts connections that closed without one. */
 export type AttackReply = { statuses: Record<string, number> }
 
-/** A stream that replays sends this much at once; reading on would only make the attack slower. */
+/** A stream that replays sends this many bytes immediately; reading more would slow down the attack. */
 const streamBytes = 256 * 1024
 const streamMs = 250
 
@@ -25,7 +25,7 @@ async function attack({ port, connections, requests, seconds, streams }: AttackT
   const deadline = performance.now() + seconds * 1000
   let sent = 0
 
-  /** One request on a new connection, or as many as the connection lasts. Resolves when it is closed. */
+  /** Sends one request on a new connection, or as many as the connection allows. Resolves when it is closed. */
   function connection(): Promise<void> {
     return new Promise((resolve) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true })

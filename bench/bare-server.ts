@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { answerTasks } from './helper.ts'
 
 /**
- * The bare limit: what `node:http` does when it does nothing else.
- * - `post`: reads and parses a JSON body, answers `reply`.
- * - `get`: answers `reply`, or 304 when the caller already has `etag`.
- * - `stream`: keeps Server-Sent Events clients; a POST is written to each of them in a plain loop.
+ * The upper limit: `node:http` without any other work.
+ * - `post`: reads and parses a JSON body, responds with `reply`.
+ * - `get`: responds with `reply`, or 304 if the caller has `etag`.
+ * - `stream`: serves Server-Sent Events; writes each POST to all clients in a plain loop.
  */
 export type BareTask =
   | { kind: 'post'; status: number; reply: string }

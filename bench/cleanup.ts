@@ -12,20 +12,20 @@ process.on('exit', () => {
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130))
 
-/** No child outlives the benchmark, however it ends. */
+/** Terminates the child when the benchmark ends, even by an error. */
 export function killAtExit(child: ChildProcess): void {
   children.add(child)
   child.on('exit', () => children.delete(child))
 }
 
-/** A new empty folder under the system's temporary folder (TMPDIR chooses another disk), gone when the run ends. */
+/** Creates a folder in the system's temporary folder (TMPDIR selects another disk) and removes it when the run ends. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'wardline-bench-'))
   folders.add(folder)
   return folder
 }
 
-/** Frees the disk before the run ends: a filled database takes hundreds of megabytes. */
+/** Removes a folder before the run ends, because a filled database takes hundreds of megabytes. */
 export function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   folders.delete(folder)

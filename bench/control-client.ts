@@ -2,14 +2,14 @@ import { connect } from 'node:net'
 import type { Service } from './service.ts'
 
 export interface ControlClient {
-  /** Resolves with the instant (performance.now) at which the next message came. */
+  /** Resolves with the time (performance.now) of the next message. */
   next(): Promise<number>
   close(): void
 }
 
 const timeoutMs = 10_000
 
-/** Listens for the control messages of one instance; resolves after the first one, the current state. */
+/** Opens the control stream of an instance; resolves after the first message, the current state. */
 export async function followControl(service: Service, instanceId: string): Promise<ControlClient> {
   const waiting: ((at: number) => void)[] = []
   const socket = connect(service.port, '127.0.0.1')

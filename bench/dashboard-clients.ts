@@ -2,14 +2,14 @@ import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answerTasks } from './helper.ts'
 
-/** Open dashboards without a browser: each has a stream and asks for what an open overview asks for, as often. */
+/** Simulates open dashboards without a browser: each has a stream and sends the requests of an open overview. */
 export type DashboardsTask =
   | { kind: 'open'; port: number; key: string; count: number; asks: { path: string; everyMs: number }[] }
   | { kind: 'close' }
 
 export type DashboardsReply = { answers: number; streamedBytes: number; faults: string[] }
 
-/** A server may limit the streams of one address: on Linux all of 127.0.0.0/8 is here. */
+/** Several local addresses, because a server may limit streams per address. On Linux all of 127.0.0.0/8 is local. */
 const perAddress = 50
 
 const faults = new Map<string, number>()

@@ -2,11 +2,11 @@ import { openEventWriter } from './database.ts'
 import { eventBody } from './events.ts'
 import { answerTasks } from './helper.ts'
 
-/** Inserts batches for so many seconds into the file of a service that is stopped. */
+/** Inserts batches for this many seconds into the file of a stopped service. */
 export type DatabaseTask = { dataDir: string; seconds: number; batchSize: number; eventBytes: number }
 export type DatabaseReply = { perSecond: number }
 
-/** The database's own rate: only the statements are on the clock, not the making of the rows. */
+/** Measures the rate of the database: the time of the statements, without generating the rows. */
 function measureInserts(task: DatabaseTask): DatabaseReply {
   const writer = openEventWriter(task.dataDir)
   const createdAt = Date.now()

@@ -3,19 +3,19 @@ import { join } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { EventBody } from './events.ts'
 
-// All that the benchmark knows of the service's own file. It is written only while the service is stopped, and the
-// schema in it is always the one that the service made.
+// The only place where the benchmark accesses the database file. It is written only while the service is stopped, and
+// its schema is always created by the service.
 
 /** An event with its time of arrival in epoch milliseconds. */
 type StoredEvent = EventBody & { createdAt: number }
 
-/** The statement that one batch of events needs at least: rows only, no counts and no index. */
+/** The minimal statement for a batch of events: rows only, without counts and index. */
 type EventWriter = {
-  /** The parameter of one batch, built apart so that a measurement of the database does not contain it. */
+  /** Encodes a batch as a parameter, separately, so that measurements of the database do not include it. */
   encode(events: readonly StoredEvent[]): string
-  /** One transaction for one encoded batch, on disk when it returns. */
+  /** Stores an encoded batch in one transaction, on disk when it returns. */
   write(batch: string): void
-  /** Recomputes the counts, the index and the sequence from all rows, as the service would have left them. */
+  /** Recomputes counts, index and sequence from all rows, as the service would have stored them. */
   count(): void
   close(): void
 }
@@ -54,7 +54,7 @@ const insertFingerprintsSql = `
 
 function openFile(dataDir: string): DatabaseSync {
   const db = new DatabaseSync(join(dataDir, 'wardline.db'))
-  // The settings of the service's own writer: the comparison is about everything else.
+  // The settings of the service's writer, because the comparison is about everything else.
   db.exec('pragma cache_size = -8000; pragma temp_store = memory; pragma journal_size_limit = 67108864')
   db.exec('pragma journal_mode = wal; pragma synchronous = full')
   return db

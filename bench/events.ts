@@ -1,4 +1,4 @@
-/** Bodies as agents send them: mostly tool calls, now and then a warning, rarely something critical. */
+/** Event bodies like those of agents: mostly tool calls, some warnings, few critical events. */
 export type EventBody = {
   severity: string
   source: string
@@ -12,12 +12,12 @@ export type EventBody = {
 const toolNames = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 
 const instanceCount = 100
-/** Events of one session: then the instance begins the next one. */
+/** Number of events per session. */
 const eventsPerSession = 1_000
 
 /**
- * The n-th event of an endless, repeatable sequence; its JSON is exactly `bytes` long (at least 290). The instances
- * take turns, and each has one session at a time.
+ * Returns the n-th event of an endless, repeatable sequence; its JSON has `bytes` bytes (at least 290). Instances
+ * alternate, and each has one session at a time.
  */
 export function eventBody(n: number, bytes: number): EventBody {
   const severity = n % 64 === 63 ? 'critical' : n % 16 === 15 ? 'warning' : 'info'
@@ -39,7 +39,7 @@ export function eventBody(n: number, bytes: number): EventBody {
   return body
 }
 
-/** Ids of the 100 instances that every part uses. */
+/** Ids of the 100 instances that all parts use. */
 export function instanceId(n: number): string {
   return `bench-agent-${String(n).padStart(3, '0')}`
 }

@@ -2,12 +2,12 @@ import { openEventWriter } from './database.ts'
 import { eventBody } from './events.ts'
 
 const batchSize = 1_000
-/** Half an hour short of a day: no event leaves the 24-hour window while it is measured. */
+/** Half an hour less than a day, so that no event leaves the 24-hour window during the measurement. */
 const spanMs = 23.5 * 60 * 60 * 1000
 
 /**
- * Writes `count` events, evenly spread over the last day, into the data folder of a service that is stopped: of one
- * instance, or of all of them in turn.
+ * Stores `count` events, evenly spread over the last day, in the data folder of a stopped service: of one instance, or
+ * of all instances in turn.
  */
 export function fillEvents(dataDir: string, count: number, instance?: string): void {
   const writer = openEventWriter(dataDir)

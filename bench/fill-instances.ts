@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** Registers instances, heard evenly spread over the minute before `now`, in the data folder of a service that is stopped. */
+/** Stores instances in the data folder of a stopped service, with heartbeats spread over the minute before `now`. */
 export function fillInstances(dataDir: string, count: number, now = Date.now()): void {
   const database = new DatabaseSync(join(dataDir, 'wardline.db'))
   database

@@ -2,18 +2,18 @@ import { connect } from 'node:net'
 import { answerTasks } from './helper.ts'
 
 /**
- * `listen`: opens the control streams of so many instances, and returns when each has its state. `await`: until each got
- * a message more. `acks`: the request by which each confirms that message, over a separate connection as agents do.
+ * `listen`: opens the control streams of this many instances, and returns when each has its state. `await`: waits until
+ * each has one more message. `acks`: the request that confirms it, over a separate connection, like agents do.
  */
 export type ListenersTask = { kind: 'listen'; port: number; requests: string[]; acks?: string[] } | { kind: 'await' }
-/** Milliseconds since the epoch, with a fraction, at which each message came. */
+/** Arrival times of the messages in milliseconds since the epoch, with a fraction. */
 export type ListenersReply = { times: number[] }
 
-/** Connections that are opened at a time: below the backlog of a listening socket. */
+/** Connections that are opened concurrently, fewer than the backlog of a listening socket. */
 const opening = 100
 const delivered: Promise<number>[] = []
 
-/** Resolves with the state of the instance; what comes after it is in `delivered`. */
+/** Resolves with the state of the instance; `delivered` has the messages after it. */
 function follow(port: number, request: string, ack: string | undefined): Promise<void> {
   return new Promise((ready, reject) => {
     const socket = connect(port, '127.0.0.1')

@@ -2,15 +2,15 @@ import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { killAtExit } from './cleanup.ts'
 
-/** A child process of the benchmark that performs one kind of task when asked. */
+/** A child process of the benchmark that performs one kind of task on request. */
 type Helper<Task, Reply> = { pid: number; ask(task: Task): Promise<Reply>; stop(): void }
 
 type Question<Task> = { number: number; task: Task }
 type Answer<Reply> = { number: number; reply?: Reply; error?: string }
 
 /**
- * Starts `file` (next to this one) in a separate process, so that its work does not count in this one's time. `ask`
- * rejects when the task throws or the process ends before it has answered.
+ * Starts `file` (in this folder) in a separate process, so that its work does not use this process's time. `ask`
+ * rejects if the task throws or the process exits before it has responded.
  */
 export function startHelper<Task, Reply>(file: string): Helper<Task, Reply> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
@@ -40,7 +40,7 @@ export function startHelper<Task, Reply>(file: string): Helper<Task, Reply> {
   }
 }
 
-/** The other side: called once by a helper's file. The process ends when the benchmark that started it is gone. */
+/** Called once by a helper's file, in the child process, which exits when the benchmark does. */
 export function answerTasks<Task, Reply>(perform: (task: Task) => Reply | Promise<Reply>): void {
   process.on('message', async ({ number, task }: Question<Task>) => {
     const answer: Answer<Reply> = { number }

@@ -2,22 +2,22 @@ import { connect, type Socket } from 'node:net'
 import { answerTasks } from './helper.ts'
 import { quantile } from './statistics.ts'
 
-/** What to send: prepared requests, used in turn, one at a time on each of so many keep-alive connections. */
+/** Prepared requests, sent in turn, one at a time on each of this many keep-alive connections. */
 export type LoadTask = {
   port: number
   connections: number
-  /** Whole HTTP/1.1 requests, head and body. */
+  /** Complete HTTP/1.1 requests with head and body. */
   requests: string[]
-  /** The run ends after so many seconds, or earlier when `limit` requests were answered. */
+  /** The run ends after this many seconds, or earlier after `limit` responses. */
   seconds: number
   limit?: number
-  /** Any other status is a fault of the run. */
+  /** Any other status is a fault. */
   expect: number[]
-  /** Text that every answer's body must contain. */
+  /** Text that every response body must contain. */
   mustContain?: string
 }
 
-/** Latencies in milliseconds, exact over all answers. `faults` counts what was not expected, by its description. */
+/** Latencies in milliseconds over all responses. `faults` counts unexpected results by description. */
 export type LoadResult = {
   answers: number
   seconds: number
@@ -25,7 +25,7 @@ export type LoadResult = {
   meanMs: number
   p50Ms: number
   p99Ms: number
-  /** Share of one core that this generator used: near 1 means that it may be what limits the figure. */
+  /** Share of one core that this generator used. Near 1, the generator may limit the figure. */
   generatorCpu: number
   faults: Record<string, number>
 }
@@ -35,7 +35,7 @@ type Connection = { socket: Socket; sentAt: number; pending: Buffer | undefined;
 const headTerminator = Buffer.from('\r\n\r\n')
 const drainMs = 5_000
 
-/** Reads every connection through one buffer: no allocation for an answer that arrives whole. */
+/** Reads every connection through one buffer, so that complete responses need no allocation. */
 async function runLoad(task: LoadTask): Promise<LoadResult> {
   const requests = task.requests.map((request) => Buffer.from(request))
   const mustContain = task.mustContain === undefined ? undefined : Buffer.from(task.mustContain)
@@ -119,7 +119,7 @@ async function runLoad(task: LoadTask): Promise<LoadResult> {
   const cpuBefore = process.cpuUsage()
   const startedAt = performance.now()
   deadline = startedAt + task.seconds * 1000
-  // Requests still under way at the deadline are not counted, but their answers are awaited, so that the server is quiet afterwards.
+  // Requests in progress at the deadline are not counted, but awaited, so that the server is idle afterwards.
   const drained = setTimeout(
     () => {
       fault(`no answer within ${drainMs} ms after the end`)
@@ -151,7 +151,7 @@ async function runLoad(task: LoadTask): Promise<LoadResult> {
   }
 }
 
-/** Undefined until the whole head is there. An answer with a body must state its Content-Length. */
+/** Returns undefined until the head is complete. A response with a body must have a Content-Length. */
 function measureAnswer(data: Buffer): { status: number; headBytes: number; bytes: number } | undefined {
   const headEnd = data.indexOf(headTerminator)
   if (headEnd < 0) return undefined

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { removeFolder, temporaryFolder } from './cleanup.ts'
 import { quantile } from './statistics.ts'
 
-/** What the figures depend on. Latencies in milliseconds, for one 4 KiB append followed by fdatasync. */
+/** Properties of the machine that affect the figures. Latencies in milliseconds of a 4 KiB append with fdatasync. */
 export type Machine = {
   cores: number
   processor: string
@@ -54,9 +54,9 @@ export function describeMachine(): Machine {
   }
 }
 
-/** Open files that one Node process may have: Node raises its soft limit to the hard one when it starts. */
+/** Maximum number of open files of a Node process: at startup Node raises its soft limit to the hard one. */
 export function openFileLimit(): number {
-  // The report would otherwise look up the name of every peer.
+  // Otherwise the report would look up the name of every peer.
   Object.assign(process.report, { excludeNetwork: true })
   const report = process.report.getReport() as { userLimits?: { open_files?: { soft?: number | string } } }
   const soft = report.userLimits?.open_files?.soft

@@ -74,5 +74,5 @@ if (options.json) {
   }))
   console.log(JSON.stringify({ machine, parts: withVerdicts }, null, 2))
 }
-// Children of a part that crashed are still running: leaving ends them. A missed target is a result, not a failure.
+// Children of a crashed part still run; the exit terminates them. A missed target is a result, not a failure.
 process.exit(reports.some((report) => report.crash !== undefined) ? 1 : 0)

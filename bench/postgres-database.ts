@@ -2,7 +2,7 @@ import { Client } from 'pg'
 import { startPostgres, type TestPostgres } from '../test-servers/postgres.ts'
 import { type Service, startService } from './service.ts'
 
-/** All that the benchmark knows of the tables on PostgreSQL. The schema is always the one that the service made. */
+/** The only place where the benchmark accesses tables on PostgreSQL. The schema is always created by the service. */
 
 const secret = 'the-master-secret-that-all-processes-of-the-benchmark-share'
 
@@ -33,7 +33,7 @@ const filledInstanceCount = `
   insert into instances (id, name, first_seen_at, last_heartbeat_at)
   select 'bench-agent-' || n, 'Bench agent ' || n, $2, $2 from generate_series(1, $1::integer) as n`
 
-/** Half an hour short of a day: no event leaves the 24-hour window while it is measured. */
+/** Half an hour less than a day, so that no event leaves the 24-hour window during the measurement. */
 const spanMs = 23.5 * 60 * 60 * 1000
 
 async function withClient<Result>(url: string, work: (client: Client) => Promise<Result>): Promise<Result> {
@@ -46,10 +46,10 @@ async function withClient<Result>(url: string, work: (client: Client) => Promise
   }
 }
 
-/** A server of the benchmark's own that syncs every commit, as one for production does. */
+/** A separate server that syncs every commit, like in production. */
 export const startDurablePostgres = (): Promise<TestPostgres> => startPostgres({ durable: true })
 
-/** A process of the service on this database; several may share it. */
+/** Starts a service process on this database; several may share it. */
 export function startOn(url: string, settings: Record<string, string> = {}): Promise<Service> {
   return startService(undefined, { DATABASE_URL: url, WARDLINE_SECRET: secret, ...settings })
 }
@@ -62,13 +62,13 @@ export async function fillPostgresEvents(url: string, count: number): Promise<vo
   })
 }
 
-/** Rows of a query without parameters; bigint as the text that the driver makes of it. */
+/** Returns rows of a query without parameters; bigint as text, like the driver. */
 export async function queryRows(url: string, sql: string): Promise<unknown[]> {
   const { rows } = await withClient(url, (client) => client.query(sql))
   return rows
 }
 
-/** Makes `count` instances known. */
+/** Stores `count` instances. */
 export async function fillInstances(url: string, count: number): Promise<void> {
   await withClient(url, async (client) => {
     await client.query(filledInstanceCount, [count, Date.now()])

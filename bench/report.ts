@@ -3,7 +3,7 @@ import type { Machine } from './machine.ts'
 /** One side of a comparison; latencies in milliseconds, each the median of the rounds. */
 export type Side = { name: string; perSecond?: number; meanMs?: number; p50Ms?: number; p99Ms?: number; KiB?: number }
 
-/** One measured figure. `faults` says what makes it worthless (an unexpected status, a lost client). */
+/** One measured figure. `faults` lists what invalidates it (an unexpected status, a lost client). */
 export type Figure = {
   name: string
   value: number
@@ -11,7 +11,7 @@ export type Figure = {
   min?: number
   max?: number
   sides: Side[]
-  /** The ratio of every single round, to show how much they differ. */
+  /** Ratio of every round, to show the spread. */
   rounds?: number[]
   notes: string[]
   faults: string[]
@@ -20,7 +20,7 @@ export type Figure = {
 type Verdict = 'PASS' | 'MISS' | 'INVALID' | 'INFO'
 export type PartReport = { part: string; seconds: number; figures: Figure[]; crash?: string }
 
-/** A figure with a fault is INVALID whatever its value; one without a target is only information. */
+/** A figure with a fault is INVALID; one without a target is only information. */
 export function verdict(figure: Figure): Verdict {
   if (figure.faults.length > 0 || Number.isNaN(figure.value)) return 'INVALID'
   if (figure.min !== undefined) return figure.value >= figure.min ? 'PASS' : 'MISS'

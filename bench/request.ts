@@ -1,4 +1,4 @@
-/** A whole HTTP/1.1 request to 127.0.0.1, as text ready to be sent as it is. */
+/** Returns a complete HTTP/1.1 request to 127.0.0.1 as text. */
 export function requestText(
   port: number,
   method: string,

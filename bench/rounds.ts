@@ -9,8 +9,8 @@ const warmSeconds = 1
 const pause = () => sleep(pauseMs)
 
 /**
- * Measures two sides in turn, `rounds` times, with the other one first in every second round: a machine that gets
- * slower or faster meanwhile, or a disk that still works off the previous round, weighs on both alike. `rest` is waited for
+ * Measures two sides in turn, `rounds` times, and changes their order in every second round, so that a machine that
+ * changes its speed, or a disk that still writes data of the previous round, affects both equally. Waits for `rest`
  * before each measurement.
  */
 export async function pairedRounds<A, B>(
@@ -41,10 +41,10 @@ export function startGenerator() {
   return startHelper<LoadTask, LoadResult>('./load.ts')
 }
 
-/** Results of two loads, round by round, and whatever went wrong on either side, the unmeasured warm-up included. */
+/** Results of two loads by round, and the faults of both sides, including the warm-up. */
 type LoadPairs = { a: LoadResult[]; b: LoadResult[]; faults: string[] }
 
-/** One unmeasured run of each load, until its code is compiled, then paired rounds with one and the same generator. */
+/** Runs each load once as a warm-up, then in paired rounds with the same generator. */
 export async function pairedLoads(
   rounds: number,
   a: LoadTask & { name: string },
@@ -70,12 +70,12 @@ export async function pairedLoads(
   }
 }
 
-/** The ratio a / b of one measure, round by round. */
+/** Returns the ratio a / b of a measure by round. */
 export function ratios(pairs: LoadPairs, measure: (result: LoadResult) => number): number[] {
   return pairs.a.map((result, round) => measure(result) / measure(pairs.b[round]!))
 }
 
-/** Median rate and latencies over the rounds of one side. */
+/** Returns the median rate and latencies over the rounds of one side. */
 export function sideOf(name: string, results: readonly LoadResult[]): Side {
   const middle = (measure: (result: LoadResult) => number) => median(results.map(measure))
   return {
@@ -87,13 +87,13 @@ export function sideOf(name: string, results: readonly LoadResult[]): Side {
   }
 }
 
-/** A note when the generator had no core to spare: then the bare server could do more and the ratio flatters. */
+/** Returns a note if the generator used a whole core: then the bare server could do more, and the ratio is too high. */
 export function generatorNotes(bare: readonly LoadResult[]): string[] {
   const cpu = median(bare.map((result) => result.generatorCpu))
   return [`the generator used ${Math.round(cpu * 100)} % of a core against the bare server`]
 }
 
-/** Everything unexpected in some runs against one side, each kind with its count. */
+/** Returns the faults of runs against one side, with their counts. */
 export function faultsOf(name: string, results: readonly LoadResult[]): string[] {
   const counts = new Map<string, number>()
   for (const [fault, count] of results.flatMap((result) => Object.entries(result.faults))) {

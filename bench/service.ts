@@ -13,15 +13,15 @@ import { requestText } from './request.ts'
 export type Service = {
   port: number
   pid: number
-  /** With full access. */
+  /** Key with full access. */
   key: string
   dataDir: string
   startupMs: number
-  /** A prepared request for the load generator, the key included. */
+  /** Returns a prepared request for the load generator, with the key. */
   prepare(method: string, path: string, body?: unknown, headers?: Record<string, string>): string
-  /** One request outside any measurement; throws when the status is not `status`. */
+  /** Sends a request outside measurements; throws if the status is not `status`. */
   call(method: string, path: string, status: number[], body?: unknown): Promise<{ text: string; etag: string | null }>
-  /** Ends the process; the data folder stays unless `remove` is true. */
+  /** Terminates the process. Keeps the data folder unless `remove` is true. */
   stop(remove?: boolean): Promise<void>
 }
 
@@ -29,7 +29,7 @@ const apiKey = randomBytes(24).toString('hex')
 const startTimeoutMs = 30_000
 const stopTimeoutMs = 10_000
 
-/** Every setting under which the service is measured, in one place; all else is its default. */
+/** Settings of measured services; all others have their defaults. */
 function serviceEnvironment(port: number, dataDir: string): Record<string, string> {
   return {
     PATH: process.env.PATH ?? '',
@@ -40,15 +40,15 @@ function serviceEnvironment(port: number, dataDir: string): Record<string, strin
   }
 }
 
-/** What `npm start` runs, by default. */
+/** Default: the bundle that `npm start` runs. */
 let entry: Promise<string> | undefined
 
-/** Measures another entry file from now on, such as a compiled build. */
+/** Sets another entry file to measure, such as a compiled build. */
 export function useServiceEntry(file: string): void {
   entry = Promise.resolve(file)
 }
 
-/** Starts the service on a free port of 127.0.0.1, with further settings, and waits for it; throws with the end of its log when it does not come up. */
+/** Starts the service on a free port of 127.0.0.1 and waits until it is healthy; if not, throws the end of its log. */
 export async function startService(
   dataDir: string = temporaryFolder(),
   settings: Record<string, string> = {},
@@ -57,7 +57,7 @@ export async function startService(
   const command = await entry
   const port = await freePort()
   const logFile = join(dataDir, 'bench-service.log')
-  // The log goes to a file as under a service manager: a pipe would be read by this process, on the server's time.
+  // The log goes to a file, like with a service manager: reading a pipe would take CPU time of this process.
   const log = openSync(logFile, 'a')
   const startedAt = performance.now()
   const child = spawn(process.execPath, [command, 'serve'], {
@@ -119,14 +119,14 @@ export async function startService(
   }
 }
 
-/** Resident memory of a process in KiB, as the system counts it. */
+/** Returns the resident memory of a process in KiB. */
 export function residentKiB(pid: number): number {
   if (process.platform !== 'linux')
     return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' }))
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
-/** Status of GET /healthz, 0 while nothing listens. Shared with the bare server, which answers any path. */
+/** Returns the status of GET /healthz, 0 while nothing listens. The bare server responds to this path as well. */
 function healthStatus(port: number): Promise<number> {
   return new Promise((resolve) => {
     const request = get({ port, host: '127.0.0.1', path: '/healthz', agent: false }, (response) => {

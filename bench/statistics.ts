@@ -1,10 +1,10 @@
-/** The p-th quantile (0 to 1) of values sorted in ascending order, by the nearest-rank rule; NaN when there are none. */
+/** Returns the p-th quantile (0 to 1) of ascending values by the nearest-rank rule; NaN without values. */
 export function quantile(sorted: ArrayLike<number>, p: number): number {
   if (sorted.length === 0) return Number.NaN
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(p * sorted.length) - 1))]!
 }
 
-/** The middle value, or the mean of the two middle values; NaN when there are none. */
+/** Returns the median; NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const middle = sorted.length >> 1

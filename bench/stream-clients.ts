@@ -3,27 +3,27 @@ import { answerTasks } from './helper.ts'
 import { quantile } from './statistics.ts'
 
 /**
- * `open`: connects so many Server-Sent Events clients, and returns when each has its first message.
+ * `open`: connects this many Server-Sent Events clients, and returns when each has its first message.
  * `fire`: sends a request that makes the server publish `marker`, and waits until every client has received it.
  */
 export type StreamTask =
   | { kind: 'open'; port: number; request: string; clients: number }
   | { kind: 'fire'; port: number; request: string; marker: string }
 
-/** Milliseconds from before the request was sent until the median, the 99th and the last client had the marker. */
+/** Milliseconds from the request until the median, the 99th percentile and the last client had the marker. */
 export type StreamReply = { p50Ms: number; p99Ms: number; lastMs: number; faults: string[] }
 
 type Client = { socket: Socket; tail: string; ready: boolean; seen: string }
 
 /**
- * A server may limit the streams of one address, so the clients come from many: on Linux all of 127.0.0.0/8 is here.
- * Fewer than any such limit ought to be.
+ * Several local addresses, because a server may limit the streams per address. On Linux all of 127.0.0.0/8 is local.
+ * The number per address is below any sensible limit.
  */
 const clientsPerAddress = 50
 const openingAtOnce = 100
 const openTimeoutMs = 30_000
 const fireTimeoutMs = 15_000
-/** No less than the marker, which may be cut in two by a packet border. */
+/** Keeps at least the length of the marker, which may be split between two packets. */
 const tail = 64
 
 const clients: Client[] = []

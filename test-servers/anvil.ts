@@ -5,21 +5,21 @@ import { join } from 'node:path'
 import { startOnFreePort } from './free-port.ts'
 import { type GuardedProcess, startServer } from './guarded-process.ts'
 
-/** A chain of a test's own, on 127.0.0.1, whose blocks are made when the test says so. */
+/** A separate chain on 127.0.0.1 that mines blocks on request. */
 export interface TestChain extends AsyncDisposable {
   url: string
-  /** Calls a method of the node. */
+  /** Calls a JSON-RPC method of the node. */
   ask<Result = unknown>(method: string, ...params: unknown[]): Promise<Result>
 }
 
-/** Where the platform's package put it. Its launcher is not used: the process that it starts would not be ours to end. */
+/** Binary in the platform's package. Its launcher is not used, because it starts a process that we could not terminate. */
 function findBinary(): string {
   const file = createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/bin/anvil')
   accessSync(file, constants.X_OK)
   return file
 }
 
-/** Why a test that needs a chain is skipped; undefined where there is one. */
+/** Returns the reason to skip tests that need a chain; undefined if anvil is installed. */
 export function missingAnvil(): string | undefined {
   try {
     findBinary()
@@ -29,7 +29,7 @@ export function missingAnvil(): string | undefined {
   }
 }
 
-/** Chain 31337. Throws a sentence when there is no binary or it does not start. */
+/** Starts chain 31337. Throws if there is no binary or it does not start. */
 export async function startAnvil(): Promise<TestChain> {
   const binary = findBinary()
   const folder = mkdtempSync(join(tmpdir(), 'wardline-test-anvil-'))

@@ -1,18 +1,18 @@
 import { escapeLiteral } from 'pg'
 import { Session } from './postgres-session.ts'
 
-/** A migrated schema, and how to bring it back to that state. */
+/** A migrated schema with the means to reset it. */
 interface Schema {
   name: string
   session: Session
   tables: string[]
-  /** Deletes all rows and inserts those that the migrations leave. */
+  /** Deletes all rows and inserts those of the migrations. */
   empty: string
 }
 
 const quoted = (name: string) => `"${name}"`
 
-/** Tables that hold rows: not those whose rows are in partitions. */
+/** Tables with rows: not the parents of partitions. */
 async function readTables(session: Session): Promise<string[]> {
   const { rows } = await session.query(
     `select relname as name from pg_class where relnamespace = current_schema::regnamespace and relkind = 'r' order by relname`,
@@ -31,33 +31,33 @@ async function describe(session: Session, name: string): Promise<Schema> {
       `insert into ${quoted(table)} select * from json_populate_recordset(null::${quoted(table)}, ${escapeLiteral(text)})`,
     )
   }
-  // As a replica a session runs no triggers: some tables refuse deletions by one, and counts are restored as rows.
+  // A session in replica mode runs no triggers: those of some tables refuse deletions, and counts are restored as rows.
   const deletes = tables.map((table) => `delete from ${quoted(table)}`)
   const empty = ['set session_replication_role = replica', 'begin', ...deletes, ...inserts, 'commit'].join('; ')
   return { name, session, tables, empty }
 }
 
-/** Schemas that no test uses at the moment. */
+/** Schemas that no test is using. */
 const unused: Schema[] = []
 
 interface SchemaSource {
   /** Resolves with the name of an empty schema. */
   create(): Promise<string>
-  /** Of the database, with the schema as the one to use. */
+  /** URL of the database with this schema as search path. */
   url(schema: string): string
   migrate(url: string): Promise<void>
 }
 
 interface BorrowedSchema {
-  /** Stays open for the next test that borrows the schema. */
+  /** Remains open for the next test that borrows the schema. */
   session: Session
-  /** `isChanged`: more than its rows may be different from what they were. */
+  /** `isChanged`: not only rows may have changed. */
   giveBack(isChanged: boolean): Promise<void>
 }
 
 /**
- * A migrated schema without rows. To migrate PostgreSQL takes a second of processor time, to empty it some milliseconds:
- * a process migrates as many schemas as its tests use at the same time.
+ * Returns a migrated schema without rows. Migrating PostgreSQL takes a second of CPU time, emptying it some
+ * milliseconds, so a process migrates only as many schemas as its tests use concurrently.
  */
 export async function borrowSchema({ create, url: urlOf, migrate }: SchemaSource): Promise<BorrowedSchema> {
   const schema = unused.pop() ?? (await makeSchema({ create, url: urlOf, migrate }))
@@ -80,14 +80,14 @@ async function makeSchema({ create, url, migrate }: SchemaSource): Promise<Schem
   return describe(new Session(url(name)), name)
 }
 
-/** False when tables came or went, or the user of the tests may not empty them. */
+/** Returns false if tables were created or dropped, or if the user of the tests may not empty them. */
 async function isEmptied({ session, tables, empty }: Schema): Promise<boolean> {
   if ((await readTables(session)).join() !== tables.join()) return false
   try {
     await session.query(empty)
     return true
   } catch {
-    // Without it, the transaction that failed would refuse what follows.
+    // Otherwise the failed transaction would reject further statements.
     await session.end()
     return false
   }

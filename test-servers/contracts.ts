@@ -9,7 +9,7 @@ interface Compiled {
 
 let compiled: Compiled | undefined
 
-/** Compiled once for the process, and only where a test needs it. */
+/** Compiled once per process, when a test needs it. */
 function bytecodeOf(name: string): string {
   if (!compiled) {
     const solc = createRequire(import.meta.url)('solc') as { compile(input: string): string }

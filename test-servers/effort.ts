@@ -1,3 +1,3 @@
-/** How much a long test does: bounded in an ordinary run, its full measure with `npm run test:nightly`. */
+/** Amount of work of a long test: small in ordinary runs, full with `npm run test:nightly`. */
 export const effort = <Amount>(ordinary: Amount, nightly: Amount): Amount =>
   process.env.TEST_EFFORT === 'nightly' ? nightly : ordinary

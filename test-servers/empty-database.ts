@@ -6,21 +6,21 @@ import { borrowSchema } from './borrowed-schemas.ts'
 import { openPglite } from './pglite.ts'
 import { connect, Session } from './postgres-session.ts'
 
-/** A database of a test's own, without rows at first, and a way into it that the service knows nothing of. */
+/** A separate, empty database for a test, with access to it outside the service. */
 export interface EmptyDatabase extends AsyncDisposable {
-  /** As DATABASE_URL takes it. */
+  /** Value for DATABASE_URL. */
   url: string
-  /** Reads what is committed. Numbers of any size come as numbers. */
+  /** Reads committed rows. Numbers of any size are returned as numbers. */
   rows<Row = Record<string, unknown>>(statement: string): Promise<Row[]>
-  /** Runs statements, separated by semicolons, each time over a new connection. */
+  /** Runs statements separated by semicolons, over a new connection. */
   execute(statements: string): Promise<void>
   /** Names of all tables. */
   tables(): Promise<string[]>
-  /** Makes every such change of the table fail, as if a row of it were not allowed; until what it resolves with is called. */
+  /** Makes such changes of the table fail like a violated constraint, until the returned function is called. */
   refuse(change: 'insert' | 'update', table: string): Promise<() => Promise<void>>
 }
 
-/** The project of the test run says what its tests run on. */
+/** Engine of the test project. */
 function engineOfRun(): 'sqlite' | 'postgres' | 'pglite' {
   const engine = process.env.TEST_ENGINE
   if (engine === 'sqlite' || engine === 'postgres' || engine === 'pglite') return engine
@@ -29,9 +29,9 @@ function engineOfRun(): 'sqlite' | 'postgres' | 'pglite' {
 
 function sqliteIn(folder: string): EmptyDatabase {
   const file = join(folder, 'wardline.db')
-  // The service may be writing just now.
+  // The service may be writing at this moment.
   const open = () => new DatabaseSync(file, { timeout: 5_000 })
-  /** Kept, since some tests read hundreds of times. Tests that replace the file do so before they read. */
+  /** Kept open, because some tests read hundreds of times. Tests that replace the file do so before they read. */
   let reader: DatabaseSync | undefined
   const execute = async (statements: string) => {
     const connection = open()
@@ -75,8 +75,8 @@ async function query(url: string, statements: string): Promise<void> {
 }
 
 /**
- * The database that a URL leads to, by way of a server. `dispose` gets whether `execute` or `refuse` changed it. A
- * `session` that is passed stays open.
+ * Returns the database of a URL on a server. `dispose` is called with whether `execute` or `refuse` changed it. A
+ * passed `session` stays open.
  */
 function through(url: string, dispose: (isChanged: boolean) => PromiseLike<unknown>, session?: Session): EmptyDatabase {
   const reader = session ?? new Session(url)
@@ -128,19 +128,19 @@ function schemaUrl(schema: string): string {
   return url.href
 }
 
-/** A new schema in the database that all tests share: made in a few milliseconds. */
+/** Creates a schema in the shared database, which takes a few milliseconds. */
 async function postgresSchema(): Promise<EmptyDatabase> {
   const schema = await createSchema()
   return through(schemaUrl(schema), () => query(sharedPostgres().url, `drop schema ${schema} cascade`))
 }
 
-/** A schema with the tables that `migrate` makes, and without rows but for those that it leaves. */
+/** Returns a schema with the tables of `migrate`, and only the rows that it inserts. */
 async function migratedSchema(migrate: (url: string) => Promise<void>): Promise<EmptyDatabase> {
   const schema = await borrowSchema({ create: createSchema, url: schemaUrl, migrate })
   return through(schema.session.url, (isChanged) => schema.giveBack(isChanged), schema.session)
 }
 
-/** A database on the server that all tests share: what others store does not count to its size. */
+/** Creates a separate database on the shared server, so that rows of other tests do not count towards its size. */
 async function postgresDatabase(migrate?: (url: string) => Promise<void>): Promise<EmptyDatabase> {
   const { url, schemaPrefix } = sharedPostgres()
   const name = `${schemaPrefix}${randomBytes(6).toString('hex')}`
@@ -158,13 +158,13 @@ async function pgliteInstance(): Promise<EmptyDatabase> {
 
 interface EmptyDatabaseOptions {
   migrate?: ((url: string) => Promise<void>) | undefined
-  /** Its size matters: on PostgreSQL it shares no database with other tests. */
+  /** Its size is measured, so on PostgreSQL it gets a separate database. */
   isMeasured?: boolean | undefined
 }
 
 /**
- * The folder is for SQLite. Whatever uses the database must be closed before it is disposed of. With `migrate`, which
- * brings the schema of an empty database to the newest version, PostgreSQL is migrated; the others are empty.
+ * The folder is for SQLite. Close all users of the database before disposing of it. With `migrate`, which migrates the
+ * schema of an empty database to the newest version, PostgreSQL is migrated; other engines are empty.
  */
 export async function makeEmptyDatabase(
   folder: string,

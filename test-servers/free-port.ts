@@ -17,7 +17,7 @@ export async function startOnFreePort(start: (port: number) => Promise<void>, at
     await start(port)
     return port
   } catch (fault) {
-    // Another process took it between our check and the server's listening.
+    // Another process took the port between the check and the start of the server.
     if (attemptsLeft === 0 || !/Address already in use/.test((fault as Error).message)) throw fault
     return startOnFreePort(start, attemptsLeft - 1)
   }

@@ -3,31 +3,31 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** A server that does not outlive the process that started it, however that one ends. */
+/** A server process that ends with the process that started it, even after SIGKILL. */
 export interface GuardedProcess {
   pid: number
-  /** Everything that it has said. */
+  /** Output so far. */
   output(): string
-  /** Whether it is gone, with all its children. */
+  /** Whether it and all its children have exited. */
   hasEnded(): boolean
-  /** Resolves when it is gone, with all its children. */
+  /** Resolves when it and all its children have exited. */
   ended: Promise<void>
-  /** Once it has ended: from now on the folder is not guarded either, and may serve another process. */
+  /** After its exit: ends the guard of the folder too, so that another process may use it. */
   release(): Promise<void>
 }
 
 export interface GuardOptions {
-  /** Where it runs; removed when the guard has to end it. */
+  /** Working directory; the guard removes it when it terminates the process. */
   folder: string
-  /** Ends it at once, leaving nothing behind. */
+  /** Terminates it immediately and removes everything. */
   endSignal: NodeJS.Signals
   uid?: number | undefined
   gid?: number | undefined
 }
 
-// A shell stands between the two. Its input is a pipe that only we hold, so that even a SIGKILL of ours ends it: then
-// the shell ends the server and removes the folder. A line instead says that there is nothing left to do. The shell
-// keeps no output open: the pipe of errors is thus closed as soon as the server and all its children are gone.
+// A shell supervises the server. Its input is a pipe from this process, which closes even after SIGKILL: then
+// the shell terminates the server and removes the folder, unless it has read a line. The shell
+// keeps no output open, so the pipe of standard error closes when the server and all its children have exited.
 const guard = `
   "$@" >&2 </dev/null &
   echo $!
@@ -38,7 +38,7 @@ const guard = `
   rm -rf "$GUARD_FOLDER"
 `
 
-/** Starts a command in a separate session: the Ctrl-C that ends a test run reaches it only through us. */
+/** Starts a command in a separate session, so that a Ctrl-C of the test run does not reach it directly. */
 async function startGuarded(command: readonly string[], options: GuardOptions): Promise<GuardedProcess> {
   const { folder, endSignal, uid, gid } = options
   const shell = spawn('/bin/sh', ['-c', guard, 'guard', ...command], {
@@ -46,7 +46,7 @@ async function startGuarded(command: readonly string[], options: GuardOptions): 
     detached: true,
     uid,
     gid,
-    // Without the settings of the caller's shell: PGPORT, PGDATA and their like would count.
+    // Without the variables of the caller's shell, because PGPORT, PGDATA and similar would take effect.
     env: {
       PATH: process.env.PATH,
       LC_ALL: 'C',
@@ -69,17 +69,17 @@ async function startGuarded(command: readonly string[], options: GuardOptions): 
   const release = async () => {
     if (!hasEnded) throw new Error('the server still runs')
     shell.stdin.end('released\n')
-    // Until the shell has waited for it, the process id of the server looks as if it still ran.
+    // Until the shell has waited for it, the process id of the server still exists.
     await exited
   }
   const [pid] = await once(createInterface(shell.stdout), 'line')
   return { pid: Number(pid), output: () => output, hasEnded: () => hasEnded, ended, release }
 }
 
-/** However busy the machine is. */
+/** Long enough for a very busy machine. */
 const startDeadlineMs = 120_000
 
-/** Starts a server and waits until it says that it is ready. Rejects with what it said when it ends instead. */
+/** Starts a server and waits until its output says that it is ready. If it exits, rejects with its output. */
 export async function startServer(
   command: readonly string[],
   options: GuardOptions,

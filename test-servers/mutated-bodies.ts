@@ -38,7 +38,7 @@ const hostileValues: unknown[] = [
   { length: 1e9 },
 ]
 
-/** Bodies made from valid ones by changes to their values and to their bytes, endlessly different, the same for one seed. */
+/** Generates bodies by mutating values and bytes of valid ones; the sequence repeats for the same seed. */
 export function mutator(draw: () => number): (valid: unknown) => Buffer {
   const below = (bound: number) => Math.floor(draw() * bound)
   const pick = <Value>(values: readonly Value[]): Value => values[below(values.length)]!
@@ -56,7 +56,7 @@ export function mutator(draw: () => number): (valid: unknown) => Buffer {
       : `${JSON.stringify(value)}${String.fromCharCode(below(0x10000))}`
   }
 
-  /** The value with one of its parts replaced, removed, doubled or added. */
+  /** Returns the value with one of its parts replaced, removed, duplicated or added. */
   function changed(value: unknown): unknown {
     if (Array.isArray(value) && value.length > 0 && below(4) > 0) {
       const at = below(value.length)
@@ -84,7 +84,7 @@ export function mutator(draw: () => number): (valid: unknown) => Buffer {
     let value = valid
     for (let times = below(4); times > 0; times--) value = changed(value)
     const text = JSON.stringify(value) ?? ''
-    // JSON.stringify knows no lone surrogate: escapes keep it, and NUL, on their way.
+    // As escapes, lone surrogates and NUL survive the encoding.
     const bytes = Buffer.from(below(10) === 0 ? text.replace(/[a-z]/, '\\u0000') : text)
     return below(4) === 0 ? damaged(bytes) : bytes
   }

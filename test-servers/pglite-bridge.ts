@@ -3,8 +3,8 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { PGlite } from '@electric-sql/pglite'
 
 // PostgreSQL's wire protocol, version 3: https://www.postgresql.org/docs/current/protocol-message-formats.html
-// PGlite is one session. Connections share it: one at a time, each for as long as its transaction is open. What belongs
-// to a session (settings, advisory locks, temporary tables) is thus common to all of them.
+// PGlite is one session. Connections share it one at a time, each while its transaction is open. The state of the
+// session (settings, advisory locks, temporary tables) is therefore common to all of them.
 
 const sslRequest = 80_877_103
 const gssRequest = 80_877_104
@@ -26,7 +26,7 @@ const int32 = (value: number): Buffer => {
 
 const typeOf = (bytes: Buffer): string => String.fromCharCode(bytes[0]!)
 
-/** Takes a stream of bytes apart into messages. The first of a connection have no type, only a length. */
+/** Splits a byte stream into messages. The first messages of a connection have no type, only a length. */
 class MessageReader {
   #rest: Buffer = Buffer.alloc(0)
 
@@ -45,7 +45,7 @@ class MessageReader {
   }
 }
 
-/** Names of prepared statements belong to a connection; in the one session they need its mark. */
+/** Names of prepared statements are local to a connection, so the shared session needs a prefix. */
 function withOwnNames(bytes: Buffer, mark: string): Buffer {
   const type = typeOf(bytes)
   const nameAt = (start: number) => {
@@ -67,17 +67,17 @@ function withOwnNames(bytes: Buffer, mark: string): Buffer {
   return bytes
 }
 
-/** Messages that are answered together, up to a Sync or a simple query: outside a transaction, a separate one. */
+/** Messages up to a Sync or a simple query, which are answered together; outside a transaction they form one. */
 interface Unit {
   socket: Socket
   bytes: Buffer
 }
 
-/** Lets connections speak with the one session by turns. */
+/** Lets connections use the session in turns. */
 class Turns {
   readonly #db: PGlite
   #waiting: Unit[] = []
-  /** Whose transaction is open. */
+  /** Connection with the open transaction. */
   #holder: Socket | undefined
 
   constructor(db: PGlite) {
@@ -100,7 +100,7 @@ class Turns {
   #runAll(): void {
     for (let unit = this.#takeNext(); unit; unit = this.#takeNext()) {
       const answer = Buffer.from(this.#db.execProtocolRawSync(unit.bytes))
-      // It ends with ReadyForQuery, whose last byte says whether a transaction is open.
+      // It ends with ReadyForQuery, whose last byte shows whether a transaction is open.
       const isIdle = answer.at(-1) === 'I'.charCodeAt(0)
       this.#holder = isIdle ? undefined : unit.socket
       unit.socket.write(answer)
@@ -168,7 +168,7 @@ function serve(socket: Socket, id: number, version: string, turns: Turns): void 
   socket.on('close', () => turns.leave(socket))
 }
 
-/** Listens on 127.0.0.1. Closing it breaks all connections; their open transactions are undone. */
+/** Listens on 127.0.0.1. Closing it closes all connections and rolls back their transactions. */
 export async function openBridge(db: PGlite): Promise<Bridge> {
   const { rows } = await db.query<{ server_version: string }>('show server_version')
   const version = rows[0]!.server_version

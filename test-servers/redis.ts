@@ -5,23 +5,23 @@ import { join } from 'node:path'
 import { startOnFreePort } from './free-port.ts'
 import { type GuardedProcess, startServer } from './guarded-process.ts'
 
-/** A Redis server of one's own, on 127.0.0.1, that keeps nothing on disk. */
+/** A separate Redis server on 127.0.0.1 without persistence. */
 export interface TestRedis extends AsyncDisposable {
-  /** Without a name and password; those of an ACL file are for the caller to put in. */
+  /** URL without user and password; with an ACL file the caller adds them. */
   url: string
   port: number
-  /** SIGKILL. Resolves when it is gone. */
+  /** Sends SIGKILL. Resolves when it has exited. */
   kill(): Promise<void>
-  /** Starts it again after `kill`, empty, on the same port. Resolves when it answers. */
+  /** Restarts it after `kill`, empty, on the same port. Resolves when it responds. */
   start(): Promise<void>
-  /** Ends it, if it runs. */
+  /** Terminates it if it runs. */
   stop(): Promise<void>
-  /** Everything that the server has said since its last start. */
+  /** Output since its last start. */
   log(): string
 }
 
 export interface RedisOptions {
-  /** Path of a file with users and what they may do. */
+  /** Path of an ACL file. */
   aclFile?: string
 }
 
@@ -31,7 +31,7 @@ function findBinary(): string {
   throw new Error('No Redis: neither redis-server nor valkey-server is installed')
 }
 
-/** Throws a sentence when there is no binary or the server does not start. */
+/** Throws if there is no binary or the server does not start. */
 export async function startRedis({ aclFile }: RedisOptions = {}): Promise<TestRedis> {
   const binary = findBinary()
   const folder = mkdtempSync(join(tmpdir(), 'wardline-test-redis-'))

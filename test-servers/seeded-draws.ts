@@ -1,4 +1,4 @@
-/** Repeats for the same seed: mulberry32. Values from 0 up to, not including, 1. */
+/** Returns a generator of numbers in [0, 1) that repeats for the same seed (mulberry32). */
 export function seededDraws(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -9,7 +9,7 @@ export function seededDraws(seed: number): () => number {
   }
 }
 
-/** Choices of a simulation, which repeat for the same seed. */
+/** Random choices that repeat for the same seed. */
 export function seededChoices(seed: number) {
   const draw = seededDraws(seed)
   return {

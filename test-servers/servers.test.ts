@@ -24,7 +24,7 @@ async function query(url: string, statement: string) {
   }
 }
 
-/** What a Redis server answers to commands, each on a line. */
+/** Returns the responses of a Redis server to commands, one per line. */
 async function ask(port: number, ...commands: string[]): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')
@@ -46,7 +46,7 @@ const listens = async (port: number) => {
   return isUp
 }
 
-/** A folder for temporary files that also an unprivileged user may write to, as the usual one. */
+/** A temporary folder that unprivileged users may write to, like the default one. */
 function openScratch(): string {
   const scratch = mkdtempSync(join(tmpdir(), 'wardline-scratch-'))
   chmodSync(scratch, 0o1777)

@@ -5,15 +5,15 @@ import { startRedis } from './redis.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Of a database in which a test creates a schema or a database. Undefined when there is none. */
+    /** URL of a database in which tests create schemas or databases; undefined without PostgreSQL. */
     postgresUrl: string | undefined
-    /** Begins the names of schemas that tests create. */
+    /** Prefix of the names of schemas that tests create. */
     schemaPrefix: string
-    /** Why there is no PostgreSQL: the reason to skip a test that needs one. */
+    /** Reason to skip tests that need PostgreSQL. */
     postgresMissing: string | undefined
-    /** Of a server that all tests share: names of channels and keys must be a test's own. Undefined when there is none. */
+    /** URL of a server that all tests share, so names of channels and keys must be unique; undefined without Redis. */
     redisUrl: string | undefined
-    /** Why there is no Redis: the reason to skip a test that needs one. */
+    /** Reason to skip tests that need Redis. */
     redisMissing: string | undefined
   }
 }
@@ -24,7 +24,7 @@ interface Shared {
   stop(): Promise<void>
 }
 
-/** A given server is used as it is. One that merely listens on this machine may be in use. */
+/** Uses a configured server as it is. A server that merely listens on this machine may be in use, so it is not used. */
 async function share(
   given: string | undefined,
   start: () => Promise<{ url: string; stop(): Promise<void> }>,
@@ -40,11 +40,11 @@ async function share(
 const startAll = () =>
   Promise.all([share(process.env.TEST_POSTGRES_URL, startPostgres), share(process.env.TEST_REDIS_URL, startRedis)])
 
-// Each project loads this file for itself; the servers are one for all of them.
+// Each project loads this file; all of them share the servers.
 const run = globalThis as { wardlineTestServers?: ReturnType<typeof startAll> }
 const schemaPrefix = `test_${process.pid}_`
 
-/** A server that was given keeps no schemas of the tests. */
+/** Removes schemas of the tests from a configured server. */
 async function dropSchemas(url: string): Promise<void> {
   const client = new Client({ connectionString: url })
   await client.connect()
@@ -55,7 +55,7 @@ async function dropSchemas(url: string): Promise<void> {
   await client.end()
 }
 
-/** Called once for each project that has tests to run. */
+/** Called once for each project with tests. */
 export async function setup(project: TestProject): Promise<void> {
   run.wardlineTestServers ??= startAll()
   const [postgres, redis] = await run.wardlineTestServers

@@ -11,7 +11,7 @@ const seconds = 2
 const connectionCounts = [8, 64]
 const maxRatio = 1.2
 
-/** Takes connections and never answers: the worst way of being dead, since every try waits for its deadline. */
+/** Accepts connections and never responds: the worst failure, because every attempt waits for its timeout. */
 function startDeadReceiver(): Promise<{ url: string; stop: () => void }> {
   const server = createServer((socket) => socket.on('error', () => {}).resume())
   return new Promise((resolve) => {
@@ -22,7 +22,7 @@ function startDeadReceiver(): Promise<{ url: string; stop: () => void }> {
   })
 }
 
-/** Reporting events while each is an alert for a webhook whose receiver is dead, against a service without alerts. */
+/** Events that are alerts for a webhook with a dead receiver, compared with a service without alerts. */
 export async function measureAlerts(): Promise<Figure[]> {
   const receiver = await startDeadReceiver()
   const alerting = await startService(undefined, { ALERT_WEBHOOK_URL: receiver.url })

@@ -13,7 +13,7 @@ const eventCount = 1_000_000
 const instanceCount = 5_000
 const seconds = 6
 const warmSeconds = 1
-/** Between two rounds of an operator's and an agent's requests. */
+/** Pause between two rounds of requests of an operator and an agent. */
 const pauseMs = 10
 
 interface Attack {
@@ -26,7 +26,7 @@ interface Attack {
 
 type Kind = 'kill' | 'poll' | 'check' | 'report'
 
-/** Latency of a kill, and of what an honest agent asks for, while a caller with few or no permissions floods the service. */
+/** Latency of a kill and of an honest agent's requests while a caller with few or no permissions floods the service. */
 export async function measureAttacks(): Promise<Figure[]> {
   const service = await filledService()
   const attacker = startHelper<AttackTask, AttackReply>('./attacker.ts')
@@ -146,7 +146,7 @@ async function listAttacks(service: Service): Promise<Attack[]> {
   ]
 }
 
-/** Kills and resumes, and what honest agents ask for, for some seconds. */
+/** Sends kills, resumes and requests of honest agents for some seconds. */
 async function liveOn(service: Service): Promise<{ times: Record<Kind, number[]>; faults: string[] }> {
   const agent = new Agent({ keepAlive: true })
   const times: Record<Kind, number[]> = { kill: [], poll: [], check: [], report: [] }

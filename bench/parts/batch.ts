@@ -15,7 +15,7 @@ const seconds = 1
 const ownShare = 0.8
 const enoughPerSecond = 100_000
 
-/** Batches over HTTP against the rate at which the same database takes the same batches in one process. */
+/** Batches over HTTP, compared with storing the same batches in the same database in one process. */
 export async function measureBatch(): Promise<Figure[]> {
   const schemaOnly = await startService()
   await schemaOnly.stop(false)

@@ -35,7 +35,7 @@ export async function measureCluster(): Promise<Figure[]> {
   return figures
 }
 
-/** Stops that are asked for at one process, of SDK agents that listen at the other. */
+/** Suspensions requested at one process, of SDK agents connected to the other. */
 async function measureFleets(postgres: TestPostgres, hasBackplane: boolean): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const count of fleets) {
@@ -52,7 +52,7 @@ async function measureFleets(postgres: TestPostgres, hasBackplane: boolean): Pro
   return figures.map((figure) => ({ ...figure, name: `${figure.name}, ${where}` }))
 }
 
-/** The same connections on one process, and shared between two. */
+/** The same connections on one process, and distributed over two. */
 async function measureTwo(first: Service, second: Service): Promise<Figure> {
   const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const generators = [startGenerator(), startGenerator()] as const
@@ -92,7 +92,7 @@ async function measureTwo(first: Service, second: Service): Promise<Figure> {
   }
 }
 
-/** Milliseconds from before the request at `first` until the agent that listens at `second` has the message. */
+/** Milliseconds from the request at `first` until the agent connected to `second` has the message. */
 async function measureKills(first: Service, second: Service, redis: TestRedis): Promise<Figure[]> {
   const agents: ControlClient[] = []
   for (let n = 0; n < agentCount; n++) {

@@ -11,7 +11,7 @@ import { type Service, startService } from '../service.ts'
 import { median, quantile } from '../statistics.ts'
 
 export const fleets = [1, 200, 1_000, 2_000]
-/** Single stops that are measured in each fleet, as many as it has. */
+/** Number of single suspensions per fleet, at most its size. */
 const singles = 20
 const listeners = 10_000
 const acknowledging = 1_000
@@ -19,7 +19,7 @@ const acknowledgedRounds = 3
 const acknowledgedMaxMs = 250
 const deliveredMaxMs = 2_000
 const singleMaxMs = 50
-/** Heartbeats and events that go on meanwhile, each a second. */
+/** Heartbeats and events per second during the measurement. */
 const backgroundEveryMs = 10
 const waitMs = 60_000
 
@@ -29,12 +29,12 @@ const sortedOf = (times: readonly number[]) => Float64Array.from(times).sort()
 const stages = ['stored_at', 'published_at', 'delivered_at', 'acknowledged_at'] as const
 type Facts = Record<(typeof stages)[number], number | null> & { requested: number }
 
-/** Where agents are, where their stops are asked for, and what is stored of these. */
+/** Processes of agents and of suspension requests, and access to the stored stages. */
 export interface Fleet {
   service: Service
-  /** The process that has their control streams. */
+  /** Process with their control streams. */
   agentsAt: Service
-  /** Rows of a query without parameters; whole numbers may be text. */
+  /** Returns rows of a query without parameters; integers may be text. */
   rows(sql: string): Promise<unknown[]>
 }
 
@@ -51,7 +51,7 @@ const onSqlite = (service: Service): Fleet => ({
   },
 })
 
-/** The facts of stops, as soon as each of them has the last one. */
+/** Waits until all suspensions have their last stage, and returns the stages. */
 async function readFacts(fleet: Fleet, containment: string | undefined, count: number): Promise<Facts[]> {
   const of = containment ? `= '${containment}'` : 'is null'
   const deadline = performance.now() + waitMs
@@ -83,7 +83,7 @@ function stageNote(facts: readonly Facts[]): string {
   return `p50/p95/p99 in ms: ${texts.join(', ')}`
 }
 
-/** Heartbeats and events of another agent, until stopped. */
+/** Sends heartbeats and events of another agent until stopped. */
 function background(service: Service): { stop(): Promise<void>; count(): number } {
   let isOver = false
   let count = 0
@@ -116,7 +116,7 @@ async function contain(service: Service, instances: string[] | undefined, count:
   return JSON.parse(text).id
 }
 
-/** Stops of single agents and then of all of `count` SDK agents, by stage. */
+/** Suspends single agents and then all of `count` SDK agents; measures each stage. */
 export async function measureFleet(fleet: Fleet, count: number, singleMaxMs?: number): Promise<Figure[]> {
   const { service } = fleet
   const agents = startHelper<AgentsTask, AgentsReply>('./agents.ts')
@@ -174,7 +174,7 @@ export async function measureFleet(fleet: Fleet, count: number, singleMaxMs?: nu
   return figures
 }
 
-/** A service with so many plain clients that follow their control stream, and acknowledge a suspension if they are to. */
+/** Starts a service with `count` plain clients on their control streams. */
 async function startListeners(count: number, doAcknowledge: boolean) {
   const dataDir = temporaryFolder()
   await (await startService(dataDir)).stop(false)
@@ -189,8 +189,8 @@ async function startListeners(count: number, doAcknowledge: boolean) {
 }
 
 /**
- * What the service alone needs until a fleet acknowledged. SDK agents take a millisecond each for it, which a real fleet
- * spends on a thousand machines and this one on the cores of the service.
+ * Time of the service until a fleet has acknowledged, with plain clients: SDK agents take a millisecond each, in a real
+ * fleet on other machines, but here on the cores of the service.
  */
 async function measureAcknowledged(): Promise<Figure> {
   const rounds: number[] = []
@@ -218,7 +218,7 @@ async function measureAcknowledged(): Promise<Figure> {
   }
 }
 
-/** How long the last of 10,000 plain clients waits for its message. */
+/** Delay until the last of 10,000 plain clients has its message. */
 async function measureDelivery(): Promise<Figure> {
   const { service, clients } = await startListeners(listeners, false)
   // What connecting left behind is written by then.
@@ -246,7 +246,7 @@ async function measureDelivery(): Promise<Figure> {
   }
 }
 
-/** How long it takes until agents have stopped, by stage: one of a fleet, and all of it. */
+/** Time until agents have stopped, by stage: one agent of a fleet, and all of it. */
 export async function measureContainment(): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const count of fleets) {

@@ -24,7 +24,7 @@ const loadSeconds = 20
 /** Shorter interactions have no entry: https://www.w3.org/TR/event-timing/ */
 const shortestMs = 16
 
-/** Paint, interactions and live tail in Chromium over a large fleet; what two hundred open dashboards cost the service. */
+/** Paint, interactions and live tail in Chromium with a large fleet; cost of two hundred open dashboards. */
 export async function measureDashboard(): Promise<Figure[]> {
   const sizes = buildSizes()
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
@@ -65,12 +65,12 @@ async function filledService(events: number, fleet: number): Promise<Service> {
   const empty = await startService()
   await empty.stop(false)
   fillEvents(empty.dataDir, events)
-  // Heard in a moment to come: nobody has to send the heartbeats of a fleet while it is looked at.
+  // Last heartbeats in the future, so that no heartbeats need be sent during the measurement.
   fillInstances(empty.dataDir, fleet, Date.now() + 3_600_000)
   return startService(empty.dataDir)
 }
 
-/** Notes when the verdict was painted, each interaction, and the time between frames. */
+/** Records when the verdict was painted, each interaction, and the time between frames. */
 const watchPage = `(() => {
   globalThis.bench = { verdictMs: undefined, interactions: new Map(), frames: [] }
   const look = () => {
@@ -121,7 +121,7 @@ async function measureLargeFleet(browser: Browser): Promise<Figure[]> {
   return figures
 }
 
-/** When the verdict was painted, in milliseconds after the navigation. The policy of the page allows no waitForFunction. */
+/** Milliseconds from the navigation until the verdict was painted. The page's policy does not allow waitForFunction. */
 async function verdictMs(page: Page): Promise<number> {
   for (const deadline = performance.now() + 30_000; performance.now() < deadline; await sleep(20)) {
     const ms = (await page.evaluate('bench.verdictMs')) as number | undefined
@@ -143,7 +143,7 @@ async function measurePaint(context: BrowserContext): Promise<Figure> {
   return figure('overview painted, with its verdict', median(rounds), 'ms', 1_000, { rounds })
 }
 
-/** So many strokes of each kind as a person makes in a minute, one after the other, as fast as the page takes them. */
+/** Sends the interactions of a user's minute, one after the other, as fast as the page handles them. */
 async function useFleet(page: Page): Promise<number> {
   let count = 0
   const type = async (text: string) => {
@@ -210,7 +210,7 @@ async function measureInteractions(context: BrowserContext): Promise<Figure[]> {
   ] as const) {
     const page = await context.newPage()
     const count = await perform(page)
-    // Entries come with the next idle time.
+    // Entries arrive at the next idle time.
     await sleep(500)
     const slow = (await page.evaluate('[...bench.interactions.values()]')) as number[]
     const all = [...slow, ...Array(Math.max(0, count - slow.length)).fill(shortestMs)].sort((a, b) => a - b)
@@ -285,7 +285,7 @@ async function measureTail(context: BrowserContext, service: Service): Promise<F
   return figures
 }
 
-/** What an open overview asks for, from a look at one. */
+/** Requests of an open overview, recorded from a real one. */
 async function watchedAsks(context: BrowserContext): Promise<{ path: string; everyMs: number }[]> {
   const page = await context.newPage()
   const counts = new Map<string, number>()
@@ -300,7 +300,7 @@ async function watchedAsks(context: BrowserContext): Promise<{ path: string; eve
   return [...counts].map(([path, count]) => ({ path, everyMs: (watchSeconds * 1_000) / count }))
 }
 
-/** Processor time of a process in milliseconds. */
+/** Returns the CPU time of a process in milliseconds. */
 function cpuMs(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
   return (Number(fields[11]) + Number(fields[12])) * 10
@@ -333,7 +333,7 @@ async function measureOpenDashboards(browser: Browser): Promise<Figure> {
   for (let round = 0; round < loadRounds; round++) {
     const alone = await share()
     await helper.ask({ kind: 'open', port: service.port, key: service.key, count: dashboards, asks })
-    // Opening them all at once is not what is measured.
+    // Opening all at once is not part of the measurement.
     await sleep(5_000)
     const together = await share()
     const reply = await helper.ask({ kind: 'close' })

@@ -9,12 +9,12 @@ import { median } from '../statistics.ts'
 const roundCount = 5
 const reportsARound = 10_000
 const everyMs = 5 * minuteMs
-/** So long that the baselines know the working day. */
+/** Long enough that the baselines know the working day. */
 const learningMs = 25 * dayMs
 const firstAt = Date.UTC(2026, 0, 5)
 const seed = 1
 
-/** Reports of seven metrics, of one kind of traffic each, judged in a second of one core with the stored form read and written. */
+/** Reports per second and core, of seven metrics with different traffic, including decoding and encoding the state. */
 export async function measureDetector(): Promise<Figure[]> {
   const metrics = kinds.map((kind, index) => {
     const traffic = kind.start(randomOf(seed + index), 1)

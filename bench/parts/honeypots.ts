@@ -13,7 +13,7 @@ const seconds = 0.7
 const maxRatio = 1.2
 const checkPath = '/api/honeypots/check/key'
 
-/** Looking up keys that are no decoys, on one connection: a hundred thousand decoys must not cost more than a hundred. */
+/** Checks of keys that are no decoys on one connection: a hundred thousand decoys must not cost more than a hundred. */
 export async function measureHoneypots(): Promise<Figure[]> {
   const faults: string[] = []
   const few = await filledService(fewCount, faults)
@@ -48,7 +48,7 @@ export async function measureHoneypots(): Promise<Figure[]> {
   ]
 }
 
-/** A service with `count` decoys that lists them all and recognises one: a blind lookup is fast for the wrong reason. */
+/** Starts a service with `count` decoys and asserts that it finds one, because a broken lookup would be fast too. */
 async function filledService(count: number, faults: string[]): Promise<Service> {
   const empty = await startService()
   await empty.stop(false)

@@ -14,7 +14,7 @@ const dayMs = 86_400_000
 const lookEveryMs = 100
 const mib = 1024 * 1024
 
-/** One bundle of a million events of one agent: its size, how long it takes, what the service needs for it. */
+/** A bundle of a million events of one agent: size, duration, and memory of the service. */
 export async function measureIncident(): Promise<Figure[]> {
   const faults: string[] = []
   const empty = await startService()

@@ -15,7 +15,7 @@ const targets = [
   { connections: 256, min: 0.65 },
 ]
 
-/** One durable event per request, against a server that parses the same bytes and keeps nothing. */
+/** One durable event per request, compared with a server that parses the same bytes and stores nothing. */
 export async function measureIngest(): Promise<Figure[]> {
   const service = await startService()
   const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))

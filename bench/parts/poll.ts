@@ -12,7 +12,7 @@ const seconds = 0.7
 const connectionCount = 64
 const minRatio = 0.8
 
-/** The kill-switch poll of a fleet, whole and as 304, against a server that answers the same bytes from a constant. */
+/** The kill-switch poll of a fleet, with body and as 304, compared with a server that sends the same constant bytes. */
 export async function measurePoll(): Promise<Figure[]> {
   const service = await startService()
   const id = instanceId(0)

@@ -26,7 +26,7 @@ const batchConnections = 4
 const batchEventsPerSecond = 40_000
 
 const knownInstanceCount = 100_000
-/** Of the known ones, spread over all of them. */
+/** Instances used, spread over all stored ones. */
 const beatingInstanceCount = 20_000
 
 const fewCount = 1_000
@@ -53,7 +53,7 @@ interface Requests {
   targets: { connections: number; min: number }[]
 }
 
-/** One kind of request, against a server that parses the same bytes and keeps nothing. */
+/** One kind of request, compared with a server that parses the same bytes and stores nothing. */
 async function againstBare(service: Service, { name, path, status, bodies, targets }: Requests): Promise<Figure[]> {
   const sample = await service.call('POST', path, [status], bodies[0])
   const bare = startHelper<BareTask, BareReply>('./bare-server.ts')

@@ -22,7 +22,7 @@ const eventBytes = 322
 const roundCount = 6
 const restMs = 4_000
 const connections = 64
-/** What all processes together may suspend must not end the measurement. */
+/** High enough that the limit on suspensions does not end the measurement. */
 const unbraked = { WARDLINE_AUTO_SUSPEND_PER_MINUTE: '10000', WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100' }
 const perSecond = 5_000
 const batchEvents = 50
@@ -33,7 +33,7 @@ const stopEveryMs = 50
 
 const tools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec']
 
-/** Rules as fleets have them: most count calls of a group, some look into texts, some compare with what was shown before. */
+/** Typical rules: most count calls of a group, some match texts, some compare with earlier values. */
 function rule(n: number): object {
   const tool = { event_type: 'tool_call', tool: tools[n % tools.length] }
   const never = { condition: { gte: 1_000 }, timespan: '10s', 'group-by': ['instance_id'] }
@@ -82,7 +82,7 @@ const evaluated = 200_000
 const evaluatedRounds = 5
 const keys = 1_000_000
 
-/** Rules without a service, as the runner and a backtest take events through them. */
+/** Rules without a service, evaluated like in the runner and in backtests. */
 function ruleSet(documents: readonly object[]) {
   const rules = documents.flatMap((document) => parseRules(JSON.stringify(document)).rules)
   if (rules.length < documents.length) throw new Error('A rule of the benchmark does not compile.')
@@ -109,7 +109,7 @@ function ruleEvent(seq: number, instance = `bench-agent-${seq % 200}`): RuleEven
   return { row, tags: [] }
 }
 
-/** Events that one core takes through the rules in a second. */
+/** Events per second that one core evaluates. */
 function measureEvaluation(): Figure {
   const { set } = ruleSet(Array.from({ length: ruleCount }, (_, n) => rule(n)))
   const rounds: number[] = []
@@ -141,7 +141,7 @@ function heapBytes(): number {
   return process.memoryUsage().heapUsed
 }
 
-/** What a rule keeps when a million groups come, each once. */
+/** Memory of a rule after a million groups with one event each. */
 function measureBound(): Figure {
   const document = {
     title: 'Counts each agent',
@@ -166,7 +166,7 @@ function measureBound(): Figure {
 
 async function addRules(service: Service): Promise<void> {
   for (let n = 0; n < ruleCount; n++) await service.call('POST', '/api/rules', [201], rule(n))
-  // The runner looks for new rules twice a second.
+  // The runner checks for new rules twice a second.
   await sleep(1_500)
 }
 
@@ -189,7 +189,7 @@ async function measureCost(): Promise<Figure> {
     requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
   })
   let lag = 0
-  // What rules catch up after a flood would be paid by the other side. Both sides rest as long, and the disk with them.
+  // Rules that catch up after a flood would slow down the other side, so both sides and the disk rest equally long.
   async function catchUp(): Promise<void> {
     lag = Math.max(lag, await lagOf(withRules))
     await sleep(restMs)
@@ -212,7 +212,7 @@ async function measureCost(): Promise<Figure> {
   return figure
 }
 
-/** Milliseconds from the commit of an event until the suspension that it caused was stored. */
+/** Milliseconds from the commit of an event until its suspension was stored. */
 async function measureResponse(): Promise<Figure> {
   const folder = temporaryFolder()
   const first = await startService(folder)
@@ -289,7 +289,7 @@ async function measureResponse(): Promise<Figure> {
   }
 }
 
-/** A backtest over the log of a day, while the service answers small requests. */
+/** A backtest over the events of a day, while the service handles small requests. */
 async function measureBacktest(): Promise<Figure> {
   const folder = temporaryFolder()
   await (await startService(folder)).stop(false)
@@ -341,7 +341,7 @@ async function measureBacktest(): Promise<Figure> {
   }
 }
 
-/** How fast rules are, what they keep, what they cost those who report, how soon they act, and how long a backtest takes. */
+/** Speed and memory of rules, their cost for ingest, the delay of their suspensions, and the duration of a backtest. */
 export async function measureRules(): Promise<Figure[]> {
   return [measureEvaluation(), measureBound(), await measureCost(), await measureResponse(), await measureBacktest()]
 }

@@ -16,7 +16,7 @@ const packageMaxKb = 115
 const hookCalls = 30
 const hookMaxMs = 150
 
-/** What a kill costs until the agent knows, and what the SDK costs the agent. */
+/** Delay until an agent has received a kill, and the cost of the SDK for the agent. */
 export async function measureSdk(): Promise<Figure[]> {
   const service = await startService()
   const agents = startHelper<AgentsTask, AgentsReply>('./agents.ts')
@@ -61,7 +61,7 @@ export async function measureSdk(): Promise<Figure[]> {
   ]
 }
 
-/** One tool call of a coding agent: the compiled command from its start to its answer, with decoys to ask about. */
+/** A tool call of a coding agent: the compiled command from its start to its response, with decoy checks. */
 async function measureHook(service: Service): Promise<Figure> {
   const decoy = { instanceId: agentId(0), type: 'file_path', path: '/srv/vault/keys.txt' }
   await service.call('POST', '/api/honeypots', [201], decoy)
@@ -102,7 +102,7 @@ async function measureHook(service: Service): Promise<Figure> {
   }
 }
 
-/** As npm would publish it; `npm run build` comes first. */
+/** The package as published; `npm run build` must have run. */
 function packageSize(): Figure {
   const folder = fileURLToPath(new URL('../../packages/sdk', import.meta.url))
   const [packed] = JSON.parse(

@@ -6,7 +6,7 @@ import { median } from '../statistics.ts'
 const startCount = 5
 const idleMs = 5_000
 
-/** Spawn to the first 200 of /healthz, each time with an empty data folder, and the memory of the last one when idle. */
+/** Spawn to the first 200 of /healthz, each time with an empty data folder, and the idle memory of the last one. */
 export async function measureStartup(): Promise<Figure[]> {
   const starts: number[] = []
   let idleKiB = Number.NaN

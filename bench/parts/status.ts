@@ -14,7 +14,7 @@ const seconds = 0.7
 const maxRatio = 1.2
 const fleetSize = 100_000
 
-/** The dashboard's aggregate on one connection: a million stored events must not cost more than a thousand. */
+/** The dashboard's status on one connection: a million stored events must not cost more than a thousand. */
 export async function measureStatus(): Promise<Figure[]> {
   const faults: string[] = []
   const few = await filledService(fewCount, faults)
@@ -40,7 +40,7 @@ export async function measureStatus(): Promise<Figure[]> {
   ]
 }
 
-/** The same with 100,000 instances, most of which are not in the list. */
+/** The status with 100,000 instances, most of which are not listed. */
 async function measureLargeFleet(): Promise<Figure[]> {
   const empty = await startService()
   await empty.stop(false)
@@ -61,7 +61,7 @@ async function measureLargeFleet(): Promise<Figure[]> {
   ]
 }
 
-/** A service that counts `count` events of the last day and knows 100 instances; a wrong count is a fault. */
+/** Starts a service with `count` events of the last day and 100 instances; a wrong count is a fault. */
 async function filledService(count: number, faults: string[]): Promise<Service> {
   const empty = await startService()
   await empty.stop(false)

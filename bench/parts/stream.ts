@@ -16,7 +16,7 @@ const warmEventCount = 3
 const eventCount = 15
 const settleMs = 3_000
 
-/** From the POST of one event until the last of 5,000 clients has it, against a plain loop of writes; memory per client. */
+/** From the POST of an event until the last of 5,000 clients has it, compared with a write loop; memory per client. */
 export async function measureStream(): Promise<Figure[]> {
   const clients = Math.min(clientCount, openFileLimit() - spareFiles)
   const notes = clients < clientCount ? [`only ${clients} clients: raise the limit of open files (ulimit -n)`] : []
@@ -30,7 +30,7 @@ export async function measureStream(): Promise<Figure[]> {
 
   let event = 0
   async function fire(side: typeof serviceClients, prepare: (body: unknown) => string): Promise<StreamReply> {
-    // One lost event spoils the figure: no use in waiting for the others.
+    // One lost event invalidates the figure, so the others need not be awaited.
     if (faults.length > 0) return { p50Ms: Number.NaN, p99Ms: Number.NaN, lastMs: Number.NaN, faults: [] }
     const marker = `marker-${String(event++).padStart(6, '0')}-end`
     const body = { ...eventBody(0, 322), description: `An event on its way to every client: ${marker}` }
@@ -80,7 +80,7 @@ export async function measureStream(): Promise<Figure[]> {
   ]
 }
 
-/** Opens the clients of one server and weighs the server before and after, in KiB per client. */
+/** Opens the clients of a server and measures its memory before and after, in KiB per client. */
 async function openClients(pid: number, port: number, clients: number) {
   const helper = startHelper<StreamTask, StreamReply>('./stream-clients.ts')
   await sleep(settleMs)
@@ -91,7 +91,7 @@ async function openClients(pid: number, port: number, clients: number) {
   return { helper, port, KiB: (residentKiB(pid) - before) / clients, faults: opened.faults }
 }
 
-/** The client in the middle and the last one: medians over the events. */
+/** Median client and last client: medians over the events. */
 function arrival(name: string, replies: StreamReply[]): Side[] {
   const last = replies.map((reply) => reply.lastMs)
   return [

@@ -14,7 +14,7 @@ const aheadMs = 120_000
 /** Milliseconds after which an attempt without a response must have timed out and been retried. */
 const retriedAfterMs = 15_000
 
-/** Starts a receiver that accepts alerts but does not respond until told to. */
+/** Starts a receiver that accepts alerts but does not respond before `answer` is called. */
 async function startSlowReceiver() {
   const taken: { id: string; at: number }[] = []
   const waiting: ServerResponse[] = []
