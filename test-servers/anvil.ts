@@ -12,7 +12,7 @@ export interface TestChain extends AsyncDisposable {
   ask<Result = unknown>(method: string, ...params: unknown[]): Promise<Result>
 }
 
-/** Binary in the platform's package. Its launcher is not used, because it starts a process that we could not terminate. */
+/** Binary in the package of the platform. Its launcher would start a process that we could not terminate. */
 function findBinary(): string {
   const file = createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/bin/anvil')
   accessSync(file, constants.X_OK)

@@ -65,7 +65,7 @@ function makeLinks(native: string): void {
     try {
       if (!existsSync(link)) symlinkSync(basename(source), link)
     } catch {
-      // Another process may be creating them, or the folder is not writable; the test start will show whether they exist.
+      // Another process may be creating them, or the folder is not writable; the trial start shows whether they exist.
     }
   }
 }
