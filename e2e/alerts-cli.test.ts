@@ -152,7 +152,7 @@ const deliveryTo = async (alertId: string, channelId: string) => {
 }
 
 describe.skipIf(isExternal)('wardline channels', () => {
-  test('adds a webhook whose secret stands alone on standard output, and tests it with the real answer', async () => {
+  test('adds a webhook, prints only its secret to standard output, and tests it with the real response', async () => {
     const receiver = await startReceiver()
     const name = unique('webhook')
     const added = await done(
@@ -193,7 +193,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect((await run(['channels', 'show', id])).exit).toBe(2)
   })
 
-  test('says with exit code 1 that a receiver did not take the test', async () => {
+  test('exits with code 1 if the receiver refused the test', async () => {
     const channel = await addChannel('webhook')
     channel.answers(500, 'out of order')
     const failed = await run(['channels', 'test', channel.id, '--json'])
@@ -228,7 +228,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     await until('the delivery', states, (messages) => messages.every(({ state }) => state === 'delivered'))
   })
 
-  test('rotates a secret: for a while both sign, and without an overlap the new one alone', async () => {
+  test('rotates a secret: during the overlap both sign, without an overlap only the new one', async () => {
     const channel = await addChannel('webhook')
     const verified = async (...secrets: string[]) => {
       await done(['channels', 'test', channel.id])
@@ -248,7 +248,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(await verified(channel.secret, second, third.secret)).toEqual([false, false, true])
   })
 
-  test('changes what is named, and refuses a change of nothing', async () => {
+  test('changes the given settings, and refuses a change without settings', async () => {
     const channel = await addChannel('webhook')
     const hours = ['--quiet', '22:00-07:00', '--time-zone', 'Europe/Berlin']
     await done(['channels', 'change', channel.id, ...hours, '--no-resolved', '--disable', '--max-per-minute', '5'])
@@ -274,7 +274,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
   })
 
   // Scripts log what a command prints, so no part of a secret may be printed, even if it is invalid.
-  test('refuses settings without repeating them', async () => {
+  test('refuses invalid settings without printing them', async () => {
     const args = ['channels', 'add', 'slack', '--name', 'x', '--settings-file', '-']
     const cases: [input: string, exit: number][] = [
       ['{"url":"https://hooks.example/SECRET"', 78],
@@ -294,7 +294,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(without.stderr).toContain('--settings-file')
   })
 
-  test('lets viewers look, and nothing else', async () => {
+  test('allows viewers to read only', async () => {
     const key = await createKey(service, { scope: 'viewer' })
     expect((await run(['channels', 'list'], { key })).exit).toBe(0)
     const input = '{"url":"https://hooks.example/x"}'
@@ -305,7 +305,7 @@ describe.skipIf(isExternal)('wardline channels', () => {
 })
 
 describe.skipIf(isExternal)('wardline alerts', () => {
-  test('shows an alert with its deliveries, and lets people acknowledge and resolve it', async () => {
+  test('shows an alert with its deliveries, acknowledges and resolves it', async () => {
     const channel = await addChannel('webhook')
     const instance = await newInstance(service, 'alerted')
     const description = unique('needle')
@@ -341,7 +341,7 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     expect((await run(['alerts', 'resolve', id, '--true-positive', '--false-positive'])).exit).toBe(64)
   })
 
-  test('changes all of a problem at once, and pages through what there is', async () => {
+  test('changes all alerts of a problem, and lists all pages', async () => {
     await addChannel('webhook')
     const instance = await newInstance(service, 'grouped')
     const ids: string[] = []
@@ -364,7 +364,7 @@ describe.skipIf(isExternal)('wardline alerts', () => {
 })
 
 describe.skipIf(isExternal)('wardline routes and silences', () => {
-  test('keep a silenced alert from people only', async () => {
+  test('suppress a silenced alert for people, not for machines', async () => {
     const people = await addChannel('ntfy')
     const machine = await addChannel('webhook')
     const instance = await newInstance(service, 'silenced')
@@ -386,7 +386,7 @@ describe.skipIf(isExternal)('wardline routes and silences', () => {
   })
 
   // Without a condition, a silence would hide decoy hits; without an end, it would hide alerts forever.
-  test('refuse a silence of everything or for ever, unless that was said', async () => {
+  test('refuse a silence of everything or without an end, unless stated explicitly', async () => {
     const reason = ['--reason', 'x']
     for (const args of [
       ['--for', '1h'],
@@ -401,7 +401,7 @@ describe.skipIf(isExternal)('wardline routes and silences', () => {
     expect((await run(['silences', 'add', '--all', '--until', '2020-01-01T00:00Z', ...reason])).exit).toBe(2)
   })
 
-  test('send a channel what its route matches, and nothing else', async () => {
+  test('send a channel only what its route matches', async () => {
     const channel = await addChannel('webhook')
     const other = await addChannel('webhook')
     const instance = await newInstance(service, 'routed')
@@ -435,7 +435,7 @@ describe.skipIf(isExternal)('wardline routes and silences', () => {
 })
 
 describe.skipIf(isExternal)('a decoy that is touched', () => {
-  test('reaches the receiver within seconds, and doctor says that channels work', async () => {
+  test('reaches the receiver within seconds, and doctor reports that channels work', async () => {
     const channel = await addChannel('webhook')
     const instance = await newInstance(service, 'decoyed')
     const decoy = await createKeyDecoy(service, instance)

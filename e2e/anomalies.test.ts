@@ -26,7 +26,7 @@ describe('anomaly detection', () => {
     for (let index = 0; index < 12; index++) await report(instanceId, { [metric]: mean + (index % 2 === 0 ? 1 : -1) })
   }
 
-  test('reports a critical anomaly far outside the baseline, with the figures behind it', async () => {
+  test('reports a critical anomaly far outside the baseline, with its figures', async () => {
     const id = await newInstance(service)
     await teach(id, 'tool_calls_per_5min')
     await report(id, { tool_calls_per_5min: 100 })
@@ -42,7 +42,7 @@ describe('anomaly detection', () => {
   })
 
   // With few samples and no fleet to compare with, only large deviations are reported.
-  test('reports nothing that a young baseline may show soon anyway', async () => {
+  test('reports nothing that a young baseline does not exclude', async () => {
     const id = await newInstance(service)
     await teach(id, 'shell_exec_count')
     for (const value of [14, 20, 40]) await report(id, { shell_exec_count: value })
@@ -77,7 +77,7 @@ describe('anomaly detection', () => {
     expect(Number.isFinite((rows[0]!.metadata as { z: number }).z)).toBe(true)
   })
 
-  test('stays silent before it has ten samples, for other instances and for other metrics', async () => {
+  test('reports nothing before ten samples, and nothing for other instances or metrics', async () => {
     const [young, taught, stranger] = [
       await newInstance(service),
       await newInstance(service),
@@ -96,7 +96,7 @@ describe('anomaly detection', () => {
     expect(await anomalies(stranger)).toEqual([])
   })
 
-  test('judges every metric of one report, also one that it has no name for', async () => {
+  test('judges every metric of a report, including unknown ones', async () => {
     const id = await newInstance(service)
     for (let index = 0; index < 12; index++) {
       await report(id, { injection_attempt_count: index % 2, tokens_spent: 1000 + (index % 2), calm: 1 })
@@ -107,7 +107,7 @@ describe('anomaly detection', () => {
     expect(metrics.sort()).toEqual(['injection_attempt_count', 'tokens_spent'])
   })
 
-  test('shows, accepts and resets what is usual from the command line', async () => {
+  test('shows, accepts and resets baselines from the command line', async () => {
     const wardline = async (...args: string[]) => {
       const env = { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
       return startCommand(['baselines', ...args], env).ended

@@ -26,7 +26,7 @@ const send = (route: Route, key: string | null) => {
 const isSuspended = async (id: string) =>
   (await service.call<{ suspended: boolean }>('GET', `/api/instances/${id}/status`)).body.suspended
 
-describe('without a good key', () => {
+describe('without a valid key', () => {
   test.each(titled(keyedRoutes))('%s answers 401, or 429 to too many', async (_title, route) => {
     const changed = keys.admin.slice(0, -1) + (keys.admin.endsWith('x') ? 'y' : 'x')
     for (const key of [
@@ -44,7 +44,7 @@ describe('without a good key', () => {
     }
   })
 
-  test('answers 401 before it looks at the body, the id or the content type', async () => {
+  test('answers 401 before it validates the body, the id or the content type', async () => {
     const cases = [
       ['POST', '/api/events', { raw: '{', headers: { 'content-type': 'text/plain' } }],
       ['POST', '/api/heartbeat', { body: { instance_id: 7 } }],
@@ -58,14 +58,14 @@ describe('without a good key', () => {
     }
   })
 
-  test('takes the key from its header only', async () => {
+  test('accepts the key only in its header', async () => {
     const headers = { authorization: `Bearer ${service.key}`, 'x-api-key': service.key, cookie: `key=${service.key}` }
     const query = `?key=${service.key}&x-monitor-key=${service.key}`
     expectRefusal(await service.call('GET', `/api/status${query}`, { key: null, headers }), 401)
   })
 
   const openPages = openRoutes.filter(({ method }) => method === 'GET')
-  test.each(titled(openPages))('%s is open, also to a client with a bad key', async (_title, route) => {
+  test.each(titled(openPages))('%s is public, even for a client with an invalid key', async (_title, route) => {
     for (const key of [undefined, 'nonsense']) {
       const stream = await service.openStream(route.path, { key })
       expect(stream.status).toBe(200)
@@ -106,7 +106,7 @@ describe('without a good key', () => {
     }
   })
 
-  test('does not believe headers that claim another method or an inner address', async () => {
+  test('ignores headers that claim another method or an internal address', async () => {
     const headers = {
       'x-forwarded-for': '127.0.0.1',
       'x-original-url': '/api/public/trust',
@@ -129,7 +129,7 @@ describe('with a key of a scope', () => {
     })
   }
 
-  test.each(titled(keyedRoutes))('%s lets in each scope that may', async (_title, route) => {
+  test.each(titled(keyedRoutes))('%s accepts each allowed scope', async (_title, route) => {
     for (const scope of route.scopes ?? []) {
       if (route.path.endsWith('/control')) {
         const stream = await service.openStream(pathWith(route, instanceId), { key: keys[scope] })
@@ -159,7 +159,7 @@ describe('with a key of a scope', () => {
 describe('POST /api/keys', () => {
   const create = (body: unknown) => service.call<CreatedKey>('POST', '/api/keys', { body })
 
-  test('answers { ok, id, key } with a key that names its scope and is never the same', async () => {
+  test('answers { ok, id, key } with a unique key that contains its scope', async () => {
     for (const scope of ['agent', 'viewer', 'operator', 'admin'] as const) {
       const body = { scope, name: 'named', ...(scope === 'agent' ? { instances: ['some-*'] } : {}) }
       const [first, second] = [await create(body), await create(body)]
@@ -195,7 +195,7 @@ describe('a compromised agent', () => {
     expect(await isSuspended(other)).toBe(false)
   })
 
-  test('cannot remove, list or plant a decoy, nor make itself a key', async () => {
+  test('cannot delete, list or plant decoys or create keys', async () => {
     const decoy = await createKeyDecoy(service, instanceId)
     const key = keys.agent
     expectRefusal(await service.call('DELETE', `/api/honeypots/${decoy.id}`, { key }), 403)
@@ -205,7 +205,7 @@ describe('a compromised agent', () => {
     expect(check.body).toEqual({ matched: true })
   })
 
-  test('cannot speak for, or ask about, any other instance, whether that exists or not', async () => {
+  test('cannot report for or read any other instance, whether it exists or not', async () => {
     const ids = await Promise.all(Array.from({ length: 8 }, () => newInstance(service, 'cross')))
     const mark = unique('forged')
     const owners: [string, string][] = []
@@ -231,7 +231,7 @@ describe('a compromised agent', () => {
     expect(JSON.stringify(await allEvents(service))).not.toContain(mark)
   })
 
-  test('cannot slip the event of another instance into a batch', async () => {
+  test('cannot include an event of another instance in a batch', async () => {
     const other = await newInstance(service)
     const mark = unique('smuggled')
     const events = [anEvent({ instance_id: instanceId }), anEvent({ instance_id: other, description: mark })]
@@ -246,7 +246,7 @@ describe('a compromised agent', () => {
     expectRefusal(await service.call('GET', `/api/instances/${other}/control`, { key: keys.agent }), 403)
   })
 
-  test('is held to its prefix when its key is bound to one', async () => {
+  test('is limited to the prefix of its key', async () => {
     const team = unique('team')
     const key = await createKey(service, { scope: 'agent', instances: [`${team}-*`] })
     await beat(service, `${team}-1`, { key })

@@ -33,7 +33,7 @@ function writeOn(service: Service, writers: number) {
 }
 
 describe.skipIf(isExternal)('a backup under load', () => {
-  test('contains everything acknowledged before it began, and starts as a separate service', async () => {
+  test('contains everything acknowledged before it started, and runs as a separate service', async () => {
     const backups = effort(3, 20)
     const service = await startService()
     const id = await newInstance(service)

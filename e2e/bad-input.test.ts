@@ -94,7 +94,7 @@ const send = (target: Target, body: unknown) =>
 describe.each(Object.entries(targets))('the %s', (_name, target) => {
   const optionalNull = (field: string, value: unknown) => value === null && target.texts[field] === 'optional'
 
-  test.each(Object.keys(target.texts))('refuses a %s that is no text, naming it', async (field) => {
+  test.each(Object.keys(target.texts))('refuses a %s that is not a text, and names the field', async (field) => {
     for (const [, value] of wrongTypes) {
       // The contract leaves open whether null means "absent" in an optional field.
       if (optionalNull(field, value)) continue
@@ -102,11 +102,14 @@ describe.each(Object.entries(targets))('the %s', (_name, target) => {
     }
   })
 
-  test.each(Object.keys(target.texts))('refuses a %s with a NUL or half a surrogate pair, naming it', async (field) => {
-    for (const [, text] of hostileTexts) {
-      expectRefusal(await send(target, { ...target.valid(), [field]: text }), 400, field)
-    }
-  })
+  test.each(Object.keys(target.texts))(
+    'refuses a %s with a NUL or half a surrogate pair, and names the field',
+    async (field) => {
+      for (const [, text] of hostileTexts) {
+        expectRefusal(await send(target, { ...target.valid(), [field]: text }), 400, field)
+      }
+    },
+  )
 
   test('names a required field that is missing', async () => {
     for (const [field, presence] of Object.entries(target.texts)) {
@@ -155,7 +158,7 @@ describe.each(Object.entries(targets))('the %s', (_name, target) => {
   })
 
   // A key named __proto__ in a careless merge would change every object of the process.
-  test('refuses __proto__, at the top and further down', async () => {
+  test('refuses __proto__, at the top level and nested', async () => {
     const path = target.path.replace(':id', instanceId)
     const valid = JSON.stringify(target.valid()).slice(1)
     const polluted = '{"isAdmin":true,"matched":true,"suspended":false}'
@@ -178,7 +181,7 @@ describe.each(Object.entries(targets))('the %s', (_name, target) => {
     expectRefusal(await service.call('POST', path, { raw, chunked: true }), 413)
   })
 
-  test('refuses JSON that is nested beyond all measure', async () => {
+  test('refuses JSON that is nested too deeply', async () => {
     const path = target.path.replace(':id', instanceId)
     const valid = JSON.stringify(target.valid()).slice(1)
     const deep = `${'['.repeat(20_000)}${']'.repeat(20_000)}`
@@ -196,13 +199,13 @@ describe('the metadata of an event', () => {
     for (const metadata of ['text', 7, true, [], [{}]]) expectRefusal(await post(metadata), 400, 'metadata')
   })
 
-  test('may be ten levels deep and not forty', async () => {
+  test('is accepted with ten levels and refused with forty', async () => {
     expect((await post(nested(10))).status).toBe(201)
     expectRefusal(await post(nested(40)), 400, 'metadata')
     expectRefusal(await postRaw(`{"a":${'['.repeat(40)}${']'.repeat(40)}}`), 400, 'metadata')
   })
 
-  test('may contain 15 KiB and not 17 KiB', async () => {
+  test('is accepted with 15 KiB and refused with 17 KiB', async () => {
     expect((await post({ text: 'x'.repeat(15 * 1024) })).status).toBe(201)
     expectRefusal(await post({ text: 'x'.repeat(17 * 1024) }), 400, 'metadata')
     expectRefusal(await post({ text: '🦊'.repeat(5 * 1024) }), 400, 'metadata')
@@ -222,7 +225,7 @@ describe('the metadata of an event', () => {
     }
   })
 
-  test('keeps names that are special elsewhere as plain data', async () => {
+  test('stores names of object properties as plain data', async () => {
     const metadata = {
       toString: 'x',
       hasOwnProperty: 1,
@@ -239,7 +242,7 @@ describe('the metadata of an event', () => {
 })
 
 describe('after all that', () => {
-  test('answers anything that a generator makes up with a refusal or a stored event, never with a fault', async () => {
+  test('answers generated requests with a refusal or a stored event, never with 5xx', async () => {
     const value = fc.oneof(
       fc.jsonValue({ maxDepth: 3 }),
       fc.string({ unit: 'binary', maxLength: 120 }),
@@ -266,7 +269,7 @@ describe('after all that', () => {
     )
   })
 
-  test('survives bytes that are no HTTP', async () => {
+  test('survives bytes that are not HTTP', async () => {
     const attempts = [
       'GET / HTTP/9.9\r\n\r\n',
       '\u0000\u0001\u0002\r\n\r\n',
@@ -279,7 +282,7 @@ describe('after all that', () => {
     expect((await service.call('GET', '/healthz')).status).toBe(200)
   })
 
-  test('has stored, suspended and planted nothing of what it refused', async () => {
+  test('has stored, suspended and planted nothing from refused requests', async () => {
     expect((await allEvents(service)).filter((row) => row.source === neverStored)).toEqual([])
     const state = await service.call('GET', `/api/instances/${instanceId}/status`)
     expect(state.body).toEqual({ suspended: false, reason: null })

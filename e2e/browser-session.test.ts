@@ -24,7 +24,7 @@ describe.skipIf(isExternal)('a browser session', () => {
     body?: unknown,
   ) => service.call(method, path, { key: null, body, headers: { cookie, ...headers } })
 
-  test('trades a key for a cookie that scripts cannot read and other sites cannot send', async () => {
+  test('exchanges a key for a cookie that scripts cannot read and other sites cannot send', async () => {
     const answer = await open(service.key)
     const cookies = answer.headers['set-cookie'] ?? []
     expect(cookies).toHaveLength(1)
@@ -35,7 +35,7 @@ describe.skipIf(isExternal)('a browser session', () => {
     expect(answer.text).not.toContain(service.key)
   })
 
-  test('gives no cookie for a missing or bad key', async () => {
+  test('sets no cookie for a missing or invalid key', async () => {
     for (const key of [null, 'nonsense']) {
       const answer = await open(key)
       expectRefusal(answer, 401)
@@ -43,7 +43,7 @@ describe.skipIf(isExternal)('a browser session', () => {
     }
   })
 
-  test('reads and writes for the page itself', async () => {
+  test('allows reads and writes by the page itself', async () => {
     const cookie = await cookieOf(service.key)
     expect((await withCookie('GET', '/api/status', cookie)).status).toBe(200)
     const id = await newInstance(service)
@@ -70,7 +70,7 @@ describe.skipIf(isExternal)('a browser session', () => {
     expect(body).toEqual({ suspended: false, reason: null })
   })
 
-  test('may do no more than the key that it was traded for', async () => {
+  test('has no more rights than its key', async () => {
     const cookie = await cookieOf(await createKey(service, { scope: 'viewer' }))
     const id = await newInstance(service)
     const own = { origin: service.baseUrl, 'sec-fetch-site': 'same-origin' }
@@ -78,7 +78,7 @@ describe.skipIf(isExternal)('a browser session', () => {
     expectRefusal(await withCookie('POST', `/api/kill/${id}`, cookie, own, { reason: 'too far' }), 403)
   })
 
-  test('is not opened by an invented or altered cookie', async () => {
+  test('is refused with a forged or altered cookie', async () => {
     const cookie = await cookieOf(service.key)
     const altered = cookie.slice(0, -1) + (cookie.endsWith('A') ? 'B' : 'A')
     for (const value of [

@@ -98,7 +98,7 @@ describe('status and instances', () => {
     expect((await done(['status'], { ...asAdmin(), ...env })).stderr()).toBe('[]\n')
   })
 
-  test('show the fleet, in text and as the service says it', async () => {
+  test('show the fleet, as text and as JSON of the service', async () => {
     const id = await newInstance(service, 'fleet')
     const text = await done(['status'], asAdmin())
     expect(text.stdout()).toMatch(/^Fleet {7}[\d,]+ agents?: \d+ active/)
@@ -129,7 +129,7 @@ describe('status and instances', () => {
   })
 
   // An agent chooses its own name, which must not control what an operator's terminal shows.
-  test('let no name act on the terminal', async () => {
+  test('escape names for the terminal', async () => {
     const id = unique('hostile')
     const name = 'ok\u001b[2J\u009b31m\u202efleet'
     await service.call('POST', '/api/heartbeat', { body: { instance_id: id, name } })
@@ -178,7 +178,7 @@ describe('kill and resume', () => {
     agent.close()
   })
 
-  test('end with code 5 without a confirmation in time, though the instance is suspended', async () => {
+  test('exit with code 5 without a confirmation in time, although the instance is suspended', async () => {
     const id = await newInstance(service)
     const run = wardline(['kill', id, '--reason', 'why', '--timeout', '0.2', '--json'], asAdmin())
     expect(await run.exited).toBe(5)
@@ -197,7 +197,7 @@ describe('kill and resume', () => {
     expect((await done(['resume', id, '--no-wait'], asAdmin())).stdout()).toBe(`${id} is resumed\n`)
   })
 
-  test('say when another change came in between', async () => {
+  test('report a change that came in between', async () => {
     const id = await newInstance(service)
     const run = wardline(['kill', id, '--reason', 'why', '--timeout', '30'], asAdmin())
     await until('the line about the kill', run.stdout, (text) => text.includes('is suspended'))
@@ -247,7 +247,7 @@ describe('events', () => {
     })
   })
 
-  test('end quietly when the reader closes the pipe', async () => {
+  test('exit without an error when the reader closes the pipe', async () => {
     await postEvent(service)
     const command = `"${process.execPath}" "${inject('command')}" events export --format ndjson --include event | head -c 10; echo " \${PIPESTATUS[0]}"`
     const child = spawn('bash', ['-c', command], {
@@ -330,30 +330,33 @@ describe('events export', () => {
         .map(({ event }) => [event.id, event.sequence]),
   }
 
-  test.each(Object.keys(readers))('writes every event once as %s, into a file for its owner', async (format) => {
-    writeFileSync(file, 'what was there before')
-    const run = await done(
-      ['events', 'export', '--format', format, '--session', session, '--output', file, '--json'],
-      asAdmin(),
-    )
-    expect(run.json()).toEqual({
-      ok: true,
-      format,
-      events: count,
-      control: 0,
-      audit: 0,
-      output: file,
-      cursor: expect.stringMatching(/^e\d+@\d{13}$/),
-    })
-    const text = readFileSync(file, 'utf8')
-    expect(readers[format]!(text)).toEqual(rows.map(({ id, seq }) => [id, seq]))
-    // Whatever the events contain, the output has no control characters.
-    expect(text.replaceAll(/\r?\n/g, '')).not.toMatch(/\p{Cc}/u)
-    expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
-    expect(readdirSync(home).filter((name) => name.endsWith('.part'))).toEqual([])
-  })
+  test.each(Object.keys(readers))(
+    'writes every event once as %s, into a file that only its owner can read',
+    async (format) => {
+      writeFileSync(file, 'what was there before')
+      const run = await done(
+        ['events', 'export', '--format', format, '--session', session, '--output', file, '--json'],
+        asAdmin(),
+      )
+      expect(run.json()).toEqual({
+        ok: true,
+        format,
+        events: count,
+        control: 0,
+        audit: 0,
+        output: file,
+        cursor: expect.stringMatching(/^e\d+@\d{13}$/),
+      })
+      const text = readFileSync(file, 'utf8')
+      expect(readers[format]!(text)).toEqual(rows.map(({ id, seq }) => [id, seq]))
+      // Whatever the events contain, the output has no control characters.
+      expect(text.replaceAll(/\r?\n/g, '')).not.toMatch(/\p{Cc}/u)
+      expect((statSync(file).mode & 0o777).toString(8)).toBe('600')
+      expect(readdirSync(home).filter((name) => name.endsWith('.part'))).toEqual([])
+    },
+  )
 
-  test('writes to standard output, and what it says about it to standard error', async () => {
+  test('writes to standard output, and notices to standard error', async () => {
     const run = await done(
       ['events', 'export', '--format', 'ndjson', '--session', session, '--severity', 'breach'],
       asAdmin(),
@@ -362,7 +365,7 @@ describe('events export', () => {
     expect(run.stderr()).toContain(`${Math.floor(count / 4)} events as ndjson`)
   })
 
-  test('leaves the old file as it was, and no half of a new one, when the service fails on the way', async () => {
+  test('leaves the old file unchanged and no partial new one when the service fails', async () => {
     const page = { events: rows.slice(0, 1_000), next: '17' }
     const url = await serve((incoming, response) => {
       const isSecond = /before=17(&|$)/.test(incoming.url ?? '')
@@ -384,8 +387,8 @@ describe('events export', () => {
   })
 })
 
-describe('events export of a service that goes away for a moment', () => {
-  test('goes on where it was', async () => {
+describe('events export of a service that is briefly unavailable', () => {
+  test('continues at its position', async () => {
     const [event] = await allEvents(service)
     let asked = 0
     const url = await serve((incoming, response) => {
@@ -464,7 +467,7 @@ describe('keys', () => {
     keys: { id: string; revoked_at: string | null }[]
   }
 
-  test('are made, listed, rotated and revoked behind the service that is named', async () => {
+  test('are created, listed, rotated and revoked at the given service', async () => {
     const created = (
       await done(['keys', 'create', '--scope', 'viewer', '--name', 'far away', '--json'], asAdmin())
     ).json<Created>()
@@ -489,7 +492,7 @@ describe('keys', () => {
     )
   })
 
-  test('are those of the database of this machine when no service is named, and always with --local', async () => {
+  test('are those of the local database when no service is given, and always with --local', async () => {
     const local = { WARDLINE_DATA_DIR: newDataDir() }
     const created = (
       await done(['keys', 'create', '--scope', 'operator', '--name', 'here', '--json'], local)
@@ -507,7 +510,7 @@ describe('keys', () => {
 })
 
 describe('profile', () => {
-  test('names a service with its key, in a file for its owner', async () => {
+  test('stores a service with its key in a file that only its owner can read', async () => {
     const env = { XDG_CONFIG_HOME: newDataDir() }
     const keyFile = join(home, 'key')
     writeFileSync(keyFile, `${service.key}\n`)
@@ -663,7 +666,7 @@ describe('faults', () => {
   )
 
   // Another server in place of the service would control the text that the operator reads.
-  test('of a refusal: its sentence cannot act on the terminal or pose as another line', async () => {
+  test('of a refusal: its sentence is escaped for the terminal and stays on its line', async () => {
     const sentence = 'No.\u001b[2J\u001b]0;owned\u0007\r\nsupport-bot-1 is suspended\u202e'
     const url = await serve((_request, response) =>
       response.writeHead(400, { 'x-error-code': 'invalid' }).end(JSON.stringify({ error: sentence })),
@@ -677,7 +680,7 @@ describe('faults', () => {
   })
 
   // A kill whose response was lost may have happened: the output must claim neither success nor failure.
-  test('of a kill whose answer is lost: it says that the outcome is not known', async () => {
+  test('of a kill whose response is lost: the outcome is reported as unknown', async () => {
     const url = await serve((incoming) => incoming.socket.destroy())
     const lost = wardline(['kill', 'bot-1', '--reason', 'x'], as('a-key', url))
     expect(await lost.exited).toBe(4)
@@ -688,7 +691,7 @@ describe('faults', () => {
   })
 
   // The admin key of this machine must not be sent to a mistyped address.
-  test('of an address elsewhere: the key that lies in the data folder is not for it', async () => {
+  test('of another address: the key in the data folder is not sent there', async () => {
     const dataDir = newDataDir()
     writeFileSync(join(dataDir, 'admin-key'), service.key)
     const env = { WARDLINE_DATA_DIR: dataDir }
@@ -701,7 +704,7 @@ describe('faults', () => {
   })
 
   // Otherwise a page at a mistyped address could redirect the key to another server.
-  test('of a redirected stream: the key stays where it was meant for', async () => {
+  test('of a redirected stream: the key is not sent to another host', async () => {
     const seen: (string | undefined)[] = []
     const elsewhere = await serve((incoming, response) => {
       seen.push(String(incoming.headers['x-monitor-key']))
@@ -729,7 +732,7 @@ describe('tail', () => {
       20_000,
     )
 
-  test('shows what comes, filtered, one line each, and ends with 0 when it is stopped', async () => {
+  test('shows matching events on one line each, and exits with 0 when it is stopped', async () => {
     const id = await newInstance(service, 'tailed')
     const args = ['tail', '--instance', `${id.slice(0, -2)}*`, '--severity', 'critical', 'breach', '--grep', 'NEEDLE']
     const run = wardline(args, asAdmin())
@@ -748,7 +751,7 @@ describe('tail', () => {
     )
   })
 
-  test('colours by severity where it is wanted, and never where NO_COLOR says so', async () => {
+  test('colours by severity if requested, and never with NO_COLOR', async () => {
     const word = unique('coloured')
     await postEvent(service, { severity: 'critical', description: word })
     const list = (env: Record<string, string>) => done(['events', '--grep', word], { ...asAdmin(), ...env })
@@ -757,7 +760,7 @@ describe('tail', () => {
     expect((await list({ NO_COLOR: '1' })).stdout()).not.toContain('\u001b')
   })
 
-  test('begins with the events since a given time', async () => {
+  test('starts with the events since a given time', async () => {
     const source = unique('since')
     for (let index = 0; index < 3; index++) await postEvent(service, { source, description: `before ${index}` })
     const run = wardline(['tail', '--since', '1h', '--grep', source, '--json'], asAdmin())
@@ -775,7 +778,7 @@ describe('tail', () => {
     await until('the event', run.rows, (rows) => rows.some((row) => row.description === description))
   })
 
-  test.skipIf(isExternal)('loses nothing and repeats nothing when the service is killed and restarted', async () => {
+  test.skipIf(isExternal)('loses and repeats no event when the service is killed and restarted', async () => {
     const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     try {
       const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: own.key })
@@ -808,7 +811,7 @@ describe('tail', () => {
     }
   })
 
-  test.skipIf(isExternal)('says how many events a gap skipped, and ends when its key is revoked', async () => {
+  test.skipIf(isExternal)('reports how many events a gap skipped, and exits when its key is revoked', async () => {
     const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     try {
       const key = await createKey(own, { scope: 'viewer' })
@@ -828,7 +831,7 @@ describe('tail', () => {
     }
   })
 
-  test.skipIf(isExternal)('is refused without a key where the stream needs one', async () => {
+  test.skipIf(isExternal)('is refused without a key if the stream needs one', async () => {
     const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     try {
       const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl })
@@ -846,7 +849,7 @@ describe('doctor', () => {
   }
   const verdicts = ({ checks }: Report) => Object.fromEntries(checks.map(({ name, status }) => [name, status]))
 
-  test('finds a service well, and proves the control path when asked', async () => {
+  test('reports a healthy service, and tests the control path on request', async () => {
     await newInstance(service)
     const report = (await done(['doctor', '--probe', '--json'], asAdmin())).json<Report>()
     expect(verdicts(report), JSON.stringify(report)).toEqual({
@@ -875,7 +878,7 @@ describe('doctor', () => {
     )
   })
 
-  test('says what a key may do, and fails for one that is wrong or missing', async () => {
+  test('shows the rights of a key, and fails for an invalid or missing one', async () => {
     const key = async (env: Record<string, string>, exit: number) => {
       const run = wardline(['doctor', '--json'], env)
       expect(await run.exited, run.stdout()).toBe(exit)
@@ -902,7 +905,7 @@ describe('doctor', () => {
   })
 
   // Behind such a proxy everything seems to work, but a kill only arrives when the buffer is full.
-  test('finds a proxy that holds the stream back', async () => {
+  test('detects a proxy that buffers the stream', async () => {
     await beat(service, await newInstance(service))
     const url = await serve((incoming, response) => {
       const { pathname, search } = new URL(incoming.url ?? '', 'http://proxy')
@@ -978,7 +981,7 @@ describe('completion', () => {
   })
 })
 
-test('no key that was given ever shows in what a command prints', async () => {
+test('no given key appears in the output of a command', async () => {
   const key = await createKey(service, { scope: 'operator' })
   const runs = [
     ['status'],
@@ -992,7 +995,7 @@ test('no key that was given ever shows in what a command prints', async () => {
   for (const run of runs) expect(run.stdout() + run.stderr()).not.toContain(key)
 })
 
-test('the guide names only commands and options that there are', () => {
+test('the guide names only existing commands and options', () => {
   const guide = readFileSync(join(root, 'docs/guide/terminal.md'), 'utf8')
   const reference = readFileSync(join(root, 'docs/reference/cli.md'), 'utf8')
   const sections = new Map(

@@ -6,20 +6,20 @@ import type { StreamBody } from './shapes.ts'
 
 if (isExternal) process.stdout.write(`The configuration tests are left out: ${needsOwnProcess}\n`)
 
-describe.skipIf(isExternal)('a service whose open pages are closed', () => {
+describe.skipIf(isExternal)('a service without public pages', () => {
   let service: Service
   beforeAll(async () => {
     service = await startService({ env: { WARDLINE_METRICS_AUTH: 'key', WARDLINE_STREAM_AUTH: 'session' } })
   })
   afterAll(() => service?.stop())
 
-  test('shows its metrics to a key only', async () => {
+  test('requires a key for its metrics', async () => {
     expectRefusal(await service.call('GET', '/metrics', { key: null }), 401)
     expectRefusal(await service.call('GET', '/metrics', { key: 'nonsense' }), 401)
     expect((await service.call('GET', '/metrics')).status).toBe(200)
   })
 
-  test('opens the stream to a key or a session only', async () => {
+  test('requires a key or a session for the stream', async () => {
     expectRefusal(await service.call('GET', '/api/stream', { key: null }), 401)
     expectRefusal(await service.call('GET', '/api/stream', { key: 'nonsense' }), 401)
     const byKey = await service.openStream('/api/stream', { key: service.key })
@@ -33,7 +33,7 @@ describe.skipIf(isExternal)('a service whose open pages are closed', () => {
   })
 
   // The live feed has the events of the whole fleet, which an agent's key must not read.
-  test('does not open the stream to the key of an agent', async () => {
+  test('refuses the stream to the key of an agent', async () => {
     const id = await newInstance(service)
     const key = await createKey(service, { scope: 'agent', instances: [id] })
     expectRefusal(await service.call('GET', '/api/stream', { key }), 403)

@@ -39,7 +39,7 @@ describe('a fleet stop', () => {
   })
   afterAll(() => service?.stop())
 
-  test('reaches those who listen and those who poll, and counts who acknowledged it', async () => {
+  test('reaches agents that listen and agents that poll, and counts acknowledgements', async () => {
     const tag = unique('team')
     const ids = [unique('s'), unique('s'), unique('s')]
     await register(service, ids, tag)
@@ -67,7 +67,7 @@ describe('a fleet stop', () => {
     stream.close()
   })
 
-  test('by the command line: plan, typed number, and what it did', async () => {
+  test('by the command line shows the plan, asks for the number, and reports the result', async () => {
     const tag = unique('team')
     const ids = [unique('c'), unique('c')]
     await register(service, ids, tag)
@@ -108,7 +108,7 @@ describe('a fleet stop', () => {
   })
 })
 
-describe.skipIf(isExternal)(`a process that dies in the middle (left out: ${needsOwnProcess})`, () => {
+describe.skipIf(isExternal)(`a process that is killed during it (left out: ${needsOwnProcess})`, () => {
   const count = 1_000
   let service: Service
   beforeAll(async () => {

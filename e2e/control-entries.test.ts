@@ -81,7 +81,7 @@ const connections = (count: number) => (notices: string[]) =>
 const words = (row: Row) => ('kind' in row ? `${row.action} ${row.instance_id}` : row.description)
 
 describe('tail', () => {
-  test('shows who killed and resumed, with the name of the key, as it happens', async () => {
+  test('shows kills and resumes live with the name of the key', async () => {
     const id = await newInstance(service, 'tailed')
     const name = unique('laptop')
     const { body } = await service.call<{ key: string; id: string }>('POST', '/api/keys', {
@@ -103,7 +103,7 @@ describe('tail', () => {
     ])
   })
 
-  test('shows what came since a time in one order, events and control entries', async () => {
+  test('shows events and control entries since a time in one order', async () => {
     const id = await newInstance(service, 'since')
     const say = (description: string) => postEvent(service, { instance_id: id, description })
     await say('first')
@@ -128,7 +128,7 @@ describe('tail', () => {
     ])
   })
 
-  test('without a key that may read says that kills are not shown', async () => {
+  test('without a key that may read them reports that kills are not shown', async () => {
     const id = await newInstance(service, 'keyless')
     const tail = startCommand(['tail', '--json'], { ...env(service, null), WARDLINE_DATA_DIR: newDataDir() })
     await until('a connection', () => noticesOf(tail), connections(1))
@@ -183,7 +183,7 @@ describe('tail', () => {
 })
 
 describe('events', () => {
-  test('list kills and resumes where they happened, and page through both without a gap or a double', async () => {
+  test('list kills and resumes at their times, and page through both without gaps or duplicates', async () => {
     const id = await newInstance(service, 'listed')
     const expected: string[] = []
     for (let round = 0; round < 4; round++) {
@@ -211,7 +211,7 @@ describe('events', () => {
     expect(await run(service, ['events', '--instance', id, '--type', 'policy_note'])).not.toContain('control')
   })
 
-  test('go on from a place among events alone, as the notice of a gap names it', async () => {
+  test('continue at a position among events only, as in the notice of a gap', async () => {
     const id = await newInstance(service, 'placed')
     await postEvent(service, { instance_id: id, description: 'old' })
     await kill(service, id, 'between')
@@ -306,7 +306,7 @@ describe('an export', () => {
     },
   )
 
-  test.each(['ndjson', 'csv', 'cef', 'ocsf', 'ecs'])('holds control and audit entries as %s', async (format) => {
+  test.each(['ndjson', 'csv', 'cef', 'ocsf', 'ecs'])('contains control and audit entries as %s', async (format) => {
     const id = await newInstance(service, 'formats')
     await kill(service, id, unique('reason'))
     await postEvent(service, { instance_id: id })
@@ -321,7 +321,7 @@ describe('an export', () => {
     })
   })
 
-  test('refuses a cursor of another database, and one without a place for what is exported', async () => {
+  test('refuses a cursor of another database, and one without a position for an exported kind', async () => {
     await kill(service, await newInstance(service), 'so that there is something')
     await postEvent(service)
     const { cursor } = await exported(service, join(home, 'whole'), ['--format', 'ndjson', ...all])
@@ -338,7 +338,7 @@ describe('an export', () => {
     expect([partial.code, partial.output]).toEqual([64, expect.stringContaining('does not cover control entries')])
   })
 
-  test('gives a viewer events and control entries, and the audit log to an administrator only', async () => {
+  test('exports events and control entries for viewers, and the audit log only for administrators', async () => {
     const key = await createKey(service, { scope: 'viewer' })
     await run(service, ['events', 'export', '--format', 'ndjson', '--output', join(home, 'viewed')], key)
     const refused = await startCommand(
@@ -350,7 +350,7 @@ describe('an export', () => {
 })
 
 describe('audit list', () => {
-  test('says who changed what, by the name of a key that is revoked, with filters', async () => {
+  test('shows changes with the name of a revoked key, and filters them', async () => {
     const id = await newInstance(service, 'audited')
     const name = unique('former colleague')
     const { body } = await service.call<{ key: string; id: string }>('POST', '/api/keys', {

@@ -43,7 +43,7 @@ describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})`
   })
 
   // A caller who could choose its address would hide the origin of an attack.
-  test('come from their peer where no proxy is trusted, whatever they claim', async () => {
+  test('have the address of their peer if no proxy is trusted, whatever they claim', async () => {
     const description = unique('claimed')
     const headers = { 'x-forwarded-for': '203.0.113.7' }
     await open.call('POST', '/api/events', { body: anEvent({ description }), headers })
@@ -67,7 +67,7 @@ describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})`
     expect(rows.map(({ id }) => id)).toEqual([...text.matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id))
   })
 
-  test('that are cut off leave nothing behind', async () => {
+  test('that are cut off store nothing', async () => {
     const description = unique('cut')
     const request = requestOf(open, description)
     for (const share of [0.3, 0.7, 0.99])
@@ -94,7 +94,7 @@ describe.skipIf(isExternal)(`single events${isExternal ? ` (${needsOwnProcess})`
     expect(open.logs()).not.toMatch(/"level":"(error|fatal)"|uncaught|unhandled/i)
   })
 
-  test('that were acknowledged while the service ended are there after its start', async () => {
+  test('that were acknowledged while the service stopped are stored after its restart', async () => {
     const name = unique('ending')
     const acknowledged: string[] = []
     let isOver = false

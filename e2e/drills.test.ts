@@ -32,7 +32,7 @@ async function openAgent(id: string, isAnswering: boolean) {
   return stream
 }
 
-test('wardline drill waits for the answers and reports them', async () => {
+test('wardline drill waits for the responses and reports them', async () => {
   const [answering, plain] = [await newInstance(service), await newInstance(service)]
   for (const id of [answering, plain])
     await service.call('PUT', `/api/instances/${id}/tags`, { body: { tags: ['drill:both'] } })
@@ -62,7 +62,7 @@ test('wardline drill waits for the answers and reports them', async () => {
   stream.close()
 })
 
-test('wardline drill ends with code 5 when an agent that was asked does not answer', async () => {
+test('wardline drill exits with code 5 if an agent does not answer', async () => {
   const id = await newInstance(service)
   const stream = await openAgent(id, false)
   const { code, stdout, stderr } = await wardline('drill', id)
@@ -72,7 +72,7 @@ test('wardline drill ends with code 5 when an agent that was asked does not answ
   stream.close()
 })
 
-test('wardline drill says what is wrong with its selection', async () => {
+test('wardline drill reports an invalid selection', async () => {
   const id = await newInstance(service)
   expect(await wardline('drill', 'no-such-agent')).toMatchObject({
     code: 2,

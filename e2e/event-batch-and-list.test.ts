@@ -44,7 +44,7 @@ describe('POST /api/events/batch', () => {
     expect(await rowsOf(events.map((event) => event.description))).toHaveLength(12)
   })
 
-  test('stores the good events of a mixed batch and says which ones were bad and why', async () => {
+  test('stores the valid events of a mixed batch and reports the invalid ones with reasons', async () => {
     const good = Array.from({ length: 3 }, () => anEvent())
     const bad = [
       { ...anEvent(), severity: 'fatal' },
@@ -68,7 +68,7 @@ describe('POST /api/events/batch', () => {
     expect(await rowsOf([first.description, last.description])).toHaveLength(2)
   })
 
-  test('accepts 1,000 events and refuses 1,001 without storing one of them', async () => {
+  test('accepts 1,000 events and refuses 1,001 without storing any', async () => {
     const mark = unique('bulk')
     const events = Array.from({ length: 1001 }, (_, index) => anEvent({ description: `${mark} ${index}` }))
     expectRefusal(await sendArray(events), [400, 413])
@@ -79,7 +79,7 @@ describe('POST /api/events/batch', () => {
     expect((await allEvents(service)).filter((row) => row.description.startsWith(mark))).toHaveLength(1000)
   })
 
-  test('takes a body between 256 KiB and 1 MiB and refuses a larger one', async () => {
+  test('accepts a body between 256 KiB and 1 MiB and refuses a larger one', async () => {
     const metadata = { padding: 'x'.repeat(2_000) }
     const large = Array.from({ length: 300 }, () => anEvent({ metadata }))
     expect(JSON.stringify(large).length).toBeGreaterThan(512 * 1024)
@@ -110,7 +110,7 @@ describe('GET /api/events', () => {
     expect(answer.body.events.map((row) => row.id)).toEqual(ids.reverse())
   })
 
-  test('walks back page by page without a gap or a repetition, while new events arrive', async () => {
+  test('pages without gaps or duplicates while new events arrive', async () => {
     const ids: string[] = []
     for (let index = 0; index < 20; index++) ids.push(await postEvent(service))
     const seen: string[] = []

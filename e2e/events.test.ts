@@ -60,7 +60,7 @@ describe('POST /api/events', () => {
     expect(Date.parse(row.created_at)).toBeLessThan(Date.now() + 5_000)
   })
 
-  test('lists what was not sent as null', async () => {
+  test('lists missing fields as null', async () => {
     const row = await storedEvent(service, await postEvent(service))
     expect(fields(row)).toEqual(rowFields)
     expect(row).toMatchObject({ instance_id: null, session_id: null })
@@ -72,21 +72,21 @@ describe('POST /api/events', () => {
     expect(row.severity).toBe(severity)
   })
 
-  test('says which severities there are when it refuses one', async () => {
+  test('lists the severities when it refuses one', async () => {
     for (const severity of ['fatal', 'INFO', '', 'info ', 3, null, undefined, ['info']]) {
       const answer = await send({ ...anEvent(), severity })
       expectRefusal(answer, 400, 'severity must be info, warning, critical, or breach')
     }
   })
 
-  test('takes the address of the client when the body gives none', async () => {
+  test('uses the address of the client if the body has none', async () => {
     const row = await storedEvent(service, await postEvent(service))
     if (!isExternal) expect(row.ip_address).toBe('127.0.0.1')
     else expect(row.ip_address).not.toBeNull()
   })
 
   // An attacker who could name its own address in a header would blame another host in every alert.
-  test('does not believe X-Forwarded-For from a peer that is no trusted proxy', async () => {
+  test('ignores X-Forwarded-For from a peer that is not a trusted proxy', async () => {
     const headers = { 'x-forwarded-for': '198.51.100.66', 'x-real-ip': '198.51.100.66', forwarded: 'for=198.51.100.66' }
     const row = await storedEvent(service, await postEvent(service, {}, { headers }))
     expect(row.ip_address).not.toBe('198.51.100.66')
@@ -169,7 +169,7 @@ describe('POST /api/events', () => {
     expect(new Set(numbers).size).toBe(5)
   })
 
-  test('gives each of many simultaneous events its own id and number, and keeps them all', async () => {
+  test('gives each of many simultaneous events a separate id and number, and stores them all', async () => {
     const descriptions = Array.from({ length: 200 }, () => unique('crowd'))
     const ids = await Promise.all(descriptions.map((description) => postEvent(service, { description })))
     expect(new Set(ids).size).toBe(200)
@@ -191,7 +191,7 @@ describe('POST /api/events', () => {
     expect(rows).toHaveLength(1)
   })
 
-  test('stores one row for an Idempotency-Key that arrives twenty times at once', async () => {
+  test('stores one row for twenty concurrent requests with the same Idempotency-Key', async () => {
     const headers = { 'idempotency-key': unique('race') }
     const event = anEvent()
     const answers = await Promise.all(Array.from({ length: 20 }, () => send(event, headers)))
@@ -201,7 +201,7 @@ describe('POST /api/events', () => {
   })
 
   // A caller who could claim another's idempotency key would learn its event id and silence its report.
-  test('keeps the Idempotency-Keys of two callers apart', async () => {
+  test('separates the Idempotency-Keys of two callers', async () => {
     const otherCaller = await createKey(service, { scope: 'admin' })
     const headers = { 'idempotency-key': unique('shared') }
     const mine = await postEvent(service, {}, { headers })
@@ -235,18 +235,18 @@ describe.skipIf(isExternal)('POST /api/events behind a trusted proxy', () => {
     return (await storedEvent(service, await postEvent(service, {}, { headers }))).ip_address
   }
 
-  test('takes the address that the trusted proxy saw', async () => {
+  test('uses the address that the trusted proxy saw', async () => {
     expect(await addressSeen('203.0.113.20')).toBe('203.0.113.20')
     expect(await addressSeen('203.0.113.20, 10.1.2.3')).toBe('203.0.113.20')
   })
 
   // The left end of the header is written by the client; believing it would let an attacker choose its address.
-  test('believes the rightmost address that is not a trusted proxy, not the leftmost', async () => {
+  test('uses the rightmost address that is not a trusted proxy, not the leftmost', async () => {
     expect(await addressSeen('198.51.100.66, 203.0.113.20')).toBe('203.0.113.20')
     expect(await addressSeen('127.0.0.1, 198.51.100.66, 203.0.113.20, 10.1.2.3')).toBe('203.0.113.20')
   })
 
-  test('survives a forwarded address that is none', async () => {
+  test('survives an invalid forwarded address', async () => {
     const headers = { 'x-forwarded-for': 'unknown, "><script>' }
     const answer = await service.call('POST', '/api/events', { body: anEvent(), headers })
     expect([201, 400]).toContain(answer.status)

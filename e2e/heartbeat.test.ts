@@ -56,7 +56,7 @@ describe('POST /api/heartbeat', () => {
     expect(Date.parse(records[0]!.last_heartbeat)).toBeGreaterThanOrEqual(Date.parse(first!.last_heartbeat))
   })
 
-  test('accepts what agents add: agent_type, version, control_version, fail_mode, boot_id and fields yet unknown', async () => {
+  test('accepts agent_type, version, control_version, fail_mode, boot_id and unknown fields', async () => {
     const extras = {
       agent_type: 'x',
       version: '1',
@@ -91,7 +91,7 @@ describe('POST /api/heartbeat', () => {
     expectRefusal(await send({ instance_id: instanceId, name: 'Name' }), 400, 'instance_id')
   })
 
-  test('leaves no record behind when it refuses', async () => {
+  test('creates no record when it refuses', async () => {
     const id = unique('refused')
     expectRefusal(await send({ instance_id: id, name: 'x'.repeat(81) }), 400, 'name')
     expect(await view(id)).toBeUndefined()
@@ -109,7 +109,7 @@ describe('POST /api/heartbeat', () => {
     expect(Date.parse(after!.last_heartbeat)).toBeGreaterThanOrEqual(Date.parse(before!.last_heartbeat))
   })
 
-  test('holds one record when many heartbeats of a new instance arrive at once', async () => {
+  test('creates one record when many heartbeats of a new instance arrive concurrently', async () => {
     const id = unique('herd')
     const answers = await Promise.all(Array.from({ length: 20 }, () => send({ instance_id: id, name: 'Herd' })))
     expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]))

@@ -82,7 +82,7 @@ describe('decoy keys', () => {
     expect(item).toEqual({ id, type: 'api_key', keyType, createdAt: answer.body.createdAt })
   })
 
-  test.each(keyTypes)('a %s key is recognised in every wrapping, and a look-alike is not', async (keyType) => {
+  test.each(keyTypes)('a %s key is detected in every wrapping, and a look-alike is not', async (keyType) => {
     const { key } = await createKeyDecoy(service, instanceId, keyType)
     const missed: string[] = []
     for (const [title, wrap] of wrappings) {
@@ -205,7 +205,7 @@ describe.skipIf(isExternal)('a submitted key', () => {
 describe('DELETE /api/honeypots/:id', () => {
   const remove = (id: string) => service.call('DELETE', `/api/honeypots/${id}`)
 
-  test('answers exactly { ok, id }, ends the matching and keeps what was recorded', async () => {
+  test('answers exactly { ok, id }, ends the matching and keeps recorded hits', async () => {
     const decoy = await createKeyDecoy(service, instanceId, 'stripe')
     expect((await check('key', decoy.key)).body).toEqual({ matched: true })
     const recorded = await trips()
@@ -224,7 +224,7 @@ describe('DELETE /api/honeypots/:id', () => {
     expect((await check('path', decoy.path)).body).toEqual({ matched: false })
   })
 
-  test('answers 404 for an unknown id and 400 for one that is no UUID', async () => {
+  test('answers 404 for an unknown id and 400 for one that is not a UUID', async () => {
     expectRefusal(await remove('00000000-0000-4000-8000-000000000000'), 404)
     for (const id of ['7', 'nonsense', '%00', "1'%20or%20'1'='1"]) expectRefusal(await remove(id), 400)
   })

@@ -8,7 +8,7 @@ import { isExternal, needsOwnProcess, newDataDir, startService } from './service
 if (isExternal) process.stdout.write(`The tests of incident bundles are left out: ${needsOwnProcess}\n`)
 
 describe.skipIf(isExternal)('an incident bundle', () => {
-  test('is exported, verified by file, by service and offline, and refused once altered', async () => {
+  test('is exported, verified with a key file, the service and offline, and refused after a change', async () => {
     const service = await startService()
     const id = await newInstance(service)
     await service.call('POST', '/api/events', { body: anEvent({ source: id, instance_id: id }) })

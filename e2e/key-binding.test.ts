@@ -32,7 +32,7 @@ const ways = {
 }
 
 // A compromised agent may use its key to act for other agents.
-test(`${agents} keys open their own instance, and none of the others`, { timeout: 120_000 }, async () => {
+test(`${agents} keys give access to their instance and to no other`, { timeout: 120_000 }, async () => {
   const prefix = unique('pair')
   // Some ids are prefixes of others, so a comparison of prefixes would accept them.
   const ids = Array.from({ length: agents }, (_, index) => `${prefix}${index % 2 === 0 ? '-' : ''}${index}`)

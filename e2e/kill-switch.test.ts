@@ -60,7 +60,7 @@ describe('POST /api/kill/:instanceId', () => {
     expect((await poll(id)).body.suspended).toBe(false)
   })
 
-  test('trims the reason and takes 500 characters', async () => {
+  test('trims the reason and accepts 500 characters', async () => {
     const id = await newInstance(service)
     expect((await kill(id, '  spaced out \n')).status).toBe(200)
     expect((await poll(id)).body.reason).toBe('spaced out')
@@ -134,7 +134,7 @@ describe('GET /api/instances/:instanceId/status', () => {
     expectRefusal(await poll(unique('nobody')), 404)
   })
 
-  test('does not take a malformed id for an instance', async () => {
+  test('refuses a malformed id', async () => {
     for (const id of ['UPPER', 'with%20space', '%00', '..%2f..', encodeURIComponent('🦊'), 'a'.repeat(5_000)]) {
       const answer = await poll(id)
       expect([400, 404, 414, 431], `${id}: ${answer.text}`).toContain(answer.status)
@@ -206,7 +206,7 @@ describe('GET /api/instances/:instanceId/control', () => {
     stream.close()
   })
 
-  test('carries no message of another instance', async () => {
+  test('has no messages of another instance', async () => {
     const [mine, other] = [await newInstance(service), await newInstance(service)]
     const stream = await control(mine)
     await kill(other)
@@ -232,7 +232,7 @@ describe('POST /api/instances/:instanceId/ack', () => {
   const acknowledge = (id: string, version: unknown) =>
     service.call<{ ok: boolean }>('POST', `/api/instances/${id}/ack`, { body: { version } })
 
-  test('takes the version that the agent has applied', async () => {
+  test('accepts the version that the agent has applied', async () => {
     const id = await newInstance(service)
     const stream = await service.openStream(`/api/instances/${id}/control`, { key: service.key })
     await kill(id)

@@ -90,7 +90,7 @@ const repeat = (work: () => Promise<unknown>) => {
   stops.push(() => clearInterval(timer))
 }
 
-test('of 200 agents that are stopped together, the five that misbehave are named, and only they', async () => {
+test('of 200 agents that are suspended together, exactly the five that misbehave are named', async () => {
   const prefix = unique('fleet').slice(0, 14)
   const child = await startFleet(prefix)
   stops.push(() => child.kill('SIGKILL'))

@@ -12,7 +12,7 @@ const maxGrowthKib = 100 * 1024
 const residentKib = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1])
 
 // Like the unit test, but over sockets, so that HTTP parsing is included.
-test('no mutated body ends the process or makes it answer 5xx', async () => {
+test('no mutated body crashes the process or gets 5xx', async () => {
   // A separate process, so that its memory can be measured.
   const service = await startService({ env: {} })
   try {

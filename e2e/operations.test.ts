@@ -23,7 +23,7 @@ const methods = ['get', 'post', 'put', 'patch', 'delete']
 const withoutNames = (path: string) => path.replaceAll(/\{[^}]+\}|:[A-Za-z]+/g, '{}')
 
 describe('health', () => {
-  test('says that the service is alive and ready, without a key', async () => {
+  test('reports that the service is alive and ready, without a key', async () => {
     expect((await open('/healthz')).status).toBe(200)
     expect((await open('/readyz')).status).toBe(200)
   })
@@ -94,7 +94,7 @@ describe('GET /openapi.json', () => {
     expect(expected.filter((route) => !known.includes(route) && !undocumented.includes(route))).toEqual([])
   })
 
-  test('lists no route that is not there, and each one that is not open asks for a key', async () => {
+  test('lists only existing routes, and a key for each that is not public', async () => {
     const openPaths = openRoutes.map((route) => withoutNames(route.path))
     for (const route of await listed()) {
       const [method = '', template = ''] = route.split(' ')
@@ -109,7 +109,7 @@ describe('GET /openapi.json', () => {
     }
   })
 
-  test('is answered 404 for what it does not list', async () => {
+  test('routes that it does not list get 404', async () => {
     const paths = [
       '/api',
       '/api/debug',
@@ -153,7 +153,7 @@ describe('GET /docs', () => {
   })
 
   // A page that loads third-party content reveals its readers and runs foreign code.
-  test('refers to no other host, nor does anything that it loads', async () => {
+  test('refers to no other host, and neither do its resources', async () => {
     const page = await open('/docs')
     const references = [...page.text.matchAll(/\s(?:src|href|srcset|action|data|poster)\s*=\s*["']?([^"'\s>]+)/gi)].map(
       (match) => match[1]!,
@@ -175,7 +175,7 @@ describe('GET /docs', () => {
     }
   })
 
-  test('forbids the browser to sniff types, to be framed and to load from elsewhere', async () => {
+  test('forbids content sniffing, framing and third-party content', async () => {
     const { headers } = await open('/docs')
     const policy = String(headers['content-security-policy'] ?? '')
     expect(policy).toMatch(/default-src 'none'|default-src 'self'/)
@@ -187,12 +187,12 @@ describe('GET /docs', () => {
 })
 
 describe.skipIf(isExternal)('the log', () => {
-  test('says at the start what an agent could do that holds the full-access key', () => {
+  test('warns at startup of what an agent with the full-access key could do', () => {
     expect(service.logs()).toMatch(/WARDLINE_API_KEY/)
     expect(service.logs()).toMatch(/resume/i)
   })
 
-  test('and the data folder hold no key, no cookie and no decoy', async () => {
+  test('and the data folder contain no key, no cookie and no decoy', async () => {
     const id = await newInstance(service)
     const created = [
       await createKey(service, { scope: 'agent', instances: [id] }),
@@ -221,7 +221,7 @@ describe.skipIf(isExternal)('the log', () => {
   })
 
   // An agent that could break or colour a log line could hide or forge another one.
-  test('keeps each record on its line and holds no control character', async () => {
+  test('has one record per line and no control characters', async () => {
     const hostile = 'x\u001b[2K\u001b[1A\r\n{"level":50,"msg":"forged-line"}\u0007\u202e'
     await service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name: hostile } })
     const id = await newInstance(service)

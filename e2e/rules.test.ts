@@ -51,7 +51,7 @@ describe('a rule', () => {
   })
   afterAll(() => service?.stop())
 
-  test('stops an agent that runs with the SDK, which confirms it', async () => {
+  test('suspends an agent of the SDK, which confirms it', async () => {
     const prefix = unique('sdk').slice(0, 14)
     const { body } = await service.call<{ id: string }>('POST', '/api/rules', {
       body: rule(prefix, { mode: 'enforce' }),
@@ -110,7 +110,7 @@ describe('a rule', () => {
     expect(await wardline('show', id)).toMatchObject({ code: 2, stderr: expect.stringContaining('No rule with id') })
   })
 
-  test('says how many firings of an agent were counted, not stored', async () => {
+  test('reports how many firings of an agent were counted but not stored', async () => {
     const instance_id = await newInstance(service, unique('flood').slice(0, 14))
     const { body } = await service.call<{ id: string }>('POST', '/api/rules', {
       body: {
@@ -137,7 +137,7 @@ describe('a rule', () => {
 })
 
 describe.skipIf(isExternal)('a crash between event, firing and response', () => {
-  test('loses no response and doubles none', async () => {
+  test('neither loses nor duplicates a response', async () => {
     const service = await startService({ env })
     const prefix = unique('crash').slice(0, 14)
     const { body } = await service.call<{ id: string }>('POST', '/api/rules', {

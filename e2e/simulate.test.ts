@@ -85,7 +85,7 @@ describe('wardline simulate', () => {
   const ofDemo = (rows: EventRow[], type: string) =>
     rows.filter((row) => row.event_type === type && row.instance_id?.startsWith('demo-'))
 
-  test('plays its whole story: injection, one breach a touched decoy, an anomaly of the runaway', async () => {
+  test('plays its whole scenario: injection, one breach per touched decoy, an anomaly of the runaway', async () => {
     const newest = (await allEvents(service))[0]?.seq ?? 0
     const run = simulate('--agents', '5', '--duration', '12', '--speed', '10', '--seed', '11', '--json')
     expect(await run.exited, run.stderr()).toBe(0)
@@ -126,7 +126,7 @@ describe('wardline simulate', () => {
     )
   })
 
-  test('stops the tool calls of a killed agent, which confirms, goes on beating and works again once resumed', async () => {
+  test('stops the tool calls of a killed agent, which confirms, sends heartbeats, and continues after the resume', async () => {
     const id = 'demo-support-bot-1'
     const run = simulate('--agents', '1', '--duration', '60', '--speed', '60')
     const detail = async () => (await service.call<Detail>('GET', `/api/instances/${id}`)).body
@@ -160,7 +160,7 @@ describe('wardline simulate', () => {
     expect(run.stdout().replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
   })
 
-  test('goes on without decoys when its key may not create them', async () => {
+  test('continues without decoys if its key may not create them', async () => {
     const created = await service.call<{ key: string }>('POST', '/api/keys', {
       body: { scope: 'agent', name: 'demo fleet', instances: ['demo-*'] },
     })
@@ -172,7 +172,7 @@ describe('wardline simulate', () => {
     expect(run.stdout()).toContain('not available: the service did not respond, or the key lacks permission')
   })
 
-  test('says what to do and fails where it can reach nothing', async () => {
+  test('fails with advice if it can reach no service', async () => {
     const cases = [
       { url: service.baseUrl, env: { WARDLINE_KEY: 'wrong' }, advice: 'Give a valid key' },
       { url: 'http://127.0.0.1:9', env: { WARDLINE_KEY: 'wrong' }, advice: 'Start the service first' },
@@ -184,7 +184,7 @@ describe('wardline simulate', () => {
 })
 
 describe('wardline serve --demo', () => {
-  test.skipIf(isExternal)('runs twenty agents beside the service and ends with it', async () => {
+  test.skipIf(isExternal)('runs twenty agents with the service and stops with it', async () => {
     const key = newApiKey()
     const baseUrl = `http://127.0.0.1:${await freePort()}`
     const run = wardline(['serve', '--demo'], {

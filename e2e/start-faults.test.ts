@@ -17,7 +17,7 @@ async function failedStart(env: Record<string, string>, args = ['serve']): Promi
 describe.skipIf(isExternal)(
   'a service that cannot start says why in one line, with the setting and the way out',
   () => {
-    test('where the port is in use', async () => {
+    test('if the port is in use', async () => {
       const other = createServer().listen(0, '127.0.0.1')
       await new Promise((resolve) => other.once('listening', resolve))
       const { port } = other.address() as AddressInfo
@@ -27,7 +27,7 @@ describe.skipIf(isExternal)(
       expect([code, lines]).toEqual([1, [sentence]])
     })
 
-    test('where the address is not of this machine', async () => {
+    test('if the address is not local', async () => {
       const [code, lines] = await failedStart({ HOST: '192.0.2.1', WARDLINE_DATA_DIR: newDataDir() })
       expect([code, lines]).toEqual([
         1,
@@ -46,7 +46,7 @@ describe.skipIf(isExternal)(
     })
 
     // The recursive mkdir of Node.js would never return there. No user can write there, not even root.
-    test.runIf(existsSync('/proc/self'))('where the data folder cannot be written', async () => {
+    test.runIf(existsSync('/proc/self'))('if the data folder is not writable', async () => {
       const [code, lines] = await failedStart({ WARDLINE_DATA_DIR: '/proc/wardline/data' })
       expect([code, lines]).toEqual([
         78,
@@ -58,7 +58,7 @@ describe.skipIf(isExternal)(
       ])
     })
 
-    test('where nothing answers at the address of PostgreSQL, without its password', async () => {
+    test('if nothing responds at the address of PostgreSQL, without its password', async () => {
       const env = { DATABASE_URL: 'postgres://user:hunter2@127.0.0.1:1/x', WARDLINE_DATA_DIR: newDataDir() }
       const [code, lines] = await failedStart(env)
       const sentence =
@@ -66,7 +66,7 @@ describe.skipIf(isExternal)(
       expect([code, lines]).toEqual([1, [sentence]])
     })
 
-    test('where a setting is wrong; where several are, in a line each', async () => {
+    test('if a setting is invalid; several are listed on one line each', async () => {
       const one = await failedStart({ PORT: 'x' })
       expect(one).toEqual([78, ['Invalid configuration: PORT must be a whole number from 0 to 65535.']])
       const [code, lines] = await failedStart({ PORT: 'x', WARDLINE_RETENTION_DAYS: '0' })
@@ -91,16 +91,16 @@ describe.skipIf(isExternal)('the log of a service that starts', () => {
     return output.split('\n')[0]!
   }
 
-  test('is JSON where no terminal is', async () => {
+  test('is JSON without a terminal', async () => {
     expect(JSON.parse(await firstLine({}))).toMatchObject({ level: 'info', msg: 'listening' })
   })
 
-  test('is written for people where that is asked for', async () => {
+  test('is readable for people on request', async () => {
     const line = await firstLine({ WARDLINE_LOG_FORMAT: 'pretty' })
     expect(line).toMatch(/^\d\d:\d\d:\d\d {2}info {3}listening {2}url=http:\/\/127\.0\.0\.1:\d+ {2}dataDir=/)
   })
 
-  test('has no other form', async () => {
+  test('has no other format', async () => {
     const [code, lines] = await failedStart({ WARDLINE_LOG_FORMAT: 'xml' })
     expect([code, lines]).toEqual([
       78,
@@ -123,7 +123,7 @@ describe.skipIf(isExternal)('a command on the database of this machine', () => {
     expect(existsSync(join(folder, 'wardline.db'))).toBe(false)
   })
 
-  test('names the file that it cannot write', async () => {
+  test('reports the file that it cannot write', async () => {
     const folder = newDataDir()
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const env = { WARDLINE_DATA_DIR: folder }
@@ -151,7 +151,7 @@ describe.skipIf(isExternal)('a command on the database of this machine', () => {
     expect([code, lines]).toEqual([2, [sentence]])
   })
 
-  test('names a key for agents after its instances', async () => {
+  test('names an agent key after its instances', async () => {
     const env = { WARDLINE_DATA_DIR: newDataDir() }
     const [code] = await failedStart(env, [
       'keys',

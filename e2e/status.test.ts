@@ -49,14 +49,14 @@ describe('GET /api/status', () => {
     expect(grown).toEqual(sent)
   })
 
-  test('does not count an event again that is repeated with its Idempotency-Key', async () => {
+  test('does not count a repeated event with the same Idempotency-Key again', async () => {
     const before = (await status()).stats.critical
     const headers = { 'idempotency-key': `counted-once-${before}-${Date.now()}` }
     for (let index = 0; index < 3; index++) await postEvent(service, { severity: 'critical' }, { headers })
     expect((await status()).stats.critical).toBe(before + 1)
   })
 
-  test('counts tool calls by the three spellings of the name in the metadata', async () => {
+  test('counts tool calls with the three spellings of the tool name in the metadata', async () => {
     const before = (await status()).toolCalls
     await postEvent(service, { event_type: 'tool_call', metadata: { toolName: 'web-search' } })
     await postEvent(service, { event_type: 'tool_call', metadata: { tool: 'file-read' } })
@@ -68,7 +68,7 @@ describe('GET /api/status', () => {
     expect(grown).toEqual({ ...untouched, 'web-search': 1, 'file-read': 1, 'shell-exec': 2 })
   })
 
-  test('counts only events of the type tool_call, and only tools that it knows', async () => {
+  test('counts only events of the type tool_call with a known tool', async () => {
     const before = (await status()).toolCalls
     await postEvent(service, { event_type: 'policy_note', metadata: { toolName: 'web-search' } })
     await postEvent(service, { event_type: 'tool_call', metadata: { toolName: 'teleport' } })
@@ -78,7 +78,7 @@ describe('GET /api/status', () => {
     expect((await status()).toolCalls).toEqual(before)
   })
 
-  test('lists the suspended with their reason and the active with null', async () => {
+  test('lists suspended instances with their reason and active ones with null', async () => {
     const [calm, stopped] = [await newInstance(service), await newInstance(service)]
     await service.call('POST', `/api/kill/${stopped}`, { body: { reason: 'audit' } })
     const { instances } = await status()

@@ -62,7 +62,7 @@ describe.skipIf(isExternal).each(Object.entries(streams))('the connection of %s'
     ['the end of its side with the request', () => [{ write: stream() }, 'half-close']],
   ]
 
-  test.each(cases)('ends after %s, and nothing else does', async (_what, steps) => {
+  test.each(cases)('is closed after %s, and no other connection is', async (_what, steps) => {
     const pid = service.pid()
     const witness = await service.openStream('/api/stream')
     const { text, closed } = await play(service.port, steps(), 20_000)
