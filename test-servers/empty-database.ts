@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as pause } from 'node:timers/promises'
 import { inject } from 'vitest'
 import { borrowSchema } from './borrowed-schemas.ts'
 import { openPglite } from './pglite.ts'
@@ -20,6 +21,9 @@ export interface EmptyDatabase extends AsyncDisposable {
   refuse(change: 'insert' | 'update', table: string): Promise<() => Promise<void>>
 }
 
+/** SQLITE_BUSY: https://sqlite.org/rescode.html */
+const busy = 5
+
 /** Engine of the test project. */
 function engineOfRun(): 'sqlite' | 'postgres' | 'pglite' {
   const engine = process.env.TEST_ENGINE
@@ -27,16 +31,29 @@ function engineOfRun(): 'sqlite' | 'postgres' | 'pglite' {
   throw new Error(`TEST_ENGINE is ${engine}; the projects of vitest.config.ts set it to sqlite, postgres or pglite`)
 }
 
+/** Begins a transaction; returns false if another connection is writing. */
+function begins(connection: DatabaseSync): boolean {
+  try {
+    connection.exec('begin immediate')
+    return true
+  } catch (fault) {
+    if ((fault as { errcode?: number }).errcode === busy) return false
+    throw fault
+  }
+}
+
 function sqliteIn(folder: string): EmptyDatabase {
   const file = join(folder, 'wardline.db')
-  // The service may be writing at this moment.
-  const open = () => new DatabaseSync(file, { timeout: 5_000 })
+  const open = () => new DatabaseSync(file)
   /** Kept open, because some tests read hundreds of times. Tests that replace the file do so before they read. */
   let reader: DatabaseSync | undefined
   const execute = async (statements: string) => {
     const connection = open()
     try {
+      // The service may be in a transaction. It needs this thread to finish it, so SQLite itself must not wait here.
+      while (!begins(connection)) await pause(5)
       connection.exec(statements)
+      connection.exec('commit')
     } finally {
       connection.close()
     }
