@@ -123,7 +123,8 @@ describe('a decoy', slow, () => {
     ['a key beside half a character', () => bash(`echo ${decoyKey}`, { tool_name: 'a\ud800' })],
     ['a path that a NUL ends', () => bash('cat ~/.aws/credentials\0.txt')],
     ['a name in a folder that a NUL ends', () => bash('cat credentials', { cwd: '/home/anna/.aws\0' })],
-    ['a key behind a megabyte', () => bash(`${'some words\n'.repeat(90_000)}echo ${decoyKey}`)],
+    // Several requests, but few enough for the hook's deadline on a busy machine.
+    ['a key behind 200 KiB', () => bash(`${'some words\n'.repeat(19_000)}echo ${decoyKey}`)],
     ['a path in a command', () => bash('cat ~/.aws/credentials')],
     ['a path that starts from the folder', () => bash('cat ../.aws/credentials')],
     [
