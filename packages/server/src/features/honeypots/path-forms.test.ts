@@ -269,13 +269,37 @@ describe('hostile texts yield few forms in bounded time', () => {
     expect(budget.isExhausted).toBe(true)
   })
 
-  test('prose and loops of ordinary commands stay within the limit', () => {
-    const prose = Array.from({ length: 400 }, (_, index) => `word${index}`).join(' ')
-    for (const command of [`git commit -m "for it in ${prose}"`, `for f in ${prose}; do cp $f ~/x/$f; done`]) {
-      const budget = new WorkBudget(pathCheckUnits)
-      keysOf(command.slice(0, maxPathBytes), {}, budget)
-      expect(budget.isExhausted).toBe(false)
-    }
+  const prose = Array.from({ length: 400 }, (_, index) => `word${index}`).join(' ')
+  const json = JSON.stringify(Array.from({ length: 30 }, (_, id) => ({ id, tags: ['a', 'b'], at: { x: 1, y: 2 } })))
+  const css = '.a{color:red,blue}.b{x:y,z}'.repeat(60)
+  // Otherwise the work of honest agents would be reported.
+  test.each([
+    ['prose', `git commit -m "for it in ${prose}"`],
+    ['a loop', `for f in ${prose}; do cp $f ~/x/$f; done`],
+    ['a loop over numbers', 'for i in {1..999}; do curl $HOME/$i; done'],
+    ['a request', `curl -d '${json}' https://host.test/`],
+    ['an escaped request', `curl -d "${json.replaceAll('"', '\\"')}" https://host.test/`],
+    ['a file of JSON', `cat > a.json <<EOF\n${json}\nEOF`],
+    ['a file of CSS', `cat > a.css <<'EOF'\n${css}\nEOF`],
+    ['a program', `node -e 'const {a,b}=require("x"); const f=({x,y})=>({x,y}); f({a,b})'`],
+  ])('%s of an ordinary command stays within the limit', (_, command) => {
+    const budget = new WorkBudget(pathCheckUnits)
+    keysOf(command.slice(0, maxPathBytes), {}, budget)
+    expect(budget.isExhausted).toBe(false)
+  })
+
+  test.each([
+    ['after a here-document', `cat > a.css <<'EOF'\n${css}\nEOF\ncat ~/.aws/{config,credentials}`],
+    ['in a here-document', 'sh <<EOF\ncat ~/.aws/{config,credentials}\nEOF'],
+    ['in a quoted program', `sh -c 'cat ~/.aws/{config,credentials}'`],
+  ])('a brace list %s is expanded', (_, command) => {
+    expect(isFound(command, '~/.aws/credentials')).toBe(true)
+  })
+
+  test('braces beyond the limit after a here-document are recorded', () => {
+    const budget = new WorkBudget(pathCheckUnits)
+    keysOf(`cat <<EOF\nx\nEOF\ncat ~/${'{a,b}'.repeat(30)}`, {}, budget)
+    expect(budget.isExhausted).toBe(true)
   })
 
   test('a decoy behind 4,000 bytes of words is found', () => {

@@ -19,13 +19,20 @@ export function isWebAddress(names: readonly string[]): boolean {
 export function* shellWords(command: string, budget: WorkBudget): Slices<string[]> {
   const spaced = spacedOut(command)
   const words = simpleCommands(command).flat()
-  const found = words.flatMap(({ plain, escaped }) => (plain === escaped ? [plain] : [plain, escaped]))
+  const found: { text: string; hasBraces: boolean; isData: boolean }[] = words.flatMap((word) =>
+    [...new Set([word.plain, word.escaped])].map((text) => ({ ...word, text })),
+  )
   // A quoted word may be a program (`sh -c "…"`), so its parts are checked as well.
-  if (/["']/.test(spaced)) found.push(...spaced.split(/[\s;|&<>()`"']+/))
+  if (/["']/.test(spaced)) {
+    const data = new Set(found.filter(({ isData }) => isData).map(({ text }) => text))
+    for (const text of spaced.split(/[\s;|&<>()`"']+/)) {
+      if (text !== '') found.push({ text, hasBraces: true, isData: data.has(text) })
+    }
+  }
   const parts: string[] = []
   const expansion = new ShellExpansion(budget)
-  for (const word of found) {
-    for (const expanded of expansion.of(word)) {
+  for (const { text, hasBraces, isData } of found) {
+    for (const expanded of expansion.of(text, { hasBraces, isData })) {
       // At worst every second character begins a part.
       if (!budget.take(100 + expanded.length * 10)) break
       parts.push(...partsOf(expanded))
@@ -47,7 +54,14 @@ function spacedOut(command: string): string {
 export interface ShellWord {
   plain: string
   escaped: string
+  /** Whether it has a brace outside quotes, which Bash expands. */
+  hasBraces: boolean
+  /** Whether it is in a here-document, where only a shell that reads it expands braces. */
+  isData: boolean
 }
+
+/** Delimiter of a here-document; `<<<` is followed by a text instead. */
+const hereDocument = /<<-?[ \t]*(["'\\]?)(\w+)\1/y
 
 const ansiQuoted = /'((?:[^'\\]|\\.)*)'?/
 
@@ -55,14 +69,31 @@ const ansiQuoted = /'((?:[^'\\]|\\.)*)'?/
 export function simpleCommands(text: string): ShellWord[][] {
   const command = spacedOut(text)
   const commands: ShellWord[][] = [[]]
-  let word: ShellWord = { plain: '', escaped: '' }
   let quote = ''
-  const endWord = (): void => {
+  /** The here-document of this line, and where the last one ends. */
+  let delimiter: string | undefined
+  let dataUntil = 0
+  const newWord = (place: number): ShellWord => ({
+    plain: '',
+    escaped: '',
+    hasBraces: false,
+    isData: place < dataUntil,
+  })
+  let word = newWord(0)
+  const endWord = (place: number): void => {
     if (word.escaped !== '') commands.at(-1)!.push(word)
-    word = { plain: '', escaped: '' }
+    word = newWord(place)
   }
   for (let place = 0; place < command.length; place++) {
     const character = command[place]!
+    if (character === '<' && command[place - 1] !== '<' && quote === '') {
+      hereDocument.lastIndex = place
+      delimiter = hereDocument.exec(command)?.[2] ?? delimiter
+    } else if (character === '\n' && delimiter !== undefined) {
+      const end = command.indexOf(`\n${delimiter}`, place)
+      dataUntil = end === -1 ? command.length : end
+      delimiter = undefined
+    }
     if (quote === '' && character === '$' && (command[place + 1] === "'" || command[place + 1] === '"')) {
       if (command[place + 1] === '"') continue
       const body = new RegExp(ansiQuoted, 'sy')
@@ -80,14 +111,15 @@ export function simpleCommands(text: string): ShellWord[][] {
     } else if (quote !== '' ? character === quote : character === "'" || character === '"') {
       quote = quote === '' ? character : ''
     } else if (quote === '' && /[\s;|&<>()`]/.test(character)) {
-      endWord()
+      endWord(place)
       if (/[\n;|&()`]/.test(character) && commands.at(-1)!.length > 0) commands.push([])
     } else {
+      if (character === '{' && quote === '') word.hasBraces = true
       word.plain += character
       word.escaped += character
     }
   }
-  endWord()
+  endWord(command.length)
   return commands
 }
 

@@ -10,7 +10,8 @@ const charactersOfWord = 20
 /** Maximum length of a word with its variables replaced; no system opens a longer path. */
 const maxReplacedCharacters = 4_096
 
-const braceList = /(?<!\$)\{([^{},]*(?:,[^{},]*)+|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z]|\d{1,3}\.\.\d{1,3})\}/
+/** Longer ranges than 0..99 are not expanded: names in homes seldom have such numbers. */
+const braceList = /(?<!\$)\{([^{},]*(?:,[^{},]*)+|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z]|\d{1,2}\.\.\d{1,2})\}/
 /** `$x`, `${x}`, `${x:-word}`, `${x%word}` and the special parameters. `$env:x` is PowerShell's. */
 const parameter = /\$(?!env:)(?:([A-Za-z_]\w*|[\d@*#?!$-])|\{[!#]?(\w+|[@*])(?::?[-=+?]([^{}]*)|[^{}]*)\})/gi
 const assignment = /^([A-Za-z_]\w{0,99})=(.+)$/s
@@ -29,7 +30,9 @@ interface Values {
 /** Expands the words of one command, in order, as Bash does: braces, and variables that the command itself sets. */
 export class ShellExpansion {
   readonly #budget: WorkBudget
-  readonly #left = new WorkBudget(maxExpandedCharacters)
+  #isData = false
+  /** Separate, so that a here-document does not use up what other words need. */
+  readonly #leftOf = { data: new WorkBudget(maxExpandedCharacters), words: new WorkBudget(maxExpandedCharacters) }
   /** Every value that a variable was set to, because which of them holds depends on the run. */
   readonly #values = new Map<string, Values>()
   /** The variable of a `for` whose words follow. */
@@ -39,8 +42,12 @@ export class ShellExpansion {
     this.#budget = budget
   }
 
-  /** Returns what a word expands to, most plausible first, and the word itself. */
-  *of(word: string): Generator<string> {
+  /**
+   * Returns what a word expands to, most plausible first, and the word itself. `hasBraces`: some are outside quotes.
+   * `isData`: it is in a here-document, where what exceeds the limit is not recorded: most of them are files.
+   */
+  *of(word: string, { hasBraces, isData }: { hasBraces: boolean; isData: boolean }): Generator<string> {
+    this.#isData = isData
     let isReplaced = false
     for (const replaced of this.#replaced(word)) {
       isReplaced = true
@@ -48,7 +55,16 @@ export class ShellExpansion {
       yield* this.#withoutBraces(replaced)
     }
     if (!isReplaced) this.#note(word)
-    yield* this.#withoutBraces(word)
+    if (hasBraces) yield* this.#withoutBraces(word)
+    else yield word
+  }
+
+  get #left(): WorkBudget {
+    return this.#isData ? this.#leftOf.data : this.#leftOf.words
+  }
+
+  #exhaust(): void {
+    if (!this.#isData) this.#budget.exhaust()
   }
 
   #note(word: string): void {
@@ -86,9 +102,9 @@ export class ShellExpansion {
         length += value.length
         return length < maxReplacedCharacters ? value : ''
       })
-      if (length >= maxReplacedCharacters) this.#budget.exhaust()
+      if (length >= maxReplacedCharacters) this.#exhaust()
       if (replaced === word || replaced === '') continue
-      if (!this.#left.take(charactersOfWord + replaced.length)) return this.#budget.exhaust()
+      if (!this.#left.take(charactersOfWord + replaced.length)) return this.#exhaust()
       yield replaced
     }
   }
@@ -107,7 +123,7 @@ export class ShellExpansion {
       const after = partial.slice(list.index + list[0].length)
       for (const member of braceMembers(list[1]!)) {
         const expanded = before + member + after
-        if (!this.#left.take(charactersOfWord + expanded.length)) return this.#budget.exhaust()
+        if (!this.#left.take(charactersOfWord + expanded.length)) return this.#exhaust()
         words.push(expanded)
       }
     }
