@@ -61,7 +61,9 @@ export interface ShellWord {
 }
 
 /** Delimiter of a here-document; `<<<` is followed by a text instead. */
-const hereDocument = /<<-?[ \t]*(["'\\]?)(\w+)\1/y
+const hereDocument = /<<-?[ \t]*(["'\\]?)([A-Za-z_]\w*)\1/y
+/** Programs that run what they read. */
+const shell = /(?:^|[\s/|;&(])(?:[a-z]{0,4}sh|source|eval|\.|xargs|env)(?=[\s<|;&)]|$)|\|/
 
 const ansiQuoted = /'((?:[^'\\]|\\.)*)'?/
 
@@ -90,8 +92,8 @@ export function simpleCommands(text: string): ShellWord[][] {
       hereDocument.lastIndex = place
       delimiter = hereDocument.exec(command)?.[2] ?? delimiter
     } else if (character === '\n' && delimiter !== undefined) {
-      const end = command.indexOf(`\n${delimiter}`, place)
-      dataUntil = end === -1 ? command.length : end
+      const line = command.slice(command.lastIndexOf('\n', place - 1) + 1, place)
+      if (!shell.test(line)) dataUntil = Math.max(0, command.indexOf(`\n${delimiter}`, place))
       delimiter = undefined
     }
     if (quote === '' && character === '$' && (command[place + 1] === "'" || command[place + 1] === '"')) {

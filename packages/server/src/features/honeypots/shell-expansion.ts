@@ -13,7 +13,7 @@ const maxReplacedCharacters = 4_096
 /** Longer ranges than 0..99 are not expanded: names in homes seldom have such numbers. */
 const braceList = /(?<!\$)\{([^{},]*(?:,[^{},]*)+|[a-z]\.\.[a-z]|[A-Z]\.\.[A-Z]|\d{1,2}\.\.\d{1,2})\}/
 /** `$x`, `${x}`, `${x:-word}`, `${x%word}` and the special parameters. `$env:x` is PowerShell's. */
-const parameter = /\$(?!env:)(?:([A-Za-z_]\w*|[\d@*#?!$-])|\{[!#]?(\w+|[@*])(?::?[-=+?]([^{}]*)|[^{}]*)\})/gi
+const parameter = /\$(?!env:)(?:([A-Za-z_]\w*|[\d@*#?!$-])|\{[!#]?(\w+(?!\w)|[@*])(?::?[-=+?]([^{}]*)|[^{}]*)\})/gi
 const assignment = /^([A-Za-z_]\w{0,99})=(.+)$/s
 
 const knownVariables: ReadonlyMap<string, string> = new Map([
@@ -21,22 +21,13 @@ const knownVariables: ReadonlyMap<string, string> = new Map([
   ['PWD', '.'],
 ])
 
-/** Values of a variable: those that may stand in a brace list, and others. */
-interface Values {
-  plain: Set<string>
-  odd: string[]
-}
-
-/** Expands the words of one command, in order, as Bash does: braces, and variables that the command itself sets. */
+/** Expands the words of one command, in order: braces, and variables by the last value that the command itself set. */
 export class ShellExpansion {
   readonly #budget: WorkBudget
   #isData = false
   /** Separate, so that a here-document does not use up what other words need. */
   readonly #leftOf = { data: new WorkBudget(maxExpandedCharacters), words: new WorkBudget(maxExpandedCharacters) }
-  /** Every value that a variable was set to, because which of them holds depends on the run. */
-  readonly #values = new Map<string, Values>()
-  /** The variable of a `for` whose words follow. */
-  #loop: { name: string; isOpen: boolean } | undefined
+  readonly #values = new Map<string, string>()
 
   constructor(budget: WorkBudget) {
     this.#budget = budget
@@ -48,15 +39,13 @@ export class ShellExpansion {
    */
   *of(word: string, { hasBraces, isData }: { hasBraces: boolean; isData: boolean }): Generator<string> {
     this.#isData = isData
-    let isReplaced = false
-    for (const replaced of this.#replaced(word)) {
-      isReplaced = true
-      this.#note(replaced)
-      yield* this.#withoutBraces(replaced)
+    const replaced = this.#replaced(word)
+    const [, name, value] = assignment.exec(replaced) ?? []
+    if (name !== undefined) this.#values.set(name, value!)
+    for (const text of replaced === '' ? [word] : new Set([replaced, word])) {
+      if (hasBraces) yield* this.#withoutBraces(text)
+      else yield text
     }
-    if (!isReplaced) this.#note(word)
-    if (hasBraces) yield* this.#withoutBraces(word)
-    else yield word
   }
 
   get #left(): WorkBudget {
@@ -67,46 +56,20 @@ export class ShellExpansion {
     if (!this.#isData) this.#budget.exhaust()
   }
 
-  #note(word: string): void {
-    const [, name, value] = assignment.exec(word) ?? []
-    if (name !== undefined) this.#set(name, value!)
-    if (this.#loop?.isOpen) {
-      if (word === 'do') this.#loop = undefined
-      else this.#set(this.#loop.name, word)
-    } else if (this.#loop?.name === '') this.#loop.name = word
-    else if (this.#loop && word === 'in') this.#loop.isOpen = true
-    else this.#loop = word === 'for' ? { name: '', isOpen: false } : undefined
-  }
-
-  #set(name: string, value: string): void {
-    const values = this.#values.get(name) ?? { plain: new Set(), odd: [] }
-    this.#values.set(name, values)
-    if (/[{},]/.test(value)) values.odd.push(value)
-    else values.plain.add(value)
-  }
-
-  /**
-   * Returns a word with its variables replaced, or nothing if it has none: several values as a brace list, each value
-   * with braces or commas in a separate word, and a variable that the command does not set as empty.
-   */
-  *#replaced(word: string): Generator<string> {
-    if (!word.includes('$') || this.#left.isSpent) return
-    for (let round = 0, rounds = 1; round < rounds; round++) {
-      let length = 0
-      const replaced = word.replace(parameter, (_, plain?: string, braced?: string, fallback = '') => {
-        if (length >= maxReplacedCharacters) return ''
-        const name = plain ?? braced!
-        const values = this.#values.get(name)
-        if (values !== undefined) rounds = Math.max(rounds, values.odd.length + Math.min(values.plain.size, 1))
-        const value = values ? valuesIn(values, round) : (knownVariables.get(name.toUpperCase()) ?? fallback)
-        length += value.length
-        return length < maxReplacedCharacters ? value : ''
-      })
-      if (length >= maxReplacedCharacters) this.#exhaust()
-      if (replaced === word || replaced === '') continue
-      if (!this.#left.take(charactersOfWord + replaced.length)) return this.#exhaust()
-      yield replaced
-    }
+  /** Replaces variables by their values, and those that the command does not set by nothing. */
+  #replaced(word: string): string {
+    if (!word.includes('$') || this.#left.isSpent) return word
+    let length = 0
+    const replaced = word.replace(parameter, (_, plain?: string, braced?: string, fallback = '') => {
+      const name = plain ?? braced!
+      const value = this.#values.get(name) ?? knownVariables.get(name.toUpperCase()) ?? fallback
+      length += value.length
+      return length < maxReplacedCharacters ? value : ''
+    })
+    if (length >= maxReplacedCharacters) this.#exhaust()
+    if (this.#left.take(charactersOfWord + replaced.length)) return replaced
+    this.#exhaust()
+    return word
   }
 
   /**
@@ -128,14 +91,6 @@ export class ShellExpansion {
       }
     }
   }
-}
-
-/** Returns the plain values together, and in each further round one of the others. */
-function valuesIn({ plain, odd }: Values, round: number): string {
-  const other = odd[plain.size > 0 ? round - 1 : round]
-  if (other !== undefined || plain.size === 0) return other ?? odd[0]!
-  const members = [...plain].join()
-  return plain.size === 1 ? members : `{${members}}`
 }
 
 function braceMembers(list: string): string[] {
