@@ -1,7 +1,8 @@
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import type { TrustSummary } from '@wardline/contract'
 import { useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
-import { keccak256 } from '../parts/keccak256.ts'
 
 type Posted = TrustSummary['verification']['on_chain']
 
@@ -13,7 +14,7 @@ interface Found {
 
 /** Reads the posted report, and checks that its risk and its response agree: the registry's scale is inverted. */
 function readReport({ report = '', request_hash }: Posted): Found {
-  const hash = keccak256(report)
+  const hash = `0x${bytesToHex(keccak_256(utf8ToBytes(report)))}`
   try {
     const said = JSON.parse(report) as Record<string, unknown>
     const { unified_risk_score: risk, response } = said
