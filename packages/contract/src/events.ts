@@ -29,6 +29,7 @@ export const eventTypes = {
   honeypotIgnored: 'honeypot_ignored',
   decoySwept: 'decoy_swept',
   decoyCheckExhausted: 'decoy_check_exhausted',
+  decoyConnectionsDropped: 'decoy_connections_dropped',
   anomalyDetected: 'anomaly_detected',
   anomalyEnded: 'anomaly_ended',
   instanceOffline: 'instance_offline',

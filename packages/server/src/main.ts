@@ -82,7 +82,7 @@ function listenFault(host: string, port: number, fault: NodeJS.ErrnoException, p
 async function listenForDecoys(config: Config, { decoyFetches }: Services): Promise<DecoyListener | undefined> {
   const { decoyPort, decoyHost = config.host } = config
   if (decoyPort === undefined) return undefined
-  return openDecoyListener(config, (fetched) => decoyFetches.take(fetched)).catch((fault) =>
+  return openDecoyListener(config, decoyFetches).catch((fault) =>
     Promise.reject(listenFault(decoyHost, decoyPort, fault, 'WARDLINE_DECOY_')),
   )
 }

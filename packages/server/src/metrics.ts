@@ -140,6 +140,12 @@ export function createMetrics() {
       labelNames: ['outcome'],
       registers,
     }),
+    decoyConnectionsDropped: new Counter({
+      name: 'wardline_decoy_connections_dropped_total',
+      help: 'Connections to WARDLINE_DECOY_PORT closed before they had sent a request, by reason (address, total = a limit was reached; timeout)',
+      labelNames: ['reason'],
+      registers,
+    }),
     decoyChecksExhausted: new Counter({
       name: 'wardline_decoy_checks_exhausted_total',
       help: 'Checks that reached their work limit and were answered by the part searched, by kind',

@@ -30,6 +30,7 @@ export function headlineOf(alert: AlertFacts): string {
     brake_released: 'The brake of automatic suspensions was released',
     suspension_skipped: 'A breach suspended nobody',
     enforcement_failed: `An enforcement point did not confirm for ${who}`,
+    decoy_connections_dropped: 'The port of decoy URLs is flooded',
     chain_transaction_failed: 'A transaction on the chain was given up',
     chain_unavailable: 'Nothing can be sent to the chain',
     fleet_outage: 'Many agents fell silent together',

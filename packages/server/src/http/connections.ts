@@ -3,6 +3,7 @@ import { BlockList, isIPv6, type Socket } from 'node:net'
 import { isLoopback } from '@wardline/text'
 import type { Config } from '../config.ts'
 import type { Metrics } from '../metrics.ts'
+import { plainAddress } from './actor.ts'
 import { addressGroup } from './address-group.ts'
 
 interface Counted {
@@ -21,8 +22,8 @@ export function admitConnection(socket: Socket): void {
   counted.get(socket)?.release()
 }
 
-/** Returns a check for addresses shared by many clients: loopback and the trusted proxies. */
-export function exemptAddresses({ trustedProxies = [] }: Pick<Config, 'trustedProxies'>): (address: string) => boolean {
+/** Returns a check for addresses of trusted proxies. */
+export function proxyCheck({ trustedProxies = [] }: Pick<Config, 'trustedProxies'>): (address: string) => boolean {
   const proxies = new BlockList()
   for (const range of trustedProxies) {
     const [network = '', bits] = range.split('/')
@@ -30,9 +31,15 @@ export function exemptAddresses({ trustedProxies = [] }: Pick<Config, 'trustedPr
     proxies.addSubnet(network, Number(bits ?? (family === 'ipv6' ? 128 : 32)), family)
   }
   return (address) => {
-    const plain = address.replace(/^::ffff:(?=\d+\.)/i, '')
-    return isLoopback(plain) || proxies.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4')
+    const plain = plainAddress(address)
+    return proxies.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4')
   }
+}
+
+/** Returns a check for addresses shared by many clients: loopback and the trusted proxies. */
+export function exemptAddresses(config: Pick<Config, 'trustedProxies'>): (address: string) => boolean {
+  const isProxy = proxyCheck(config)
+  return (address) => isLoopback(plainAddress(address)) || isProxy(address)
 }
 
 /**

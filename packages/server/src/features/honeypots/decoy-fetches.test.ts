@@ -14,7 +14,7 @@ async function open(env: Record<string, string> = {}): Promise<void> {
   service = await openTestService({
     env: { WARDLINE_DECOY_PORT: '0', WARDLINE_DECOY_URL: 'https://files.example.com/', ...env },
   })
-  listener = await openDecoyListener(service.deps.config, (fetched) => service.services.decoyFetches.take(fetched))
+  listener = await openDecoyListener(service.deps.config, service.services.decoyFetches)
   const { body } = await service.call<HoneypotCreated>('POST', '/api/honeypots', {
     body: { instanceId: 'wiki-bot', type: 'api_key', keyType: 'url', label: 'Runbook' },
   })
@@ -140,7 +140,7 @@ it('survives invalid HTTP, endless bodies and endless headers', async () => {
 
 it('stores at most 30 hits per decoy and minute', async () => {
   const { decoyFetches } = service.services
-  const fetched = { path: pathOf(url), method: 'GET', address: '203.0.113.7', headers: {} }
+  const fetched = { target: pathOf(url), method: 'GET', address: '203.0.113.7', headers: {} }
   for (let n = 0; n < 50; n++) decoyFetches.take(fetched)
   expect((await hits()).hitCount).toBe(30)
   service.clock.advance(60_000)

@@ -3,9 +3,12 @@ import { sanitize } from '@wardline/text'
 import type { Config } from '../../config.ts'
 import type { Deps } from '../../deps.ts'
 import type { Fetched } from '../../http/decoy-listener.ts'
-import { uuidV7 } from '../../ids.ts'
+import type { Dropped } from '../../http/waiting-connections.ts'
+import { randomBetween, uuidV7 } from '../../ids.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
+import { percentDecoded } from './key-decoding.ts'
 import { hitStatements, readUrlDecoys, type UrlDecoy } from './queries.ts'
 
 /** Replaces the key id in hits and quotas, because fetches have no key. */
@@ -18,8 +21,20 @@ const minuteMs = 60_000
 const maxAMinute = 30
 /** Maximum number of hits waiting for the database. */
 const maxWaiting = 1_000
-/** A file name after the token makes the URL look like that of a file. */
-const pathPattern = /^\/d\/([A-Za-z0-9]{32})(?:[/?#.].*)?$/s
+/** Requests that wait for their look-up; beyond this number they are looked up at once, which takes a millisecond. */
+const maxTaken = 200
+/**
+ * A look-up runs this long after a request. A random delay, because a look-up that finds a decoy takes longer, which
+ * delays what the service does next: the time of that would show an attacker what the response does not.
+ */
+const lookUpAfterMs = [20, 200] as const
+
+/** Whatever precedes or follows a token, such as a proxy's prefix, a file name or punctuation of the text around it. */
+const tokenPattern = /[A-Za-z0-9]{32}/g
+/** A URL contains one token. Each costs a hash. */
+const maxTokens = 8
+/** Links are encoded again where a program puts them into another URL. */
+const maxPercentDepth = 3
 
 /** Headers that identify the client and contain no secret. Of other headers only the name is stored. */
 const keptHeaders = new Set([
@@ -43,10 +58,26 @@ const maxValue = 200
 const maxNames = 20
 const maxName = 40
 
-interface Fetch {
-  decoy: UrlDecoy
+interface Taken {
   fetched: Fetched
   at: number
+}
+
+interface Fetch extends Taken {
+  decoy: UrlDecoy
+}
+
+/** Returns what could be the token of a decoy URL. */
+function tokensIn(target: string): string[] {
+  const tokens = new Set<string>()
+  let text = target
+  for (let depth = 0; depth <= maxPercentDepth; depth++) {
+    for (const [token] of text.matchAll(tokenPattern)) tokens.add(token)
+    const decoded = percentDecoded(text)
+    if (decoded === text) break
+    text = decoded
+  }
+  return [...tokens].slice(0, maxTokens)
 }
 
 /** Returns the prefix of decoy URLs; undefined if they cannot be fetched in this deployment. */
@@ -68,20 +99,27 @@ function factsOf({ method, headers }: Fetched) {
   return { method: method.slice(0, maxName), headers: kept, other_headers: others }
 }
 
-/** Handles fetches of decoy URLs. Looks tokens up in memory, so that a flood of wrong ones does not load the database. */
+/** Handles requests to the decoy port. Looks tokens up in memory: a flood of wrong ones does not load the database. */
 export class DecoyFetches {
   readonly #deps: Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>
   readonly #ingest: Pick<Ingest, 'own' | 'store'>
+  readonly #reports: Pick<CountedReports, 'note'>
   readonly #digest: DecoyDigest
+  #taken: Taken[] = []
+  #lookUp: NodeJS.Timeout | undefined
   #urls = new Map<string, UrlDecoy>()
   #minute = 0
   #counts = new Map<string, number>()
   #waiting: Fetch[] = []
   #work: Promise<void> | undefined
 
-  constructor(deps: Pick<Deps, 'database' | 'clock' | 'log' | 'metrics' | 'secrets'>, { ingest }: { ingest: Ingest }) {
+  constructor(
+    deps: Pick<Deps, 'database' | 'clock' | 'log' | 'metrics' | 'secrets'>,
+    { ingest, countedReports }: { ingest: Ingest; countedReports: Pick<CountedReports, 'note'> },
+  ) {
     this.#deps = deps
     this.#ingest = ingest
+    this.#reports = countedReports
     this.#digest = createDecoyDigest(deps.secrets.decoyKey)
   }
 
@@ -92,19 +130,47 @@ export class DecoyFetches {
     this.#urls = new Map(rows.map((row) => [row.digest, row]))
   }
 
-  /** Called for every request; does not wait for the database. */
+  /** Called for every request, once it is answered. Does the same for all of them; which are decoys shows later. */
   take(fetched: Fetched): void {
-    const { clock, metrics } = this.#deps
-    const token = pathPattern.exec(fetched.path)?.[1]
-    const decoy = token === undefined ? undefined : this.#urls.get(this.#digest('key', token))
-    const at = clock.now()
-    const outcome = !decoy ? 'unknown' : this.#hasRoom(decoy, at) ? 'decoy' : 'limited'
-    metrics.decoyFetches.inc({ outcome })
-    if (!decoy || outcome === 'limited') return
-    this.#waiting.push({ decoy, fetched, at })
+    this.#taken.push({ fetched, at: this.#deps.clock.now() })
+    if (this.#taken.length >= maxTaken) this.#lookUpAll()
+    else this.#lookUp ??= setTimeout(() => this.#lookUpAll(), randomBetween(...lookUpAfterMs)).unref()
+  }
+
+  /** Called for each connection that was closed before it had sent a request. */
+  dropped({ reason, address }: Dropped): void {
+    this.#deps.metrics.decoyConnectionsDropped.inc({ reason })
+    // Browsers open connections that they do not use.
+    if (reason === 'timeout') return
+    const kind = eventTypes.decoyConnectionsDropped
+    const describe = (count: number, parts: Record<string, number>) => ({
+      severity: 'warning' as const,
+      event_type: kind,
+      description: `WARDLINE_DECOY_PORT is flooded: ${count} connections without a request were dropped, and fetches of decoy URLs may be missed`,
+      ip_address: address,
+      metadata: { count, beyond_address_limit: parts.address ?? 0, beyond_total_limit: parts.total ?? 0 },
+    })
+    this.#reports.note({ kind, owner: fetcher }, describe, 1, reason)
+  }
+
+  #lookUpAll(): void {
+    clearTimeout(this.#lookUp)
+    this.#lookUp = undefined
+    const taken = this.#taken
+    this.#taken = []
+    for (const one of taken) this.#find(one)
+    if (this.#waiting.length === 0) return
     this.#storeAll().catch((fault) => {
       this.#deps.log.warn({ err: fault, waiting: this.#waiting.length }, 'a fetch of a decoy URL is not stored yet')
     })
+  }
+
+  #find({ fetched, at }: Taken): void {
+    const decoys = tokensIn(fetched.target).map((token) => this.#urls.get(this.#digest('key', token)))
+    const decoy = decoys.find((found) => found !== undefined)
+    const outcome = !decoy ? 'unknown' : this.#hasRoom(decoy, at) ? 'decoy' : 'limited'
+    this.#deps.metrics.decoyFetches.inc({ outcome })
+    if (decoy && outcome === 'decoy') this.#waiting.push({ decoy, fetched, at })
   }
 
   #hasRoom({ honeypot_id }: UrlDecoy, now: number): boolean {
@@ -171,8 +237,9 @@ export class DecoyFetches {
     metrics.decoyHits.inc({ type: 'api_key' })
   }
 
-  /** Resolves once all hits are stored; rejects if the database fails. */
+  /** Resolves once all requests are looked up and all hits are stored; rejects if the database fails. */
   async whenIdle(): Promise<void> {
+    this.#lookUpAll()
     await this.#storeAll()
   }
 }

@@ -79,7 +79,8 @@ export function* readings(text: string, budget: WorkBudget): Slices<string[]> {
   return [...found]
 }
 
-function percentDecoded(text: string): string {
+/** Decodes one layer; invalid sequences are unchanged. */
+export function percentDecoded(text: string): string {
   return text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
