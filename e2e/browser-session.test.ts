@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openSession, type SessionHeaders } from './browser-headers.ts'
 import { expectRefusal } from './expectations.ts'
 import { createKey, newInstance } from './fleet.ts'
 import { isExternal, type Service, startService } from './service.ts'
@@ -11,18 +12,13 @@ describe.skipIf(isExternal)('a browser session', () => {
   afterAll(() => service?.stop())
 
   const open = (key: string | null) => service.call('POST', '/api/session', { key })
-  const cookieOf = async (key: string) => {
-    const answer = await open(key)
-    expect([200, 201, 204], answer.text).toContain(answer.status)
-    return (answer.headers['set-cookie'] ?? []).map((cookie) => cookie.split(';')[0]).join('; ')
-  }
-  const withCookie = (
+  const withSession = (
     method: string,
     path: string,
-    cookie: string,
+    session: SessionHeaders,
     headers: Record<string, string> = {},
     body?: unknown,
-  ) => service.call(method, path, { key: null, body, headers: { cookie, ...headers } })
+  ) => service.call(method, path, { key: null, body, headers: { ...session, ...headers } })
 
   test('exchanges a key for a cookie that scripts cannot read and other sites cannot send', async () => {
     const answer = await open(service.key)
@@ -44,17 +40,17 @@ describe.skipIf(isExternal)('a browser session', () => {
   })
 
   test('allows reads and writes by the page itself', async () => {
-    const cookie = await cookieOf(service.key)
-    expect((await withCookie('GET', '/api/status', cookie)).status).toBe(200)
+    const session = await openSession(service)
+    expect((await withSession('GET', '/api/status', session)).status).toBe(200)
     const id = await newInstance(service)
     const own = { origin: service.baseUrl, 'sec-fetch-site': 'same-origin' }
-    const answer = await withCookie('POST', `/api/kill/${id}`, cookie, own, { reason: 'by hand' })
+    const answer = await withSession('POST', `/api/kill/${id}`, session, own, { reason: 'by hand' })
     expect(answer.status, answer.text).toBe(200)
   })
 
   // A page of another origin that makes the operator's browser resume an agent needs no key.
   test('refuses a write that comes from another origin and changes nothing', async () => {
-    const cookie = await cookieOf(service.key)
+    const session = await openSession(service)
     const id = await newInstance(service)
     const origins = [
       'https://evil.example',
@@ -64,22 +60,23 @@ describe.skipIf(isExternal)('a browser session', () => {
     ]
     for (const origin of origins) {
       const headers = { origin, 'sec-fetch-site': 'cross-site' }
-      expectRefusal(await withCookie('POST', `/api/kill/${id}`, cookie, headers, { reason: 'forged' }), 403)
+      expectRefusal(await withSession('POST', `/api/kill/${id}`, session, headers, { reason: 'forged' }), 403)
     }
     const { body } = await service.call('GET', `/api/instances/${id}/status`)
     expect(body).toEqual({ suspended: false, reason: null })
   })
 
   test('has no more rights than its key', async () => {
-    const cookie = await cookieOf(await createKey(service, { scope: 'viewer' }))
+    const session = await openSession(service, await createKey(service, { scope: 'viewer' }))
     const id = await newInstance(service)
     const own = { origin: service.baseUrl, 'sec-fetch-site': 'same-origin' }
-    expect((await withCookie('GET', '/api/status', cookie)).status).toBe(200)
-    expectRefusal(await withCookie('POST', `/api/kill/${id}`, cookie, own, { reason: 'too far' }), 403)
+    expect((await withSession('GET', '/api/status', session)).status).toBe(200)
+    expectRefusal(await withSession('POST', `/api/kill/${id}`, session, own, { reason: 'too far' }), 403)
   })
 
   test('is refused with a forged or altered cookie', async () => {
-    const cookie = await cookieOf(service.key)
+    const session = await openSession(service)
+    const { cookie } = session
     const altered = cookie.slice(0, -1) + (cookie.endsWith('A') ? 'B' : 'A')
     for (const value of [
       altered,
@@ -87,7 +84,7 @@ describe.skipIf(isExternal)('a browser session', () => {
       cookie.replace(/=.*/, '=../../etc'),
       cookie.toUpperCase(),
     ]) {
-      expectRefusal(await withCookie('GET', '/api/status', value), 401)
+      expectRefusal(await withSession('GET', '/api/status', { ...session, cookie: value }), 401)
     }
   })
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openSession } from './browser-headers.ts'
 import { expectRefusal } from './expectations.ts'
 import { createKey, newInstance } from './fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService } from './service.ts'
@@ -25,11 +26,11 @@ describe.skipIf(isExternal)('a service without public pages', () => {
     const byKey = await service.openStream('/api/stream', { key: service.key })
     await byKey.next<StreamBody>((body) => body.type === 'heartbeat')
     byKey.close()
-    const session = await service.call('POST', '/api/session')
-    const cookie = (session.headers['set-cookie'] ?? []).map((text) => text.split(';')[0]).join('; ')
-    const byCookie = await service.openStream('/api/stream', { headers: { cookie } })
-    await byCookie.next<StreamBody>((body) => body.type === 'heartbeat')
-    byCookie.close()
+    const headers = await openSession(service)
+    const bySession = await service.openStream('/api/stream', { headers })
+    await bySession.next<StreamBody>((body) => body.type === 'heartbeat')
+    bySession.close()
+    expectRefusal(await service.call('GET', '/api/stream', { key: null, headers: { cookie: headers.cookie } }), 401)
   })
 
   // The live feed has the events of the whole fleet, which an agent's key must not read.

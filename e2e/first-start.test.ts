@@ -71,9 +71,12 @@ describe('the first start at a terminal', () => {
       })
     const answer = await redeem()
     expect(answer.status).toBe(201)
-    expect(await answer.json()).toMatchObject({ ok: true, scope: 'admin' })
+    const opened = (await answer.json()) as { secret: string }
+    expect(opened).toMatchObject({ ok: true, scope: 'admin' })
     const cookie = answer.headers.get('set-cookie')!.split(';')[0]!
-    const session = await fetch(`http://127.0.0.1:${port}/api/session`, { headers: { cookie } })
+    const session = await fetch(`http://127.0.0.1:${port}/api/session`, {
+      headers: { cookie, 'wardline-session': opened.secret },
+    })
     expect(await session.json()).toMatchObject({ scope: 'admin', name: 'first admin' })
     expect((await redeem()).status).toBe(401)
     expect(await first.interrupt()).toBe(0)

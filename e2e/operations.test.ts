@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openSession } from './browser-headers.ts'
 import { expectRefusal } from './expectations.ts'
 import { createKey, createKeyDecoy, newInstance, postEvent } from './fleet.ts'
 import { keyedRoutes, openRoutes, pathWith } from './routes.ts'
@@ -101,7 +102,7 @@ describe('GET /openapi.json', () => {
       const path = template.replaceAll(/\{[^}]+\}/g, '00000000-0000-4000-8000-000000000000')
       if (method === 'GET' && openPaths.includes(withoutNames(template))) continue
       // Signing in and out also works without a key in the header.
-      const isLogin = template.startsWith('/api/session') || template === '/api/login'
+      const isLogin = template.startsWith('/api/session') || template.startsWith('/api/login')
       const expected = isLogin ? [200, 204, 400, 401] : [401]
       const answer = await service.call(method, path, { key: null })
       if (!template.startsWith('/api/')) expect([404, 405], route).not.toContain(answer.status)
@@ -192,7 +193,7 @@ describe.skipIf(isExternal)('the log', () => {
     expect(service.logs()).toMatch(/resume/i)
   })
 
-  test('and the data folder contain no key, no cookie and no decoy', async () => {
+  test('and the data folder contain no key, no cookie, no session secret and no decoy', async () => {
     const id = await newInstance(service)
     const created = [
       await createKey(service, { scope: 'agent', instances: [id] }),
@@ -200,9 +201,10 @@ describe.skipIf(isExternal)('the log', () => {
     ]
     const bad = `wl_admin_${randomBytes(24).toString('hex')}`
     const decoy = await createKeyDecoy(service, id)
-    const session = await service.call('POST', '/api/session')
-    const cookie = (session.headers['set-cookie'] ?? [''])[0]?.split(';')[0]?.split('=').slice(1).join('=') ?? ''
-    expect(cookie.length).toBeGreaterThan(16)
+    const session = await openSession(service)
+    await service.call('GET', '/api/status', { key: null, headers: session })
+    const [cookie, secret] = [session.cookie.split('=').slice(1).join('='), session['wardline-session']]
+    for (const part of [cookie, secret]) expect(part.length).toBeGreaterThan(16)
     for (const key of [...created, bad]) {
       for (const route of keyedRoutes) {
         if (route.path.endsWith('/control')) continue
@@ -213,9 +215,9 @@ describe.skipIf(isExternal)('the log', () => {
     }
     await service.call('POST', '/api/honeypots/check/key', { body: { key: decoy.key } })
     const stored = service.storedBytes().toString('latin1')
-    for (const secret of [service.key, ...created, cookie, decoy.key]) {
-      expect(service.logs().includes(secret), `${secret} in the log`).toBe(false)
-      expect(stored.includes(secret), `${secret} in the data folder`).toBe(false)
+    for (const text of [service.key, ...created, cookie, secret, decoy.key]) {
+      expect(service.logs().includes(text), `${text} in the log`).toBe(false)
+      expect(stored.includes(text), `${text} in the data folder`).toBe(false)
     }
     expect(service.logs().includes(bad), 'a refused key in the log').toBe(false)
   })

@@ -55,6 +55,7 @@ const bodies: Record<string, (id: string) => unknown> = {
     reason: 'Test',
     ends_at: new Date(Date.now() + 60_000).toISOString(),
   }),
+  previewLoginLink: () => ({ code: 'A'.repeat(43) }),
   redeemLoginLink: () => ({ code: 'A'.repeat(43) }),
   createView: (id) => ({ name: id, screen: 'events', query: '' }),
   replaceView: (id) => ({ name: id, screen: 'events', query: '' }),

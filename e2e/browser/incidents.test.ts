@@ -36,7 +36,7 @@ test('leads from the agent to its bundle, shows what is in it, and downloads wha
   expect(await page.locator('img').count()).toBe(0)
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    contents.getByRole('link', { name: 'Download the bundle' }).click(),
+    contents.getByRole('button', { name: 'Download the bundle' }).click(),
   ])
   expect(download.suggestedFilename()).toMatch(new RegExp(`^incident-${agent}-\\d{4}-\\d\\d-\\d\\d\\.tar\\.gz$`))
   const folder = newDataDir()
@@ -65,7 +65,7 @@ test('is used by keys alone, keeps its range in the address, and says why a rang
   await page.keyboard.type(agent)
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/incidents?agent=${agent}`)
-  await page.getByRole('link', { name: 'Download the bundle' }).waitFor()
+  await page.getByRole('button', { name: 'Download the bundle' }).waitFor()
   await page.goto(`/incidents?agent=${agent}&from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z`)
   await page.getByRole('alert').filter({ hasText: 'from must be before to.' }).waitFor()
   await page.goto('/incidents?agent=nobody-at-all')
@@ -76,7 +76,7 @@ test('says to others than admins which key it needs', async () => {
   const key = await createKey(screens.service, { scope: 'operator' })
   const page = await screens.signedIn({ key, at: '/incidents' })
   await page.getByText('A bundle needs a key of scope admin').waitFor()
-  expect(await page.getByRole('link', { name: 'Download the bundle' }).count()).toBe(0)
+  expect(await page.getByRole('button', { name: 'Download the bundle' }).count()).toBe(0)
 })
 
 test.each([
@@ -86,7 +86,7 @@ test.each([
 ] as const)('fits in %s, %d pixels wide', async (scheme, width) => {
   const agent = await incident()
   const page = await screens.signedIn({ at: `/incidents?agent=${agent}`, scheme, width })
-  await page.getByRole('link', { name: 'Download the bundle' }).waitFor()
+  await page.getByRole('button', { name: 'Download the bundle' }).waitFor()
   await settled(page)
   const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   expect(overflow).toBeLessThanOrEqual(0)

@@ -22,6 +22,7 @@ let alertId = ''
 let containmentId = ''
 let drillId = ''
 let ruleId = ''
+let loginLink = ''
 
 beforeAll(async () => {
   const { service } = screens
@@ -40,7 +41,9 @@ beforeAll(async () => {
   await service.call('POST', '/api/silences', {
     body: { match: { types: ['other_note'] }, reason: `${unseen}${markup}`, ends_at },
   })
-  await service.call('POST', '/api/keys', { body: { scope: 'viewer', name: `${unseen}${markup}`.slice(0, 100) } })
+  const viewer = { scope: 'viewer', name: `${unseen}${markup}`.slice(0, 100) }
+  const { key } = (await service.call<{ key: string }>('POST', '/api/keys', { body: viewer })).body
+  loginLink = (await service.call<{ url: string }>('POST', '/api/login-links', { key })).body.url
   const path = `/srv/${unseen}/${markup.replaceAll(/[*?]/g, '')}`
   decoyId = (await createPathDecoy(service, hostile, path, `${unseen}${markup}`)).id
   await service.call('POST', '/api/honeypots/check/path', {
@@ -114,6 +117,7 @@ const paths = () => [
   '/settings',
   '/trust',
   '/wallboard',
+  new URL(loginLink).pathname + new URL(loginLink).hash,
   '/nowhere',
 ]
 

@@ -96,7 +96,17 @@ export const KeyRotation = Type.Object({
 const KeyQuotasSet = Type.Object({ ok: Type.Literal(true), id: KeyId, quotas: KeyQuotas })
 const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 
-const SessionCreated = Type.Object({ ok: Type.Literal(true), scope: choice(scopes), expires_at: Timestamp })
+/** Request header with the secret of a browser session, without which its cookie is refused. */
+export const sessionHeader = 'wardline-session'
+
+const SessionCreated = Type.Object({
+  ok: Type.Literal(true),
+  scope: choice(scopes),
+  secret: Type.String({
+    description: `Sent in the header ${sessionHeader} with every request of the session; shown only here. Keep it where only scripts of this origin can read it`,
+  }),
+  expires_at: Timestamp,
+})
 
 /** The key of a session. */
 const SessionView = Type.Object({
@@ -119,6 +129,12 @@ const LoginCode = Type.Object({
     description: 'What follows # in the link',
   }),
 })
+
+const linkFailures = {
+  401: 'The link was used, has expired or is invalid',
+  403: 'The page of another site sent it',
+  429: 'Too many invalid keys or codes came from this address; retry after Retry-After seconds',
+}
 
 export const keyEndpoints = {
   listKeys: define({
@@ -180,8 +196,7 @@ export const keyEndpoints = {
     path: '/api/session',
     access: access.readers,
     feature: 'keys',
-    summary:
-      'Exchange a key for a browser session: an HttpOnly, SameSite=Strict cookie that ends after 30 minutes without use, and after 12 hours',
+    summary: `Exchange a key for a browser session: an HttpOnly, SameSite=Strict cookie and the secret for the header ${sessionHeader}. It ends after 30 minutes without use, and after 12 hours`,
     status: 201,
     reply: SessionCreated,
   }),
@@ -204,6 +219,17 @@ export const keyEndpoints = {
     status: 201,
     reply: LoginLink,
   }),
+  previewLoginLink: define({
+    method: 'POST',
+    path: '/api/login/preview',
+    access: 'open',
+    feature: 'keys',
+    summary: 'Get the id, scope and name of the key of a login link without using the link',
+    body: LoginCode,
+    status: 200,
+    reply: SessionView,
+    failures: linkFailures,
+  }),
   redeemLoginLink: define({
     method: 'POST',
     path: '/api/login',
@@ -213,11 +239,7 @@ export const keyEndpoints = {
     body: LoginCode,
     status: 201,
     reply: SessionCreated,
-    failures: {
-      401: 'The link was used, has expired or is invalid',
-      403: 'The page of another site sent it',
-      429: 'Too many invalid keys or codes came from this address; retry after Retry-After seconds',
-    },
+    failures: { ...linkFailures, 409: 'The request comes from a browser that is signed in; the link stays valid' },
   }),
   deleteSession: define({
     method: 'DELETE',

@@ -1,6 +1,7 @@
 import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints.ts'
 import { ErrorReply } from './fields.ts'
+import { sessionHeader } from './keys.ts'
 
 type Json = Record<string, unknown>
 
@@ -74,7 +75,7 @@ function operation(name: string, endpoint: Endpoint): Json {
     500: failure('The database failed, or another internal error occurred'),
     ...Object.fromEntries(Object.entries(endpoint.failures ?? {}).map(([status, text]) => [status, failure(text)])),
   }
-  const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [] }]
+  const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [], session_secret: [] }]
   // Configuration decides whether these need a key, so no authentication is one alternative.
   if (endpoint.access === 'stream' || endpoint.access === 'metrics') security.unshift({} as never)
   return {
@@ -113,6 +114,7 @@ export function openApiDocument(version: string): Json {
       securitySchemes: {
         key: { type: 'apiKey', in: 'header', name: 'X-Monitor-Key' },
         session: { type: 'apiKey', in: 'cookie', name: 'wardline' },
+        session_secret: { type: 'apiKey', in: 'header', name: sessionHeader },
       },
     },
   }

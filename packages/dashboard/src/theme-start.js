@@ -1,3 +1,7 @@
 // Runs before the first paint, so that the default theme does not flash. The CSP forbids it inline.
-const theme = localStorage.getItem('wardline.theme')
-if (theme === 'dark' || theme === 'light') document.documentElement.style.colorScheme = theme
+try {
+  const theme = localStorage.getItem('wardline.theme')
+  if (theme === 'dark' || theme === 'light') document.documentElement.style.colorScheme = theme
+} catch {
+  // The browser blocks storage: the theme is that of the system.
+}

@@ -46,7 +46,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const authenticator: Authenticator = {
     byKey: (presented) => keyring.find(presented, false),
     byStoredKey: async (presented, mayAsk) => (mayAsk ? keyring.findStored(presented) : keyring.find(presented)),
-    bySession: (token) => sessions.bySession(token),
+    bySession: (proof) => sessions.bySession(proof),
     knownSession: (token) => sessions.knownSession(token),
   }
   const assertHost = createHostCheck(deps.config)

@@ -104,7 +104,7 @@ export const settings = {
   streamAuth: setting({
     env: 'WARDLINE_STREAM_AUTH',
     unset: 'none',
-    meaning: '`session` requires the dashboard cookie or a key on /api/stream',
+    meaning: '`session` requires a dashboard session or a key on /api/stream',
     parse: oneOf(['none', 'session']),
   }),
   metricsAuth: setting({

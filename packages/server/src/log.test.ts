@@ -42,8 +42,9 @@ describe('the log', () => {
     { path: 'hunter2' },
     { body: { key: 'hunter2' } },
     { headers: { 'x-monitor-key': 'hunter2' } },
+    { headers: { 'wardline-session': 'hunter2' } },
     { headers: { cookie: 'hunter2', authorization: 'hunter2' } },
-    { request: { headers: { 'x-monitor-key': 'hunter2' } } },
+    { request: { headers: { 'x-monitor-key': 'hunter2', 'wardline-session': 'hunter2' } } },
   ])('redacts fields with the name of a secret: %j', (fields) => {
     const { lines, log } = capture()
     log.info(fields, 'seen')
@@ -68,14 +69,13 @@ describe('the log', () => {
 
 describe('the log of the service', () => {
   // Logs leave the machine and have many readers.
-  it('contains no key, cookie or decoy, whatever fails', async () => {
+  it('contains no key, cookie, session secret or decoy, whatever fails', async () => {
     await using service = await openTestService()
     const { call } = service
     const created = await call<{ id: string; key: string }>('POST', '/api/keys', {
       body: { scope: 'operator', name: 'o' },
     })
-    const session = await call('POST', '/api/session', {})
-    const cookie = String(session.headers['set-cookie']).split(';')[0]!
+    const session = await service.signIn()
     const decoy = await call<{ key: string }>('POST', '/api/honeypots', {
       body: { instanceId: 'bot', type: 'api_key', keyType: 'generic' },
     })
@@ -85,7 +85,7 @@ describe('the log of the service', () => {
     await call('POST', '/api/honeypots/check/key', { body: { key: decoy.body.key } })
     await call('POST', '/api/honeypots/check/path', { body: { path: '/srv/hidden/place' } })
     await call('GET', '/api/status', { key: `${created.body.key}x` })
-    await call('GET', '/api/status', { key: null, headers: { cookie } })
+    await call('GET', '/api/status', { key: null, headers: session.headers })
     // Errors are the most likely place for leaks.
     for (const table of ['honeypot_hits', 'sessions', 'api_keys', 'events']) {
       await service.deps.database.db.schema.alterTable(table).renameTo(`hidden_${table}`).execute()
@@ -93,12 +93,19 @@ describe('the log of the service', () => {
     service.clock.advance(5_000)
     await call('POST', '/api/honeypots/check/key', { body: { key: decoy.body.key } })
     service.clock.advance(5_000)
-    await call('GET', '/api/status', { key: null, headers: { cookie } })
+    await call('GET', '/api/status', { key: null, headers: session.headers })
     service.clock.advance(5_000)
     await call('POST', '/api/keys', { body: { scope: 'operator', name: 'o' } })
     const logged = service.logged.join()
     expect(logged).toMatch(/no such table|does not exist/)
-    const secrets = [adminKey, created.body.key, cookie.split('=')[1]!, decoy.body.key, '/srv/hidden/place']
+    const secrets = [
+      adminKey,
+      created.body.key,
+      session.cookie.split('=')[1]!,
+      session.secret,
+      decoy.body.key,
+      '/srv/hidden/place',
+    ]
     for (const secret of secrets) expect(logged).not.toContain(secret)
   })
 })

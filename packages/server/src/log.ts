@@ -1,3 +1,4 @@
+import { sessionHeader } from '@wardline/contract'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { Config } from './config.ts'
 import { prettyLine } from './log-pretty.ts'
@@ -21,8 +22,7 @@ const secretPaths = [
 const redactPaths = [
   ...secretPaths,
   ...secretPaths.map((name) => `*.${name}`),
-  'headers["x-monitor-key"]',
-  '*.headers["x-monitor-key"]',
+  ...['x-monitor-key', sessionHeader].flatMap((name) => [`headers["${name}"]`, `*.headers["${name}"]`]),
 ]
 
 /** Whether the log is formatted for people: by default, if stdout is a terminal. */

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from '
 import type { OutgoingHttpHeaders } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Endpoint, endpoints, type Scope } from '@wardline/contract'
+import { type Endpoint, endpoints, type Scope, sessionHeader } from '@wardline/contract'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { Compile } from 'typebox/schema'
 import { type EmptyDatabase, makeEmptyDatabase } from '../../../test-servers/empty-database.ts'
@@ -29,6 +29,14 @@ interface CallOptions {
   headers?: Record<string, string>
 }
 
+/** A browser session: the headers that its requests have, and what they are made of. */
+export interface TestSession {
+  headers: { cookie: string; [sessionHeader]: string }
+  cookie: string
+  secret: string
+  setCookie: string
+}
+
 interface Answer<Body> {
   status: number
   headers: OutgoingHttpHeaders
@@ -46,8 +54,17 @@ export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'>
   logged: string[]
   /** Sends a request without a socket. Rejects if the body of a success does not match the contract exactly. */
   call<Body = unknown>(method: Method, url: string, options?: CallOptions): Promise<Answer<Body>>
+  /** Opens a browser session, by default with the admin key. */
+  signIn(key?: string, headers?: Record<string, string>): Promise<TestSession>
   /** Creates a key; agent keys are bound to `instances` (default: `agent-*`). */
   createKey(scope: Scope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
+}
+
+/** Returns the session that a response opened. */
+export function sessionOf(headers: OutgoingHttpHeaders, { secret }: { secret: string }): TestSession {
+  const setCookie = String(headers['set-cookie'])
+  const cookie = setCookie.split(';')[0]!
+  return { headers: { cookie, [sessionHeader]: secret }, cookie, secret, setCookie }
 }
 
 interface TestServiceOptions {
@@ -187,6 +204,28 @@ async function openService(
   const services = await openServices(deps)
   const app = await createApp(deps, services)
 
+  async function call<Body>(method: Method, url: string, { key = adminKey, body, headers = {} }: CallOptions = {}) {
+    const isPlain = body === undefined || typeof body === 'string' || Buffer.isBuffer(body)
+    const answer = await app.inject({
+      method,
+      url,
+      headers: {
+        ...(key === null ? {} : { 'x-monitor-key': key }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { payload: isPlain ? body : JSON.stringify(body) }),
+    })
+    assertReply(method, url, answer)
+    const isJson = String(answer.headers['content-type']).startsWith('application/json')
+    return {
+      status: answer.statusCode,
+      headers: answer.headers,
+      text: answer.body,
+      body: (isJson && answer.body !== '' ? JSON.parse(answer.body) : undefined) as Body,
+    }
+  }
+
   return {
     ...stored,
     deps,
@@ -195,26 +234,20 @@ async function openService(
     clock,
     logged,
 
-    async call<Body>(method: Method, url: string, { key = adminKey, body, headers = {} }: CallOptions = {}) {
-      const isPlain = body === undefined || typeof body === 'string' || Buffer.isBuffer(body)
-      const answer = await app.inject({
-        method,
-        url,
-        headers: {
-          ...(key === null ? {} : { 'x-monitor-key': key }),
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        ...(body === undefined ? {} : { payload: isPlain ? body : JSON.stringify(body) }),
+    call,
+
+    async signIn(key = adminKey, headers = {}) {
+      const {
+        status,
+        text,
+        headers: answered,
+        body,
+      } = await call<{ secret: string }>('POST', '/api/session', {
+        key,
+        headers,
       })
-      assertReply(method, url, answer)
-      const isJson = String(answer.headers['content-type']).startsWith('application/json')
-      return {
-        status: answer.statusCode,
-        headers: answer.headers,
-        text: answer.body,
-        body: (isJson && answer.body !== '' ? JSON.parse(answer.body) : undefined) as Body,
-      }
+      if (status !== 201) throw new Error(`POST /api/session answers ${status}: ${text}`)
+      return sessionOf(answered, body)
     },
 
     async createKey(scope, instances, expiresAt) {

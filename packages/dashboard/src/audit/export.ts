@@ -1,4 +1,5 @@
 import type { AuditQuery } from '@wardline/contract'
+import { saveFile } from '../service/save-file.ts'
 import { auditPages } from './entries.ts'
 
 /** About 50 MB, which still fits into a phone's memory. */
@@ -14,10 +15,7 @@ export async function exportAudit(filter: AuditQuery, onProgress: (count: number
     onProgress(count)
     if (count >= maxExported) break
   }
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(new Blob(parts, { type: 'application/x-ndjson' }))
-  link.download = `wardline-audit-${new Date().toISOString().slice(0, 10)}.ndjson`
-  link.click()
-  URL.revokeObjectURL(link.href)
+  const day = new Date().toISOString().slice(0, 10)
+  saveFile(new Blob(parts, { type: 'application/x-ndjson' }), `wardline-audit-${day}.ndjson`)
   return count
 }

@@ -5,6 +5,7 @@ import { CopyButton } from '../parts/copy-button.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import type { EventFilter } from '../service/live-tail.ts'
+import { saveFile } from '../service/save-file.ts'
 import { asCommand } from './copy.ts'
 
 /** A browser keeps the file in memory until it is saved: some 50 MB. The CLI has no such limit. */
@@ -39,12 +40,8 @@ export function ExportDialog({ filter, onClose }: { filter: EventFilter; onClose
         before = next ?? undefined
         isLast = next === null
       }
-      const address = URL.createObjectURL(new Blob(lines, { type: 'application/x-ndjson' }))
-      const link = document.createElement('a')
-      link.href = address
-      link.download = `wardline-events-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.ndjson`
-      link.click()
-      URL.revokeObjectURL(address)
+      const time = new Date().toISOString().slice(0, 19).replaceAll(':', '')
+      saveFile(new Blob(lines, { type: 'application/x-ndjson' }), `wardline-events-${time}.ndjson`)
       setProgress({ events: lines.length, end: isLast ? 'all' : 'limit' })
     } catch (fault) {
       setProgress({ events: lines.length, fault: sentenceOf(fault) })

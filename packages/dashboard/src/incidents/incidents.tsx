@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { endpoints, type IncidentPreview, incidentLimits } from '@wardline/contract'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { HostileText } from '../parts/hostile-text.tsx'
 import { inputOf, instantOfInput } from '../parts/instant-input.ts'
 import { Snippet } from '../parts/snippet.tsx'
@@ -10,6 +10,7 @@ import { Time, useZone } from '../parts/time.tsx'
 import { RangeText } from '../parts/time-range.tsx'
 import { call, sentenceOf } from '../service/client.ts'
 import { fleetQuery } from '../service/fleet.ts'
+import { download } from '../service/save-file.ts'
 import { useHasScope } from '../service/session.ts'
 import { useKeys } from '../shell/keys.ts'
 import { useTitle } from '../shell/title.ts'
@@ -175,7 +176,7 @@ function Bundle({ range }: { range: Range }) {
     )
   }
   if (!data) return <p className="quiet">Counting…</p>
-  const href = `${endpoints.exportIncident.path}?${new URLSearchParams(queryOf(range))}`
+  const address = `${endpoints.exportIncident.path}?${new URLSearchParams(queryOf(range))}`
   return (
     <>
       <section className="panel" aria-labelledby="contents">
@@ -200,9 +201,7 @@ function Bundle({ range }: { range: Range }) {
           })}
         </dl>
         <p className="incident-take">
-          <a className="button go" href={href} download>
-            Download the bundle
-          </a>
+          <DownloadButton address={address} />
           <span className="quiet">
             With heartbeats, rule texts and names of keys; no key, no decoy. The download is in the audit log.
           </span>
@@ -231,6 +230,37 @@ function Bundle({ range }: { range: Range }) {
           ))}
         </ol>
       </section>
+    </>
+  )
+}
+
+function DownloadButton({ address }: { address: string }) {
+  const [state, setState] = useState<'idle' | 'busy' | { fault: string }>('idle')
+  const stop = useRef(new AbortController())
+  useEffect(() => {
+    const controller = new AbortController()
+    stop.current = controller
+    return () => controller.abort()
+  }, [])
+  async function start() {
+    setState('busy')
+    try {
+      await download(address, stop.current.signal)
+      setState('idle')
+    } catch (problem) {
+      setState({ fault: sentenceOf(problem) })
+    }
+  }
+  return (
+    <>
+      <button type="button" className="go" disabled={state === 'busy'} onClick={() => void start()}>
+        {state === 'busy' ? 'Preparing the bundle…' : 'Download the bundle'}
+      </button>
+      {typeof state === 'object' && (
+        <span role="alert" className="fault">
+          {state.fault}
+        </span>
+      )}
     </>
   )
 }

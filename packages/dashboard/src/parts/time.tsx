@@ -1,14 +1,15 @@
 import { useSyncExternalStore } from 'react'
+import { readStored, store } from '../service/storage.ts'
 
 type Zone = 'local' | 'utc'
 
 const stored = 'wardline.zone'
-let zone: Zone = localStorage.getItem(stored) === 'utc' ? 'utc' : 'local'
+let zone: Zone = readStored(stored) === 'utc' ? 'utc' : 'local'
 const listeners = new Set<() => void>()
 
 export function switchZone(): void {
   zone = zone === 'utc' ? 'local' : 'utc'
-  localStorage.setItem(stored, zone)
+  store(stored, zone)
   for (const listen of listeners) listen()
 }
 

@@ -1,7 +1,20 @@
 import { createClient, WardlineError } from '@wardline/contract'
+import { sessionHeaders, sessionSecret } from './session-secret.ts'
 
-/** Calls any endpoint with the session's cookie. Throws WardlineError. */
-export const call = createClient({ url: location.origin, acceptsCompressed: true })
+/** Sends a request with the session's cookie and secret. */
+export async function send(
+  address: string | URL,
+  { headers, ...call }: RequestInit & { headers?: Record<string, string> },
+): Promise<Response> {
+  const ask = () => fetch(address, { ...call, headers: { ...headers, ...sessionHeaders() }, redirect: 'error' })
+  const secret = sessionSecret()
+  const response = await ask()
+  // Another tab signed in meanwhile: the request had the new cookie and the old secret.
+  return response.status === 401 && sessionSecret() !== secret ? ask() : response
+}
+
+/** Calls any endpoint with the session. Throws WardlineError. */
+export const call = createClient({ url: location.origin, acceptsCompressed: true, send })
 
 /** Whether a failure means that there is no session, or that it has ended. */
 export const isSignedOut = (fault: unknown): boolean => fault instanceof WardlineError && fault.status === 401

@@ -6,7 +6,7 @@ import {
   type StreamMessage,
 } from '@wardline/contract'
 import { createParser } from 'eventsource-parser'
-import { call } from './client.ts'
+import { call, send } from './client.ts'
 
 type LivePhase = 'connecting' | 'live' | 'waiting' | 'signed-out'
 
@@ -110,7 +110,7 @@ export function openLiveConnection(deliver: (batch: LiveBatch) => void) {
     let silence = setTimeout(() => end.abort(), silenceMs)
     try {
       const headers = { accept: 'text/event-stream', 'last-event-id': String(lastSeq) }
-      const response = await fetch(streamAddress, { headers, cache: 'no-store', signal: end.signal })
+      const response = await send(streamAddress, { headers, cache: 'no-store', signal: end.signal })
       if (response.status === 401 || response.status === 403) return void enter('signed-out')
       if (!response.ok || !response.body) throw new Error(`The stream answers ${response.status}.`)
       const parser = createParser({ onEvent: ({ data, event }) => takeMessage(data, event) })

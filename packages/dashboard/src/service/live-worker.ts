@@ -1,4 +1,11 @@
 import { type LiveBatch, openLiveConnection } from './live-connection.ts'
+import { keepSessionSecret, sessionSecret } from './session-secret.ts'
+
+/** What a page sends. A worker cannot read the page's storage, so each message brings the secret of the session. */
+export interface PageMessage {
+  word: 'here' | 'wake' | 'leave'
+  secret: string | undefined
+}
 
 // A worker shared by all pages of this browser: one stream, however many tabs are open.
 
@@ -15,15 +22,18 @@ function deliver(batch: LiveBatch): void {
   }
 }
 
-const connection = openLiveConnection(deliver)
+let connection: ReturnType<typeof openLiveConnection> | undefined
 
 const scope = globalThis as unknown as { onconnect: (event: MessageEvent) => void }
 scope.onconnect = ({ ports: [port] }) => {
   if (!port) return
-  port.onmessage = ({ data }: MessageEvent<'here' | 'wake' | 'leave'>) => {
-    if (data === 'leave') return void ports.delete(port)
+  port.onmessage = ({ data: { word, secret } }: MessageEvent<PageMessage>) => {
+    if (word === 'leave') return void ports.delete(port)
+    const isNew = secret !== sessionSecret()
+    keepSessionSecret(secret)
+    connection ??= openLiveConnection(deliver)
     if (!ports.has(port)) port.postMessage(connection.state())
     ports.set(port, Date.now())
-    if (data === 'wake') connection.wake()
+    if (word === 'wake' || isNew) connection.wake()
   }
 }

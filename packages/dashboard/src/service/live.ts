@@ -1,6 +1,8 @@
 import { useSyncExternalStore } from 'react'
 import { type LiveBatch, openLiveConnection } from './live-connection.ts'
+import type { PageMessage } from './live-worker.ts'
 import workerAddress from './live-worker.ts?worker&url'
+import { sessionSecret } from './session-secret.ts'
 
 type LiveState = Pick<LiveBatch, 'phase' | 'heardAt' | 'connection'>
 
@@ -77,7 +79,7 @@ export function startLive(): void {
     return
   }
   const { port } = new SharedWorker(trustedWorker(), { type: 'module', name: 'wardline' })
-  const say = (word: 'here' | 'wake' | 'leave') => port.postMessage(word)
+  const say = (word: PageMessage['word']) => port.postMessage({ word, secret: sessionSecret() } satisfies PageMessage)
   port.onmessage = ({ data }: MessageEvent<LiveBatch>) => take(data)
   wakeConnection = () => say('wake')
   say('wake')

@@ -1,15 +1,16 @@
 import { useState } from 'react'
+import { readStored, store } from '../service/storage.ts'
 
 /** Also read by theme-start.js, which runs before the first paint. */
 const stored = 'wardline.theme'
 const themes = ['system', 'dark', 'light'] as const
 type Theme = (typeof themes)[number]
 
-const current = (): Theme => themes.find((theme) => theme === localStorage.getItem(stored)) ?? 'system'
+const current = (): Theme => themes.find((theme) => theme === readStored(stored)) ?? 'system'
 
 function nextTheme(): Theme {
   const theme = themes[(themes.indexOf(current()) + 1) % themes.length]!
-  localStorage.setItem(stored, theme)
+  store(stored, theme)
   document.documentElement.style.colorScheme = theme === 'system' ? '' : theme
   return theme
 }

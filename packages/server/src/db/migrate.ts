@@ -37,6 +37,7 @@ import { chain } from './migrations/0033-chain.ts'
 import { decoyInventory } from './migrations/0034-decoy-inventory.ts'
 import { verifications } from './migrations/0035-verifications.ts'
 import { firingBudgets } from './migrations/0036-firing-budgets.ts'
+import { sessionSecrets } from './migrations/0039-session-secrets.ts'
 
 interface Migration {
   version: number
@@ -84,6 +85,7 @@ const migrations: Migration[] = [
   { version: 34, name: 'decoy-inventory', statements: decoyInventory },
   { version: 35, name: 'verifications', statements: verifications },
   { version: 36, name: 'firing-budgets', statements: firingBudgets },
+  { version: 39, name: 'session-secrets', statements: sessionSecrets },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -1,4 +1,4 @@
-import type { Scope } from '@wardline/contract'
+import { type Scope, sessionHeader } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
@@ -33,7 +33,8 @@ export interface Authenticator {
   byKey(presented: string): Principal | undefined
   /** Like `byKey`, for a key that this process may not know yet. `mayAsk`: whether the database may be queried. */
   byStoredKey(presented: string, mayAsk: boolean): Promise<Principal | undefined>
-  bySession(token: string): Promise<Principal | undefined>
+  /** `wrong secret`: the session is live, but the request has another secret. */
+  bySession(proof: SessionProof): Promise<Principal | 'wrong secret' | undefined>
   /** State of a session in memory; undefined if it is not cached. */
   knownSession(token: string): 'live' | 'over' | undefined
 }
@@ -85,6 +86,15 @@ export function assertMayActFor(principal: Principal, instanceId: string | undef
 
 const sessionCookies = { plain: 'wardline', secure: '__Host-wardline' } as const
 
+/**
+ * What a request of a browser session must have. Browsers send the cookie to every port of the host, so other programs
+ * on the machine may receive it; the secret is kept in the storage of this origin and sent by its scripts alone.
+ */
+export interface SessionProof {
+  token: string
+  secret: string
+}
+
 const tokenForm = /^[\w-]{43}$/
 
 /** Returns the name of the session cookie. The prefix `__Host-` requires HTTPS. */
@@ -102,6 +112,13 @@ export function sessionToken(request: FastifyRequest): string | undefined {
     if (value && name === own && tokenForm.test(value)) return value
   }
   return undefined
+}
+
+/** Returns cookie and secret of a browser session if both are well-formed. */
+export function sessionProof(request: FastifyRequest): SessionProof | undefined {
+  const token = sessionToken(request)
+  const secret = request.headers[sessionHeader]
+  return token !== undefined && typeof secret === 'string' && tokenForm.test(secret) ? { token, secret } : undefined
 }
 
 /** Browsers also send the cookie with requests from other sites (CSRF), so only the service's own page may write. */
@@ -124,15 +141,21 @@ async function sessionPrincipal(
   authenticator: Authenticator,
   watch: RefusalWatch,
 ): Promise<Principal | undefined> {
-  const token = sessionToken(request)
-  if (token === undefined) return undefined
-  const known = authenticator.knownSession(token)
+  const proof = sessionProof(request)
+  if (!proof) {
+    if (sessionToken(request) === undefined) return undefined
+    throw new AppError(
+      'unauthorized',
+      `The session cookie is accepted only with the session's secret in the header ${sessionHeader}: sign in again.`,
+    )
+  }
+  const known = authenticator.knownSession(proof.token)
   // An ended session never counts as an invalid key: it is not a guess and costs no query.
   if (known === 'over') return undefined
   // Guesses must not cost a query each. Known sessions are not delayed by guesses from the same address.
   if (known === undefined && watch.isWaiting(clientAddress(request))) return refuseSession(request, watch)
-  const principal = await authenticator.bySession(token)
-  if (!principal && known === undefined) return refuseSession(request, watch)
+  const principal = await authenticator.bySession(proof)
+  if (principal === 'wrong secret' || (!principal && known === undefined)) return refuseSession(request, watch)
   if (principal && isForeignWrite(request)) {
     throw new AppError('forbidden', 'A browser session may write only from the page of this service.')
   }

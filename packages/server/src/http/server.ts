@@ -6,7 +6,7 @@ import type { Deps } from '../deps.ts'
 import { AppError } from '../errors.ts'
 import { randomSecret } from '../ids.ts'
 import { lazyCheck } from '../validation.ts'
-import { sessionToken } from './auth.ts'
+import { sessionProof } from './auth.ts'
 import { capConnections, isBeyondCap } from './connections.ts'
 import { createHostCheck } from './host-check.ts'
 import { bodyText, parseJson } from './json.ts'
@@ -46,7 +46,7 @@ function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
 /** Limits a connection over its address's cap to one request, which must present a key or session. */
 function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('connection', 'close')
-  if (request.headers['x-monitor-key'] !== undefined || sessionToken(request) !== undefined) return
+  if (request.headers['x-monitor-key'] !== undefined || sessionProof(request) !== undefined) return
   throw new AppError('quota_exceeded', 'Too many connections without a valid key are open from this address.', 5)
 }
 

@@ -27,6 +27,8 @@ interface SessionsTable {
   last_used_at: number
   /** Sessions with the same family end together. */
   family: string | null
+  /** Hash of the secret that accompanies the cookie; null = started by an older version, refused. */
+  secret_hash: string | null
 }
 
 /** Code that opens one browser session. A new code of the same key replaces the last one. */

@@ -85,11 +85,10 @@ describe('a resume that needs two operators', () => {
     await resume(first)
     const { body: successor } = await service.call<KeyCreated>('POST', `/api/keys/${first.id}/rotate`, { body: {} })
     expect(await resume(successor)).toMatchObject({ status: 409, code: 'second_operator_required' })
-    const session = await service.call('POST', '/api/session', { key: first.key })
-    const cookie = String(session.headers['set-cookie']).split(';')[0]!
+    const { headers } = await service.signIn(first.key)
     const bySession = await service.call<Answer>('POST', '/api/resume/a', {
       key: null,
-      headers: { cookie, 'sec-fetch-site': 'same-origin' },
+      headers: { ...headers, 'sec-fetch-site': 'same-origin' },
     })
     expect([bySession.status, bySession.headers['x-error-code']]).toEqual([409, 'second_operator_required'])
     expect(await isSuspended()).toBe(true)
@@ -97,11 +96,10 @@ describe('a resume that needs two operators', () => {
 
   it('is confirmed by the dashboard session of another key', async () => {
     await resume(first)
-    const session = await service.call('POST', '/api/session', { key: second.key })
-    const cookie = String(session.headers['set-cookie']).split(';')[0]!
+    const { headers } = await service.signIn(second.key)
     const { status } = await service.call('POST', '/api/resume/a', {
       key: null,
-      headers: { cookie, 'sec-fetch-site': 'same-origin' },
+      headers: { ...headers, 'sec-fetch-site': 'same-origin' },
     })
     expect(status).toBe(200)
   })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, sessionOf, type TestService } from '../../test-service.ts'
 
 let service: TestService
 beforeAll(async () => {
@@ -19,10 +19,18 @@ async function link(key?: string): Promise<{ url: string; code: string; expires_
   return { ...body, code: body.url.split('#')[1]! }
 }
 const redeem = (code: string, headers: Record<string, string> = {}, to = service) =>
-  to.call<{ scope: string; error: string }>('POST', '/api/login', { key: null, body: { code }, headers })
-const cookieOf = (answer: Awaited<ReturnType<typeof redeem>>) => String(answer.headers['set-cookie']).split(';')[0]!
-const statusWith = async (cookie: string) =>
-  (await service.call('GET', '/api/status', { key: null, headers: { cookie } })).status
+  to.call<{ scope: string; error: string; secret: string }>('POST', '/api/login', {
+    key: null,
+    body: { code },
+    headers,
+  })
+const preview = (code: string, headers: Record<string, string> = {}, to = service) =>
+  to.call<{ name: string; scope: string; key_id: string; error: string }>('POST', '/api/login/preview', {
+    key: null,
+    body: { code },
+    headers,
+  })
+const headersOf = (answer: Awaited<ReturnType<typeof redeem>>) => sessionOf(answer.headers, answer.body).headers
 
 it('a login link opens one session with the scope of the key', async () => {
   const { key } = await service.createKey('viewer')
@@ -32,7 +40,8 @@ it('a login link opens one session with the scope of the key', async () => {
   const answer = await redeem(code, origin)
   expect([answer.status, answer.body.scope]).toEqual([201, 'viewer'])
   expect(String(answer.headers['set-cookie'])).toMatch(/^wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\//)
-  expect(await statusWith(cookieOf(answer))).toBe(200)
+  const { status } = await service.call('GET', '/api/status', { key: null, headers: headersOf(answer) })
+  expect(status).toBe(200)
   const again = await redeem(code)
   expect([again.status, again.headers['set-cookie']]).toEqual([401, undefined])
 })
@@ -67,14 +76,14 @@ it('a page of another site gets 403 when it redeems a login link', async () => {
     { ...origin, 'sec-fetch-site': 'same-site' },
   ]) {
     expect((await redeem(code, headers)).status).toBe(403)
+    expect((await preview(code, headers)).status).toBe(403)
   }
   expect((await redeem(code, origin)).status).toBe(201)
 })
 
-// Otherwise a stolen cookie could be renewed forever.
+// Otherwise a stolen session could be renewed forever.
 it('a session gets 401 and an agent key 403 when it creates a login link', async () => {
-  const cookie = cookieOf(await redeem((await link()).code))
-  const headers = { cookie, ...origin }
+  const headers = { ...headersOf(await redeem((await link()).code)), ...origin }
   expect((await service.call('POST', '/api/login-links', { key: null, headers })).status).toBe(401)
   const { key } = await service.createKey('agent')
   expect((await service.call('POST', '/api/login-links', { key })).status).toBe(403)
@@ -90,10 +99,47 @@ it('the audit log records the creation of a login link; its code is not stored o
   expect(text).not.toContain(code)
 })
 
+it('the preview of a login link names its key as often as asked and leaves the link valid', async () => {
+  const { key, id } = await service.createKey('operator')
+  const { code } = await link(key)
+  for (let count = 0; count < 3; count++) {
+    const { status, body, headers } = await preview(code, origin)
+    expect([status, headers['set-cookie']]).toEqual([200, undefined])
+    expect(body).toEqual({ key_id: id, scope: 'operator', name: 'operator of a test' })
+  }
+  expect((await redeem(code, origin)).status).toBe(201)
+  expect((await preview(code, origin)).status).toBe(401)
+})
+
+// A foreign page that navigates the operator to its own link could make them work under its key without notice.
+it('a login link is refused while the browser has another session, which stays, and works after signing out', async () => {
+  const session = await service.signIn()
+  const { key } = await service.createKey('viewer')
+  const { code } = await link(key)
+  const before = await service.rows('select * from sessions order by token_hash')
+  const refused = await redeem(code, { ...origin, ...session.headers })
+  expect([refused.status, refused.headers['set-cookie']]).toEqual([409, undefined])
+  expect(refused.body.error).toMatch(/^This browser is signed in with the key .+ \(admin\): sign out first\.$/)
+  expect(await service.rows('select * from sessions order by token_hash')).toEqual(before)
+  await service.call('DELETE', '/api/session', { key: null, headers: { ...origin, ...session.headers } })
+  const answer = await redeem(code, { ...origin, ...session.headers })
+  expect([answer.status, answer.body.scope]).toEqual([201, 'viewer'])
+})
+
+// Otherwise a cookie that another port has set could keep the operator from signing in.
+it('a login link works in a browser whose cookie has no secret or the secret of another session', async () => {
+  const session = await service.signIn()
+  const other = await service.signIn()
+  for (const headers of [{ cookie: session.cookie }, { ...session.headers, cookie: other.cookie }]) {
+    expect((await redeem((await link()).code, { ...origin, ...headers })).status).toBe(201)
+  }
+})
+
 it('a malformed code gets 400', async () => {
   for (const code of ['', 'x', 'A'.repeat(44), `${'A'.repeat(42)}%`]) {
     const { status, body } = await redeem(code)
     expect([status, body.error]).toEqual([400, 'code must be the code of a login link.'])
+    expect((await preview(code)).status).toBe(400)
   }
 })
 
@@ -102,8 +148,12 @@ it('a login link uses the public URL if configured, and an address that guesses 
   const { body } = await open.call<{ url: string }>('POST', '/api/login-links')
   expect(body.url).toMatch(/^https:\/\/wardline\.example\/ops\/login#[\w-]{43}$/)
   const statuses = []
-  for (let guess = 0; guess < 22; guess++) statuses.push((await redeem('A'.repeat(43), {}, open)).status)
+  for (let guess = 0; guess < 22; guess++) {
+    const attempt = guess % 2 === 0 ? redeem : preview
+    statuses.push((await attempt('A'.repeat(43), {}, open)).status)
+  }
   expect([statuses[0], statuses.at(-1)]).toEqual([401, 429])
-  const { status } = await redeem(body.url.split('#')[1]!, {}, open)
-  expect(status).toBe(429)
+  for (const attempt of [preview, redeem]) {
+    expect((await attempt(body.url.split('#')[1]!, {}, open)).status).toBe(429)
+  }
 })

@@ -3,7 +3,7 @@ import type { Database, Db } from '../../db/database.ts'
 import { randomSecret } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { hashKey } from './key-format.ts'
-import { loginCodeStatement, takeLoginCode } from './queries.ts'
+import { findLoginCode, loginCodeStatement, takeLoginCode } from './queries.ts'
 
 /** Long enough to open the link on another machine, short enough that links in a terminal's history have expired. */
 const validMs = 10 * minuteMs
@@ -33,6 +33,10 @@ export async function createLoginCode(
 /** Redeems a code. Resolves with its key; undefined if the code was used, replaced, has expired or never existed. */
 export const redeemLoginCode = (db: Db, code: string, now: number): Promise<string | undefined> =>
   takeLoginCode(db, hashKey(code), now)
+
+/** Resolves with the key of a code, which stays valid. */
+export const keyOfLoginCode = (db: Db, code: string, now: number): Promise<string | undefined> =>
+  findLoginCode(db, hashKey(code), now)
 
 /** Returns the address to open. Browsers do not send the part after #, so the code appears in no proxy log. */
 export const loginUrl = (base: string, code: string): string => `${base.replace(/\/+$/, '')}/login#${code}`

@@ -1,4 +1,4 @@
-import type { EventRow } from '@wardline/contract'
+import { type EventRow, sessionHeader } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../test-service.ts'
 import { localActor } from '../audit/audit.ts'
@@ -85,11 +85,12 @@ describe('an address that sends invalid keys', () => {
     expect(await fail(1, '2001:db8:0:2::1')).toEqual([401])
   })
 
-  it('is not delayed after missing keys or malformed cookies, which do not help to guess', async () => {
+  it('is not delayed after missing keys, malformed cookies or cookies alone, which do not help to guess', async () => {
+    const { cookie } = await service.signIn()
     for (let count = 0; count < 50; count++) {
       const answer = await service.call('GET', '/api/status', {
         key: null,
-        headers: { 'x-forwarded-for': '192.0.2.7', cookie: 'wardline=over' },
+        headers: { 'x-forwarded-for': '192.0.2.7', cookie: count % 2 === 0 ? 'wardline=over' : cookie },
       })
       expect(answer.status).toBe(401)
     }
@@ -98,10 +99,12 @@ describe('an address that sends invalid keys', () => {
 
   // Each invalid session costs a query and requires no key.
   it('gets 429 without a query after 20 invalid sessions, but not for a valid session', async () => {
-    const get = (cookie: string) =>
-      service.call('GET', '/api/status', { key: null, headers: { 'x-forwarded-for': '192.0.2.7', cookie } })
-    const { headers } = await service.call('POST', '/api/session')
-    const inUse = String(headers['set-cookie']).split(';')[0]!
+    const { headers, cookie: inUse } = await service.signIn()
+    const get = (cookie: string, other = {}) =>
+      service.call('GET', '/api/status', {
+        key: null,
+        headers: { ...headers, 'x-forwarded-for': '192.0.2.7', cookie, ...other },
+      })
     expect((await get(inUse)).status).toBe(200)
     const guess = (index: number) => `wardline=${String(index).padStart(43, 'x')}`
     const statuses: number[] = []
@@ -120,6 +123,7 @@ describe('an address that sends invalid keys', () => {
     ])
     service.clock.advance(1_000)
     expect((await get(inUse)).status).toBe(200)
+    expect((await get(inUse, { [sessionHeader]: 'x'.repeat(43) })).status).toBe(429)
     expect((await read(badKey(), '192.0.2.7')).status).toBe(429)
     expect(await reports('auth_probing')).toHaveLength(1)
   })

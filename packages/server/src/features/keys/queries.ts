@@ -103,6 +103,17 @@ export function loginCodeStatement(db: Db, row: Schema['login_codes']): Statemen
     .compile()
 }
 
+/** Returns the key of a code that has not expired. */
+export async function findLoginCode(db: Db, codeHash: string, now: number): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('login_codes')
+    .select('key_id')
+    .where('code_hash', '=', codeHash)
+    .where('expires_at', '>', now)
+    .executeTakeFirst()
+  return row?.key_id
+}
+
 /** Deletes a code that has not expired and returns its key. Of concurrent calls only one gets the key. */
 export async function takeLoginCode(db: Db, codeHash: string, now: number): Promise<string | undefined> {
   const row = await db

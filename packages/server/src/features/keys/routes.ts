@@ -3,11 +3,18 @@ import { isoTime } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
-import { isForeignPage, type RefusalWatch, sessionCookie, sessionToken } from '../../http/auth.ts'
+import {
+  isForeignPage,
+  type Principal,
+  type RefusalWatch,
+  sessionCookie,
+  sessionProof,
+  sessionToken,
+} from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import type { Keyring } from './keyring.ts'
 import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
-import { createLoginCode, loginUrl, redeemLoginCode } from './login-codes.ts'
+import { createLoginCode, keyOfLoginCode, loginUrl, redeemLoginCode } from './login-codes.ts'
 import { type Sessions, startSession } from './sessions.ts'
 
 /** The `__Host-` prefix and `Secure` require HTTPS, which a trusted proxy terminates. */
@@ -26,15 +33,44 @@ function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
   throw new AppError('too_many_failures', sentence, waitSeconds)
 }
 
+const sessionView = ({ keyId, scope, name }: Principal) => ({ key_id: keyId, scope, name })
+
 interface KeyRoutes {
   keyring: Keyring
-  sessions: Pick<Sessions, 'end'>
+  sessions: Pick<Sessions, 'end' | 'bySession'>
   /** Counts invalid login codes like invalid keys. */
   watch: RefusalWatch
 }
 
 export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch }: KeyRoutes): void {
   const { database } = deps
+
+  async function openSession(request: FastifyRequest, reply: FastifyReply, { keyId, scope }: Principal) {
+    const { token, secret, expiresAt } = await startSession(deps, keyId, sessionToken(request))
+    setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
+    return { ok: true, scope, secret, expires_at: isoTime(expiresAt) } as const
+  }
+
+  const principalOfLink = (request: FastifyRequest, keyId: string | undefined): Principal =>
+    (keyId === undefined ? undefined : keyring.findById(keyId)) ?? refuseCode(request, watch)
+
+  function assertMayUseLink(request: FastifyRequest): void {
+    if (isForeignPage(request)) {
+      throw new AppError('forbidden', 'A login link works only on the pages of this service.')
+    }
+    if (watch.isWaiting(clientAddress(request))) refuseCode(request, watch)
+  }
+
+  /** A page of another site can open a link with its own code here, and must not replace the user's session so. */
+  async function assertSignedOut(request: FastifyRequest): Promise<void> {
+    const proof = sessionProof(request)
+    const current = proof && (await sessions.bySession(proof))
+    if (!current || current === 'wrong secret') return
+    throw new AppError(
+      'conflict',
+      `This browser is signed in with the key ${current.name} (${current.scope}): sign out first.`,
+    )
+  }
 
   router.handle('listKeys', async () => ({ keys: await listKeys(database.db) }))
 
@@ -67,12 +103,10 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     if (principal.session !== undefined) {
       throw new AppError('unauthorized', 'Only a key opens a session: send it in the header X-Monitor-Key.')
     }
-    const { token, expiresAt } = await startSession(deps, principal.keyId, sessionToken(request))
-    setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
-    return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
+    return openSession(request, reply, principal)
   })
 
-  router.handle('getSession', ({ principal: { keyId, scope, name } }) => ({ key_id: keyId, scope, name }))
+  router.handle('getSession', ({ principal }) => sessionView(principal))
 
   router.handle('createLoginLink', async ({ principal, request }) => {
     if (principal.session !== undefined) {
@@ -87,17 +121,17 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     return { ok: true, url: loginUrl(base, code), expires_at: isoTime(expiresAt) }
   })
 
+  router.handle('previewLoginLink', async ({ body, request }) => {
+    assertMayUseLink(request)
+    const keyId = await keyOfLoginCode(database.db, body.code, deps.clock.now())
+    return sessionView(principalOfLink(request, keyId))
+  })
+
   router.handle('redeemLoginLink', async ({ body, request }, reply) => {
-    if (isForeignPage(request)) {
-      throw new AppError('forbidden', 'A login link works only on the pages of this service.')
-    }
-    if (watch.isWaiting(clientAddress(request))) refuseCode(request, watch)
+    assertMayUseLink(request)
+    await assertSignedOut(request)
     const keyId = await redeemLoginCode(database.db, body.code, deps.clock.now())
-    const principal = keyId === undefined ? undefined : keyring.findById(keyId)
-    if (!principal) refuseCode(request, watch)
-    const { token, expiresAt } = await startSession(deps, principal.keyId, sessionToken(request))
-    setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
-    return { ok: true, scope: principal.scope, expires_at: isoTime(expiresAt) }
+    return openSession(request, reply, principalOfLink(request, keyId))
   })
 
   router.handle('deleteSession', async ({ request }, reply) => {

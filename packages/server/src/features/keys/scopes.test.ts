@@ -96,6 +96,7 @@ describe('authorization', () => {
       'getTrustBadge',
       'getTrustBadgeData',
       // The code of the link is its own secret.
+      'previewLoginLink',
       'redeemLoginLink',
       'streamEvents',
     ])

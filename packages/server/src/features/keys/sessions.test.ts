@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
+import { endpoints, sessionHeader } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listJobs } from '../../jobs.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService, type TestSession } from '../../test-service.ts'
 import { hashKey } from './key-format.ts'
 import { forgetStaleSessions, Sessions } from './sessions.ts'
 
@@ -15,20 +16,15 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-async function logIn(key?: string, headers: Record<string, string> = {}, on = service) {
-  const answer = await on.call('POST', '/api/session', { ...(key ? { key } : {}), headers })
-  expect(answer.status).toBe(201)
-  const setCookie = String(answer.headers['set-cookie'])
-  return { setCookie, cookie: setCookie.split(';')[0]! }
-}
-const read = async (cookie: string) =>
-  (await service.call('GET', '/api/status', { key: null, headers: { cookie } })).status
-const write = async (cookie: string, headers: Record<string, string>) =>
+const logIn = (key?: string, headers: Record<string, string> = {}, on = service) => on.signIn(key, headers)
+const read = async ({ headers }: Pick<TestSession, 'headers'>, on = service) =>
+  (await on.call('GET', '/api/status', { key: null, headers })).status
+const write = async (session: TestSession, headers: Record<string, string>) =>
   (
     await service.call('POST', '/api/kill/nobody', {
       key: null,
       body: { reason: 'x' },
-      headers: { cookie, ...headers },
+      headers: { ...session.headers, ...headers },
     })
   ).status
 
@@ -48,29 +44,85 @@ describe('a browser session', () => {
   it('is not replaced by a cookie with the plain name over HTTPS', async () => {
     await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const https = { 'x-forwarded-proto': 'https' }
-    const { cookie } = await logIn(undefined, https, behind)
-    const planted = (await logIn((await behind.createKey('viewer')).key, {}, behind)).cookie
-    const status = async (sent: string) =>
-      (await behind.call('GET', '/api/keys', { key: null, headers: { ...https, cookie: sent } })).status
-    expect(await status(`${planted}; ${cookie}`)).toBe(200)
-    expect(await status(`wardline=${'A'.repeat(43)}; ${cookie}`)).toBe(200)
-    expect(await status(planted)).toBe(401)
+    const own = await logIn(undefined, https, behind)
+    const planted = await logIn((await behind.createKey('viewer')).key, {}, behind)
+    const status = async (cookie: string, session = own) =>
+      (await behind.call('GET', '/api/keys', { key: null, headers: { ...session.headers, ...https, cookie } })).status
+    expect(await status(`${planted.cookie}; ${own.cookie}`)).toBe(200)
+    expect(await status(`wardline=${'A'.repeat(43)}; ${own.cookie}`)).toBe(200)
+    expect(await status(planted.cookie, planted)).toBe(401)
   })
 
   // A reader of the database must not be able to take over the browser session of an operator.
-  it('is stored only as a hash', async () => {
-    const { cookie } = await logIn()
-    expect(JSON.stringify(await service.rows('select * from sessions'))).not.toContain(cookie.split('=')[1])
+  it('is stored only as hashes', async () => {
+    const { cookie, secret } = await logIn()
+    const stored = JSON.stringify(await service.rows('select * from sessions'))
+    for (const part of [cookie.split('=')[1]!, secret]) {
+      expect(part).toMatch(/^[\w-]{43}$/)
+      expect(stored).not.toContain(part)
+    }
+  })
+
+  // Browsers send the cookie to every port of the host: a page there hands it to its server, which sends it on with
+  // forged headers.
+  it('is refused to the cookie alone, or with another secret, for reads and writes', async () => {
+    const session = await logIn()
+    const other = await logIn()
+    const own = { 'sec-fetch-site': 'same-origin', origin: 'http://localhost:4747', host: 'localhost:4747' }
+    const forged = [
+      { cookie: session.cookie },
+      { cookie: session.cookie, [sessionHeader]: '' },
+      { cookie: session.cookie, [sessionHeader]: session.cookie.split('=')[1]! },
+      { cookie: session.cookie, [sessionHeader]: other.secret },
+      { cookie: session.cookie, [sessionHeader]: `${session.secret}, ${session.secret}` },
+      { [sessionHeader]: session.secret },
+    ]
+    for (const headers of forged) {
+      const named = JSON.stringify(headers)
+      expect(await read({ headers: { ...headers, ...own } as never }), named).toBe(401)
+      expect(await write({ ...session, headers: headers as never }, own), named).toBe(401)
+    }
+    for (const { method, path } of Object.values(endpoints).filter(({ access }) => Array.isArray(access))) {
+      const answer = await service.call(method, path.replaceAll(/:\w+/g, 'x'), {
+        key: null,
+        headers: { cookie: session.cookie, ...own },
+      })
+      expect([answer.status, answer.headers['set-cookie']], path).toEqual([401, undefined])
+      expect(answer.body, path).toEqual({
+        error:
+          "The session cookie is accepted only with the session's secret in the header wardline-session: sign in again.",
+      })
+    }
+    expect([await read(session), await read(other)]).toEqual([200, 200])
+  })
+
+  // Otherwise a holder of the cookie could keep an unused session open.
+  it('is not kept open by requests with another secret', async () => {
+    const session = await logIn()
+    const { secret } = await logIn()
+    service.clock.advance(20 * minuteMs)
+    expect(await read({ headers: { ...session.headers, [sessionHeader]: secret } })).toBe(401)
+    service.clock.advance(10 * minuteMs + 1)
+    expect(await read(session)).toBe(401)
+  })
+
+  it('of a process of the previous version, which has no secret, is refused', async () => {
+    const session = await logIn()
+    const tokenHash = hashKey(session.cookie.split('=')[1]!)
+    await service.execute(`update sessions set secret_hash = null where token_hash = '${tokenHash}'`)
+    expect(await read(session)).toBe(401)
+    expect(await read({ headers: { ...session.headers, [sessionHeader]: '' } })).toBe(401)
   })
 
   it('has the scope of its key', async () => {
     const { id, key } = await service.createKey('viewer')
-    const { cookie } = await logIn(key)
-    expect(await read(cookie)).toBe(200)
-    const session = await service.call('GET', '/api/session', { key: null, headers: { cookie } })
-    expect(session.body).toMatchObject({ key_id: id, scope: 'viewer' })
-    expect(await write(cookie, { origin: 'http://localhost:4747', host: 'localhost:4747' })).toBe(403)
-    expect((await service.call('GET', '/api/keys', { key: null, headers: { cookie } })).status).toBe(403)
+    const session = await logIn(key)
+    const { headers } = session
+    expect(await read(session)).toBe(200)
+    const { body } = await service.call('GET', '/api/session', { key: null, headers })
+    expect(body).toMatchObject({ key_id: id, scope: 'viewer' })
+    expect(await write(session, { origin: 'http://localhost:4747', host: 'localhost:4747' })).toBe(403)
+    expect((await service.call('GET', '/api/keys', { key: null, headers })).status).toBe(403)
   })
 
   it('is refused to an agent key with 403', async () => {
@@ -79,23 +131,23 @@ describe('a browser session', () => {
   })
 
   it('ends after 30 minutes without a request', async () => {
-    const { cookie } = await logIn()
+    const session = await logIn()
     for (let count = 0; count < 4; count++) {
       service.clock.advance(30 * minuteMs)
-      expect(await read(cookie)).toBe(200)
+      expect(await read(session)).toBe(200)
     }
     service.clock.advance(30 * minuteMs + 1)
-    expect(await read(cookie)).toBe(401)
+    expect(await read(session)).toBe(401)
   })
 
   it('ends after 12 hours even if it is in use', async () => {
-    const { cookie } = await logIn()
+    const session = await logIn()
     for (let passed = 0; passed < 12 * hourMs - 20 * minuteMs; passed += 20 * minuteMs) {
       service.clock.advance(20 * minuteMs)
-      expect(await read(cookie)).toBe(200)
+      expect(await read(session)).toBe(200)
     }
     service.clock.advance(20 * minuteMs)
-    expect(await read(cookie)).toBe(401)
+    expect(await read(session)).toBe(401)
   })
 
   it('ends when its key is revoked, or rotated without an overlap', async () => {
@@ -104,32 +156,35 @@ describe('a browser session', () => {
     const sessions = [await logIn(revoked.key), await logIn(rotated.key)]
     await service.call('DELETE', `/api/keys/${revoked.id}`)
     await service.call('POST', `/api/keys/${rotated.id}/rotate`, { body: { overlap_seconds: 0 } })
-    for (const { cookie } of sessions) expect(await read(cookie)).toBe(401)
+    for (const session of sessions) expect(await read(session)).toBe(401)
   })
 
   // An operator replaces a WARDLINE_API_KEY that leaked. Sessions of the leaked key must end.
   it('ends when WARDLINE_API_KEY, its key, is replaced', async () => {
-    const { cookie } = await logIn()
+    const session = await logIn()
     await using restarted = await openTestService({
       dataDir: service.deps.config.dataDir,
       clock: service.clock,
       env: { WARDLINE_API_KEY: 'another-key-of-the-administrator-1234' },
     })
-    expect((await restarted.call('GET', '/api/status', { key: null, headers: { cookie } })).status).toBe(401)
+    expect(await read(session, restarted)).toBe(401)
   })
 
-  // A stolen cookie that could open another session would never expire.
+  // A stolen session that could open another one would never expire.
   it('gets 401 when it opens another session: only a key may', async () => {
-    const { cookie } = await logIn()
+    const session = await logIn()
     const sameOrigin = { origin: 'http://localhost:4747', host: 'localhost:4747' }
     const before = await service.rows('select * from sessions order by token_hash')
     for (const headers of [sameOrigin, { ...sameOrigin, 'sec-fetch-site': 'same-origin' }]) {
-      const answer = await service.call('POST', '/api/session', { key: null, headers: { cookie, ...headers } })
+      const answer = await service.call('POST', '/api/session', {
+        key: null,
+        headers: { ...session.headers, ...headers },
+      })
       expect([answer.status, answer.headers['set-cookie']]).toEqual([401, undefined])
       expect(answer.body).toEqual({ error: 'Only a key opens a session: send it in the header X-Monitor-Key.' })
     }
     expect(await service.rows('select * from sessions order by token_hash')).toEqual(before)
-    expect((await service.call('POST', '/api/session', { key: 'wrong', headers: { cookie } })).status).toBe(401)
+    expect((await service.call('POST', '/api/session', { key: 'wrong', headers: session.headers })).status).toBe(401)
   })
 
   it('ends with the other sessions that the same browser opened with the same key, and no others', async () => {
@@ -141,31 +196,31 @@ describe('a browser session', () => {
     const other = await service.createKey('viewer')
     const switched = await logIn(other.key, { cookie: first.cookie })
     const stranger = await logIn(key, { cookie: 'wardline=made-up' })
-    const headers = { cookie: again.cookie, origin: 'http://localhost:4747', host: 'localhost:4747' }
+    const headers = { ...again.headers, origin: 'http://localhost:4747', host: 'localhost:4747' }
     await service.call('DELETE', '/api/session', { key: null, headers })
-    for (const { cookie } of [first, again, third]) expect(await read(cookie)).toBe(401)
-    for (const { cookie } of [elsewhere, switched, stranger]) expect(await read(cookie)).toBe(200)
+    for (const session of [first, again, third]) expect(await read(session)).toBe(401)
+    for (const session of [elsewhere, switched, stranger]) expect(await read(session)).toBe(200)
   })
 
   it('ends after 12 hours even if later sessions of its family are open', async () => {
     const first = await logIn()
     let last = first
     for (let passed = 0; passed < 12 * hourMs; passed += 20 * minuteMs) {
-      expect(await read(first.cookie)).toBe(200)
+      expect(await read(first)).toBe(200)
       last = await logIn(undefined, { cookie: last.cookie })
       service.clock.advance(20 * minuteMs)
     }
-    expect(await read(first.cookie)).toBe(401)
-    expect(await read(last.cookie)).toBe(200)
+    expect(await read(first)).toBe(401)
+    expect(await read(last)).toBe(200)
   })
 
   it('ends on logout, on the server and in the browser', async () => {
-    const { cookie } = await logIn()
-    const sameOrigin = { origin: 'http://localhost:4747', host: 'localhost:4747' }
-    const answer = await service.call('DELETE', '/api/session', { key: null, headers: { cookie, ...sameOrigin } })
+    const session = await logIn()
+    const headers = { ...session.headers, origin: 'http://localhost:4747', host: 'localhost:4747' }
+    const answer = await service.call('DELETE', '/api/session', { key: null, headers })
     expect(answer.status).toBe(200)
     expect(String(answer.headers['set-cookie'])).toMatch(/^wardline=; .*Max-Age=0$/)
-    expect(await read(cookie)).toBe(401)
+    expect(await read(session)).toBe(401)
   })
 
   // Another site cannot read responses, but it can make the operator's browser send a write with the cookie.
@@ -182,31 +237,31 @@ describe('a browser session', () => {
     ['our own page', { 'sec-fetch-site': 'same-origin', origin: 'http://localhost:4747' }, 404],
     ['our own page in an old browser', { origin: 'http://localhost:4747' }, 404],
   ] as [string, Record<string, string>, number][])('answers a write from %s', async (_from, headers, expected) => {
-    const { cookie } = await logIn()
-    expect(await write(cookie, { host: 'localhost:4747', ...headers })).toBe(expected)
+    const session = await logIn()
+    expect(await write(session, { host: 'localhost:4747', ...headers })).toBe(expected)
   })
 
   it('is required: a missing, malformed or unknown cookie gets 401', async () => {
-    await logIn()
+    const { headers } = await logIn()
     for (const cookie of ['', 'wardline=', 'wardline', 'wardline=x', 'other=x; wardline=y', '__Host-wardline=z']) {
-      expect(await read(cookie), cookie).toBe(401)
+      expect(await read({ headers: { ...headers, cookie } }), cookie).toBe(401)
     }
   })
 
   it('is read from a header with several cookies', async () => {
-    const { cookie } = await logIn()
-    expect(await read(`theme=dark; ${cookie}; lang=en`)).toBe(200)
+    const { cookie, headers } = await logIn()
+    expect(await read({ headers: { ...headers, cookie: `theme=dark; ${cookie}; lang=en` } })).toBe(200)
   })
 
   // A valid cookie must not hide that the key is invalid.
   it('does not replace an invalid key in the same request', async () => {
-    const { cookie } = await logIn()
-    expect((await service.call('GET', '/api/status', { key: 'bad', headers: { cookie } })).status).toBe(401)
+    const { headers } = await logIn()
+    expect((await service.call('GET', '/api/status', { key: 'bad', headers })).status).toBe(401)
   })
 
   // A cookie requires no key, so invalid ones must be cheap. A dashboard sends several requests at once.
   it('is queried at most once a second, and never for a malformed cookie', async () => {
-    const { cookie } = await logIn()
+    const { cookie, secret, headers } = await logIn()
     const { deps, services } = service
     let queries = 0
     const db = deps.database.db.withPlugin({
@@ -217,10 +272,10 @@ describe('a browser session', () => {
       transformResult: async ({ result }) => result,
     })
     const sessions = new Sessions({ ...deps, database: { ...deps.database, db } }, services.keyring)
-    const find = (token: string) => sessions.bySession(token)
+    const find = (token: string) => sessions.bySession({ token, secret })
     const token = cookie.split('=')[1]!
     const burst = await Promise.all(Array.from({ length: 10 }, () => find(token)))
-    expect(burst.every((principal) => principal?.session === hashKey(token))).toBe(true)
+    expect(burst.every((found) => typeof found === 'object' && found.session === hashKey(token))).toBe(true)
     await find(token)
     expect(queries).toBe(1)
     service.clock.advance(1_000)
@@ -231,7 +286,7 @@ describe('a browser session', () => {
     await service.execute('alter table sessions rename to sessions_away')
     const statuses: number[] = []
     for (const value of ['x', 'x'.repeat(42), 'x'.repeat(44), `${'x'.repeat(42)}!`]) {
-      statuses.push(await read(`wardline=${value}`))
+      statuses.push(await read({ headers: { ...headers, cookie: `wardline=${value}` } }))
     }
     await service.execute('alter table sessions_away rename to sessions')
     expect(statuses).toEqual([401, 401, 401, 401])
@@ -252,12 +307,12 @@ describe('a browser session', () => {
 
 describe('a stream opened by a session', () => {
   /** Opens a stream over a socket. */
-  async function listen(on: TestService, path: string, cookie: string) {
+  async function listen(on: TestService, path: string, { cookie, secret }: TestSession) {
     if (!on.app.server.listening) await on.app.listen({ host: '127.0.0.1', port: 0 })
     const { port } = on.app.server.address() as AddressInfo
     const socket = connect(port, '127.0.0.1')
     const ended = once(socket, 'close')
-    socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\ncookie: ${cookie}\r\n\r\n`)
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\ncookie: ${cookie}\r\n${sessionHeader}: ${secret}\r\n\r\n`)
     const [head] = await once(socket, 'data')
     expect(String(head)).toMatch(/^HTTP\/1.1 200 OK/)
     socket.resume()
@@ -268,7 +323,7 @@ describe('a stream opened by a session', () => {
     await on.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent' } })
     const [left, kept] = [await logIn(undefined, {}, on), await logIn(undefined, {}, on)]
     const paths = ['/api/stream', '/api/instances/agent-1/control']
-    const open = ({ cookie }: { cookie: string }) => Promise.all(paths.map((path) => listen(on, path, cookie)))
+    const open = (session: TestSession) => Promise.all(paths.map((path) => listen(on, path, session)))
     return { left, kept, ending: await open(left), staying: await open(kept) }
   }
 
@@ -286,7 +341,7 @@ describe('a stream opened by a session', () => {
     const { left, ending, staying } = await openStreams(on)
     await lookAtKeys(on)
     expect([...ending, ...staying].every(({ isOpen }) => isOpen())).toBe(true)
-    const headers = { cookie: left.cookie, origin: 'http://localhost:4747', host: 'localhost:4747' }
+    const headers = { ...left.headers, origin: 'http://localhost:4747', host: 'localhost:4747' }
     await other.call('DELETE', '/api/session', { key: null, headers })
     await lookAtKeys(on)
     await Promise.all(ending.map(({ ended }) => ended))
@@ -315,8 +370,7 @@ describe('a stream opened by a session', () => {
   it('ends when the key of the session is revoked', async () => {
     await using on = await openTestService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     const { id, key } = await on.createKey('viewer')
-    const { cookie } = await logIn(key, {}, on)
-    const { ended } = await listen(on, '/api/stream', cookie)
+    const { ended } = await listen(on, '/api/stream', await logIn(key, {}, on))
     await on.call('DELETE', `/api/keys/${id}`)
     await lookAtKeys(on)
     await ended

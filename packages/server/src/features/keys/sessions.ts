@@ -1,8 +1,8 @@
 import { hourMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
-import type { Authenticator, Principal } from '../../http/auth.ts'
+import type { Authenticator, Principal, SessionProof } from '../../http/auth.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
-import { hashKey } from './key-format.ts'
+import { hashKey, sameHash } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
 import {
   deleteLoginCodesBefore,
@@ -28,16 +28,16 @@ const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean 
   expires_at <= now || now - last_used_at > idleMs
 
 /**
- * Starts a session that acts with the key. Only the hash of its token is stored. `earlier` is the session that the
+ * Starts a session that acts with the key. Only hashes of its token and secret are stored. `earlier` is the session that the
  * browser already has: if both use the same key, they form a family, and logging out of one ends both.
  */
 export async function startSession(
   deps: Deps,
   keyId: string,
   earlier: string | undefined,
-): Promise<{ token: string; expiresAt: number }> {
+): Promise<SessionProof & { expiresAt: number }> {
   const now = deps.clock.now()
-  const token = randomSecret(32)
+  const [token, secret] = [randomSecret(32), randomSecret(32)]
   const expiresAt = now + absoluteMs
   const known = earlier === undefined ? undefined : await findSession(deps.database.db, hashKey(earlier))
   const family = known?.key_id === keyId && !isOver(known, now) ? known.family : null
@@ -48,9 +48,13 @@ export async function startSession(
     expires_at: expiresAt,
     last_used_at: now,
     family: family ?? uuidV7(now),
+    secret_hash: hashKey(secret),
   })
-  return { token, expiresAt }
+  return { token, secret, expiresAt }
 }
+
+/** Hash of no secret: sessions of older versions have none. */
+const noHash = hashKey('')
 
 /** A dashboard sends several requests at once; they share one query. */
 const rememberMs = 1_000
@@ -83,12 +87,15 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
   }
 
   /** Returns the principal of a session; undefined if the session has ended or its key is no longer valid. */
-  async bySession(token: string): Promise<Principal | undefined> {
+  async bySession({ token, secret }: SessionProof): Promise<Principal | 'wrong secret' | undefined> {
     const tokenHash = hashKey(token)
     const known = this.#live.get(tokenHash)
     const isFresh = known !== undefined && this.#deps.clock.monotonic() - known.readAt < rememberMs
     const session = isFresh ? known.session : await this.#readOnce(tokenHash)
-    const principal = session && this.#keyring.findById(session.key_id)
+    if (!session) return undefined
+    if (!sameHash(hashKey(secret), session.secret_hash ?? noHash)) return 'wrong secret'
+    await this.#touch(session)
+    const principal = this.#keyring.findById(session.key_id)
     return principal && { ...principal, session: tokenHash }
   }
 
@@ -107,7 +114,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
   }
 
   async #read(tokenHash: string): Promise<SessionRow | undefined> {
-    const { database, clock, log } = this.#deps
+    const { database, clock } = this.#deps
     const readAt = clock.monotonic()
     const session = await findSession(database.db, tokenHash)
     const now = clock.now()
@@ -119,13 +126,19 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
     }
     makeRoom(this.#live)
     this.#live.set(tokenHash, { readAt, session })
-    if (now - session.last_used_at > touchEveryMs) {
-      // With a full disk the write fails, and the operator must still be able to stop the agent that filled it.
-      await touchSession(database.db, tokenHash, now).catch((fault) =>
-        log.warn({ err: fault }, 'the last use of a session could not be stored'),
-      )
-    }
     return session
+  }
+
+  async #touch(session: SessionRow): Promise<void> {
+    const { database, clock, log } = this.#deps
+    const now = clock.now()
+    if (now - session.last_used_at <= touchEveryMs) return
+    // Before waiting, because concurrent requests share the row.
+    session.last_used_at = now
+    // With a full disk the write fails, and the operator must still be able to stop the agent that filled it.
+    await touchSession(database.db, session.token_hash, now).catch((fault) =>
+      log.warn({ err: fault }, 'the last use of a session could not be stored'),
+    )
   }
 }
 
