@@ -187,6 +187,35 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       expect(JSON.parse(other.stdout)).toMatchObject({ ok: false, attestations: [{ on_chain: 'missing' }] })
       const lower = await throughLies((text) => text.replace(`${'0'.repeat(62)}64`, `${'0'.repeat(62)}63`))
       expect(JSON.parse(lower.stdout)).toMatchObject({ ok: false })
+
+      // A transaction that gets into no block.
+      await chain.ask('evm_setIntervalMining', 0)
+      const revoke = ['chain', 'revoke', attestations[0]!.on_chain!.uid, '--yes', '--no-wait']
+      expect((await startCommand(revoke, local).ended).code).toBe(0)
+      const revocation = async () => {
+        const { stdout } = await startCommand(['chain', 'status', '--json'], local).ended
+        const sent: { id: string; kind: string; state: string; error: string }[] = JSON.parse(stdout).transactions
+        return sent.find(({ kind }) => kind === 'revoke')!
+      }
+      const { id } = await until('sent revocation', revocation, ({ state }) => state === 'sent')
+      const remote = { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
+      const unasked = await startCommand(['chain', 'drop', id], remote).ended
+      expect([unasked.code, unasked.stdout]).toEqual([64, ''])
+      expect(unasked.stderr).toMatch(
+        /Drops +revoke with nonce \d+; .*\n.*an empty transaction.*\nCosts +at most 0\.\d+/,
+      )
+      const dropped = await startCommand(['chain', 'drop', id, '--yes'], remote).ended
+      expect(dropped.code, dropped.output).toBe(0)
+      const again = await startCommand(['chain', 'drop', id, '--yes'], remote).ended
+      expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('was dropped already')])
+      await until(
+        'its empty replacement',
+        () => chain.ask<object>('txpool_content'),
+        (pool) => JSON.stringify(pool).includes('"input":"0x"'),
+      )
+      await chain.ask('evm_setIntervalMining', 1)
+      await until('dropped revocation', revocation, ({ state, error }) => state === 'failed' && /dropped/.test(error))
+      expect((await summary()).attestations[0]).toHaveProperty('on_chain')
     } finally {
       altered.close()
       lying.close()

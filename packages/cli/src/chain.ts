@@ -1,10 +1,14 @@
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { ChainDropPlan } from '@wardline/contract'
 import { type Deps, openChain, verifySelf } from '@wardline/server'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
 import { withLocalDatabase } from './local.ts'
+import { withService } from './service/options.ts'
+import { findService } from './service/service.ts'
+import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
 interface SendOptions {
@@ -35,7 +39,7 @@ const withChain = <Result>(work: (chain: Chain, deps: Deps) => Promise<Result>):
   })
 
 /** Shows what will be sent; throws Failure unless the operator confirms. */
-async function agree(lines: string[], { yes }: SendOptions): Promise<void> {
+async function agree(lines: string[], { yes }: Pick<SendOptions, 'yes'>): Promise<void> {
   for (const line of lines) console.error(sanitize(line))
   if (yes) return
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
@@ -129,14 +133,36 @@ const status = ({ json }: { json?: boolean }) =>
     console.log(`Identity  ${identity ? `agent ${identity.agent_id}, ${identity.status}` : 'none'}`)
     if (found.lastError !== null) console.log(`Waits     ${sanitize(found.lastError)}`)
     if (transactions.length === 0) return
-    const rows = transactions.map(({ kind, state, tx_hash, result, error, revoked_at }) => [
+    const rows = transactions.map(({ id, kind, state, tx_hash, result, error, revoked_at }) => [
+      id,
       kind,
       revoked_at === null ? state : 'revoked',
       tx_hash ?? '',
       sanitize(error ?? result ?? ''),
     ])
-    console.log(`\n${textTable([['Kind', 'State', 'Transaction', 'Result'], ...rows])}`)
+    console.log(`\n${textTable([['Id', 'Kind', 'State', 'Transaction', 'Result'], ...rows])}`)
   })
+
+const dropLines = ({ kind, nonce, counted, action, max_cost }: ChainDropPlan): string[] => [
+  nonce === null
+    ? `Drops     ${kind}, which is not sent yet`
+    : `Drops     ${kind} with nonce ${nonce}; the chain counts ${counted}`,
+  action === 'replace' ? 'Sends     an empty transaction with the same nonce' : 'Sends     nothing',
+  `Costs     ${max_cost === null ? 'nothing' : `at most ${max_cost} of the currency of the chain`}`,
+]
+
+async function drop(id: string, options: ServiceFlags & { yes?: boolean }): Promise<void> {
+  const { call } = await findService(options)
+  const plan: ChainDropPlan = await call('planChainDrop', { params: { id } })
+  await agree(dropLines(plan), options)
+  const done = await call('dropChainTransaction', { params: { id }, body: { action: plan.action } })
+  if (options.json) return console.log(safeJson(done, 2))
+  console.log(
+    plan.action === 'replace'
+      ? 'Dropped: the service sends the empty transaction now; `wardline chain status` shows when it is confirmed.'
+      : 'Dropped: the next transaction is sent.',
+  )
+}
 
 type Verified = NonNullable<Awaited<ReturnType<typeof verifySelf>>>
 
@@ -214,6 +240,13 @@ export function addChain(program: Command): void {
       .command('verify')
       .description('verify now, and post the scores to the validation registry: shows them and the cost, then asks'),
   ).action(verify)
+  withService(
+    chain
+      .command('drop')
+      .description('end an unconfirmed transaction, which blocks the next ones: shows how and the cost, then asks')
+      .argument('<id>', 'id, as chain status lists it')
+      .option('--yes', 'drop without asking'),
+  ).action(drop)
   sending(
     chain
       .command('revoke')

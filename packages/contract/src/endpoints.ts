@@ -5,6 +5,7 @@ import { alertEndpoints } from './alerts.ts'
 import { auditEndpoints } from './audit.ts'
 import { baselineEndpoints } from './baselines.ts'
 import { brakeEndpoints } from './brake.ts'
+import { chainEndpoints } from './chain.ts'
 import { containmentsEndpoints } from './containments.ts'
 import { downloadEndpoints } from './downloads.ts'
 import { drillEndpoints } from './drills.ts'
@@ -39,6 +40,7 @@ export const endpoints = {
   ...ruleEndpoints,
   ...statusEndpoints,
   ...trustEndpoints,
+  ...chainEndpoints,
   ...streamEndpoints,
   ...honeypotEndpoints,
   ...keyEndpoints,

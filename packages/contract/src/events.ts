@@ -61,6 +61,8 @@ export const eventTypes = {
   ruleStateEvicted: 'rule_state_evicted',
   ruleFileInvalid: 'rule_file_invalid',
   chainTransactionFailed: 'chain_transaction_failed',
+  chainTransactionStuck: 'chain_transaction_stuck',
+  chainNonceRefused: 'chain_nonce_refused',
   chainUnavailable: 'chain_unavailable',
 } as const
 

@@ -3,6 +3,7 @@ import { describeConfig } from './config.ts'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
+import { mountChain } from './features/chain/routes.ts'
 import { mountBrake } from './features/containment/brake-routes.ts'
 import { mountContainments } from './features/containment/containment-routes.ts'
 import { resumeCondition } from './features/containment/containments.ts'
@@ -88,6 +89,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountHoneypots(router, deps, services)
   mountAlerts(router, deps, services)
   mountTrust(router, deps, { app })
+  mountChain(router, services)
   mountKeys(router, deps, { keyring, sessions, watch: services.probing })
   mountAudit(router, deps, { ...services, keyNames })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })

@@ -47,6 +47,13 @@ export const chainSettings = {
       'Maximum fees of seven days, in the currency of the chain, such as ETH; what a rollup adds for its main chain is not included',
     parse: amount(18),
   }),
+  trustWalletNonce: setting({
+    env: 'TRUST_WALLET_NONCE',
+    unset: undefined,
+    meaning:
+      'Transactions that the wallet has sent, by your own count. Needed only after another program used the wallet. Default: the count of the node for the first transaction, then that of the service',
+    parse: integer(0, 1_000_000_000),
+  }),
   trustConfirmations: setting({
     env: 'TRUST_CONFIRMATIONS',
     unset: '3',

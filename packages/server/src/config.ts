@@ -233,6 +233,7 @@ type Optional =
   | 'trustAgentId'
   | 'trustWallet'
   | 'trustRpcUrl'
+  | 'trustWalletNonce'
   | 'trustWalletKeyFile'
   | 'trustWalletPassphraseFile'
   | 'trustEas'

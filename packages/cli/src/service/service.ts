@@ -11,7 +11,12 @@ import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type Servic
 const answerWithinMs = 15_000
 /** These endpoints wait for another server, whose timeout is up to 15 seconds. */
 const testWithinMs = 30_000
-const slowEndpoints: ReadonlySet<string> = new Set(['testChannel', 'testEnforcementPoint'])
+const slowEndpoints: ReadonlySet<string> = new Set([
+  'testChannel',
+  'testEnforcementPoint',
+  'planChainDrop',
+  'dropChainTransaction',
+])
 
 export interface Service {
   url: string

@@ -32,6 +32,8 @@ export function headlineOf(alert: AlertFacts): string {
     enforcement_failed: `An enforcement point did not confirm for ${who}`,
     decoy_connections_dropped: 'The port of decoy URLs is flooded',
     chain_transaction_failed: 'A transaction on the chain was given up',
+    chain_transaction_stuck: 'A transaction on the chain is unconfirmed for an hour',
+    chain_nonce_refused: 'The node counts transactions that this service did not send',
     chain_unavailable: 'Nothing can be sent to the chain',
     fleet_outage: 'Many agents fell silent together',
     fleet_recovered: 'The agents that fell silent together are back',

@@ -38,6 +38,7 @@ import { decoyInventory } from './migrations/0034-decoy-inventory.ts'
 import { verifications } from './migrations/0035-verifications.ts'
 import { firingBudgets } from './migrations/0036-firing-budgets.ts'
 import { sessionSecrets } from './migrations/0039-session-secrets.ts'
+import { chainDrops } from './migrations/0041-chain-drops.ts'
 
 interface Migration {
   version: number
@@ -86,6 +87,7 @@ const migrations: Migration[] = [
   { version: 35, name: 'verifications', statements: verifications },
   { version: 36, name: 'firing-budgets', statements: firingBudgets },
   { version: 39, name: 'session-secrets', statements: sessionSecrets },
+  { version: 41, name: 'chain-drops', statements: chainDrops },
 ]
 
 const newest = migrations.at(-1)!.version

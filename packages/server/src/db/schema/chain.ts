@@ -14,6 +14,9 @@ interface ChainSendersTable {
   last_error: string | null
   /** Time at which an event reported the failure. */
   reported_at: number | null
+  /** Nonce that the node asked for and that was refused, since the last transaction. */
+  refused_nonce: number | null
+  nonce_reported_at: number | null
 }
 
 export interface ChainTransactionsTable {
@@ -48,6 +51,10 @@ export interface ChainTransactionsTable {
   checked_at: number | null
   revoked_at: number | null
   failure_reported_at: number | null
+  /** Time at which an event reported that it is unconfirmed. */
+  stuck_reported_at: number | null
+  /** Time at which an operator dropped it. Further attempts are empty. */
+  dropped_at: number | null
 }
 
 /** Signed attempts, stored before sending. The chain accepts only one attempt per transaction. */
@@ -58,6 +65,8 @@ interface ChainAttemptsTable {
   max_fee: string
   max_tip: string
   created_at: number
+  /** 1 for a transaction of the wallet to itself that does nothing but use the nonce. */
+  is_empty: number
 }
 
 interface ChainIdentitiesTable {

@@ -1,9 +1,9 @@
-import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import type { ChainTransactionsTable } from '../../db/schema/chain.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type TransactionRow = ChainTransactionsTable
-type AttemptRow = Schema['chain_attempts']
+export type AttemptRow = Schema['chain_attempts']
 type SenderRow = Schema['chain_senders']
 type Identity = Schema['chain_identities']
 
@@ -30,6 +30,8 @@ export async function addSender(db: Db, account: Account): Promise<void> {
     failing_since: null,
     last_error: null,
     reported_at: null,
+    refused_nonce: null,
+    nonce_reported_at: null,
   }
   await db
     .insertInto('chain_senders')
@@ -120,7 +122,7 @@ export async function storeAttempt(
     db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
     db
       .updateTable('chain_senders')
-      .set({ next_nonce: nextNonce })
+      .set({ next_nonce: nextNonce, refused_nonce: null, nonce_reported_at: null })
       .where('chain_id', '=', held.chainId)
       .where('address', '=', held.address)
       .compile(),
@@ -151,6 +153,8 @@ const pendingRow = ({ chainId, address }: Account, row: NewTransaction, now: num
   checked_at: null,
   revoked_at: null,
   failure_reported_at: null,
+  stuck_reported_at: null,
+  dropped_at: null,
 })
 
 /** Queues a transaction unless one with the same kind and subject exists. */
@@ -290,45 +294,6 @@ export async function noteChecked(db: Db, id: string, now: number, isRevoked: bo
     .set({ checked_at: now, ...(isRevoked ? { revoked_at: now } : {}) })
     .where('id', '=', id)
     .execute()
-}
-
-/** Marks unreported failures as reported and returns them. The caller reports them in the same transaction. */
-export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
-  return trx
-    .updateTable('chain_transactions')
-    .set({ failure_reported_at: now })
-    .where('state', '=', 'failed')
-    .where('failure_reported_at', 'is', null)
-    .returningAll()
-    .execute()
-}
-
-/**
- * Marks the account as reported and returns it if its RPC has been failing since `since` or longer. Each outage is
- * returned once.
- */
-export function takeFailing(trx: Trx, { chainId, address }: Account, now: number, since: number) {
-  return trx
-    .updateTable('chain_senders')
-    .set({ reported_at: now })
-    .where('chain_id', '=', chainId)
-    .where('address', '=', address)
-    .where('failing_since', '<=', since)
-    .where('reported_at', 'is', null)
-    .returningAll()
-    .executeTakeFirst()
-}
-
-export async function hasFailures(db: Db, { chainId, address }: Account, since: number): Promise<boolean> {
-  const failed = await db
-    .selectFrom('chain_transactions')
-    .select('id')
-    .where('state', '=', 'failed')
-    .where('failure_reported_at', 'is', null)
-    .limit(1)
-    .executeTakeFirst()
-  const sender = await readSender(db, { chainId, address })
-  return failed !== undefined || (sender?.reported_at === null && (sender.failing_since ?? Infinity) <= since)
 }
 
 export async function storeIdentity(db: Db, identity: Omit<Identity, 'id'>): Promise<void> {

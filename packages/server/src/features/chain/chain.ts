@@ -1,4 +1,3 @@
-import { eventTypes } from '@wardline/contract'
 import { hourMs } from '../../clock.ts'
 import type { Config } from '../../config.ts'
 import type { Deps } from '../../deps.ts'
@@ -7,7 +6,6 @@ import { openWallet } from '../../wallet.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
 import {
-  hasFailures,
   noteChecked,
   readSender,
   readTransaction,
@@ -16,16 +14,16 @@ import {
   readUnsettled,
   removeFailed,
   storeIdentity,
-  takeFailing,
-  takeFailures,
 } from './chain-queries.ts'
 import { readIdentity } from './chain-statements.ts'
+import { Drops } from './drops.ts'
 import { createEas, isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
 import { createFeedbackSink } from './feedback-sink.ts'
 import { agentIdOf, isOwnAgent, registerAgent } from './identity-registry.ts'
 import { easOf, identityRegistryOf, reputationRegistryOf, schemaRegistryOf } from './known-contracts.ts'
 import { ether, type ReadResult, TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
+import { reportChain } from './reports.ts'
 import { type Log, Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry, isSameResponse, responseIn } from './validation-registry.ts'
 import { createValidationSink } from './validation-sink.ts'
@@ -42,8 +40,6 @@ import {
 const checkEveryMs = hourMs
 /** Attestations checked per turn; the summary shows twenty. */
 const checkRows = 20
-/** Short outages of the RPC node are not reported. */
-const failingMs = hourMs
 const subjects = { identity: 'identity', schema: schemaUid }
 
 /**
@@ -160,6 +156,9 @@ export async function createChain(deps: Deps) {
   }
 
   return {
+    /** Undefined without a wallet. */
+    drops: queue && new Drops(deps, { queue, rpc }),
+
     /** Periodic job. Errors of the node are logged and do not fail the job. */
     async run(): Promise<void> {
       await queue?.run()
@@ -174,33 +173,8 @@ export async function createChain(deps: Deps) {
       }
     },
 
-    /** Periodic job: reports failed transactions and an unreachable node as events. */
-    async report(ingest: Pick<Ingest, 'own' | 'storeWithin'>): Promise<void> {
-      const since = clock.now() - failingMs
-      if (!queue || !(await hasFailures(db, queue.account, since))) return
-      const publish = await db.transaction().execute(async (trx) => {
-        const failed = await takeFailures(trx, clock.now())
-        const failing = await takeFailing(trx, queue.account, clock.now(), since)
-        const events = failed.map(({ kind, error, tx_hash }) =>
-          ingest.own({
-            severity: 'warning',
-            event_type: eventTypes.chainTransactionFailed,
-            description: `A transaction (${kind}) was given up: ${error}`,
-            metadata: { kind, tx_hash },
-          }),
-        )
-        if (failing)
-          events.push(
-            ingest.own({
-              severity: 'warning',
-              event_type: eventTypes.chainUnavailable,
-              description: `Nothing was sent to the chain for an hour: ${failing.last_error}`,
-            }),
-          )
-        return events.length > 0 ? ingest.storeWithin(trx, events) : () => {}
-      })
-      publish()
-    },
+    /** Periodic job: reports failed and unconfirmed transactions, refused nonces and an unreachable node as events. */
+    report: async (ingest: Pick<Ingest, 'own' | 'storeWithin'>) => queue && reportChain(deps, ingest, queue.account),
 
     /** Queues attestations, each at most once. */
     async submit(records: readonly SubmittedRecord[]): Promise<void> {

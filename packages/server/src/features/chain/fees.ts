@@ -11,10 +11,14 @@ const minTip = 1_000_000n
 
 const gwei = (fee: bigint): string => String(Number(fee) / 1e9)
 
+const smaller = (one: bigint, other: bigint) => (one < other ? one : other)
+const larger = (one: bigint, other: bigint) => (one > other ? one : other)
+
 /** Leaves room for the base fee to double, as it can within six blocks, but never exceeds the operator's limit. */
 export function feesFor({ base, tip }: { base: bigint; tip: bigint }, limit: bigint): Fees {
-  // The node suggests the tip, so it is limited to what the operator's limit leaves above the base fee.
-  const wanted = tip < minTip ? minTip : tip
+  // The node suggests the tip, and a lying one that gets a part of it could ask for all that the limit leaves. Half of
+  // the base fee is more than others usually pay. Where it is too little, the fees rise while the transaction is stuck.
+  const wanted = larger(minTip, smaller(tip, base / 2n))
   const offered = wanted > limit - base ? limit - base : wanted
   if (base >= limit || offered < minTip)
     throw new RpcError(
@@ -32,8 +36,27 @@ const oneEighthMore = (fee: bigint) => fee + (fee + 7n) / 8n
  * limit.
  */
 export function raisedFees(before: Fees, now: Fees, limit: bigint): Fees | undefined {
-  const larger = (one: bigint, other: bigint) => (one > other ? one : other)
   const max = larger(oneEighthMore(before.max), now.max)
   const tip = larger(oneEighthMore(before.tip), now.tip)
   return max <= limit && tip <= max ? { max, tip } : undefined
+}
+
+/** Gas of a transaction without data; every other one needs more. */
+const intrinsicGas = 21_000n
+
+interface Signed {
+  gas: bigint
+  /** Maximum price of the attempt in the block, and the lowest one of all attempts. */
+  max: bigint
+  lowest: bigint
+}
+
+/**
+ * Returns the cost that counts towards the budget. A lying node could free the budget by a receipt with a low cost, so
+ * what cannot be right counts as the maximum that was signed. The lowest maximum was about twice the base fee, which
+ * may have halved since.
+ */
+export function countedCost({ gas, price }: { gas: bigint; price: bigint }, signed: Signed): bigint {
+  const isPossible = gas >= intrinsicGas && gas <= signed.gas && price >= signed.lowest / 4n && price <= signed.max
+  return isPossible ? gas * price : signed.gas * signed.max
 }

@@ -7,6 +7,7 @@ import { DatabaseError } from '../../errors.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
 import {
   type Account,
+  type AttemptRow,
   addAlone,
   addSender,
   addTransaction,
@@ -21,7 +22,9 @@ import {
   storeAttempt,
   type TransactionRow,
 } from './chain-queries.ts'
-import { type Fees, feesFor, raisedFees } from './fees.ts'
+import { countedCost, type Fees, feesFor, raisedFees } from './fees.ts'
+import { nonceFault } from './nonce.ts'
+import { noteRefusedNonce } from './report-queries.ts'
 import { type Receipt, type Rpc, RpcError } from './rpc.ts'
 
 /** Longer than a turn with a slow node. After a crash, other processes wait this long before they can send. */
@@ -179,10 +182,21 @@ export class TransactionQueue {
   async #follow(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
     const { database } = this.#deps
     const attempts = await readAttempts(database.db, row.id)
-    for (const { hash } of attempts) {
-      const receipt = await this.#parts.rpc.receipt(hash, row.sender, row.target)
+    for (const attempt of attempts) {
+      const receipt = await this.#parts.rpc.receipt(
+        attempt.hash,
+        row.sender,
+        attempt.is_empty ? row.sender : row.target,
+      )
       if (!receipt) continue
-      await this.#found(held, row, receipt, head)
+      const lowest = attempts.map(({ max_fee }) => BigInt(max_fee)).reduce((one, other) => (one < other ? one : other))
+      const signed = { gas: BigInt(row.gas!), max: BigInt(attempt.max_fee), lowest }
+      await this.#found(held, row, {
+        receipt,
+        cost: countedCost(receipt.paid, signed),
+        isEmpty: attempt.is_empty === 1,
+        head,
+      })
       return true
     }
     if (row.state === 'confirmed') {
@@ -195,11 +209,15 @@ export class TransactionQueue {
       await changeHeld(database, held, row, { tx_hash: null, block_number: null, block_hash: null })
     if ((await this.#parts.rpc.nonce(row.sender)) > row.nonce!) return this.#replaced(held, row, head)
     if (row.replaced_block !== null) await changeHeld(database, held, row, { replaced_block: null })
-    await this.#offerAgain(held, row, attempts.length)
+    await this.#offerAgain(held, row, attempts)
     return false
   }
 
-  async #found(held: Holding, row: TransactionRow, receipt: Receipt, head: number): Promise<void> {
+  async #found(
+    held: Holding,
+    row: TransactionRow,
+    { receipt, cost: counted, isEmpty, head }: { receipt: Receipt; cost: bigint; isEmpty: boolean; head: number },
+  ): Promise<void> {
     const { database, clock, config } = this.#deps
     const place = { tx_hash: receipt.hash, block_number: receipt.blockNumber, block_hash: receipt.blockHash }
     const isMoved = receipt.blockHash !== row.block_hash
@@ -214,9 +232,11 @@ export class TransactionQueue {
       if (confirmations > watchedBlocks) await changeHeld(database, held, row, { watched: 0 })
       return
     }
-    const cost = { cost: String(receipt.cost), replaced_block: null }
-    if (!receipt.ok) {
-      const error = `The contract ${row.target} reverted it in block ${receipt.blockNumber}.`
+    const cost = { cost: String(counted), replaced_block: null }
+    if (!receipt.ok || isEmpty) {
+      const error = isEmpty
+        ? `An operator dropped it: an empty transaction used its nonce ${row.nonce} in block ${receipt.blockNumber}.`
+        : `The contract ${row.target} reverted it in block ${receipt.blockNumber}.`
       await changeHeld(database, held, row, { ...place, ...cost, state: 'failed', error, watched: 0, result: null })
       return
     }
@@ -245,18 +265,29 @@ export class TransactionQueue {
     return true
   }
 
-  /** Sends the transaction again, because the node may have dropped it. Raises the fees once it is stuck. */
-  async #offerAgain(held: Holding, row: TransactionRow, count: number): Promise<void> {
-    const { database, clock, config } = this.#deps
+  /**
+   * Sends the transaction again, because the node may have dropped it. Raises the fees once it is stuck. One that an
+   * operator dropped is replaced by an empty transaction, whose fees rise like its own.
+   */
+  async #offerAgain(held: Holding, row: TransactionRow, attempts: readonly AttemptRow[]): Promise<void> {
+    const { clock, config } = this.#deps
     const { rpc } = this.#parts
-    const [last] = await readAttempts(database.db, row.id)
-    await rpc.send(last!.raw)
-    if (clock.now() - last!.created_at < stuckMs || count >= maxAttempts) return
-    const before = { max: BigInt(last!.max_fee), tip: BigInt(last!.max_tip) }
+    const last = attempts[0]!
+    const isEmpty = row.dropped_at !== null
+    const count = attempts.filter(({ is_empty }) => (is_empty === 1) === isEmpty).length
+    if (count > 0) {
+      await rpc.send(last.raw)
+      if (clock.now() - last.created_at < stuckMs || count >= maxAttempts) return
+    }
+    const before = { max: BigInt(last.max_fee), tip: BigInt(last.max_tip) }
     const fees = raisedFees(before, feesFor(await rpc.fees(), config.trustMaxFeeGwei), config.trustMaxFeeGwei)
-    if (!fees) return
-    const cost = BigInt(row.gas!) * fees.max
-    await this.#assertBudget(cost - BigInt(row.cost!))
+    if (!fees && count > 0) return
+    if (!fees)
+      throw new RpcError(
+        'TRUST_MAX_FEE_GWEI leaves no room for the fees of a transaction that replaces the dropped one: raise it.',
+        'refused',
+      )
+    await this.#assertBudget(BigInt(row.gas!) * fees.max - BigInt(row.cost!))
     await this.#signAndSend(held, row, { nonce: row.nonce!, gas: row.gas!, fees })
   }
 
@@ -271,7 +302,7 @@ export class TransactionQueue {
   }
 
   async #send(held: Holding, row: TransactionRow): Promise<void> {
-    const { database, clock } = this.#deps
+    const { database, clock, config } = this.#deps
     const { rpc, wallet } = this.#parts
     const giveUp = (error: string) => changeHeld(database, held, row, { state: 'failed', error })
     if (clock.now() - row.created_at > pendingMs) {
@@ -290,10 +321,11 @@ export class TransactionQueue {
         `${wallet.address} has ${ether(balance)}, and the transaction may cost ${ether(cost)}: send it some.`,
         'refused',
       )
-    const { next_nonce: known } = (await readSender(database.db, this.account))!
-    const nonce = await rpc.nonce(wallet.address)
-    if (nonce < known)
-      throw new RpcError(`The RPC is behind: it knows ${nonce} transactions of the wallet, ${known} are done.`, 'wrong')
+    const { next_nonce: used } = (await readSender(database.db, this.account))!
+    const [nonce, waiting] = [await rpc.nonce(wallet.address), await rpc.nonce(wallet.address, 'pending')]
+    const fault = nonceFault({ counted: nonce, waiting, used, vouched: config.trustWalletNonce })
+    if (fault?.isJump) await noteRefusedNonce(database.db, held, Math.max(nonce, waiting))
+    if (fault) throw new RpcError(fault.message, 'wrong')
     await this.#signAndSend(held, row, { nonce, gas, fees })
   }
 
@@ -303,6 +335,7 @@ export class TransactionQueue {
     { nonce, gas, fees }: { nonce: number; gas: number; fees: Fees },
   ): Promise<void> {
     const { database, clock, config } = this.#deps
+    const isEmpty = row.dropped_at !== null
     const raw = await this.#parts.wallet.signTransaction({
       type: 'eip1559',
       chainId: config.trustChainId,
@@ -310,15 +343,15 @@ export class TransactionQueue {
       gas: BigInt(gas),
       maxFeePerGas: fees.max,
       maxPriorityFeePerGas: fees.tip,
-      to: row.target as Hex,
-      data: row.data as Hex,
+      to: (isEmpty ? row.sender : row.target) as Hex,
+      data: isEmpty ? '0x' : (row.data as Hex),
       value: 0n,
     })
     const now = clock.now()
     const hash = keccak256(raw)
     const paid = { max_fee: String(fees.max), max_tip: String(fees.tip) }
     await storeAttempt(database, held, row, {
-      attempt: { hash, transaction_id: row.id, raw, ...paid, created_at: now },
+      attempt: { hash, transaction_id: row.id, raw, ...paid, created_at: now, is_empty: isEmpty ? 1 : 0 },
       changes: {
         state: 'sent',
         nonce,

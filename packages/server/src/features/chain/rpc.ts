@@ -63,8 +63,8 @@ export interface Receipt {
   blockHash: string
   blockNumber: number
   ok: boolean
-  /** In the chain's smallest unit. */
-  cost: bigint
+  /** Gas used, and the price of each unit in the chain's smallest unit, as the node claims. */
+  paid: { gas: bigint; price: bigint }
   logs: Log[]
 }
 
@@ -141,7 +141,8 @@ export class Rpc {
 
   chainId = () => this.#number('eth_chainId')
   head = () => this.#number('eth_blockNumber')
-  nonce = (address: string) => this.#number('eth_getTransactionCount', [address, 'latest'])
+  nonce = (address: string, at: 'latest' | 'pending' = 'latest') =>
+    this.#number('eth_getTransactionCount', [address, at])
   balance = async (address: string) =>
     BigInt((await this.#ask('eth_getBalance', [address, 'latest'], 'quantity')) as string)
   code = async (address: string) => (await this.#ask('eth_getCode', [address, 'latest'], 'bytes')) as string
@@ -179,7 +180,7 @@ export class Rpc {
       blockHash: raw.blockHash,
       blockNumber: Number(raw.blockNumber),
       ok: raw.status === '0x1',
-      cost: BigInt(raw.gasUsed) * BigInt(raw.effectiveGasPrice),
+      paid: { gas: BigInt(raw.gasUsed), price: BigInt(raw.effectiveGasPrice) },
       logs: raw.logs,
     }
   }
