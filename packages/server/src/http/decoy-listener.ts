@@ -77,6 +77,8 @@ export async function openDecoyListener(
     const response = new ServerResponse(request)
     response.assignSocket(socket as Socket)
     response.on('finish', () => (socket as Socket).destroySoon())
+    // Node removes its own listener here, and an error without one ends the process.
+    socket.on('error', () => socket.destroy())
     answer(request, response)
   })
 

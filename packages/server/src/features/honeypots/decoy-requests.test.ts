@@ -142,6 +142,23 @@ describe('a fetch of a decoy URL is noticed, and answered like any other', () =>
     await noticed((path) => `POST ${path} HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\n\r\nno length\r\n`)
   })
 
+  // Node leaves the errors of such a connection to its listener; without one, a reset ends the process.
+  it('by a CONNECT whose connection is reset', async () => {
+    const requests = Array.from({ length: 30 }, async () => {
+      const socket = await open()
+      socket.write(`CONNECT files.example.com:443${path} HTTP/1.1\r\n\r\n${'a'.repeat(100_000)}`)
+      socket.resetAndDestroy()
+    })
+    await Promise.all(requests)
+    const uncaught: unknown[] = []
+    const note = (fault: unknown) => uncaught.push(fault)
+    process.on('uncaughtExceptionMonitor', note)
+    await expect.poll(async () => (await hits()).hitCount).toBeGreaterThan(0)
+    expect(await exchange(get('/'))).toMatch(/^HTTP\/1\.1 404 /)
+    process.off('uncaughtExceptionMonitor', note)
+    expect(uncaught).toEqual([])
+  })
+
   it('with the address that a trusted proxy forwards, and no other', async () => {
     const from = (forwarded: string, localAddress?: string) =>
       exchange(`GET ${path} HTTP/1.1\r\nX-Forwarded-For: ${forwarded}\r\n\r\n`, localAddress)
