@@ -21,12 +21,17 @@ const heads = [
 
 /** Formats one line per suspension, with milliseconds from the request to each stage; - = not observed. */
 export function suspensionTable(suspensions: readonly Suspension[]): string {
+  const starts = new Set(suspensions.map(({ requested_at }) => requested_at))
+  const endOf = ({ ends_at, resumed_at }: Suspension): string => {
+    if (resumed_at !== null) return starts.has(resumed_at) ? ', taken over' : ', resumed'
+    return ends_at === null ? '' : `, until ${ends_at}`
+  }
   const rows = suspensions.map((one) => {
     const after = (time: string | null, source: string | null = null): string =>
       time === null ? '-' : `${Date.parse(time) - Date.parse(one.requested_at)} ms${source ? ` (${source})` : ''}`
     return [
       one.requested_at,
-      one.resumed_at === null ? one.state : `${one.state}, resumed`,
+      `${one.state}${endOf(one)}`,
       after(one.stored_at),
       after(one.published_at),
       after(one.delivered_at, one.delivered_by),

@@ -46,7 +46,7 @@ const NewContainment = Type.Object(
       Type.String({
         maxLength: 40,
         description:
-          '`<action> <n> agents` with the number of agents that the selector matches now: those that are not suspended for suspend, those that are for resume. Required unless dry_run',
+          '`<action> <n> agents` with the number of agents that the selector matches now: for suspend those that are not suspended, or less strongly (until a time, or without the second operator that two_person asks for); for resume those that are suspended. Required unless dry_run',
         examples: ['suspend 140 agents'],
       }),
     ),

@@ -148,7 +148,7 @@ export const killSwitchEndpoints = {
     path: '/api/kill/:instanceId',
     access: access.operators,
     feature: 'kill-switch',
-    summary: 'Suspend an instance',
+    summary: 'Suspend an instance; takes over a suspension that a rule would end by itself',
     params: InstanceParams,
     body: KillRequest,
     status: 200,

@@ -50,7 +50,14 @@ const Suspension = Type.Object({
   can_acknowledge: Type.Boolean({ description: 'Whether the agent ever reported a control version' }),
   silent_at: fact('When the log showed no event of the agent for long enough after the acknowledgement'),
   quiet_at: fact('When the log showed no event for 90 seconds after the delivery to a client that cannot acknowledge'),
-  resumed_at: nullable({ ...Timestamp, description: 'Null while it lasts' }),
+  ends_at: nullable({
+    ...Timestamp,
+    description: 'When a rule lets it end by itself; null: a person resumes the agent',
+  }),
+  resumed_at: nullable({
+    ...Timestamp,
+    description: 'When it was resumed, or taken over by another suspension; null while it lasts',
+  }),
   breaches: { ...Count, description: 'Events of the agent later than 10 seconds after the delivery' },
   first_breach_at: nullable(Timestamp),
   last_breach_at: nullable(Timestamp),

@@ -111,7 +111,7 @@ export function createMetrics() {
     }),
     automaticSuspensions: new Counter({
       name: 'wardline_automatic_suspensions_total',
-      help: 'Breaches that suspend automatically, by result: suspended, already_suspended, refused by the brake, skipped without a known instance',
+      help: 'Breaches that suspend automatically, by result: suspended, taken_over from a timed suspension, extended, already_suspended, refused by the brake, skipped without a known instance',
       labelNames: ['result'],
       registers,
     }),

@@ -15,8 +15,8 @@ import { resumeSentence } from './resume-sentence.ts'
 const shownEarlier = 3
 
 /** Actor, reason and containment of a suspension. */
-function Cause({ suspension }: { suspension: Suspension }) {
-  const { by, by_name, reason, event_id, containment_id, resumed_at } = suspension
+function Cause({ suspension, later }: { suspension: Suspension; later?: Suspension | undefined }) {
+  const { by, by_name, reason, event_id, containment_id, ends_at, resumed_at } = suspension
   return (
     <>
       <p>
@@ -35,7 +35,12 @@ function Cause({ suspension }: { suspension: Suspension }) {
         </span>
         {resumed_at !== null && (
           <span>
-            resumed <Time at={resumed_at} />
+            {resumed_at === later?.requested_at ? 'taken over' : 'resumed'} <Time at={resumed_at} />
+          </span>
+        )}
+        {resumed_at === null && ends_at !== null && (
+          <span>
+            until <Time at={ends_at} />
           </span>
         )}
         {event_id !== null && <span>for event {event_id}</span>}
@@ -78,14 +83,14 @@ function Enforcement({ suspension: { enforcement = [] } }: { suspension: Suspens
   )
 }
 
-function Earlier({ suspension }: { suspension: Suspension }) {
+function Earlier({ suspension, later }: { suspension: Suspension; later: Suspension | undefined }) {
   const now = useNow()
   const zone = useZone()
   const requested = dayTimeText(zone, Date.parse(suspension.requested_at))
   return (
     <li className="earlier">
       <b className={suspension.state === 'violated' ? 'breach' : ''}>{suspensionSentence(suspension, now)}</b>
-      <Cause suspension={suspension} />
+      <Cause suspension={suspension} later={later} />
       <StageRow stages={stagesOf(suspension, now, requested)} />
       <Enforcement suspension={suspension} />
     </li>
@@ -136,9 +141,10 @@ export function Suspensions({ detail }: { detail: AgentDetail }) {
         <>
           <h3 className="quiet earlier-head">Earlier suspensions</h3>
           <ul>
-            {earlier.slice(0, isAll ? undefined : shownEarlier).map((suspension) => (
-              <Earlier key={suspension.version} suspension={suspension} />
-            ))}
+            {earlier.slice(0, isAll ? undefined : shownEarlier).map((suspension) => {
+              const later = suspensions[suspensions.indexOf(suspension) - 1]
+              return <Earlier key={suspension.version} suspension={suspension} later={later} />
+            })}
           </ul>
           {earlier.length > shownEarlier && !isAll && (
             <p className="empty">

@@ -24,6 +24,7 @@ const suspension = (fields: Partial<Suspension> = {}): Suspension => ({
   can_acknowledge: true,
   silent_at: null,
   quiet_at: null,
+  ends_at: null,
   resumed_at: null,
   breaches: 0,
   first_breach_at: null,

@@ -39,6 +39,7 @@ import { verifications } from './migrations/0035-verifications.ts'
 import { firingBudgets } from './migrations/0036-firing-budgets.ts'
 import { sessionSecrets } from './migrations/0039-session-secrets.ts'
 import { chainDrops } from './migrations/0041-chain-drops.ts'
+import { suspensionEnds } from './migrations/0037-suspension-ends.ts'
 
 interface Migration {
   version: number
@@ -88,6 +89,7 @@ const migrations: Migration[] = [
   { version: 36, name: 'firing-budgets', statements: firingBudgets },
   { version: 39, name: 'session-secrets', statements: sessionSecrets },
   { version: 41, name: 'chain-drops', statements: chainDrops },
+  { version: 37, name: 'suspension-ends', statements: suspensionEnds },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -26,6 +26,8 @@ interface SuspensionsTable {
   /** Time at which the log showed enough silence after the delivery, without an acknowledgement. */
   quiet_at: number | null
   resumed_at: number | null
+  /** When the suspension ends by itself; null = a person has to resume the instance. */
+  ends_at: number | null
   /** Activity while suspended. */
   first_breach_at: number | null
   last_breach_at: number | null

@@ -75,7 +75,7 @@ interface RuleResponsesTable {
   created_at: number
 }
 
-/** Temporary suspensions by rules, identified by the control version of the suspension. */
+/** Used only by processes of earlier versions: `suspensions.ends_at` now has the end of a temporary suspension. */
 interface RuleSuspensionsTable {
   instance_id: string
   version: number

@@ -6,21 +6,26 @@ import { localActor } from '../audit/audit.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { type ControlRow, readControls } from '../instances/control-statements.ts'
+import { onSuspend } from '../kill-switch/holds.ts'
 import {
   announceControl,
+  heldBy,
+  holdUntil,
   type KillSwitchDeps,
   type PreparedControl,
   prepareControl,
 } from '../kill-switch/kill-switch.ts'
-import { hasSuspended } from '../kill-switch/suspension-statements.ts'
+import { endStatements, type HeldSuspension, hasSuspended, readHeld } from '../kill-switch/suspension-statements.ts'
 import { type Brake, engageBrake, readBrake, takePlaces } from './brake.ts'
 import { refusalStatement } from './brake-queries.ts'
 
 /** A rule's response to an event, and how it records the outcome. */
 interface RuleCause {
   id: string
+  /** When the suspension ends by itself; null: a person has to resume the instance. */
+  endsAt: number | null
   /** Returns statements for the batch that suspends, or for the one that records that nothing was suspended. */
-  settle(outcome: Outcome, version: number | undefined): Statement[]
+  settle(outcome: Outcome): Statement[]
 }
 
 /** An event that suspends an agent. */
@@ -48,15 +53,40 @@ export interface AutoSuspension {
   whenIdle(): Promise<void>
 }
 
-export type Outcome = 'suspend' | 'already_suspended' | 'refused' | 'skipped'
+/** `take_over` replaces a timed suspension by one that a person has to end, `extend` lets it end later. */
+export type Outcome = 'suspend' | 'take_over' | 'extend' | 'already_suspended' | 'refused' | 'skipped'
+
+/** Outcomes that change an instance. */
+const changing: readonly Outcome[] = ['suspend', 'take_over', 'extend']
 
 /** Plan for a set of breaches, based on the database as read. */
 interface Plan {
   brake: Brake
   controls: ReadonlyMap<string, ControlRow>
+  held: ReadonlyMap<string, HeldSuspension>
   outcomes: ReadonlyMap<Breach, Outcome>
   /** First breach beyond the limits of the brake. */
   engagedBy: Breach | undefined
+}
+
+/** When the requested suspension ends by itself; null: a person has to resume the instance. */
+const endOf = ({ rule }: Breach): number | null => rule?.endsAt ?? null
+
+/** Of several breaches of an agent the strongest decides, and the others find it suspended. */
+function longestFirst(a: Breach, b: Breach): number {
+  const [first, second] = [endOf(a), endOf(b)]
+  if (first === null || second === null) return Number(first !== null) - Number(second !== null)
+  return second - first
+}
+
+/** Values of the metric's label. */
+const resultNames: Record<Outcome, string> = {
+  suspend: 'suspended',
+  take_over: 'taken_over',
+  extend: 'extended',
+  already_suspended: 'already_suspended',
+  refused: 'refused',
+  skipped: 'skipped',
 }
 
 /** A hit: its row and its event with metadata. */
@@ -78,55 +108,70 @@ export function createAutoSuspension(
     const brake = await readBrake(deps)
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
     const controls = ids.length > 0 ? await readControls(database.db, ids) : new Map<string, ControlRow>()
-    const suspended = new Set([...controls].filter(([, control]) => control.suspended).map(([id]) => id))
+    const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
+    const changed = new Set<string>()
     const outcomes = new Map<Breach, Outcome>()
     let { places } = takePlaces(deps, brake)
     let engagedBy: Breach | undefined
-    for (const breach of breaches) {
-      const { instanceId, eventId, isRepeat = false } = breach
-      if (instanceId === undefined || !controls.has(instanceId)) outcomes.set(breach, 'skipped')
-      else if (suspended.has(instanceId)) outcomes.set(breach, 'already_suspended')
-      else if (isRepeat && (await hasSuspended(database.db, instanceId, eventId)))
+    for (const breach of breaches.toSorted(longestFirst)) {
+      const { instanceId, eventId, isRepeat = false, rule } = breach
+      const control = instanceId === undefined ? undefined : controls.get(instanceId)
+      if (instanceId === undefined || !control) {
+        outcomes.set(breach, 'skipped')
+        continue
+      }
+      const verdict = changed.has(instanceId)
+        ? 'keep'
+        : onSuspend(heldBy(control, held.get(instanceId)), holdUntil(endOf(breach)))
+      const cause = { instanceId, eventId, ruleId: rule?.id ?? null }
+      if (verdict === 'keep' || (isRepeat && (await hasSuspended(database.db, cause)))) {
         outcomes.set(breach, 'already_suspended')
-      else if (places > 0) {
-        places -= 1
-        suspended.add(instanceId)
-        outcomes.set(breach, 'suspend')
+        // An agent that is suspended has its place: the brake must not leave it to the timer of a rule.
+      } else if (verdict !== 'suspend' || places > 0) {
+        if (verdict === 'suspend') places -= 1
+        changed.add(instanceId)
+        outcomes.set(breach, verdict)
       } else {
         outcomes.set(breach, 'refused')
         if (!brake.engaged) engagedBy ??= breach
       }
     }
-    return { brake, controls, outcomes, engagedBy }
+    return { brake, controls, held, outcomes, engagedBy }
   }
 
-  const changesBrake = ({ outcomes, engagedBy }: Plan) =>
-    engagedBy !== undefined || [...outcomes.values()].includes('suspend')
+  const hasChanges = ({ outcomes, engagedBy }: Plan) =>
+    engagedBy !== undefined || [...outcomes.values()].some((outcome) => changing.includes(outcome))
 
   /** Builds the batch of the suspensions, and of engaging the brake. */
-  function prepareBatch({ brake, controls, outcomes, engagedBy }: Plan) {
+  function prepareBatch({ brake, controls, held, outcomes, engagedBy }: Plan) {
     const now = clock.now()
-    const chosen = [...outcomes].filter(([breach, outcome]) => outcome === 'suspend' || breach === engagedBy)
+    const chosen = [...outcomes].filter(([breach, outcome]) => changing.includes(outcome) || breach === engagedBy)
     const changes: PreparedControl[] = []
-    for (const [{ instanceId, eventId, reason, rule }, outcome] of chosen) {
-      if (outcome !== 'suspend') continue
-      const cause = { eventId, ...(rule ? { ruleId: rule.id } : {}) }
-      const request = { instanceId: instanceId!, suspending: { reason, cause }, actor, now }
-      changes.push(prepareControl(deps, controls.get(instanceId!)!, request))
+    const moving: { id: string; statements: Statement[] }[] = []
+    for (const [breach, outcome] of chosen) {
+      const { instanceId: id = '', eventId, reason, rule } = breach
+      const endsAt = endOf(breach)
+      if (outcome === 'extend') {
+        const timed = held.get(id)!
+        moving.push({ id, statements: endStatements(database, { ...timed, endsAt: timed.endsAt! }, endsAt) })
+      } else if (changing.includes(outcome)) {
+        const cause = { eventId, ...(rule ? { ruleId: rule.id } : {}) }
+        const request = { instanceId: id, suspending: { reason, cause, endsAt }, actor, now }
+        const change = prepareControl(deps, controls.get(id)!, request)
+        changes.push(change)
+        moving.push({ id, statements: change.moving })
+      }
     }
     const engaging = engagedBy ? engageBrake(deps, { ingest }, brake, engagedBy.eventId) : undefined
     const hits = chosen.flatMap(([{ hit }]) => hit ?? [])
     const touchedBy = new Map(chosen.flatMap(([{ hit, keyId }]) => (hit ? [[hit.event.id, keyId] as const] : [])))
     const events = [...hits.map(({ event }) => event), ...(engaging ? [engaging.event] : [])]
-    const settled = chosen.flatMap(([{ rule, instanceId }, outcome]) => {
-      const version = changes.find((change) => outcome === 'suspend' && change.instanceId === instanceId)?.version
-      return rule?.settle(outcome, version) ?? []
-    })
+    const settled = chosen.flatMap(([{ rule }, outcome]) => rule?.settle(outcome) ?? [])
     const prepared = events.length > 0 ? ingest.prepare(events, touchedBy) : undefined
     const before = [
       ...(engaging?.statements ?? takePlaces(deps, brake).statements),
       // In the order of ids: two batches that lock the same instances in different orders could deadlock.
-      ...changes.toSorted((a, b) => (a.instanceId < b.instanceId ? -1 : 1)).flatMap(({ moving }) => moving),
+      ...moving.toSorted((a, b) => (a.id < b.id ? -1 : 1)).flatMap(({ statements }) => statements),
     ]
     return {
       statements: [
@@ -154,7 +199,7 @@ export function createAutoSuspension(
     const { hit, keyId, instanceId, eventId, rule } = breach
     const refusal = [
       ...(outcome === 'refused' ? [refusalStatement(database, instanceId!, eventId, clock.now())] : []),
-      ...(rule?.settle(outcome, undefined) ?? []),
+      ...(rule?.settle(outcome) ?? []),
     ]
     if (hit) {
       await ingest.store([hit.event], { also: [...hit.also, ...refusal], keyId, isDecoyHit: true })
@@ -185,12 +230,12 @@ export function createAutoSuspension(
     weigh: ({ keyId }) => ({ rows: 1, bytes: breachBytes, owner: keyId }),
     async commit(breaches) {
       let latest = await plan(breaches)
-      if (changesBrake(latest)) {
+      if (hasChanges(latest)) {
         let isFirst = true
         const finish = await changeGuarded(database, async () => {
           if (!isFirst) latest = await plan(breaches)
           isFirst = false
-          if (!changesBrake(latest)) return { statements: [], result: () => () => {} }
+          if (!hasChanges(latest)) return { statements: [], result: () => () => {} }
           const { statements, finish } = prepareBatch(latest)
           return { statements, result: (rows) => () => finish(rows) }
         })
@@ -200,10 +245,9 @@ export function createAutoSuspension(
       return Promise.all(
         breaches.map(async (breach) => {
           const outcome = outcomes.get(breach)!
-          const result = outcome === 'suspend' ? 'suspended' : outcome
           try {
-            if (outcome !== 'suspend' && breach !== engagedBy) await storeAlone(breach, outcome)
-            metrics.automaticSuspensions.inc({ result })
+            if (!changing.includes(outcome) && breach !== engagedBy) await storeAlone(breach, outcome)
+            metrics.automaticSuspensions.inc({ result: resultNames[outcome] })
             return outcome
           } catch (fault) {
             return fault as Error

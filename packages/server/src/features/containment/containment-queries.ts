@@ -238,15 +238,14 @@ export async function deleteOld(db: Db, requestedBefore: number, limit: number):
   return rows.length
 }
 
-/** Whether any of these containments requires two operators to resume its agents. */
-export async function needsTwoPersons(db: Db, ids: readonly string[]): Promise<boolean> {
-  if (ids.length === 0) return false
-  const row = await db
+/** Returns those of the containments that require two operators to resume their agents. */
+export async function readTwoPerson(db: Db, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
     .selectFrom('containments')
     .select('id')
     .where('id', 'in', ids)
     .where('two_person', '=', 1)
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+    .execute()
+  return new Set(rows.map(({ id }) => id))
 }

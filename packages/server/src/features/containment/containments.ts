@@ -19,18 +19,18 @@ import { type Actor, auditStatements } from '../audit/audit.ts'
 import { readApplied, type SelectedRow } from '../instances/fleet-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import type { FleetMember } from '../kill-switch/fleet-change.ts'
-import { countContained, readContainmentsOf, readUnacknowledged } from '../kill-switch/fleet-suspension-statements.ts'
+import { countContained, readUnacknowledged } from '../kill-switch/fleet-suspension-statements.ts'
 import type { OpenStreams } from '../kill-switch/open-streams.ts'
 import {
   type ContainmentRow,
   countOpen,
   findContainment,
   insertStatements,
-  needsTwoPersons,
   readContainments,
   readParts,
 } from './containment-queries.ts'
 import { countCalls } from './enforcement/call-queries.ts'
+import { needTwo } from './holds.ts'
 import { type Progress, stateOf } from './progress.ts'
 import { confirmBySecond, fleetTarget, instanceTarget } from './second-operator.ts'
 import { assertConfirmed, planOf, selectAgents, type Ways } from './selection.ts'
@@ -68,9 +68,8 @@ const shownSelector = ({ instances, ...rest }: ContainmentSelector): Containment
 })
 
 /** Whether resuming these agents requires two operators. */
-async function needsSecond(deps: Deps, ids: readonly string[]): Promise<boolean> {
-  if (deps.config.twoPersonResume) return true
-  return needsTwoPersons(deps.database.db, await readContainmentsOf(deps.database, ids))
+async function needsSecond({ config, database }: Deps, ids: readonly string[]): Promise<boolean> {
+  return config.twoPersonResume || (await needTwo(database, ids))
 }
 
 /** Returns the condition for the resume of one instance: if two operators are required, the request of the other one. */
@@ -94,7 +93,7 @@ function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
 /** Returns the plan of a containment, without any change. Throws AppError `invalid`. */
 export async function planContainment(deps: ContainmentDeps, request: NewContainment): Promise<ContainmentPlan> {
   const { action, selector, two_person = false } = request
-  const rows = await selectAgents(deps, action, selector)
+  const rows = await selectAgents(deps, action, selector, two_person)
   const listening = await deps.openStreams.find(rows.map(({ id }) => id))
   const elsewhere = new Set(listening.map(({ instanceId }) => instanceId))
   const ways = { hasStream: (id: string) => elsewhere.has(id) || deps.ways.hasStream(id) }
@@ -121,7 +120,7 @@ export async function createContainment(
   const requestedAt = clock.now()
   const { action, selector, confirm, two_person = false } = request
   const reason = request.reason.trim()
-  const rows = await selectAgents(deps, action, selector)
+  const rows = await selectAgents(deps, action, selector, two_person)
   assertConfirmed(action, rows.length, confirm)
   if ((await countOpen(database.db)) >= maxOpen) {
     throw new AppError('overloaded', `${maxOpen} containments are in progress; retry when one of them is done.`, 1)

@@ -10,6 +10,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { isTagKnown, readKnownIds, readTagSets, type SelectedRow, selectFleet } from '../instances/fleet-statements.ts'
 import { readTags } from '../instances/tags.ts'
+import { readTakenOver } from './holds.ts'
 
 /** Rows per read: some five milliseconds. */
 const pageRows = 2_000
@@ -39,23 +40,26 @@ async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSele
 }
 
 /**
- * Returns the selected agents that an action changes, ordered by id; without an action, all selected agents. Throws
- * AppError `invalid`.
+ * Returns the selected agents that an action changes, ordered by id; without an action, all selected agents.
+ * `twoPerson`: their resume needs two operators. Throws AppError `invalid`.
  */
 export async function selectAgents(
   deps: Deps,
   action: ContainmentAction | undefined,
   selector: ContainmentSelector,
+  twoPerson = false,
 ): Promise<SelectedRow[]> {
   await assertKnown(deps, selector)
   const { database } = deps
-  const state = action === undefined ? {} : { suspended: action === 'resume' }
+  const state = action === 'resume' ? { suspended: true } : {}
   const rows: SelectedRow[] = []
-  for (;;) {
-    const page = { ...state, after: rows.at(-1)?.id ?? '', limit: pageRows }
-    const more = await selectFleet(database, database.db, selector, page)
-    rows.push(...more)
-    if (more.length < pageRows) return rows
+  for (let after = ''; ; ) {
+    const page = await selectFleet(database, database.db, selector, { ...state, after, limit: pageRows })
+    const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1).map(({ id }) => id) : []
+    const taken = suspended.length > 0 ? await readTakenOver(database, suspended, twoPerson) : new Set()
+    rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || taken.has(row.id)))
+    if (page.length < pageRows) return rows
+    after = page.at(-1)!.id
   }
 }
 

@@ -74,6 +74,7 @@ function viewSuspension(
     can_acknowledge: row.can_acknowledge === 1,
     silent_at: isoTimeOrNull(row.silent_at),
     quiet_at: isoTimeOrNull(row.quiet_at),
+    ends_at: isoTimeOrNull(row.ends_at),
     resumed_at: isoTimeOrNull(row.resumed_at),
     breaches: row.breaches,
     first_breach_at: isoTimeOrNull(row.first_breach_at),

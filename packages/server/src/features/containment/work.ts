@@ -23,6 +23,7 @@ import {
 } from './containment-queries.ts'
 import { leaseMs, readProgress } from './containments.ts'
 import type { Enforcement } from './enforcement/enforcement.ts'
+import { readTakenOver } from './holds.ts'
 import { type Progress, stateOf, unenforced } from './progress.ts'
 import { deleteExpired } from './resume-request-queries.ts'
 import { settingsOf } from './states.ts'
@@ -125,15 +126,10 @@ export class ContainmentWork {
       action,
       reason,
       actor: JSON.parse(row.actor) as Actor,
+      takenOver: (ids) => readTakenOver(database, ids, row.two_person === 1),
       around: (moves, now) => ({
         before: [holdPart(database, id, position)],
-        check: checkUnchanged(
-          database,
-          id,
-          position,
-          unchangedCount(database, moves, action === 'resume'),
-          moves.length,
-        ),
+        check: checkUnchanged(database, id, position, unchangedCount(database, moves), moves.length),
         after: donePartStatements(database, {
           id,
           position,

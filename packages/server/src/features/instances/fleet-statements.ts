@@ -12,6 +12,7 @@ interface FleetSelector {
 /** A selected instance, as read. */
 export interface SelectedRow {
   id: string
+  suspended: 0 | 1
   control_version: number
   claimed_version: number | null
   applied_version: number | null
@@ -36,7 +37,7 @@ export function selectFleet(
 ): Promise<SelectedRow[]> {
   let query = db
     .selectFrom('instances')
-    .select(['id', 'control_version', 'claimed_version', 'applied_version', 'last_heartbeat_at'])
+    .select(['id', 'suspended', 'control_version', 'claimed_version', 'applied_version', 'last_heartbeat_at'])
     .where('id', '>', page.after)
   // A literal, since the planner does not match a parameter to the partial index.
   if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
@@ -74,12 +75,18 @@ export async function readTagSets(db: Db, limit: number): Promise<string[]> {
 export interface FleetMove {
   id: string
   from: number
+  wasSuspended: boolean
   version: number
 }
 
-const moveColumns = { id: 'text', from_version: 'bigint', version: 'bigint' } as const
-const moveRows = ({ dialect }: Pick<Database, 'dialect'>, moves: readonly FleetMove[]) =>
-  dialect.rowsFromJson(JSON.stringify(moves.map(({ id, from, version }) => [id, from, version])), moveColumns)
+const moveColumns = { id: 'text', from_version: 'bigint', was_suspended: 'bigint', version: 'bigint' } as const
+const moveRows = ({ dialect }: Pick<Database, 'dialect'>, moves: readonly FleetMove[]) => {
+  const cells = moves.map(({ id, from, wasSuspended, version }) => [id, from, wasSuspended ? 1 : 0, version])
+  return dialect.rowsFromJson(JSON.stringify(cells), moveColumns)
+}
+
+const isAsRead = sql<boolean>`instances.id = batch.id and instances.suspended = batch.was_suspended
+  and instances.control_version = batch.from_version`
 
 /** Suspends (with a reason) or resumes (null) those instances that are unchanged since they were read. */
 export function fleetMoveStatement(
@@ -92,8 +99,7 @@ export function fleetMoveStatement(
   return sql`update instances set suspended = ${sql.lit(suspended)}, suspension_reason = cast(${reason} as text),
       control_version = batch.version, control_changed_at = cast(${now} as bigint)
     from ${moveRows(database, moves)} as batch
-    where instances.id = batch.id and instances.suspended = ${sql.lit(1 - suspended)}
-      and instances.control_version = batch.from_version`.compile(database.db)
+    where ${isAsRead}`.compile(database.db)
 }
 
 /** Locks the instances until the batch ends, in the order of ids: different orders could deadlock. */
@@ -104,21 +110,18 @@ export function holdFleet(database: Pick<Database, 'db' | 'dialect'>, moves: rea
 }
 
 /** Number of instances that are unchanged since they were read, for a condition in the same batch. */
-export const unchangedCount = (database: Pick<Database, 'dialect'>, moves: readonly FleetMove[], suspended: boolean) =>
-  sql<number>`(select count(*) from ${moveRows(database, moves)} as batch join instances on instances.id = batch.id
-    where instances.control_version = batch.from_version and instances.suspended = ${sql.lit(suspended ? 1 : 0)})`
+export const unchangedCount = (database: Pick<Database, 'dialect'>, moves: readonly FleetMove[]) =>
+  sql<number>`(select count(*) from ${moveRows(database, moves)} as batch join instances on ${isAsRead})`
 
-/** Returns those instances that are in this state and still at the given version. */
-export async function readMovable(
+/** Reads instances for a change, ordered by id. */
+export function readFleet(
   database: Pick<Database, 'db' | 'dialect'>,
   ids: readonly string[],
-  suspended: boolean,
 ): Promise<Omit<SelectedRow, 'last_heartbeat_at'>[]> {
   return database.db
     .selectFrom('instances')
-    .select(['id', 'control_version', 'claimed_version', 'applied_version'])
+    .select(['id', 'suspended', 'control_version', 'claimed_version', 'applied_version'])
     .where(ofIds(database, ids))
-    .where('suspended', '=', suspended ? 1 : 0)
     .orderBy('id')
     .execute()
 }

@@ -4,7 +4,13 @@ import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditManyStatements } from '../audit/audit.ts'
-import { type FleetMove, fleetMoveStatement, holdFleet, readMovable } from '../instances/fleet-statements.ts'
+import {
+  type FleetMove,
+  fleetMoveStatement,
+  holdFleet,
+  readFleet,
+  type SelectedRow,
+} from '../instances/fleet-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import type { ControlLevers } from './control-levers.ts'
 import { controlMessage } from './control-message.ts'
@@ -27,6 +33,8 @@ interface FleetChange {
   action: 'suspend' | 'resume'
   reason: string
   actor: Actor
+  /** Returns the ids of those suspended instances whose suspension the change takes over. */
+  takenOver(ids: readonly string[]): Promise<ReadonlySet<string>>
   /**
    * Returns statements to run before the change, a check that the locked instances are unchanged since they were read,
    * and statements to run after it. All precede the audit log, because every change takes its lock.
@@ -64,6 +72,19 @@ export async function publishAll(
   }
 }
 
+/** Returns the members that a change moves, as read. */
+async function readMovable(
+  { database }: Deps,
+  { members, action, takenOver }: FleetChange,
+): Promise<Omit<SelectedRow, 'last_heartbeat_at'>[]> {
+  const selected = new Map(members)
+  const rows = await readFleet(database, [...selected.keys()])
+  const suspended = rows.filter((row) => row.suspended === 1)
+  if (action === 'resume') return suspended.filter((row) => row.control_version === selected.get(row.id))
+  const taken = suspended.length === 0 ? new Set() : await takenOver(suspended.map(({ id }) => id))
+  return rows.filter((row) => row.suspended === 0 || taken.has(row.id))
+}
+
 /**
  * Suspends or resumes many instances in one transaction, each with its own version, row of facts and audit entry. Skips
  * members whose state changed since the selection: those already suspended, or resumed and suspended again. Resolves
@@ -84,15 +105,14 @@ export async function changeFleet(
   change: FleetChange,
 ): Promise<ControlMessage[]> {
   const { database, clock, metrics } = deps
-  const { containmentId, members, action, actor } = change
+  const { containmentId, action, actor } = change
   const suspended = action === 'suspend'
   const reason = suspended ? change.reason : null
-  const selected = new Map(members)
-  const rows = await readMovable(database, [...selected.keys()], !suspended)
-  const movable = suspended ? rows : rows.filter((row) => row.control_version === selected.get(row.id))
-  const moves = movable.map(({ id, control_version: from, claimed_version }) => ({
+  const movable = await readMovable(deps, change)
+  const moves = movable.map(({ id, suspended: was, control_version: from, claimed_version }) => ({
     id,
     from,
+    wasSuspended: was === 1,
     version: nextVersion(from, claimed_version),
   }))
   // A containment sends one alert for all its members. A suspension that had its own alert gets its own end.
@@ -112,28 +132,21 @@ export async function changeFleet(
   const now = clock.now()
   const { before, check, after } = change.around(moves, now)
   const facts = () => {
-    if (!suspended)
-      return fleetResumptionsStatement(
-        database,
-        moves.map(({ id }) => id),
-        now,
-      )
+    const ended = moves.flatMap(({ id, wasSuspended }) => (wasSuspended ? [id] : []))
+    const endings = ended.length > 0 ? [fleetResumptionsStatement(database, ended, now)] : []
+    if (!suspended) return endings
     const suspendedMembers = movable.map((row, index) => ({
       id: row.id,
       version: moves[index]!.version,
       canAcknowledge: row.applied_version !== null || row.claimed_version !== null,
     }))
-    return fleetSuspensionsStatement(database, {
-      containmentId,
-      reason: change.reason,
-      actor: actor.keyId,
-      now,
-      members: suspendedMembers,
-    })
+    const { reason } = change
+    const suspending = { containmentId, reason, actor: actor.keyId, now, members: suspendedMembers }
+    return [...endings, fleetSuspensionsStatement(database, suspending)]
   }
-  const entries = moves.map(({ id, from, version }) => ({
+  const entries = moves.map(({ id, from, wasSuspended, version }) => ({
     target: id,
-    before: { suspended: !suspended, version: from },
+    before: { suspended: wasSuspended, version: from },
     after: { suspended, version, containment: containmentId },
   }))
   const audited = { action: `instance.${action}`, ...(reason === null ? {} : { reason }) }
@@ -145,7 +158,7 @@ export async function changeFleet(
           holdFleet(database, moves),
           check,
           fleetMoveStatement(database, moves, reason, now),
-          facts(),
+          ...facts(),
           ...enforcement.statements({ action, instances: moves, reason: change.reason, containmentId, now }),
           ...after,
           ...outbox.ownStatements(alerts, now),

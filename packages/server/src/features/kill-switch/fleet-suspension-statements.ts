@@ -24,7 +24,7 @@ export function fleetSuspensionsStatement({ db, dialect }: Database, fleet: Flee
 const ofIds = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
   sql<boolean>`instance_id in (select id from ${dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })} as named)`
 
-/** Ends the suspensions of these instances, within the batch that resumes. */
+/** Ends the suspensions of these instances, within the batch that resumes or takes over. */
 export function fleetResumptionsStatement(database: Database, ids: readonly string[], now: number): Statement {
   return database.db
     .updateTable('suspensions')
@@ -34,27 +34,29 @@ export function fleetResumptionsStatement(database: Database, ids: readonly stri
     .compile()
 }
 
-/** Reads the ongoing containments that suspended any of these instances. */
-export async function readContainmentsOf(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
-  const rows = await database.db
-    .selectFrom('suspensions')
-    .select('containment_id')
-    .distinct()
-    .where(ofIds(database, ids))
-    .where('resumed_at', 'is', null)
-    .where('containment_id', 'is not', null)
-    .execute()
-  return rows.map(({ containment_id }) => containment_id!)
-}
-
-/** Reads which of the instances are suspended, but not by a containment: each of these had its own alert. */
+/**
+ * Reads which of the instances are suspended but not by a containment, or by one that took over such a suspension: each
+ * of these had its own alert.
+ */
 export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
   const rows = await database.db
     .selectFrom('suspensions')
     .select('instance_id')
     .where(ofIds(database, ids))
     .where('resumed_at', 'is', null)
-    .where('containment_id', 'is', null)
+    .where((e) =>
+      e.or([
+        e('containment_id', 'is', null),
+        e.exists(
+          e
+            .selectFrom('suspensions as before')
+            .select('before.version')
+            .whereRef('before.instance_id', '=', 'suspensions.instance_id')
+            .whereRef('before.resumed_at', '=', 'suspensions.requested_at')
+            .where('before.containment_id', 'is', null),
+        ),
+      ]),
+    )
     .orderBy('instance_id')
     .execute()
   return rows.map(({ instance_id }) => instance_id)

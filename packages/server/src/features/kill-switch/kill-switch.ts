@@ -18,8 +18,15 @@ import { nextVersion } from '../instances/version-claims.ts'
 import { unknownInstance } from './acks.ts'
 import type { ControlLevers } from './control-levers.ts'
 import { controlMessage } from './control-message.ts'
+import { type Hold, onSuspend } from './holds.ts'
 import type { SuspensionFacts } from './suspension-facts.ts'
-import { resumptionStatement, type SuspensionCause, suspensionStatement } from './suspension-statements.ts'
+import {
+  type HeldSuspension,
+  readHeld,
+  resumptionStatement,
+  type SuspensionCause,
+  suspensionStatement,
+} from './suspension-statements.ts'
 
 export interface KillSwitchDeps extends Deps {
   outbox: Outbox
@@ -27,21 +34,37 @@ export interface KillSwitchDeps extends Deps {
   enforcement: ControlLevers
 }
 
+/** A suspension by one person or by the service: its resume needs no second operator because of it. */
+export const holdUntil = (endsAt: number | null): Hold => ({ endsAt, twoPerson: false })
+
+/** Anything takes it over, in a batch that fails as stale, because the instance changed between two reads. */
+const outdated = holdUntil(0)
+
+/**
+ * Returns what holds an instance as read, for requests of `holdUntil`: whether two operators have to resume it makes no
+ * difference to these.
+ */
+export function heldBy(control: ControlRow, held: HeldSuspension | undefined): Hold | undefined {
+  if (!control.suspended) return undefined
+  return held?.version === control.version ? holdUntil(held.endsAt) : outdated
+}
+
 /** Reads the instance for a change. Throws AppError when its state does not allow the change. */
 async function readAllowed({ database }: Deps, instanceId: string, suspend: boolean): Promise<ControlRow> {
   const control = await readControl(database.db, instanceId)
   if (!control) throw unknownInstance(instanceId)
   if (control.suspended !== suspend) return control
-  throw suspend
-    ? new AppError('already_suspended', 'The instance is already suspended.')
-    : new AppError('not_suspended', 'The instance is not suspended.')
+  if (!suspend) throw new AppError('not_suspended', 'The instance is not suspended.')
+  const held = heldBy(control, (await readHeld(database, [instanceId])).get(instanceId))
+  if (onSuspend(held, holdUntil(null)) === 'take_over') return control
+  throw new AppError('already_suspended', 'The instance is already suspended.')
 }
 
 /** A kill or a resume of one instance. */
 interface ControlRequest {
   instanceId: string
-  /** Null resumes. */
-  suspending: { reason: string; cause: SuspensionCause } | null
+  /** Null resumes. `endsAt`: when the suspension ends by itself; default: a person has to resume the instance. */
+  suspending: { reason: string; cause: SuspensionCause; endsAt?: number | null } | null
   /** Reason for a resume, recorded in the audit log. */
   resumeReason?: string | undefined
   actor: Actor
@@ -80,7 +103,7 @@ export function prepareControl(
   const action = {
     action: suspended ? 'instance.suspend' : 'instance.resume',
     target: instanceId,
-    before: { suspended: !suspended, version: control.version },
+    before: { suspended: control.suspended, version: control.version },
     after: { suspended, version, ...causeOf(suspending?.cause) },
     ...(recorded === undefined ? {} : { reason: recorded }),
   }
@@ -90,17 +113,22 @@ export function prepareControl(
     version,
     moving: [
       ...controlStatements(database, { instanceId, from: control, version, reason, now }),
-      suspending
-        ? suspensionStatement(database.db, {
-            ...suspending.cause,
-            instanceId,
-            version,
-            reason: suspending.reason,
-            actor: actor.keyId,
-            canAcknowledge,
-            now,
-          })
-        : resumptionStatement(database.db, instanceId, now),
+      // A suspension that is taken over ends together with its timer.
+      ...(control.suspended ? [resumptionStatement(database.db, instanceId, now)] : []),
+      ...(suspending
+        ? [
+            suspensionStatement(database.db, {
+              ...suspending.cause,
+              instanceId,
+              version,
+              reason: suspending.reason,
+              actor: actor.keyId,
+              canAcknowledge,
+              endsAt: suspending.endsAt ?? null,
+              now,
+            }),
+          ]
+        : []),
       ...enforcement.statements({
         action: suspended ? 'suspend' : 'resume',
         instances: [{ id: instanceId, version }],
@@ -194,7 +222,10 @@ export async function republishControl(
   }
 }
 
-/** Suspends an instance; `cause` is stored with the suspension. Throws AppError `not_found` or `already_suspended`. */
+/**
+ * Suspends an instance, also one that a timed suspension holds; `cause` is stored with the suspension. Throws AppError
+ * `not_found` or `already_suspended`.
+ */
 export function suspendInstance(
   deps: KillSwitchDeps,
   instanceId: string,

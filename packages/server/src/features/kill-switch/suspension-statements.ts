@@ -1,5 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { instanceControls } from '../instances/control-statements.ts'
+import type { Hold } from './holds.ts'
 
 /** Cause of a suspension, besides the person or service that requested it. */
 export interface SuspensionCause {
@@ -19,12 +21,14 @@ interface Suspension extends SuspensionCause {
   actor: string
   /** Whether the agent ever reported a control version. */
   canAcknowledge: boolean
+  /** When it ends by itself; null: a person has to resume the agent. */
+  endsAt: number | null
   now: number
 }
 
 /** Inserts a suspension, within the batch that suspends. */
 export function suspensionStatement(db: Db, suspension: Suspension): Statement {
-  const { instanceId, version, reason, actor, canAcknowledge, now } = suspension
+  const { instanceId, version, reason, actor, canAcknowledge, endsAt, now } = suspension
   return db
     .insertInto('suspensions')
     .values({
@@ -37,6 +41,7 @@ export function suspensionStatement(db: Db, suspension: Suspension): Statement {
       containment_id: suspension.containmentId ?? null,
       requested_at: now,
       can_acknowledge: canAcknowledge ? 1 : 0,
+      ends_at: endsAt,
       breaches: 0,
       breaches_reported: 0,
       look_at: now,
@@ -44,7 +49,10 @@ export function suspensionStatement(db: Db, suspension: Suspension): Statement {
     .compile()
 }
 
-/** Ends the suspension of an instance, within the batch that resumes, and schedules a last look at its events. */
+/**
+ * Ends the suspension of an instance, within the batch that resumes or takes over, and schedules a last look at its
+ * events.
+ */
 export function resumptionStatement(db: Db, instanceId: string, now: number): Statement {
   return db
     .updateTable('suspensions')
@@ -52,6 +60,83 @@ export function resumptionStatement(db: Db, instanceId: string, now: number): St
     .where('instance_id', '=', instanceId)
     .where('resumed_at', 'is', null)
     .compile()
+}
+
+/** An ongoing suspension. */
+export interface HeldSuspension extends Pick<Hold, 'endsAt'> {
+  instanceId: string
+  version: number
+  containmentId: string | null
+}
+
+/**
+ * Reads the suspensions of those of the instances that are suspended, by instance id. One without a row, by a process of
+ * an earlier version, has no end.
+ */
+export async function readHeld(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  ids: readonly string[],
+): Promise<Map<string, HeldSuspension>> {
+  const named = dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
+  const { rows } = await sql<HeldSuspension>`select controls.id as "instanceId", control_version as version,
+      ends_at as "endsAt", containment_id as "containmentId"
+    from ${instanceControls} as controls left join suspensions on suspensions.instance_id = controls.id
+      and suspensions.version = control_version and resumed_at is null
+    where suspended = 1 and controls.id in (select named.id from ${named} as named)`.execute(db)
+  return new Map(rows.map((row) => [row.instanceId, row]))
+}
+
+/** A suspension with a time, as read. */
+type Timed = Pick<HeldSuspension, 'instanceId' | 'version'> & { endsAt: number }
+
+/** A suspension whose time is over, and the rule that made it. */
+export type Expired = Timed & { ruleId: string | null }
+
+/** Reads suspensions whose time is over, longest ago first. */
+export async function readExpired(db: Db, now: number, limit: number): Promise<Expired[]> {
+  const rows = await db
+    .selectFrom('suspensions')
+    .select(['instance_id', 'version', 'ends_at', 'rule_id'])
+    .where('resumed_at', 'is', null)
+    .where('ends_at', '<=', now)
+    .orderBy('ends_at')
+    .limit(limit)
+    .execute()
+  return rows.map((row) => ({
+    instanceId: row.instance_id,
+    version: row.version,
+    endsAt: row.ends_at!,
+    ruleId: row.rule_id,
+  }))
+}
+
+const timedQuery = (db: Db, { instanceId, version, endsAt }: Timed) =>
+  db
+    .selectFrom('suspensions')
+    .select('version')
+    .where('instance_id', '=', instanceId)
+    .where('version', '=', version)
+    .where('ends_at', '=', endsAt)
+
+/** Fails the batch that resumes, as stale, if the suspension was extended since it was read. */
+export const holdTimed = ({ db, dialect }: Pick<Database, 'db' | 'dialect'>, timed: Timed): Statement =>
+  dialect.lockFound(timedQuery(db, timed).compile())
+
+/**
+ * Lets a suspension end later or, with null, never by itself, in a batch that fails as stale if it ended or was
+ * extended since it was read.
+ */
+export function endStatements(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  timed: Timed,
+  endsAt: number | null,
+): Statement[] {
+  const update = db
+    .updateTable('suspensions')
+    .set({ ends_at: endsAt })
+    .where('instance_id', '=', timed.instanceId)
+    .where('version', '=', timed.version)
+  return [dialect.lockFound(timedQuery(db, timed).where('resumed_at', 'is', null).compile()), update.compile()]
 }
 
 /** What a process observed of a suspension; times are epoch milliseconds. */
@@ -133,13 +218,20 @@ export async function countAutomatic(db: Db, since: number): Promise<{ recent: n
   return { recent: Number(recent.count), lasting: Number(lasting.count) }
 }
 
-/** Whether this event suspended the instance, even if the instance was resumed later. */
-export async function hasSuspended(db: Db, instanceId: string, eventId: string): Promise<boolean> {
+/**
+ * Whether this event suspended the instance by this rule (null: by none), even if the instance was resumed later. Another
+ * rule may ask for a longer suspension because of the same event.
+ */
+export async function hasSuspended(
+  db: Db,
+  { instanceId, eventId, ruleId }: { instanceId: string; eventId: string; ruleId: string | null },
+): Promise<boolean> {
   const found = await db
     .selectFrom('suspensions')
     .select('version')
     .where('instance_id', '=', instanceId)
     .where('event_id', '=', eventId)
+    .where('rule_id', ruleId === null ? 'is' : '=', ruleId)
     .executeTakeFirst()
   return found !== undefined
 }

@@ -66,6 +66,26 @@ describe('the row of a suspension', () => {
   })
 })
 
+// Timers that the upgrade lost would leave agents suspended, and those it kept apart could not be taken over.
+it('has the end of its timer after the upgrade, unless it is over', async () => {
+  await using opened = await openTestDatabase()
+  await migrate(opened.database, 1, 36)
+  const columns = 'instance_id, version, reason, requested_at, can_acknowledge, breaches, breaches_reported'
+  await opened.execute(`insert into suspensions (${columns}, resumed_at) values
+    ('held', 1, 'Rule', 1, 1, 0, 0, 5), ('held', 3, 'Rule', 7, 1, 0, 0, null), ('person', 1, 'Leak', 7, 1, 0, 0, null),
+    ('longer', 1, 'Rule', 7, 1, 0, 0, null)`)
+  await opened.execute(`insert into rule_suspensions (instance_id, version, rule_id, seq, ends_at, ended_at) values
+    ('held', 1, 'r', 1, 5, 5), ('held', 3, 'r', 2, 50, null), ('longer', 1, 'r', 3, 60, 10)`)
+  await migrate(opened.database, 2)
+  const read = 'select instance_id, version, ends_at from suspensions order by instance_id, version'
+  expect(await opened.rows(read)).toEqual([
+    { instance_id: 'held', version: 1, ends_at: null },
+    { instance_id: 'held', version: 3, ends_at: 50 },
+    { instance_id: 'longer', version: 1, ends_at: null },
+    { instance_id: 'person', version: 1, ends_at: null },
+  ])
+})
+
 it('is created by the upgrade for instances that are suspended at that time', async () => {
   await using opened = await openTestDatabase()
   await migrate(opened.database, 1, 20)

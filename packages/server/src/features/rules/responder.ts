@@ -1,21 +1,15 @@
 import { limits } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, DatabaseError } from '../../errors.ts'
 import { localActor } from '../audit/audit.ts'
 import type { AutoSuspension, Outcome } from '../containment/auto-suspension.ts'
 import type { Enforcement } from '../containment/enforcement/enforcement.ts'
 import { readControl } from '../instances/control-statements.ts'
 import { readTagged } from '../instances/tag-statements.ts'
-import { type KillSwitchDeps, resumeInstance } from '../kill-switch/kill-switch.ts'
-import {
-  endedStatement,
-  prolongStatement,
-  readDue,
-  readPending,
-  settledStatement,
-  type TimedRow,
-  timedStatement,
-} from './response-queries.ts'
+import { mayResume } from '../kill-switch/holds.ts'
+import { holdUntil, type KillSwitchDeps, resumeInstance } from '../kill-switch/kill-switch.ts'
+import { type Expired, endStatements, holdTimed, readExpired } from '../kill-switch/suspension-statements.ts'
+import { readPending, settledStatement } from './response-queries.ts'
 import type { PendingResponse } from './runner-queries.ts'
 
 /** Responses started per run, and suspensions ended per run. */
@@ -25,6 +19,8 @@ export const maxTagged = 1_000
 
 const results: Record<Outcome, [PendingResponse['state'], string | null]> = {
   suspend: ['done', null],
+  take_over: ['done', 'It was suspended for a time, and is now until a person resumes it.'],
+  extend: ['done', 'It was suspended already, and is for longer now.'],
   already_suspended: ['skipped', 'It was suspended already.'],
   refused: ['refused', 'The brake of automatic suspensions is engaged.'],
   skipped: ['skipped', 'The instance never sent a heartbeat.'],
@@ -67,7 +63,7 @@ export class RuleResponder {
   async run(): Promise<void> {
     const { database, clock } = this.#deps
     this.add(await readPending(database.db, runRows))
-    for (const row of await readDue(database.db, clock.now(), runRows)) await this.#end(row)
+    for (const timed of await readExpired(database.db, clock.now(), runRows)) await this.#end(timed)
   }
 
   async whenIdle(): Promise<void> {
@@ -102,35 +98,24 @@ export class RuleResponder {
     const ids = await readTagged(this.#deps.database.db, response.target ?? '', maxTagged)
     if (ids.length === 0) return this.#settle(response, 'skipped', 'No instance has the tag.')
     const outcomes = await Promise.all(ids.map((id) => this.#suspend(response, id, () => [])))
-    const count = (outcome: Outcome) => outcomes.filter((each) => each === outcome).length
-    const [suspended, before, refused] = [count('suspend'), count('already_suspended'), count('refused')]
+    const count = (...of: Outcome[]) => outcomes.filter((each) => of.includes(each)).length
+    const before = count('already_suspended', 'take_over', 'extend')
+    const [suspended, refused] = [count('suspend'), count('refused')]
     const detail = `${suspended} suspended, ${before} were suspended already, ${refused} refused by the brake.`
     await this.#settle(response, refused > 0 ? 'refused' : 'done', detail)
   }
 
   /** Suspends through the queue of automatic suspensions, and thus under their brake. */
   #suspend(response: PendingResponse, instanceId: string, settle: (outcome: Outcome) => Statement[]): Promise<Outcome> {
-    const { database, clock } = this.#deps
-    const { rule_id, seq, event_id, duration_ms } = response
-    const now = clock.now()
-    const endsAt = duration_ms === null ? null : now + duration_ms
+    const { rule_id, event_id, duration_ms } = response
+    const endsAt = duration_ms === null ? null : this.#deps.clock.now() + duration_ms
     return this.#parts.autoSuspension.answer({
       instanceId,
       keyId: `rule ${rule_id}`,
       eventId: event_id,
       reason: reasonOf(response),
       isRepeat: true,
-      rule: {
-        id: rule_id,
-        settle(outcome, version) {
-          const timed =
-            version !== undefined && endsAt !== null
-              ? [timedStatement(database.db, { instance_id: instanceId, version, rule_id, seq, ends_at: endsAt })]
-              : []
-          const longer = outcome === 'already_suspended' ? [prolongStatement(database.db, instanceId, endsAt, now)] : []
-          return [...timed, ...longer, ...settle(outcome)]
-        },
-      },
+      rule: { id: rule_id, endsAt, settle },
     })
   }
 
@@ -148,21 +133,31 @@ export class RuleResponder {
     enforcement.notify()
   }
 
-  /** Resumes an instance that the rule suspended, unless it was resumed or suspended again since. */
-  async #end(row: TimedRow): Promise<void> {
+  /** Resumes an instance whose suspension has expired, unless it was resumed, suspended again or extended since. */
+  async #end(timed: Expired): Promise<void> {
     const { database, clock } = this.#deps
-    const now = clock.now()
-    const ended = endedStatement(database.db, row, now)
+    const { instanceId } = timed
     const condition = async (version: number) => {
-      if (version !== row.version) throw new AppError('conflict', 'Another suspension holds by now.')
-      return [ended]
+      const held = { ...holdUntil(timed.endsAt), version }
+      if (mayResume(held, { timerOf: timed.version, now: clock.now() })) return [holdTimed(database, timed)]
+      throw new AppError('conflict', 'The instance was suspended again.')
     }
-    const reason = `The suspension by rule ${row.rule_id} expired`
+    const reason = `The suspension by rule ${timed.ruleId} expired`
     try {
-      await resumeInstance(this.#deps, row.instance_id, actor, condition, reason)
+      await resumeInstance(this.#deps, instanceId, actor, condition, reason)
     } catch (fault) {
       if (!(fault instanceof AppError) || fault.code === 'overloaded') throw fault
-      await database.batch([ended])
+      // A process of an earlier version may have resumed it; its row is corrected within a minute.
+      await this.#forget(timed)
+    }
+  }
+
+  async #forget(timed: Expired): Promise<void> {
+    try {
+      await this.#deps.database.batch(endStatements(this.#deps.database, timed, null))
+    } catch (fault) {
+      // It was taken over or extended meanwhile.
+      if (!(fault instanceof DatabaseError && fault.stale)) throw fault
     }
   }
 }

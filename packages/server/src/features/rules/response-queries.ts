@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import type { Db, Statement } from '../../db/database.ts'
-import type { Schema } from '../../db/schema.ts'
 import type { PendingResponse, ResponseRow } from './runner-queries.ts'
 
 /** Reads pending responses, oldest first. */
@@ -37,46 +36,6 @@ export function settledStatement(
     .compile()
 }
 
-export type TimedRow = Schema['rule_suspensions']
-
-/** Stores the end of a temporary suspension. */
-export function timedStatement(db: Db, row: Omit<TimedRow, 'ended_at'>): Statement {
-  return db
-    .insertInto('rule_suspensions')
-    .values({ ...row, ended_at: null })
-    .onConflict((conflict) => conflict.columns(['instance_id', 'version']).doNothing())
-    .compile()
-}
-
-/** Returns the later of two ends of suspensions; null: without end. */
-export function prolongStatement(db: Db, instanceId: string, endsAt: number | null, now: number): Statement {
-  const open = db.updateTable('rule_suspensions').where('instance_id', '=', instanceId).where('ended_at', 'is', null)
-  return endsAt === null
-    ? open.set({ ended_at: now }).compile()
-    : open.set({ ends_at: endsAt }).where('ends_at', '<', endsAt).compile()
-}
-
-export function readDue(db: Db, now: number, limit: number): Promise<TimedRow[]> {
-  return db
-    .selectFrom('rule_suspensions')
-    .selectAll()
-    .where('ended_at', 'is', null)
-    .where('ends_at', '<=', now)
-    .orderBy('ends_at')
-    .limit(limit)
-    .execute()
-}
-
-export function endedStatement(db: Db, { instance_id, version }: TimedRow, now: number): Statement {
-  return db
-    .updateTable('rule_suspensions')
-    .set({ ended_at: now })
-    .where('instance_id', '=', instance_id)
-    .where('version', '=', version)
-    .where('ended_at', 'is', null)
-    .compile()
-}
-
 /** Deletes up to `limit` firings with their responses; resolves with their number. Keeps firings with a pending response. */
 export async function deleteFiringsBefore(db: Db, cutoff: number, limit: number): Promise<number> {
   const old = await db
@@ -109,8 +68,4 @@ export async function deleteFiringsBefore(db: Db, cutoff: number, limit: number)
 
 export async function deleteHoursBefore(db: Db, hour: number): Promise<void> {
   await db.deleteFrom('rule_hours').where('hour', '<', hour).execute()
-}
-
-export async function deleteEndedBefore(db: Db, cutoff: number): Promise<void> {
-  await db.deleteFrom('rule_suspensions').where('ended_at', '<', cutoff).execute()
 }

@@ -1,0 +1,31 @@
+/** A suspension: one that holds, or one that is requested. */
+export interface Hold {
+  /** When it ends by itself; null: a person has to resume the agent. */
+  endsAt: number | null
+  /** Whether a resume needs two operators. */
+  twoPerson: boolean
+}
+
+/**
+ * What becomes of a request to suspend. `take_over`: it replaces the suspension that holds. `extend`: the suspension
+ * that holds ends later. `keep`: nothing changes.
+ */
+type Verdict = 'suspend' | 'take_over' | 'extend' | 'keep'
+
+/** Decides on a request to suspend: of two suspensions the stronger one holds, then the longer one. */
+export function onSuspend(held: Hold | undefined, requested: Hold): Verdict {
+  if (!held) return 'suspend'
+  if (requested.endsAt === null) {
+    return held.endsAt !== null || (requested.twoPerson && !held.twoPerson) ? 'take_over' : 'keep'
+  }
+  return held.endsAt !== null && requested.endsAt > held.endsAt ? 'extend' : 'keep'
+}
+
+/** Who resumes: the timer of the suspension with this control version, or one or two operators. */
+type Resumer = { timerOf: number; now: number } | { operators: 1 | 2 }
+
+/** Decides on a resume: a suspension is ended by its own timer or by people, as many as it needs. */
+export function mayResume(held: Hold & { version: number }, by: Resumer): boolean {
+  if ('timerOf' in by) return held.version === by.timerOf && held.endsAt !== null && held.endsAt <= by.now
+  return by.operators === 2 || !held.twoPerson
+}
