@@ -37,9 +37,9 @@ import { chain } from './migrations/0033-chain.ts'
 import { decoyInventory } from './migrations/0034-decoy-inventory.ts'
 import { verifications } from './migrations/0035-verifications.ts'
 import { firingBudgets } from './migrations/0036-firing-budgets.ts'
-import { sessionSecrets } from './migrations/0039-session-secrets.ts'
-import { chainDrops } from './migrations/0041-chain-drops.ts'
 import { suspensionEnds } from './migrations/0037-suspension-ends.ts'
+import { sessionSecrets } from './migrations/0038-session-secrets.ts'
+import { chainDrops } from './migrations/0039-chain-drops.ts'
 
 interface Migration {
   version: number
@@ -87,9 +87,9 @@ const migrations: Migration[] = [
   { version: 34, name: 'decoy-inventory', statements: decoyInventory },
   { version: 35, name: 'verifications', statements: verifications },
   { version: 36, name: 'firing-budgets', statements: firingBudgets },
-  { version: 39, name: 'session-secrets', statements: sessionSecrets },
-  { version: 41, name: 'chain-drops', statements: chainDrops },
   { version: 37, name: 'suspension-ends', statements: suspensionEnds },
+  { version: 38, name: 'session-secrets', statements: sessionSecrets },
+  { version: 39, name: 'chain-drops', statements: chainDrops },
 ]
 
 const newest = migrations.at(-1)!.version
