@@ -20,7 +20,11 @@ export const BrakeView = Type.Object({
   limits: Type.Object({
     per_minute: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_PER_MINUTE' },
     fleet_percent: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_FLEET_PERCENT' },
-    fleet: { ...Count, description: 'Instances that sent a heartbeat within 24 hours' },
+    fleet: {
+      ...Count,
+      description:
+        'Instances that sent a heartbeat within 24 hours; of a key for a prefix no more than it had 24 hours ago',
+    },
     fleet_max: { ...Count, description: 'As many may be suspended automatically at a time' },
   }),
   last_minute: { ...Count, description: 'Automatic suspensions within the last minute' },

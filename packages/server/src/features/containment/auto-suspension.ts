@@ -16,8 +16,9 @@ import {
   prepareControl,
 } from '../kill-switch/kill-switch.ts'
 import { endStatements, type HeldSuspension, hasSuspended, readHeld } from '../kill-switch/suspension-statements.ts'
-import { type Brake, engageBrake, readBrake, takePlaces } from './brake.ts'
+import { type Brake, brakeLimits, engageBrake, holdBrake, readBrake } from './brake.ts'
 import { refusalStatement } from './brake-queries.ts'
+import { type BrakeState, takePlace } from './brake-rules.ts'
 
 /** A rule's response to an event, and how it records the outcome. */
 interface RuleCause {
@@ -102,6 +103,7 @@ export function createAutoSuspension(
   { ingest, countedReports: reports }: { ingest: Ingest; countedReports: Pick<CountedReports, 'note'> },
 ): AutoSuspension {
   const { database, clock, metrics } = deps
+  const limits = brakeLimits(deps)
 
   async function plan(breaches: readonly Breach[]): Promise<Plan> {
     // Read the brake before the instances: a change in between makes the batch stale.
@@ -111,7 +113,7 @@ export function createAutoSuspension(
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
     const changed = new Set<string>()
     const outcomes = new Map<Breach, Outcome>()
-    let { places } = takePlaces(deps, brake)
+    let places: BrakeState = brake
     let engagedBy: Breach | undefined
     for (const breach of breaches.toSorted(longestFirst)) {
       const { instanceId, eventId, isRepeat = false, rule } = breach
@@ -126,9 +128,12 @@ export function createAutoSuspension(
       const cause = { instanceId, eventId, ruleId: rule?.id ?? null }
       if (verdict === 'keep' || (isRepeat && (await hasSuspended(database.db, cause)))) {
         outcomes.set(breach, 'already_suspended')
-        // An agent that is suspended has its place: the brake must not leave it to the timer of a rule.
-      } else if (verdict !== 'suspend' || places > 0) {
-        if (verdict === 'suspend') places -= 1
+        continue
+      }
+      // An agent that is suspended has its place: the brake must not leave it to the timer of a rule.
+      const taken = verdict === 'suspend' ? takePlace(places, limits, instanceId) : places
+      if (taken) {
+        places = taken
         changed.add(instanceId)
         outcomes.set(breach, verdict)
       } else {
@@ -169,7 +174,7 @@ export function createAutoSuspension(
     const settled = chosen.flatMap(([{ rule }, outcome]) => rule?.settle(outcome) ?? [])
     const prepared = events.length > 0 ? ingest.prepare(events, touchedBy) : undefined
     const before = [
-      ...(engaging?.statements ?? takePlaces(deps, brake).statements),
+      ...(engaging?.statements ?? holdBrake(deps, brake)),
       // In the order of ids: two batches that lock the same instances in different orders could deadlock.
       ...moving.toSorted((a, b) => (a.id < b.id ? -1 : 1)).flatMap(({ statements }) => statements),
     ]

@@ -6,10 +6,11 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { Ingest } from '../events/ingest.ts'
-import { countHeard } from '../instances/control-statements.ts'
-import { countAutomatic } from '../kill-switch/suspension-statements.ts'
+import { countByOwner } from '../instances/control-statements.ts'
+import { readPrefixOwners } from '../keys/owner-statements.ts'
+import { readAutomatic } from '../kill-switch/suspension-statements.ts'
 import { type BrakeRow, brakeStatements, forgetRefusals, readBrakeRow, readRefusals } from './brake-queries.ts'
-import { type BrakeLimits, type BrakeState, fleetMax, placesLeft } from './brake-rules.ts'
+import { type BrakeLimits, type BrakeState, fleetMax, fleetOf } from './brake-rules.ts'
 
 /** Instances without a heartbeat for a day do not count: old instances must not raise the limit. */
 const fleetWithinMs = dayMs
@@ -19,7 +20,7 @@ export interface Brake extends BrakeState {
   row: BrakeRow
 }
 
-const brakeLimits = ({ config }: Pick<Deps, 'config'>): BrakeLimits => ({
+export const brakeLimits = ({ config }: Pick<Deps, 'config'>): BrakeLimits => ({
   perMinute: config.autoSuspendPerMinute,
   fleetPercent: config.autoSuspendFleetPercent,
 })
@@ -28,19 +29,20 @@ const brakeLimits = ({ config }: Pick<Deps, 'config'>): BrakeLimits => ({
 export async function readBrake({ database: { db }, clock }: Pick<Deps, 'database' | 'clock'>): Promise<Brake> {
   const row = await readBrakeRow(db)
   const now = clock.now()
-  const [{ recent, lasting }, fleet] = await Promise.all([
-    countAutomatic(db, now - minuteMs),
-    countHeard(db, now - fleetWithinMs),
+  const [{ recent, lasting }, counts, prefixOwners] = await Promise.all([
+    readAutomatic(db, now - minuteMs),
+    countByOwner(db, now - fleetWithinMs),
+    readPrefixOwners(db),
   ])
+  const fleet = fleetOf(counts, prefixOwners)
   return { row, engaged: row.engaged_at !== null, lastMinute: recent, lasting, fleet }
 }
 
-/** Returns the first statements of a batch that suspends automatically, and how many it may suspend. */
-export function takePlaces(deps: Deps, brake: Brake): { places: number; statements: Statement[] } {
-  return { places: placesLeft(brake, brakeLimits(deps)), statements: brakeStatements(deps.database, brake.row) }
-}
+/** Returns the first statements of a batch that suspends automatically. */
+export const holdBrake = ({ database }: Pick<Deps, 'database'>, brake: Brake): Statement[] =>
+  brakeStatements(database, brake.row)
 
-/** Returns the event of engaging the brake, and the first statements of the batch, instead of `takePlaces`. */
+/** Returns the event of engaging the brake, and the first statements of the batch, instead of `holdBrake`. */
 export function engageBrake(deps: Deps, { ingest }: { ingest: Pick<Ingest, 'own'> }, brake: Brake, eventId: string) {
   const { perMinute, fleetPercent } = brakeLimits(deps)
   const { lastMinute, lasting, fleet } = brake
@@ -50,7 +52,7 @@ export function engageBrake(deps: Deps, { ingest }: { ingest: Pick<Ingest, 'own'
     description: `Brake engaged: nothing is suspended automatically until an operator releases it. The limits are ${perMinute} suspensions a minute and ${fleetPercent} % of ${fleet} agents`,
     metadata: {
       event_id: eventId,
-      last_minute: lastMinute,
+      last_minute: lastMinute.size,
       suspended: lasting,
       fleet,
       per_minute: perMinute,
@@ -81,7 +83,7 @@ export async function viewBrake(deps: Pick<Deps, 'config' | 'database' | 'clock'
       fleet,
       fleet_max: fleetMax(fleet, allowed),
     },
-    last_minute: lastMinute,
+    last_minute: lastMinute.size,
     suspended: lasting,
   }
 }

@@ -46,14 +46,24 @@ export async function readControls(db: Db, ids: readonly string[]): Promise<Map<
   return new Map(rows.map((row) => [row.id, controlOf(row)]))
 }
 
-/** Counts the instances that sent a heartbeat since an instant. */
-export async function countHeard(db: Db, since: number): Promise<number> {
-  const { count } = await db
+/** Instances of an owner: those that sent a heartbeat since an instant, and those registered before it. */
+export interface OwnerCount {
+  owner: string | null
+  heard: number
+  registeredBefore: number
+}
+
+export async function countByOwner(db: Db, since: number): Promise<OwnerCount[]> {
+  const rows = await db
     .selectFrom('instances')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .where('last_heartbeat_at', '>=', since)
-    .executeTakeFirstOrThrow()
-  return Number(count)
+    .select([
+      'owner',
+      sql<number>`sum(case when last_heartbeat_at >= ${since} then 1 else 0 end)`.as('heard'),
+      sql<number>`sum(case when first_seen_at < ${since} then 1 else 0 end)`.as('before'),
+    ])
+    .groupBy('owner')
+    .execute()
+  return rows.map(({ owner, heard, before }) => ({ owner, heard: Number(heard), registeredBefore: Number(before) }))
 }
 
 interface ChangedControl extends Pick<ControlRow, 'version' | 'suspended' | 'reason'> {

@@ -205,17 +205,19 @@ export function acknowledgedStatement(
       and acknowledged_at is null and resumed_at is null`.compile(db)
 }
 
-/** Counts suspensions caused by an event or a rule: those since an instant, and those that are ongoing. */
-export async function countAutomatic(db: Db, since: number): Promise<{ recent: number; lasting: number }> {
+/** Reads the instances that an event or a rule suspended since an instant, and counts those that it holds now. */
+export async function readAutomatic(db: Db, since: number): Promise<{ recent: Set<string>; lasting: number }> {
   const automatic = db
     .selectFrom('suspensions')
-    .select((e) => e.fn.countAll<number>().as('count'))
     .where((e) => e.or([e('event_id', 'is not', null), e('rule_id', 'is not', null)]))
-  const [recent, lasting] = await Promise.all([
-    automatic.where('requested_at', '>', since).executeTakeFirstOrThrow(),
-    automatic.where('resumed_at', 'is', null).executeTakeFirstOrThrow(),
+  const [recent, { count }] = await Promise.all([
+    automatic.select('instance_id').distinct().where('requested_at', '>', since).execute(),
+    automatic
+      .select((e) => e.fn.countAll<number>().as('count'))
+      .where('resumed_at', 'is', null)
+      .executeTakeFirstOrThrow(),
   ])
-  return { recent: Number(recent.count), lasting: Number(lasting.count) }
+  return { recent: new Set(recent.map(({ instance_id }) => instance_id)), lasting: Number(count) }
 }
 
 /**
