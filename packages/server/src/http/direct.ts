@@ -7,6 +7,7 @@ import { plainAddress } from './actor.ts'
 import type { Authenticator, Principal } from './auth.ts'
 import { admitConnection, isBeyondCap } from './connections.ts'
 import { bodyText, parseJson } from './json.ts'
+import { noStore } from './problem.ts'
 import { isClaimed } from './sse.ts'
 
 /** Input of a handler that runs on both the direct and the framework path. */
@@ -30,7 +31,14 @@ interface DirectRoute {
   answered(): void
 }
 
-const usualHeaders = ['content-type', 'application/json; charset=utf-8', 'x-content-type-options', 'nosniff']
+const usualHeaders = [
+  'content-type',
+  'application/json; charset=utf-8',
+  'x-content-type-options',
+  'nosniff',
+  'cache-control',
+  noStore,
+]
 
 /** Errors of requests that failed here; the framework path sends the response. */
 const faults = new WeakMap<IncomingMessage, unknown>()

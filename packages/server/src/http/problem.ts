@@ -50,8 +50,12 @@ function toProblem(fault: unknown): Problem {
   return { code: 'internal', message: 'Internal error; the log of the service has the details.' }
 }
 
+/** Keeps a response out of all caches (RFC 9111, section 5.2.2.5). */
+export const noStore = 'no-store'
+
 export function sendProblem(problem: Problem, reply: FastifyReply): void {
-  reply.header('x-error-code', problem.code)
+  // The handler may have allowed caching before it failed.
+  reply.headers({ 'x-error-code': problem.code, 'cache-control': noStore })
   if (problem.retryAfterSeconds !== undefined) reply.header('retry-after', problem.retryAfterSeconds)
   reply.code(errorStatus[problem.code]).send({ error: problem.message, ...problem.details })
 }

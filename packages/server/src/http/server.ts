@@ -11,7 +11,7 @@ import { capConnections, isBeyondCap } from './connections.ts'
 import { createHostCheck } from './host-check.ts'
 import { bodyText, parseJson } from './json.ts'
 import { httpLimits } from './limits.ts'
-import { problemHandler, sendProblem } from './problem.ts'
+import { noStore, problemHandler, sendProblem } from './problem.ts'
 import { isClaimed } from './sse.ts'
 
 function requestIds(): () => string {
@@ -37,7 +37,7 @@ function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
     ] ?? '400 Bad Request'
   const body = JSON.stringify({ error: 'The request is malformed.' })
   socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nx-error-code: invalid\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nx-error-code: invalid\r\ncache-control: ${noStore}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
   )
   // Otherwise a client that does not close its side would keep the connection open for ever.
   socket.destroySoon()
@@ -76,8 +76,9 @@ export function createServer(
 ): FastifyInstance {
   /** Runs the checks for every request. False if the request gets no response. Throws AppError. */
   function admit(request: FastifyRequest, reply: FastifyReply): boolean {
-    // Browsers must not guess a response type other than the declared one.
-    reply.header('x-content-type-options', 'nosniff')
+    // Browsers must not guess a response type other than the declared one. No response is stored unless its handler
+    // says otherwise: after signing out, the cache of a shared browser must hold nothing of the fleet.
+    reply.headers({ 'x-content-type-options': 'nosniff', 'cache-control': noStore })
     const { socket } = request.raw
     // A request pipelined after a stream request closes the connection without a response.
     if (isClaimed(socket)) {

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { AppError } from '../errors.ts'
+import { noStore } from './problem.ts'
 
 export type StreamReply = FastifyReply
 
@@ -10,7 +11,7 @@ const retryMs = 2_000
 const head = [
   'HTTP/1.1 200 OK',
   'content-type: text/event-stream; charset=utf-8',
-  'cache-control: no-store',
+  `cache-control: ${noStore}`,
   'x-content-type-options: nosniff',
   // Otherwise nginx-based proxies would buffer frames.
   'x-accel-buffering: no',

@@ -14,10 +14,7 @@ export function mountIncidents(router: Router, deps: Deps, parts: IncidentParts)
     // If the client disconnected during the preparation, the stream would never end and the key could not export again.
     if (request.raw.socket.destroyed) archive.destroy()
     const day = new Date(now).toISOString().slice(0, 10)
-    reply.headers({
-      'content-disposition': `attachment; filename="incident-${query.instance_id}-${day}.tar.gz"`,
-      'cache-control': 'no-store',
-    })
+    reply.header('content-disposition', `attachment; filename="incident-${query.instance_id}-${day}.tar.gz"`)
     reply.type(endpoints.exportIncident.file.contentType)
     return archive as never
   })

@@ -130,7 +130,7 @@ describe('kill and resume', () => {
 describe('the poll', () => {
   it('answers 304 to the ETag of the current state, and to no other', async () => {
     await beat()
-    expect((await poll()).headers).toMatchObject({ etag: 'W/"0"', 'cache-control': 'no-cache' })
+    expect((await poll()).headers).toMatchObject({ etag: 'W/"0"', 'cache-control': 'no-store' })
     for (const tag of ['W/"0"', '"0"', '"9", W/"0"', '*']) {
       expect(await poll({ 'if-none-match': tag }), tag).toMatchObject({ status: 304, text: '' })
     }

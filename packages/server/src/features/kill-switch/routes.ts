@@ -24,7 +24,6 @@ function answerPoll(
   if (!known) throw unknownInstance(instanceId)
   reply.header('etag', known.etag)
   reply.header(controlHeader, known.control)
-  reply.header('cache-control', 'no-cache')
   if (matchesTag(request.headers['if-none-match'], known.etag)) reply.code(304).send()
   return known.state
 }

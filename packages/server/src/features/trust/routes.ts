@@ -13,18 +13,18 @@ const badgeHeaders = {
   'content-security-policy': "default-src 'none'; sandbox",
 }
 
+/** Public data, which is the same for everyone. */
+const publicCache = 'public, max-age=60'
+
 export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyInstance }): void {
   const snapshot = createTrustSnapshot(deps)
 
   router.handle('getTrust', async (_input, reply) => {
     // Public data without cookies, so any page may read it. The origin is never reflected.
     reply.header('access-control-allow-origin', '*')
-    if (!deps.config.trustEnabled) {
-      reply.header('cache-control', 'no-store')
-      throw new AppError('disabled', 'The public trust summary is disabled.')
-    }
+    if (!deps.config.trustEnabled) throw new AppError('disabled', 'The public trust summary is disabled.')
     const { body } = await snapshot()
-    reply.header('cache-control', 'public, max-age=60')
+    reply.header('cache-control', publicCache)
     reply.type('application/json; charset=utf-8')
     return body as never
   })
@@ -41,31 +41,28 @@ export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyIn
         return badgeOf(undefined)
       },
     )
-    reply.headers({ ...badgeHeaders, 'cache-control': badge.isError ? 'no-store' : 'public, max-age=60' })
+    reply.headers(badgeHeaders)
+    if (!badge.isError) reply.header('cache-control', publicCache)
     return badge
   }
 
   router.handle('getTrustBadge', async (_input, reply) => {
     reply.type('image/svg+xml; charset=utf-8')
     if (deps.config.trustEnabled) return badgeSvg(await readBadge(reply)) as never
-    reply.headers({ ...badgeHeaders, 'cache-control': 'no-store' })
-    reply.code(404)
+    reply.headers(badgeHeaders).code(404)
     return badgeSvg(offBadge) as never
   })
 
   router.handle('getTrustBadgeData', async (_input, reply) => {
     if (deps.config.trustEnabled) return readBadge(reply)
-    reply.headers({ 'access-control-allow-origin': '*', 'cache-control': 'no-store' })
+    reply.header('access-control-allow-origin', '*')
     throw new AppError('not_found', 'The public trust summary is disabled.')
   })
 
   router.handle('getAgentRegistration', async (_input, reply) => {
     reply.header('access-control-allow-origin', '*')
-    if (!deps.config.trustEnabled) {
-      reply.header('cache-control', 'no-store')
-      throw new AppError('not_found', 'The public trust summary is disabled.')
-    }
-    reply.header('cache-control', 'public, max-age=60')
+    if (!deps.config.trustEnabled) throw new AppError('not_found', 'The public trust summary is disabled.')
+    reply.header('cache-control', publicCache)
     return agentRegistration(deps)
   })
 
