@@ -82,7 +82,7 @@ export const serviceEventTypes: readonly string[] = Object.values(eventTypes).fi
   (type) => !reportedTypes.includes(type),
 )
 
-/** Types that an agent reports about its own stop. They do not count as activity while suspended. */
+/** Types that an agent reports about its own stop. They do not count as activity while suspended, unless they name a tool. */
 export const stopReportTypes: readonly string[] = [
   'agent_suspended',
   'agent_stopped',
@@ -97,9 +97,12 @@ export const serviceSource = 'wardline'
 export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
 export type KnownTool = (typeof knownTools)[number]
 
+/** Fields of an event's metadata that name its tool, the first one first. */
+export const toolFields = ['toolName', 'tool', 'tool_name'] as const
+
 /** Returns the tool named in an event's metadata. */
 export function toolOf(metadata: Record<string, unknown> | null | undefined): string | null {
-  const name = metadata?.toolName ?? metadata?.tool ?? metadata?.tool_name
+  const name = toolFields.map((field) => metadata?.[field]).find((value) => value !== undefined && value !== null)
   return typeof name === 'string' && name !== '' ? name : null
 }
 

@@ -180,6 +180,12 @@ export class TestFleet implements AsyncDisposable {
     return this.#call('getInstance', { params: { instanceId } })
   }
 
+  /** Returns the suspensions of an instance, newest first. */
+  async suspensions(instanceId = agentId) {
+    const { suspensions } = await this.#call('listSuspensions', { params: { instanceId } })
+    return suspensions
+  }
+
   /** Runs a drill of the agent, and resolves with the report once the drill is over. */
   async drill(instanceId = agentId) {
     const { id } = await this.#call('startDrill', { body: { selector: { instances: [instanceId] } } })

@@ -23,12 +23,14 @@ import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
 /**
- * Limits in milliseconds for checks and for checks of long arguments. With the report they stay below the coding
+ * Limits in milliseconds for the poll and for the checks after it, and for both with long arguments. With the report they stay below the coding
  * agent's limit of 5 seconds.
  */
 const checksMs = 1_500
 const longChecksMs = 3_200
 const reportMs = 500
+/** Time for the decoy checks after the kill switch did not answer: enough for a service that fails only there. */
+const minChecksMs = 200
 
 interface HookRequest {
   /** Undefined: detected from the call. */
@@ -39,7 +41,7 @@ interface HookRequest {
   onFailMode: (failMode: FailMode) => void
 }
 
-/** Reads a call from standard input and decides on it, within 2 seconds, or 4 for long arguments. */
+/** Reads a call from standard input and decides on it: within 2 seconds without a service, within 4 in any case. */
 export async function answerHook({ tool: given, failClosed, env, onFailMode }: HookRequest): Promise<HookAnswer> {
   const input = readCall(given)
   const tool = given ?? toolOf(await input)
@@ -106,14 +108,24 @@ class Decision {
 
   async answer(input: Promise<HookCall | InvalidInput>): Promise<HookAnswer> {
     // Poll the kill switch while the input is read.
-    const control = this.#checkControl()
+    const asked = this.#checkControl()
     const call = await input
     if (isOther(call)) return passing(this.#tool, [], eventOf(call))
-    const verdict = 'fault' in call ? verdictOnInvalid(call) : await this.#checkDecoys(call)
-    const denial = this.#denial(await control, verdict)
-    await this.#settle(call, await control, denial === undefined)
+    const control = await asked
+    const verdict = await this.#verdict(call, control)
+    const denial = this.#denial(control, verdict)
+    await this.#settle(call, control, denial === undefined)
     if (denial !== undefined) return denying(this.#tool, denial)
     return passing(this.#tool, [...this.#faults, ...this.#warnings], eventOf(call))
+  }
+
+  #verdict(call: HookCall | InvalidInput, { state, isAnswered }: ControlCheck): DecoyVerdict | Promise<DecoyVerdict> {
+    // To the service, an agent that checks decoys while it is suspended is at work.
+    if (state?.suspended) return {}
+    if ('fault' in call) return verdictOnInvalid(call)
+    // A service that has not answered the poll gets no second full wait.
+    const passed = performance.now() - this.#startedAt
+    return this.#checkDecoys(call, isAnswered ? checksMs : Math.max(minChecksMs, checksMs - passed))
   }
 
   #denial({ state, fault }: ControlCheck, verdict: DecoyVerdict): string | undefined {
@@ -151,12 +163,12 @@ class Decision {
     }
   }
 
-  async #checkDecoys({ toolName, args, cwd = process.cwd() }: HookCall): Promise<DecoyVerdict> {
+  async #checkDecoys({ toolName, args, cwd = process.cwd() }: HookCall, timeoutMs: number): Promise<DecoyVerdict> {
     const listeners = new Listeners()
     const { instanceId } = this.#settings
     const faults = new ActiveFaults(listeners)
     const service = this.#serviceWithin(longChecksMs)
-    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs: checksMs })
+    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs })
     let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
       fault = error.message

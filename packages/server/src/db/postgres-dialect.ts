@@ -61,6 +61,8 @@ export const postgresDialect: Dialect = {
       from jsonb_array_elements(${json}::jsonb) with ordinality)`
   },
 
+  jsonField: (column, name) => sql`(${column})::json ->> ${sql.lit(name)}`,
+
   // Plain SQL can only fail on purpose by dividing by zero. No other statement of the service divides by a count.
   lockFound: (query) => ({ ...query, sql: `select 1 / count(*) from (${query.sql} for update) as held` }),
   sha256Hex: (text) => sql`encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`,

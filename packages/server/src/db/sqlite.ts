@@ -52,6 +52,7 @@ const dialect: Dialect = {
     const names = Object.keys(columns).map((name, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(name)}`)
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
+  jsonField: (column, name) => sql`${column} ->> ${sql.lit(name)}`,
   // A transaction has exclusive use of the only writer, so checking suffices and no lock is needed.
   // The worker thread defines assert_found and sha256_hex.
   lockFound: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),

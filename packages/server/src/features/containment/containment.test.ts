@@ -330,6 +330,55 @@ describe('activity while suspended', () => {
     expect(await state()).toBe('delivered')
   })
 
+  // An agent that neither polls nor acknowledges would otherwise go on for ever behind one kill_unconfirmed.
+  it.each([
+    ['events', () => report()],
+    ['events without an instance id', () => report({ instance_id: undefined, source: 'x' })],
+    ['decoy checks', () => service.call('POST', '/api/honeypots/check/key', { body: { key: 'x' } })],
+  ])('is a breach 45 seconds after the kill for %s of an agent that received nothing', async (_, act) => {
+    await beat({ control_version: 0 })
+    await kill()
+    await watch()
+    for (let passed = 0; passed < 45; passed += 5) {
+      await pass(5)
+      await act()
+    }
+    await watch()
+    expect(await breaches()).toEqual([])
+    expect(await state()).toBe('unconfirmed')
+    await pass(1)
+    for (let count = 0; count < 5; count++) await act()
+    await pass(1)
+    expect(await breaches()).toMatchObject([
+      {
+        severity: 'breach',
+        description: expect.stringContaining('not delivered'),
+        metadata: { occurrences: 5, delivered: false },
+      },
+    ])
+    expect(await state()).toBe('violated')
+    expect(await events('kill_unconfirmed')).toHaveLength(1)
+  })
+
+  it('is no breach of an agent that polls every 30 seconds and finishes its calls within ten', async () => {
+    await beat({ control_version: 0 })
+    await poll()
+    await kill()
+    for (let passed = 0; passed < 30; passed++) {
+      await pass(1)
+      await report()
+    }
+    await poll()
+    await ack(1)
+    for (let passed = 0; passed < 10; passed++) {
+      await pass(1)
+      await report()
+    }
+    await pass(31)
+    expect(await breaches()).toEqual([])
+    expect(await state()).toBe('proven')
+  })
+
   it('is no breach when it is of another agent or after the resume', async () => {
     await beat()
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'other', name: 'Other' } })
@@ -423,6 +472,102 @@ describe('activity while suspended', () => {
     await pass(1)
     expect(await breaches()).toHaveLength(1)
   })
+
+  // An agent that acknowledged and goes on reports nothing but its stop, and still checks what it is about to use.
+  it.each([
+    ['key', { key: 'AKIA' }],
+    ['path', { path: '/srv/notes.txt' }],
+  ])('is detected by decoy checks of a %s, whichever instance a key of one instance names', async (kind, body) => {
+    const own = await service.createKey('agent', [id])
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    const check = (key: string, meta?: object) =>
+      service.call('POST', `/api/honeypots/check/${kind}`, { key, body: { ...body, ...(meta ? { meta } : {}) } })
+    await pass(9)
+    await check(own.key)
+    await pass(22)
+    expect(await state()).toBe('confirmed')
+    for (const meta of [undefined, { instance_id: id }, { instance_id: 'someone', tool: 'Bash' }])
+      await check(own.key, meta)
+    await pass(1)
+    expect(await breaches()).toMatchObject([{ instance_id: id, metadata: { occurrences: 3 } }])
+    expect(await state()).toBe('violated')
+  })
+
+  it('is not shown by decoy checks of people and of other agents, or by one within ten seconds after the delivery', async () => {
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'other', name: 'Other' } })
+    const own = await service.createKey('agent', [id])
+    const other = await service.createKey('agent', ['other'])
+    const both = await service.createKey('agent', [id, 'other'])
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    await pass(5)
+    const check = (key: string, meta?: object) =>
+      service.call('POST', '/api/honeypots/check/key', { key, body: { key: 'x', ...(meta ? { meta } : {}) } })
+    expect((await check(own.key)).status).toBe(200)
+    await pass(15)
+    await check(other.key)
+    await check(other.key, { instance_id: id })
+    await check(both.key, { instance_id: 'other' })
+    await check(adminKey)
+    const session = await service.call('POST', '/api/session')
+    const cookie = String(session.headers['set-cookie']).split(';', 1)[0]!
+    const headers = { cookie, 'sec-fetch-site': 'same-origin' }
+    const body = { key: 'x', meta: { instance_id: id } }
+    const byPerson = await service.call('POST', '/api/honeypots/check/key', { key: null, headers, body })
+    expect(byPerson.status).toBe(200)
+    await pass(15)
+    expect(await state()).toBe('proven')
+    expect(await breaches()).toEqual([])
+  })
+
+  // A decoy that is touched by a tool that is ignored is no breach by itself, but a call all the same.
+  it('is detected by a hit that a rule ignores, and counts a hit once', async () => {
+    const { body: decoy } = await service.call<{ key: string }>('POST', '/api/honeypots', {
+      body: { instanceId: id, type: 'api_key', keyType: 'openai' },
+    })
+    const until = new Date(service.clock.now() + 3_600_000).toISOString()
+    await service.call('POST', '/api/honeypots/ignores', { body: { tool: 'backup', reason: 'Nightly', until } })
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    await pass(20)
+    const touch = (tool: string) =>
+      service.call('POST', '/api/honeypots/check/key', { body: { key: decoy.key, meta: { instance_id: id, tool } } })
+    await touch('backup')
+    await touch('Bash')
+    await pass(1)
+    expect(await breaches()).toMatchObject([{ metadata: { occurrences: 2 } }])
+  })
+
+  // A report of the stop is no activity, so an agent that goes on would give all its reports that type.
+  it.each(['toolName', 'tool', 'tool_name'])(
+    'is detected by reports of a stop that name a tool in %s',
+    async (field) => {
+      await beat({ control_version: 0 })
+      await kill()
+      await poll()
+      await ack(1)
+      await pass(15)
+      for (const event_type of ['agent_stopped', 'agent_suspended', 'sdk_events_dropped', 'control_version_mismatch']) {
+        await report({ event_type, metadata: { count: 1, [field]: null } })
+      }
+      await pass(15)
+      expect(await state()).toBe('proven')
+      await report({ event_type: 'agent_stopped', metadata: { [field]: 'Bash' } })
+      await indexEvents(service.deps.database)
+      await report({ event_type: 'sdk_events_dropped', metadata: { [field]: { name: 'Bash' } } })
+      await report({ event_type: 'agent_stopped', metadata: { [field]: 'Bash' }, instance_id: undefined, source: 'x' })
+      await pass(1)
+      expect(await breaches()).toMatchObject([{ metadata: { occurrences: 3 } }])
+      expect(await state()).toBe('violated')
+    },
+  )
 
   it('is found in the log after a restart, and reported once across all processes', async () => {
     await beat({ control_version: 0 })

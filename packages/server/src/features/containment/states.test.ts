@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Activity, breachAfter, decide, graceMs, stateOf } from './states.ts'
+import { type Activity, breachAfter, decide, deliveryMs, graceMs, stateOf } from './states.ts'
 
 const settings = { silenceMs: 30_000, acknowledgeMs: 35_000 }
 const time = fc.integer({ min: 1, max: 200_000 })
@@ -26,7 +26,7 @@ const facts = fc.record({
 /** Returns the activity that the watch finds when the log has these events. */
 function activityOf(row: Parameters<typeof breachAfter>[0], events: readonly number[]): Activity {
   const after = breachAfter(row)
-  const breaches = events.filter((at) => after !== null && at > after)
+  const breaches = events.filter((at) => at > after)
   const [first, last] = [Math.min(...breaches), Math.max(...breaches)]
   const found = breaches.length > 0
   return {
@@ -62,6 +62,34 @@ describe('a decision', () => {
         const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
         expect(stateOf({ ...row, ...decision })).toBe('violated')
         expect(decision.reports).toBe(1)
+      }),
+    )
+  })
+
+  it('reports an event later than 45 seconds after the request as a violation, also before a delivery', () => {
+    fc.assert(
+      fc.property(facts, time, time, (row, at, now) => {
+        fc.pre(at > deliveryMs + graceMs && at <= now)
+        const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
+        expect(stateOf({ ...row, ...decision })).toBe('violated')
+      }),
+    )
+  })
+
+  it('never reports an agent that polls every 30 seconds and finishes within the grace', () => {
+    const polled = fc.integer({ min: 1, max: 30_000 })
+    const event = fc.record({ at: fc.nat(40_000), read: fc.nat(90_000) })
+    fc.assert(
+      fc.property(polled, fc.array(event, { maxLength: 8 }), fc.boolean(), (delivered_at, events, acknowledges) => {
+        const acknowledged_at = acknowledges ? delivered_at : null
+        for (const { at, read } of events) {
+          if (at > delivered_at + graceMs) continue
+          // The event may be read before or after the delivery was noted.
+          const known =
+            read < delivered_at ? { delivered_at: null, acknowledged_at: null } : { delivered_at, acknowledged_at }
+          const none = { requested_at: 0, silent_at: null }
+          expect(at).toBeLessThanOrEqual(breachAfter({ ...none, ...known }))
+        }
       }),
     )
   })

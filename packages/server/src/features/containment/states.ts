@@ -36,6 +36,8 @@ export const settingsOf = (
 const quietMs = 90_000
 /** Grace after the delivery, in which an agent may finish its work and report it. */
 export const graceMs = 10_000
+/** By then a client that polls every 30 seconds has polled: one that never does gets no longer grace. */
+export const deliveryMs = 35_000
 
 /**
  * Returns how far a suspension is proven. Each state is based on a fact in the row, so it is the same in all processes,
@@ -74,7 +76,7 @@ export function sinceOf(facts: StateFacts, { acknowledgeMs }: ContainmentSetting
 
 /** Activity of the agent in the event log since the previous reading. */
 export interface Activity {
-  /** Events later than the grace after the delivery; after the silence was shown, all since the acknowledgement. */
+  /** Events later than `breachAfter`. */
   breaches: number
   firstBreachAt: number | null
   lastBreachAt: number | null
@@ -82,12 +84,15 @@ export interface Activity {
   lastAt: number | null
 }
 
-/** Returns the time after which an event of the agent is a breach; null before the delivery. */
-export function breachAfter(row: Pick<Row, 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number | null {
-  // An acknowledgement also proves the delivery.
-  const received = row.delivered_at ?? row.acknowledged_at
+/**
+ * Returns the time after which an event of the agent is a breach: the grace after the delivery, which begins at the latest
+ * when a poll was due; after the silence was shown, the acknowledgement.
+ */
+export function breachAfter(row: Pick<Row, 'requested_at' | 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number {
   if (row.silent_at !== null && row.acknowledged_at !== null) return row.acknowledged_at
-  return received === null ? null : received + graceMs
+  // An acknowledgement also proves the delivery.
+  const received = row.delivered_at ?? row.acknowledged_at ?? Number.POSITIVE_INFINITY
+  return Math.min(received, row.requested_at + deliveryMs) + graceMs
 }
 
 /** A suspension as read by the watch. */

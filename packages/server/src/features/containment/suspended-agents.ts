@@ -1,10 +1,10 @@
 import type { StoredEvent } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
-import type { Principal } from '../../http/auth.ts'
+import { mayBeAgent, type Principal } from '../../http/auth.ts'
 import { isActivity, readSources } from '../events/log-statements.ts'
 import { readOwners } from '../instances/control-statements.ts'
 import { activityStatement, alignmentStatements, readLastingAfter } from '../kill-switch/watch-statements.ts'
-import { graceMs } from './states.ts'
+import { deliveryMs, graceMs } from './states.ts'
 
 const pageRows = 5_000
 /** Interval of reading the log, which finds events stored by a process that crashed. */
@@ -14,10 +14,10 @@ const readAgainEveryMs = 60_000
 const learntInRun = 100
 const sourceEvents = 50
 
-type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at'>
+type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at' | 'metadata'>
 
-/** Events without an instance that are attributed to a suspended one. */
-interface Unnamed {
+/** Activity of a suspended instance that the event log does not show under its id. */
+interface Unlogged {
   at: number
   count: number
 }
@@ -36,7 +36,7 @@ export class SuspendedAgents {
   /** Suspended instance by the source that it reports under; null if several instances do. */
   readonly #bySource = new Map<string, string | null>()
   #unlearnt = new Set<string>()
-  #unnamed = new Map<string, Unnamed>()
+  #unlogged = new Map<string, Unlogged>()
   #readAt: number | undefined
 
   constructor(deps: Deps) {
@@ -73,10 +73,22 @@ export class SuspendedAgents {
     for (const event of events) {
       if (event.instance_id !== null || !isActivity(event)) continue
       const id = this.#reporterOf(event, principal)
-      if (id === undefined) continue
-      const known = this.#unnamed.get(id)
-      this.#unnamed.set(id, { at: event.created_at, count: (known?.count ?? 0) + 1 })
+      if (id !== undefined) this.#noteUnlogged(id, event.created_at)
     }
+  }
+
+  /**
+   * Call with a decoy check that stored no event: an agent that checks a call is about to make it. `instanceId`: the
+   * instance that the caller may act for and named, or the only one of its key.
+   */
+  noteCheck(instanceId: string | undefined, principal: Principal, at: number): void {
+    if (this.#versions.size === 0 || !mayBeAgent(principal)) return
+    const id = instanceId ?? this.#onlyOf.get(principal.registers.owner)
+    if (id !== undefined && this.#versions.has(id)) this.#noteUnlogged(id, at)
+  }
+
+  #noteUnlogged(id: string, at: number): void {
+    this.#unlogged.set(id, { at, count: (this.#unlogged.get(id)?.count ?? 0) + 1 })
   }
 
   /** Returns the suspended instance that this key acts for: its only one, or the one that used the source before. */
@@ -102,22 +114,22 @@ export class SuspendedAgents {
     return active
   }
 
-  /** Stores attributed events without an instance, and reads the sources of suspended instances. */
-  async writeUnnamed(): Promise<void> {
+  /** Stores activity that is not in the log, and reads the sources of suspended instances. */
+  async writeUnlogged(): Promise<void> {
     const { db } = this.#deps.database
-    const unnamed = [...this.#unnamed].toSorted(([a], [b]) => (a < b ? -1 : 1))
-    if (unnamed.length > 0) {
-      const taken = this.#unnamed
-      this.#unnamed = new Map()
-      const statements = unnamed.map(([instanceId, { at, count }]) =>
-        activityStatement(db, { instanceId, at, count }, graceMs),
+    const unlogged = [...this.#unlogged].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    if (unlogged.length > 0) {
+      const taken = this.#unlogged
+      this.#unlogged = new Map()
+      const statements = unlogged.map(([instanceId, { at, count }]) =>
+        activityStatement(db, { instanceId, at, count }, { graceMs, deliveryMs }),
       )
       try {
         await this.#deps.database.batch(statements)
       } catch (fault) {
         for (const [id, { at, count }] of taken) {
-          const newer = this.#unnamed.get(id)
-          this.#unnamed.set(id, { at: newer?.at ?? at, count: count + (newer?.count ?? 0) })
+          const newer = this.#unlogged.get(id)
+          this.#unlogged.set(id, { at: newer?.at ?? at, count: count + (newer?.count ?? 0) })
         }
         throw fault
       }

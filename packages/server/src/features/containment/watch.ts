@@ -52,14 +52,23 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
   }
 
   function breachEvent(row: SuspensionRow, { reports, breaches, first_breach_at, last_breach_at }: Decision) {
+    const delivered = row.delivered_at !== null || row.acknowledged_at !== null
+    const undelivered = delivered ? '' : '; the suspension was not delivered to it'
     const first = isoTime(first_breach_at!)
     const last = isoTime(last_breach_at!)
     return ingest.own({
       severity: 'breach',
       event_type: eventTypes.activityWhileSuspended,
-      description: `${reports} ${reports === 1 ? 'event' : 'events'} of the agent although it is suspended, the last at ${last}`,
+      description: `${reports} ${reports === 1 ? 'event or decoy check' : 'events or decoy checks'} of the agent although it is suspended, the last at ${last}${undelivered}`,
       instance_id: row.instance_id,
-      metadata: { version: row.version, occurrences: reports, total: breaches, first_at: first, last_at: last },
+      metadata: {
+        version: row.version,
+        delivered,
+        occurrences: reports,
+        total: breaches,
+        first_at: first,
+        last_at: last,
+      },
     })
   }
 
@@ -160,7 +169,7 @@ export function createContainmentWatch(deps: Deps, { ingest, outbox, suspendedAg
   return {
     async run() {
       const active = [...(await suspendedAgents.takeActive())]
-      await suspendedAgents.writeUnnamed()
+      await suspendedAgents.writeUnlogged()
       for (let first = 0; first < active.length; first += chunkRows) {
         try {
           await look(await readLasting(db, active.slice(first, first + chunkRows).toSorted()))

@@ -1,4 +1,4 @@
-import { eventTypes, stopReportTypes } from '@wardline/contract'
+import { eventTypes, stopReportTypes, toolFields } from '@wardline/contract'
 import { sql } from 'kysely'
 import { readCounters } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
@@ -56,9 +56,32 @@ export async function readEventDetails(
   return new Map(rows.map(({ seq, ip_address, metadata }) => [seq, { ip_address, metadata }]))
 }
 
-/** Whether an event shows activity of the agent: not reports by the service, and not its reports about being stopped. */
-export const isActivity = ({ by_service, event_type }: Pick<StoredEvent, 'by_service' | 'event_type'>): boolean =>
-  by_service === 1 ? event_type === eventTypes.honeypotTriggered : !stopReportTypes.includes(event_type)
+const hasField = (metadata: Record<string, unknown>, name: string) =>
+  metadata[name] !== undefined && metadata[name] !== null
+
+/**
+ * Whether an event shows activity of the agent: not reports by the service, and not its reports about being stopped. A
+ * report that names a tool is activity, whatever its type claims.
+ */
+export function isActivity({
+  by_service,
+  event_type,
+  metadata,
+}: Pick<StoredEvent, 'by_service' | 'event_type' | 'metadata'>): boolean {
+  if (by_service === 1) return event_type === eventTypes.honeypotTriggered
+  if (!stopReportTypes.includes(event_type)) return true
+  const given = metadata === null ? {} : JSON.parse(metadata)
+  return toolFields.some((name) => hasField(given, name))
+}
+
+/** `isActivity` in SQL. Metadata is only parsed where the type alone does not decide. */
+const activitySql = (dialect: Database['dialect']) => {
+  const metadata = sql.ref('events.metadata')
+  const named = toolFields.map((name) => sql`${dialect.jsonField(metadata, name)} is not null`)
+  return sql`(case when events.by_service = 1 then events.event_type = ${eventTypes.honeypotTriggered}
+    when events.event_type not in (${sql.join(stopReportTypes)}) then true
+    when events.metadata is null then false else ${sql.join(named, sql` or `)} end)`
+}
 
 /** An agent whose activity is searched. */
 interface ActiveSubject {
@@ -68,8 +91,8 @@ interface ActiveSubject {
   since: number
   /** Only events before this time; null: unlimited. */
   until: number | null
-  /** Events after this time are breaches; null: none is. */
-  breachAfter: number | null
+  /** Events after this time are breaches. */
+  breachAfter: number
 }
 
 interface FoundActivity {
@@ -93,7 +116,7 @@ export async function readActivity(
   const endless = Number.MAX_SAFE_INTEGER
   const rows = subjects.map(({ id, afterSeq, since, until, breachAfter }, place) => {
     const floor = afterSeq ?? (range ? range.first - 1 : upTo)
-    return [place, id, floor, since, until ?? endless, breachAfter ?? endless] as const
+    return [place, id, floor, since, until ?? endless, breachAfter] as const
   })
   const pending = rows.filter(([, , floor]) => floor < upTo)
   const found = new Map<number, FoundActivity>()
@@ -108,14 +131,12 @@ export async function readActivity(
   })
   const lowest = Math.min(...pending.map(([, , floor]) => floor))
   const oldest = Math.min(...pending.map(([, , , since]) => since))
-  const isOwn = sql`(case when events.by_service = 1 then events.event_type = ${eventTypes.honeypotTriggered}
-    else events.event_type not in (${sql.join(stopReportTypes)}) end)`
   const figures = sql`agents.place, max(events.created_at) as last_at,
     count(case when events.created_at > agents.breach_after then 1 end) as breaches,
     min(case when events.created_at > agents.breach_after then events.created_at end) as first_breach_at,
     max(case when events.created_at > agents.breach_after then events.created_at end) as last_breach_at`
   const counts = sql`events.seq > agents.floor and events.created_at > agents.since and events.created_at < agents.until
-    and events.created_at > ${oldest} and ${isOwn}`
+    and events.created_at > ${oldest} and ${activitySql(dialect)}`
   type Figures = { place: number; last_at: number; breaches: number; first_breach_at: number; last_breach_at: number }
   const parts = [
     sql<Figures>`select ${figures} from ${batch} as agents
@@ -124,7 +145,7 @@ export async function readActivity(
       join events on events.seq = event_refs.seq where ${counts} group by agents.place`,
     // The newest events are not indexed yet. Materialized, because SQLite would parse the JSON again for each of them.
     sql<Figures>`with agents as materialized (select * from ${batch} as subjects),
-      own as materialized (select seq, instance_id, created_at, event_type, by_service from events
+      own as materialized (select seq, instance_id, created_at, event_type, by_service, metadata from events
         where seq > ${Math.max(indexed, lowest)} and seq <= ${upTo} and created_at > ${oldest}
           and instance_id in (select id from agents))
       select ${figures} from own as events join agents on agents.id = events.instance_id

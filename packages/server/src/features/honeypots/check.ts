@@ -34,6 +34,11 @@ interface HitAnswers {
   }): Promise<unknown>
 }
 
+/** Counts checks as activity of suspended agents. */
+interface CheckWatch {
+  noteCheck(instanceId: string | undefined, principal: Principal, at: number): void
+}
+
 export interface DecoyChecks {
   /** Whether the text contains a decoy key. A match is recorded before the promise resolves. */
   checkKey(text: string, check: Check): Promise<boolean>
@@ -75,7 +80,8 @@ export function createDecoyChecks(
     ingest,
     countedReports: reports,
     autoSuspension,
-  }: { ingest: Ingest; countedReports: CountedReports; autoSuspension: HitAnswers },
+    suspendedAgents,
+  }: { ingest: Ingest; countedReports: CountedReports; autoSuspension: HitAnswers; suspendedAgents: CheckWatch },
 ): DecoyChecks {
   const { config, database, clock, metrics } = deps
   // A hit is also a breach.
@@ -88,7 +94,8 @@ export function createDecoyChecks(
     return decoys.find((decoy) => decoy.instance_id === asking) ?? decoys[0]
   }
 
-  async function recordHit(decoy: Decoy, check: Check, form: HitForm): Promise<void> {
+  /** Resolves with whether the hit is a breach of the agent. */
+  async function recordHit(decoy: Decoy, check: Check, form: HitForm): Promise<boolean> {
     const now = clock.now()
     const asking = askingInstance(check)
     const tool = safeContext(check.meta?.tool)
@@ -102,11 +109,15 @@ export function createDecoyChecks(
       await autoSuspension.answer({ instanceId: asking, keyId, eventId: event.id, reason, hit: { event, also } })
     } else await ingest.store([event], { also, keyId, isDecoyHit: true })
     metrics.decoyHits.inc({ type: decoy.type })
+    return !isIgnored
   }
 
-  async function settle({ decoys, formOf }: Found, check: Check): Promise<boolean> {
-    const decoy = closestMatch(decoys, askingInstance(check))
-    if (decoy) await recordHit(decoy, check, await formOf(decoy))
+  /** `at`: when the check arrived. A breach is an event of the agent, which shows its activity by itself. */
+  async function settle({ decoys, formOf }: Found, check: Check, at: number): Promise<boolean> {
+    const asking = askingInstance(check)
+    const decoy = closestMatch(decoys, asking)
+    const isBreach = decoy !== undefined && (await recordHit(decoy, check, await formOf(decoy)))
+    if (!isBreach) suspendedAgents.noteCheck(asking, check.principal, at)
     return decoy !== undefined
   }
 
@@ -146,9 +157,10 @@ export function createDecoyChecks(
           `key must have at most ${maxKeyInputLength} UTF-16 units; check longer text in parts.`,
         )
       }
+      const at = clock.now()
       const found = await search.findKeys(submitted, check.piece)
       note(found, check, 'key')
-      return settle(found, check)
+      return settle(found, check, at)
     },
 
     holdsKey: async (text, piece) => (await search.findKeys(text, piece)).decoys.length > 0,
@@ -157,10 +169,11 @@ export function createDecoyChecks(
       if (Buffer.byteLength(submitted) > maxPathBytes) {
         throw new AppError('invalid', `path must have at most ${maxPathBytes} bytes.`)
       }
+      const at = clock.now()
       const context = { cwd: text(check.meta?.cwd), realPath: text(check.meta?.realPath) }
       const found = await search.findPaths(submitted, context, check.principal, check.piece)
       note(found, check, 'path')
-      return settle(found, check)
+      return settle(found, check, at)
     },
 
     reaches: (principal) => reach.reaches(principal),

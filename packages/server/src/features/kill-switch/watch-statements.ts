@@ -140,15 +140,16 @@ export function decisionStatement(db: Db, row: SuspensionRow, decided: Decided):
 }
 
 /**
- * Records activity that the event log does not show under the instance's id. Within `graceMs` after delivery, activity
- * is not a breach unless the instance was already silent.
+ * Records activity that the event log does not show under the instance's id. Within `graceMs` after delivery, which counts
+ * as made `deliveryMs` after the request, activity is not a breach unless the instance was already silent.
  */
 export function activityStatement(
   db: Db,
   { instanceId, at, count }: { instanceId: string; at: number; count: number },
-  graceMs: number,
+  { graceMs, deliveryMs }: { graceMs: number; deliveryMs: number },
 ): Statement {
   const isBreach = sql`(${at} > coalesce(delivered_at, acknowledged_at) + ${graceMs}
+    or ${at} > requested_at + ${deliveryMs + graceMs}
     or (silent_at is not null and ${at} > acknowledged_at))`
   const time = sql<number>`cast(${at} as bigint)`
   return db
