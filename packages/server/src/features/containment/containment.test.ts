@@ -514,9 +514,8 @@ describe('activity while suspended', () => {
     await check(other.key, { instance_id: id })
     await check(both.key, { instance_id: 'other' })
     await check(adminKey)
-    const session = await service.call('POST', '/api/session')
-    const cookie = String(session.headers['set-cookie']).split(';', 1)[0]!
-    const headers = { cookie, 'sec-fetch-site': 'same-origin' }
+    const session = await service.signIn()
+    const headers = { ...session.headers, 'sec-fetch-site': 'same-origin' }
     const body = { key: 'x', meta: { instance_id: id } }
     const byPerson = await service.call('POST', '/api/honeypots/check/key', { key: null, headers, body })
     expect(byPerson.status).toBe(200)
