@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
+import { sessionHeader } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { adminKey, openTestService, type TestService } from '../test-service.ts'
 import { exemptAddresses } from './connections.ts'
@@ -83,7 +84,12 @@ describe('the connections of one address', () => {
     const guessing = await clients.open('203.0.113.7')
     expect(status(await guessing.get('/api/status', 'x-monitor-key: wrong\r\n'))).toBe('401')
     if (!guessing.socket.closed) await once(guessing.socket, 'close')
-    expect(status(await (await clients.open('203.0.113.7')).get('/', 'cookie: wardline=x\r\n'))).toBe('429')
+    const cookie = `cookie: wardline=${'x'.repeat(43)}\r\n`
+    for (const headers of ['cookie: wardline=x\r\n', cookie]) {
+      expect(status(await (await clients.open('203.0.113.7')).get('/', headers))).toBe('429')
+    }
+    const session = `${cookie}${sessionHeader}: ${'x'.repeat(43)}\r\n`
+    expect(status(await (await clients.open('203.0.113.7')).get('/api/status', session))).toBe('401')
     for (const path of ['/', '/docs', '/api/stream', '/metrics', '/nowhere']) {
       expect(status(await (await clients.open('203.0.113.7')).get(path)), path).toBe('429')
     }
