@@ -7,7 +7,7 @@ import type { RuleEvent } from '../../packages/server/src/features/rules/languag
 import { parseRules } from '../../packages/server/src/features/rules/language/rule.ts'
 import { RuleSet } from '../../packages/server/src/features/rules/language/rule-set.ts'
 import { ruleStates } from '../../packages/server/src/features/rules/language/rule-state.ts'
-import { valueMemory } from '../../packages/server/src/features/rules/language/value-memory.ts'
+import { ValueMemory } from '../../packages/server/src/features/rules/language/value-memory.ts'
 import { temporaryFolder } from '../cleanup.ts'
 import { eventBody } from '../events.ts'
 import { fillEvents } from '../fill-events.ts'
@@ -86,7 +86,7 @@ const keys = 1_000_000
 function ruleSet(documents: readonly object[]) {
   const rules = documents.flatMap((document) => parseRules(JSON.stringify(document)).rules)
   if (rules.length < documents.length) throw new Error('A rule of the benchmark does not compile.')
-  const running = rules.map(({ rule }) => ({ rule, state: ruleStates.start(rule), history: valueMemory() }))
+  const running = rules.map(({ rule }) => ({ rule, state: ruleStates.start(rule), history: new ValueMemory() }))
   return { set: new RuleSet(running), running }
 }
 

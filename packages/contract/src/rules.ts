@@ -67,6 +67,13 @@ export const ruleLimits = {
   groups: 100_000,
   groupEntries: 1_000_000,
   /**
+   * Values that new_value keeps per rule for what one instance showed, with five for each group. An agent can invent values:
+   * this is ten times what an agent shows, and a hundred such agents have room.
+   */
+  instanceValues: 10_000,
+  /** Values per event that new_value stores per rule: they are rows of the database, and metadata has room for 4,000. */
+  eventValues: 100,
+  /**
    * Firings per rule, instance and minute of event time. A firing is a row, an event and an alert, and an agent decides
    * how often it makes a rule without cooldown fire. Equals the limit of alerts of one type per instance.
    */

@@ -174,7 +174,11 @@ const RuleBacktest = Type.Object({
       'Instances that its responses would have suspended in mode enforce, each counted once. The brake of automatic suspensions is not simulated',
   },
   events_read: { ...Count, description: 'Events that were read, with those before `from` that the rule looks back at' },
-  evicted: { ...Count, description: 'Groups that were forgotten because there were too many; not 0: firings may lack' },
+  evicted: {
+    ...Count,
+    description:
+      'Groups and values that were forgotten because there were too many; not 0: the firings may differ from live ones',
+  },
   duration_ms: Count,
   samples: Type.Array(BacktestSample, {
     maxItems: ruleLimits.backtestSamples,

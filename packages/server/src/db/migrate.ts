@@ -40,6 +40,7 @@ import { firingBudgets } from './migrations/0036-firing-budgets.ts'
 import { suspensionEnds } from './migrations/0037-suspension-ends.ts'
 import { sessionSecrets } from './migrations/0038-session-secrets.ts'
 import { chainDrops } from './migrations/0039-chain-drops.ts'
+import { reporters } from './migrations/0040-reporters.ts'
 
 interface Migration {
   version: number
@@ -90,6 +91,7 @@ const migrations: Migration[] = [
   { version: 37, name: 'suspension-ends', statements: suspensionEnds },
   { version: 38, name: 'session-secrets', statements: sessionSecrets },
   { version: 39, name: 'chain-drops', statements: chainDrops },
+  { version: 40, name: 'reporters', statements: reporters },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -95,6 +95,8 @@ interface RuleValuesTable {
   seen_at: number
   /** Seq of the last event for which the value was new; 0 = never. */
   new_seq: number
+  /** Instance that showed the value first, '' = none; null = a row of a group, or of an older version. */
+  reporter: string | null
 }
 
 /** First position in the log that a rule may see, also when its state is rebuilt. */

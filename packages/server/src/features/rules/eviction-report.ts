@@ -3,7 +3,19 @@ import { minuteMs } from '../../clock.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { RunningRule } from './running-rule.ts'
 
-/** Reports once a minute how many groups rules dropped, so that this never happens silently. */
+/** Rules in a report, and agents named for each: what a person reads. */
+const maxRules = 20
+const maxAgents = 5
+
+const agentsOf = (evictedBy: ReadonlyMap<string, number>) =>
+  [...evictedBy]
+    // Groups of values that an older version stored name no instance.
+    .filter(([reporter]) => reporter !== '' && !reporter.includes('['))
+    .sort(([, a], [, b]) => b - a)
+    .slice(0, maxAgents)
+    .map(([instance_id, evicted]) => ({ instance_id, evicted }))
+
+/** Reports once a minute what rules forgot at their limits and which agents caused it, so that this never happens silently. */
 export class EvictionReport {
   readonly #ingest: Ingest
   #reported = 0
@@ -18,6 +30,7 @@ export class EvictionReport {
       rule: row.id,
       title: row.title,
       evicted: state.evicted + history.evicted,
+      history,
     }))
     const total = counts.reduce((sum, { evicted }) => sum + evicted, 0)
     if (total <= this.#reported) {
@@ -26,14 +39,21 @@ export class EvictionReport {
     }
     if (now - this.#reportedAt < minuteMs) return
     const evicted = total - this.#reported
+    const named = counts
+      .filter((each) => each.evicted > 0)
+      .slice(0, maxRules)
+      .map(({ history, ...rest }) => ({ ...rest, instances: agentsOf(history.evictedBy) }))
+    const [first] = named.flatMap(({ instances }) => instances).sort((a, b) => b.evicted - a.evicted)
+    const most = first === undefined ? '' : `; ${first.evicted} of them are values that ${first.instance_id} showed`
     await this.#ingest.store([
       this.#ingest.own({
         severity: 'warning',
         event_type: eventTypes.ruleStateEvicted,
-        description: `Rules forgot ${evicted} groups that were used least recently, because there were too many`,
-        metadata: { evicted, rules: counts.filter((each) => each.evicted > 0).slice(0, 20) },
+        description: `Rules forgot ${evicted} groups or values, because there were too many${most}`,
+        metadata: { evicted, rules: named },
       }),
     ])
+    for (const { history } of counts) history.evictedBy.clear()
     this.#reported = total
     this.#reportedAt = now
   }

@@ -10,6 +10,13 @@ import { StoredHistory } from './value-history.ts'
 
 const caller = 'rules'
 
+async function* noting<Page>(pages: AsyncIterable<Page>, onPage: () => Promise<void>): AsyncGenerator<Page, void> {
+  for await (const page of pages) {
+    await onPage()
+    yield page
+  }
+}
+
 /**
  * Rebuilds the states of rules at a position in the log, from stored data and the events within their windows. `onPage` is
  * called regularly, because a long window takes longer than a lease.
@@ -22,7 +29,8 @@ export async function rebuildStates(
 ): Promise<void> {
   for (const rule of rules) {
     if (!asksHistory(rule.rule.correlation)) continue
-    rule.history = new StoredHistory(await readValues(database.db, rule.row.id, rule.basis))
+    const pages = readValues(database, caller, { id: rule.row.id, basis: rule.basis })
+    rule.history = await StoredHistory.restored(noting(pages, onPage))
   }
   const [last] = await database.scan(caller, (db) => readEventsBetween(db, { after: upTo - 1, upTo, limit: 1 }))
   const time = last?.created_at ?? clock.now()

@@ -5,7 +5,7 @@ import { newThenHigh, randomRule, ruleTools } from '../../test-random-rules.ts'
 import { openRuleService, type RuleService, toolCall } from '../../test-rule-service.ts'
 import { readRuleEvents } from './event-log.ts'
 import { ruleStates, step } from './language/rule-state.ts'
-import { valueMemory } from './language/value-memory.ts'
+import { ValueMemory } from './language/value-memory.ts'
 import { RuleResponder } from './responder.ts'
 import { readRule } from './rule-text.ts'
 import { RuleRunner } from './runner.ts'
@@ -22,7 +22,7 @@ const everyEvent = { title: 'Every event', severity: 'info', detection: { a: { t
 async function onePass(service: RuleService, text: string): Promise<{ found: object[]; suppressed: number }> {
   const { rule } = readRule(text)
   const state = ruleStates.start(rule)
-  const history = valueMemory()
+  const history = new ValueMemory()
   const found: object[] = []
   for (let after = 0; ; ) {
     const events = await readRuleEvents(service.deps.database, 'test', { after, upTo: Number.MAX_SAFE_INTEGER })

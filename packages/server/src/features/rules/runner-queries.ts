@@ -165,15 +165,33 @@ export async function countGroupFirings(db: Db, id: string, group: string, since
   return Number(count)
 }
 
-/** Reads the stored history for new_value, oldest first. */
-export function readValues(db: Db, id: string, basis: string): Promise<ValueRow[]> {
-  return db
-    .selectFrom('rule_values')
-    .select(['group_key', 'value', 'seen_at', 'new_seq'])
-    .where('rule_id', '=', id)
-    .where('basis', '=', basis)
-    .orderBy('seen_at')
-    .execute()
+/** Rows of a page of values: a few milliseconds. */
+const valueRows = 2_000
+
+/** Reads the stored history for new_value page by page, on the connections of scans; the row of a group comes first. */
+export async function* readValues(
+  database: Pick<Database, 'scan'>,
+  caller: string,
+  { id, basis }: { id: string; basis: string },
+): AsyncGenerator<ValueRow[], void> {
+  for (let last: ValueRow | undefined; ; ) {
+    const rows = await database.scan(caller, (db) => {
+      const query = db
+        .selectFrom('rule_values')
+        .select(['group_key', 'value', 'seen_at', 'new_seq', 'reporter'])
+        .where('rule_id', '=', id)
+        .where('basis', '=', basis)
+        .orderBy('group_key')
+        .orderBy('value')
+        .limit(valueRows)
+      return last === undefined
+        ? query.execute()
+        : query.where(sql<boolean>`(group_key, value) > (${last.group_key}, ${last.value})`).execute()
+    })
+    yield rows
+    if (rows.length < valueRows) return
+    last = rows.at(-1)
+  }
 }
 
 const firingColumns = {
@@ -204,7 +222,13 @@ const responseColumns = {
   created_at: 'bigint',
 } as const satisfies Record<keyof ResponseRow, string>
 
-const valueColumns = { group_key: 'text', value: 'text', seen_at: 'bigint', new_seq: 'bigint' } as const
+const valueColumns = {
+  group_key: 'text',
+  value: 'text',
+  seen_at: 'bigint',
+  new_seq: 'bigint',
+  reporter: 'text',
+} as const satisfies Record<keyof ValueRow, string>
 
 /** Compiled for any number of rows. */
 export function runnerStatements({ db, dialect }: Database) {
@@ -241,16 +265,15 @@ export function runnerStatements({ db, dialect }: Database) {
       const rows = changed.map((row) => ({ rule_id: ruleId, basis, ...row }))
       const columns = { rule_id: 'text', basis: 'text', ...valueColumns } as const
       const conflict = `on conflict (rule_id, basis, group_key, value) do update
-        set seen_at = excluded.seen_at, new_seq = excluded.new_seq`
+        set seen_at = excluded.seen_at, new_seq = excluded.new_seq, reporter = excluded.reporter`
       return [...gone, insert('rule_values', columns, rows, conflict)]
     },
   }
 
-  function forgottenStatement(ruleId: string, basis: string, groups: readonly string[]): Statement {
-    const cells = groups.map((group) => [group])
-    return sql`delete from rule_values where rule_id = ${ruleId} and basis = ${basis} and group_key in
-      (select group_key from ${dialect.rowsFromJson(JSON.stringify(cells), { group_key: 'text' })} as batch)`.compile(
-      db,
-    )
+  function forgottenStatement(ruleId: string, basis: string, values: ValueChanges['forgotten']): Statement {
+    const cells = values.map(({ group_key, value }) => [group_key, value])
+    const rows = dialect.rowsFromJson(JSON.stringify(cells), { group_key: 'text', value: 'text' })
+    return sql`delete from rule_values where rule_id = ${ruleId} and basis = ${basis} and (group_key, value) in
+      (select group_key, value from ${rows} as batch)`.compile(db)
   }
 }

@@ -39,10 +39,12 @@ const nearRows = 500
 const maxPageMs = 1_000
 /** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
 const moveEveryMs = 1_000
-/** Maximum unwritten values of new_value. */
-const maxPendingValues = 5_000
-/** Firings per transaction; each is also an event. */
-const maxMatched = 500
+/**
+ * Values of new_value per transaction, and firings, each of which is also an event. A kill waits for up to two transactions:
+ * these take some 10 ms each. What one event adds comes on top, at most a few hundred rows for each rule.
+ */
+const maxPendingValues = 1_000
+const maxMatched = 250
 /** While catching up, changed rules are loaded at this interval. */
 const followMs = 250
 const caller = 'rules'
@@ -228,15 +230,17 @@ export class RuleRunner {
     for (const event of events) {
       this.#seq = event.row.seq!
       for (const { running, firing } of rules.take(event)) matched.push({ rule: running, firing, event })
-      if (matched.length >= maxMatched) await this.#write(holding, matched.splice(0))
-      if (turn.isOver()) {
+      if (matched.length >= maxMatched || rules.pendingValues() >= maxPendingValues) {
+        await this.#write(holding, matched.splice(0))
+        turn.begin()
+      } else if (turn.isOver()) {
         await this.#pace.giveWay(turn.workedMs)
         turn.begin()
         if (this.#deps.clock.monotonic() > until) break
       }
     }
     this.#near.dropUpTo(this.#seq)
-    if (matched.length > 0 || this.#index.pendingValues() > maxPendingValues || this.#isMoveDue()) {
+    if (matched.length > 0 || this.#isMoveDue()) {
       await this.#write(holding, matched)
     } else await this.#pace.giveWay(turn.workedMs)
     return true
@@ -265,8 +269,13 @@ export class RuleRunner {
     const suppressed = this.#index.takeSuppressed()
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
-    const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs)]
-    const results = await this.#batch([...first, ...writing.statements, ...values, ...counts]).catch((fault) => {
+    const first = [
+      heldStatement(database, holding),
+      moveStatement(database.db, this.#seq, now + leaseMs),
+      // Before the events, whose sequence others wait for.
+      ...values,
+    ]
+    const results = await this.#batch([...first, ...writing.statements, ...counts]).catch((fault) => {
       // The unwritten changes are no longer in the states; they are recomputed from the log.
       this.#drop()
       throw fault

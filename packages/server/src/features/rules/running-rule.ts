@@ -95,7 +95,6 @@ export class RunningSet {
 
   /** Processes the next event of the log in all rules. */
   take(event: RuleEvent): readonly RuleFiring<RunningRule>[] {
-    for (const history of this.#histories) history.seq = event.row.seq!
     return this.#set.take(event)
   }
 
@@ -106,7 +105,7 @@ export class RunningSet {
     )
   }
 
-  /** Values of new_value that wait to be written, at least. */
+  /** Rows of new_value that wait to be written. */
   pendingValues(): number {
     return this.#histories.reduce((sum, { pending }) => sum + pending, 0)
   }

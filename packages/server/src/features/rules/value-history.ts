@@ -1,17 +1,6 @@
-import { ruleLimits } from '@wardline/contract'
-import { ByUse, type Linked } from './language/by-use.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ValueHistory } from './language/correlation.ts'
-
-/** A value that a group showed: when last, and at which event it was new last (0 = it never was). */
-interface Seen {
-  at: number
-  newSeq: number
-}
-
-interface KnownGroup extends Linked<KnownGroup> {
-  since: number
-  values: Map<string, Seen>
-}
+import { type KnownGroup, type KnownValue, ValueMemory } from './language/value-memory.ts'
 
 /** A row of the database; the value '' stands for the group itself. */
 export interface ValueRow {
@@ -19,110 +8,106 @@ export interface ValueRow {
   value: string
   seen_at: number
   new_seq: number
+  /** Instance that showed the value first, '' = none; null = stored by an older version. */
+  reporter: string | null
 }
 
 export interface ValueChanges {
   changed: ValueRow[]
-  /** Groups that were dropped. */
-  forgotten: string[]
+  forgotten: Pick<ValueRow, 'group_key' | 'value'>[]
 }
 
-const bounds = { groups: ruleLimits.groups, entries: ruleLimits.groupEntries }
+/** Rows restored per turn of the event loop: about a millisecond. */
+const rowsPerTurn = 1_000
 
-/**
- * Earlier values of groups, for new_value. Kept in memory within the limits of a rule; the least recently used group is
- * dropped first. Changes are written together with the position in the log.
- */
-export class StoredHistory implements ValueHistory {
-  readonly #groups = new ByUse<KnownGroup>()
-  #entries = 0
-  #dirty = new Map<string, Set<string>>()
-  #forgotten = new Set<string>()
-  evicted = 0
-  /** The event being processed. */
-  seq = 0
+/** Earlier values of groups, and what changed since they were written last. */
+export class StoredHistory extends ValueMemory {
+  #began = new Set<KnownGroup>()
+  #changed = new Set<KnownValue>()
+  #dropped = new Set<KnownValue>()
+  #emptied = new Set<string>()
 
-  /** `rows`: by time, oldest first. */
-  constructor(rows: readonly ValueRow[] = []) {
-    for (const { group_key, value, seen_at, new_seq } of rows) {
-      const group = this.#use(group_key, seen_at)
-      if (value === '') group.since = seen_at
-      else {
-        group.values.set(value, { at: seen_at, newSeq: new_seq })
-        this.#entries += 1
+  /** `pages`: the rows of a group after the row of the group itself. */
+  static async restored(pages: AsyncIterable<readonly ValueRow[]>): Promise<StoredHistory> {
+    const history = new StoredHistory()
+    const groups = new Map<string, KnownGroup>()
+    const byReporter = new Map<string, ValueRow[]>()
+    for await (const rows of pages) {
+      for (const row of rows) {
+        const { group_key, value, seen_at, reporter } = row
+        if (value === '') groups.set(group_key, history.restoreGroup(group_key, seen_at))
+        else {
+          // A group with the values of an older version counts as a reporter.
+          const name = reporter ?? group_key
+          const known = byReporter.get(name)
+          if (known) known.push(row)
+          else byReporter.set(name, [row])
+        }
       }
     }
-  }
-
-  look(key: string, value: string) {
-    const group = this.#groups.get(key)
-    return { groupSince: group?.since, valueSeen: group?.values.get(value)?.at }
-  }
-
-  note(key: string, value: string, time: number, isNew: boolean): void {
-    if (!this.#groups.get(key)) this.#mark(key, '')
-    const group = this.#use(key, time)
-    const seen = group.values.get(value)
-    if (!seen) this.#entries += 1
-    group.values.set(value, { at: time, newSeq: isNew ? this.seq : (seen?.newSeq ?? 0) })
-    this.#mark(key, value)
-    const groups = this.#groups
-    while ((groups.size > bounds.groups || this.#entries > bounds.entries) && groups.size > 1) {
-      const oldest = groups.oldest!
-      groups.delete(oldest)
-      this.#entries -= oldest.values.size
-      this.#dirty.delete(oldest.key)
-      this.#forgotten.add(oldest.key)
-      this.evicted += 1
+    let restored = 0
+    for (const [reporter, rows] of byReporter) {
+      rows.sort((a, b) => a.seen_at - b.seen_at)
+      for (const { group_key, value, seen_at, new_seq } of rows) {
+        history.restore(groups.get(group_key)!, value, { reporter, at: seen_at, newSeq: new_seq })
+        restored += 1
+        if (restored % rowsPerTurn === 0) await nextTurn()
+      }
     }
+    return history
   }
 
-  /** Returns the group of this key as the most recently used. */
-  #use(key: string, since: number): KnownGroup {
-    const known = this.#groups.get(key)
-    if (known) {
-      this.#groups.use(known)
-      return known
-    }
-    const group = { key, since, values: new Map<string, Seen>(), older: undefined, newer: undefined }
-    this.#groups.add(group)
-    return group
+  protected override began(group: KnownGroup): void {
+    this.#began.add(group)
   }
 
-  #mark(key: string, value: string): void {
-    const values = this.#dirty.get(key) ?? new Set<string>()
-    values.add(value)
-    this.#dirty.set(key, values)
+  protected override changed(value: KnownValue): void {
+    this.#changed.add(value)
   }
 
-  /** Minimum number of rows that `takeChanges` would return. */
+  protected override dropped(value: KnownValue): void {
+    this.#changed.delete(value)
+    this.#dropped.add(value)
+    if (value.group.values.size > 0) return
+    this.#began.delete(value.group)
+    this.#emptied.add(value.group.key)
+  }
+
+  /** Rows that `takeChanges` would return. */
   get pending(): number {
-    return this.#dirty.size + this.#forgotten.size
+    return this.#began.size + this.#changed.size + this.#dropped.size + this.#emptied.size
   }
 
-  /** Returns the changes since the last call, to be written. */
+  /** Returns the changes since the last call, to be written: first delete what was forgotten. */
   takeChanges(): ValueChanges {
-    const changed = [...this.#dirty].flatMap(([group_key, values]) => {
-      const group = this.#groups.get(group_key)!
-      return [...values].map((value): ValueRow => {
-        if (value === '') return { group_key, value, seen_at: group.since, new_seq: 0 }
-        const { at, newSeq } = group.values.get(value)!
-        return { group_key, value, seen_at: at, new_seq: newSeq }
-      })
-    })
-    const forgotten = [...this.#forgotten]
-    this.#dirty = new Map()
-    this.#forgotten = new Set()
-    return { changed, forgotten }
+    const began = [...this.#began].map(
+      ({ key, since }): ValueRow => ({ group_key: key, value: '', seen_at: since, new_seq: 0, reporter: null }),
+    )
+    const changed = [...this.#changed].map(
+      ({ group, value, at, newSeq, reporter }): ValueRow => ({
+        group_key: group.key,
+        value,
+        seen_at: at,
+        new_seq: newSeq,
+        reporter: reporter.name,
+      }),
+    )
+    const dropped = [...this.#dropped].map(({ group, value }) => ({ group_key: group.key, value }))
+    const emptied = [...this.#emptied].map((group_key) => ({ group_key, value: '' }))
+    this.#began = new Set()
+    this.#changed = new Set()
+    this.#dropped = new Set()
+    this.#emptied = new Set()
+    return { changed: [...began, ...changed], forgotten: [...dropped, ...emptied] }
   }
 
   /** The same history as it was at each event of the past, for a state that is rebuilt: it changes nothing. */
   asBefore(): ValueHistory & { seq: number } {
-    const groups = this.#groups
+    const find = (key: string, value: string) => this.find(key, value)
     return {
       seq: 0,
       look(key, value) {
-        const isNew = groups.get(key)?.values.get(value)?.newSeq === this.seq
+        const isNew = find(key, value)?.newSeq === this.seq
         return isNew ? { groupSince: Number.NEGATIVE_INFINITY, valueSeen: undefined } : {}
       },
       note() {},

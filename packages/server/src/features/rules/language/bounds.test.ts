@@ -5,13 +5,13 @@ import { compiled, faultsOf, logged } from '../../../test-rules.ts'
 import { compileExpression } from './regular-expression.ts'
 import { parseRules } from './rule.ts'
 import { ruleStates, step } from './rule-state.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 const none: ReadonlySet<string> = new Set()
 const detection = (field: string, value: unknown) => ({ one: { [field]: value }, condition: 'one' })
 const matches = (field: string, value: unknown, a: unknown): boolean => {
   const rule = compiled({ detection: detection(field, value) })
-  return step(rule, ruleStates.start(rule), logged({ metadata: { a } }), valueMemory()).length > 0
+  return step(rule, ruleStates.start(rule), logged({ metadata: { a } }), new ValueMemory()).length > 0
 }
 const faultOf = (detection: object) => faultsOf(JSON.stringify({ title: 'Test', severity: 'info', detection }))[0]
 const onlyFault = (field: string, value: unknown) => faultOf(detection(field, value))

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
-import { ByUse, type Linked } from './by-use.ts'
+import { ByUse, type Keyed } from './by-use.ts'
 
-interface Member extends Linked<Member> {
+interface Member extends Keyed<Member> {
   made: number
 }
 

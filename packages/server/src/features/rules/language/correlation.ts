@@ -1,5 +1,5 @@
-import type { RuleCorrelation } from '@wardline/contract'
-import { ByUse, type Linked } from './by-use.ts'
+import { type RuleCorrelation, ruleLimits } from '@wardline/contract'
+import { ByUse, type Keyed } from './by-use.ts'
 import type { RuleEvent } from './fields.ts'
 import { type Mark, Marks } from './marks.ts'
 import type { Predicate } from './selection.ts'
@@ -32,12 +32,12 @@ export interface Bounds {
 }
 
 /** A value of a group, with the last event that had it. */
-interface SeenValue extends Linked<SeenValue> {
+interface SeenValue extends Keyed<SeenValue> {
   mark: Mark
 }
 
 /** A group of a correlation. Contains only the fields that its type needs. */
-interface Group extends Linked<Group> {
+interface Group extends Keyed<Group> {
   /** event_count: the newest, as many as the condition distinguishes. value_count: by value, oldest first. */
   marks: Marks | undefined
   values: ByUse<SeenValue> | undefined
@@ -59,14 +59,19 @@ export interface CorrelationState {
   inner: (CorrelationState | null)[]
 }
 
-/**
- * Earlier values of groups, for new_value. In the service it is stored in the database: read for the groups of a batch
- * before its events are processed, and written with its firings.
- */
+/** How a value was shown. */
+export interface Noted {
+  /** Instance of the event, '' = none. */
+  reporter: string
+  time: number
+  /** Seq of the event if the value was new at it. */
+  newSeq?: number | undefined
+}
+
+/** Earlier values of groups, for new_value. In the service they are stored in the database, with the firings. */
 export interface ValueHistory {
   look(group: string, value: string): { groupSince?: number | undefined; valueSeen?: number | undefined }
-  /** `isNew`: whether the value was new at this event. */
-  note(group: string, value: string, time: number, isNew: boolean): void
+  note(group: string, value: string, noted: Noted): void
 }
 
 /** Inputs of a step besides its own state. */
@@ -214,17 +219,31 @@ function findInOrder(
   return isNow ? whole!.length : 0
 }
 
-function isNewTo(correlation: Correlation, key: string, values: readonly string[], around: Surroundings): boolean {
-  const { time, history } = around
+/** Before every time, and finite, so that differences are numbers. */
+const neverSeen = -Number.MAX_SAFE_INTEGER
+
+function isNewTo(
+  correlation: Correlation,
+  event: RuleEvent,
+  values: readonly string[],
+  { time, seq, history }: Surroundings,
+): boolean {
   const { timespan, learning } = correlation
+  const key = correlation.historyKey!(event)
   // Judge all values of the event before storing one, because the first value would make the group known.
-  const isNew = values.map((value) => {
-    const { groupSince, valueSeen } = history.look(key, value)
+  const judged = values.map((value) => {
+    const { groupSince, valueSeen = neverSeen } = history.look(key, value)
     const isKnownGroup = groupSince !== undefined && groupSince <= time - learning
-    return isKnownGroup && (valueSeen === undefined || valueSeen < time - timespan)
+    return { value, valueSeen, isNew: isKnownGroup && valueSeen < time - timespan }
   })
-  for (const [index, value] of values.entries()) history.note(key, value, time, isNew[index]!)
-  return isNew.includes(true)
+  const isNew = judged.some((each) => each.isNew)
+  const reporter = event.row.instance_id ?? ''
+  // Of a long list, repeated events store all values: those seen longest ago first.
+  if (judged.length > ruleLimits.eventValues) judged.sort((a, b) => a.valueSeen - b.valueSeen)
+  for (const each of judged.slice(0, ruleLimits.eventValues)) {
+    history.note(key, each.value, { reporter, time, newSeq: each.isNew ? seq : undefined })
+  }
+  return isNew
 }
 
 const onlyStep: readonly boolean[] = [true]
@@ -280,7 +299,7 @@ export function advance(
   if (values?.length === 0) return undefined
   const { type, min, max } = correlation
   if (type === 'new_value') {
-    if (!isNewTo(correlation, correlation.historyKey!(event), values!, around)) return undefined
+    if (!isNewTo(correlation, event, values!, around)) return undefined
     return { group: key, count: 1, seqs: () => [around.seq] }
   }
   const group = enter(correlation, state, key, around)

@@ -7,12 +7,12 @@ import type { ValueHistory } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, lookbackOf, ruleStates, step } from './rule-state.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 const detection = { x: { event_type: 'x' }, y: { event_type: 'y' }, z: { event_type: 'z' } }
 const any = { ...detection, condition: '1 of them' }
 
-function run(rule: CompiledRule, events: readonly RuleEvent[], history = valueMemory()): Firing[] {
+function run(rule: CompiledRule, events: readonly RuleEvent[], history = new ValueMemory()): Firing[] {
   const state = ruleStates.start(rule)
   return events.flatMap((event) => step(rule, state, event, history))
 }
@@ -232,7 +232,7 @@ describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_nam
         const through = run(rule, events)
         const stored = through.filter(({ seq }) => seq <= cut)
         // What groups showed before is stored as well, not read from the log.
-        const history = valueMemory()
+        const history = new ValueMemory()
         const live = ruleStates.start(rule)
         for (const event of events.slice(0, cut)) step(rule, live, event, history)
         const ignored: ValueHistory = { look: () => ({}), note: () => undefined }
@@ -288,7 +288,7 @@ describe('what a rule keeps is bounded:', () => {
 
   test('100,000 groups, the oldest are dropped and counted', () => {
     const state = ruleStates.start(rule)
-    const history = valueMemory()
+    const history = new ValueMemory()
     const groups = 100_000 + 250
     let seq = 0
     for (; seq < groups; seq += 1) step(rule, state, of(seq + 1, `g${seq}`), history)
@@ -311,7 +311,7 @@ describe('what a rule keeps is bounded:', () => {
     })
     const state = ruleStates.start(many)
     for (let seq = 1; seq <= 3_000; seq += 1)
-      step(many, state, of(seq, `g${seq % 30}`), valueMemory(), { groups: 100, entries: 1_000, firings: 1 })
+      step(many, state, of(seq, `g${seq % 30}`), new ValueMemory(), { groups: 100, entries: 1_000, firings: 1 })
     expect(state.root.entries).toBeLessThanOrEqual(1_000)
     expect(state.root.entries).toBe([...state.root.groups].reduce((sum, { marks }) => sum + marks!.length, 0))
     expect(state.evicted).toBeGreaterThan(0)
@@ -323,7 +323,7 @@ describe('what a rule keeps is bounded:', () => {
       correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '1s', condition: { gte: 3 } },
     })
     const state = ruleStates.start(short)
-    for (let seq = 1; seq <= 10_000; seq += 1) step(short, state, of(seq, `g${seq}`), valueMemory())
+    for (let seq = 1; seq <= 10_000; seq += 1) step(short, state, of(seq, `g${seq}`), new ValueMemory())
     expect(state.root.groups.size).toBeLessThanOrEqual(1_001)
     expect(state.evicted).toBe(0)
   })
@@ -344,16 +344,49 @@ describe('what a rule keeps is bounded:', () => {
     })
     const state = ruleStates.start(nested)
     for (let seq = 1; seq <= 500; seq += 1)
-      step(nested, state, of(seq, `g${seq}`), valueMemory(), { groups: 100, entries: 1_000, firings: 1 })
+      step(nested, state, of(seq, `g${seq}`), new ValueMemory(), { groups: 100, entries: 1_000, firings: 1 })
     expect(state.root.inner[0]!.groups.size).toBe(50)
   })
 
-  test('values that a history in memory knows', () => {
-    const history = valueMemory({ groups: 10, entries: 50 })
-    for (let index = 0; index < 100; index += 1) history.note(`g${index}`, 'v', index, false)
-    expect(history.evicted()).toBe(90)
-    expect(history.look('g95', 'v')).toEqual({ groupSince: 95, valueSeen: 95 })
-    expect(history.look('g5', 'v')).toEqual({ groupSince: undefined, valueSeen: undefined })
+  test('values per agent: those that a flooding agent showed longest ago go, and its group stays known', () => {
+    const history = new ValueMemory({ entries: 1_000, reporterEntries: 50 })
+    history.note('others', 'v', { reporter: 'b', time: 0 })
+    for (let time = 0; time < 100; time += 1) history.note('own', `v${time}`, { reporter: 'a', time })
+    expect(history.entries).toBe(50 + 6)
+    expect(history.evicted).toBe(50)
+    expect(history.look('own', 'v95')).toEqual({ groupSince: 0, valueSeen: 95 })
+    expect(history.look('own', 'v5')).toEqual({ groupSince: 0, valueSeen: undefined })
+    expect(history.look('others', 'v')).toEqual({ groupSince: 0, valueSeen: 0 })
+    expect([...history.evictedBy]).toEqual([['a', 50]])
+  })
+
+  test('values of all agents: those of the agent with the most go first, also from a group that agents share', () => {
+    const history = new ValueMemory({ entries: 100, reporterEntries: 90 })
+    for (let time = 0; time < 10; time += 1) history.note('shared', `b${time}`, { reporter: 'b', time })
+    for (let time = 0; time < 500; time += 1) {
+      const group = time % 2 === 0 ? 'shared' : `made-up-${time}`
+      history.note(group, `a${time}`, { reporter: 'a', time })
+      // An agent that repeats a value of another does not take it over.
+      history.note('shared', 'b3', { reporter: 'a', time })
+    }
+    expect(history.entries).toBeLessThanOrEqual(100)
+    for (let time = 0; time < 10; time += 1) expect(history.look('shared', `b${time}`).valueSeen).toBeDefined()
+    expect([...history.evictedBy.keys()]).toEqual(['a'])
+  })
+
+  test('values of an event that are stored; repeated events store all of a longer list', () => {
+    const rule = compiled({
+      detection: any,
+      correlation: { type: 'new_value', field: 'metadata.v', timespan: '30d', learning: '1s' },
+      cooldown: '1s',
+    })
+    const list = Array.from({ length: 250 }, (_, index) => `v${index}`)
+    const history = new ValueMemory()
+    const of = (seq: number, v: string[]) => logged({ seq, at: seq * 2_000, event_type: 'x', metadata: { v } })
+    const events = [of(1, list), of(2, list), of(3, list), of(4, list), of(5, [...list, 'new']), of(6, list)]
+    // The second and third event store what the first left out, which is new until then.
+    expect(seqs(run(rule, events, history))).toEqual([2, 3, 5])
+    expect(history.entries).toBe(251 + 5)
   })
 })
 

@@ -8,7 +8,7 @@ import type { RuleEvent } from './fields.ts'
 import type { SpentFirings } from './firing-budget.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, lookbackOf, type RuleState, ruleBounds, ruleStates, step } from './rule-state.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 const max = ruleLimits.minuteFirings
 const detection = { any: { event_type: 'x' }, condition: 'any' }
@@ -26,7 +26,7 @@ const suppressedOf = ({ budget }: RuleState) => budget.takeSuppressed().reduce((
 /** Takes events through a rule that is over the budget of agent `a`. */
 function flooded(rule: CompiledRule, row: (seq: number) => Row = () => ({})) {
   const state = ruleStates.start(rule)
-  const history = valueMemory()
+  const history = new ValueMemory()
   const fire = (event: RuleEvent) => step(rule, state, event, history).length
   let fired = 0
   for (let seq = 1; seq <= max + 40; seq += 1) fired += fire(of(seq, row(seq)))
@@ -66,7 +66,7 @@ test('budgets are bounded like groups, those that were used least recently are d
   const state = ruleStates.start(every)
   const bounds = { ...ruleBounds, groups: 10, firings: 1 }
   const fire = (seq: number, instance_id: string) =>
-    step(every, state, of(seq, { instance_id }), valueMemory(), bounds).length
+    step(every, state, of(seq, { instance_id }), new ValueMemory(), bounds).length
   for (let seq = 1; seq <= 12; seq += 1) fire(seq, `i${seq}`)
   expect(state.evicted).toBe(2)
   expect([fire(13, 'i12'), fire(14, 'i3'), fire(15, 'i1')]).toEqual([0, 0, 1])
@@ -129,19 +129,19 @@ describe.each(Object.entries(rules))('of the rule %s', (name, { rule, logs }) =>
     fc.assert(
       fc.property(logs, fc.nat(60), (events, cut) => {
         const through = ruleStates.start(rule)
-        const all = events.map((event) => step(rule, through, event, valueMemory(), bounds))
+        const all = events.map((event) => step(rule, through, event, new ValueMemory(), bounds))
         const stored = all.slice(0, cut).flat()
         const live = ruleStates.start(rule)
-        for (const event of events.slice(0, cut)) step(rule, live, event, valueMemory(), bounds)
+        for (const event of events.slice(0, cut)) step(rule, live, event, new ValueMemory(), bounds)
         suppressedOf(live)
         const rebuilt = ruleStates.start(rule)
         const first = events.findIndex(({ row }) => Date.parse(row.created_at) >= live.time - lookbackOf(rule))
         const reread = lookbackOf(rule) === 0 ? [] : events.slice(Math.max(0, first), cut)
-        for (const event of reread) step(rule, rebuilt, event, valueMemory(), bounds)
+        for (const event of reread) step(rule, rebuilt, event, new ValueMemory(), bounds)
         ruleStates.setSpent(rebuilt, spentOf(stored, events))
         if (rule.cooldown > 0) ruleStates.setFirings(rebuilt, stored)
         const take = (state: RuleState) =>
-          events.slice(cut).flatMap((event) => step(rule, state, event, valueMemory(), bounds))
+          events.slice(cut).flatMap((event) => step(rule, state, event, new ValueMemory(), bounds))
         expect(take(rebuilt).map(({ seq }) => seq)).toEqual(take(live).map(({ seq }) => seq))
         const count = suppressedOf(live)
         expect(suppressedOf(rebuilt)).toBe(count)
@@ -163,7 +163,9 @@ test('the budget is that of the minute of the highest time so far, for each repo
         time = Math.max(time, Date.parse(event.row.created_at))
         const key = `${startOf(time, minuteMs)} ${reporterOf(event)}`
         spent.set(key, (spent.get(key) ?? 0) + 1)
-        expect(step(every, state, event, valueMemory(), bounds).length).toBe(spent.get(key)! > bounds.firings ? 0 : 1)
+        expect(step(every, state, event, new ValueMemory(), bounds).length).toBe(
+          spent.get(key)! > bounds.firings ? 0 : 1,
+        )
       }
     }),
     { numRuns: effort(400, 50_000) },

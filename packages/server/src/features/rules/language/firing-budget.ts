@@ -1,6 +1,6 @@
 import type { EventRow } from '@wardline/contract'
 import { hourMs, minuteMs, startOf } from '../../../clock.ts'
-import { ByUse, type Linked } from './by-use.ts'
+import { ByUse, type Keyed } from './by-use.ts'
 import type { Surroundings } from './correlation.ts'
 
 /** The reporter of the event that completes a firing. */
@@ -9,7 +9,7 @@ type Reporter = Pick<EventRow, 'instance_id' | 'by_service'>
 /** Firings of a reporter in the minute of the budget. */
 export type SpentFirings = Reporter & { firings: number }
 
-interface Spent extends Linked<Spent> {
+interface Spent extends Keyed<Spent> {
   firings: number
 }
 

@@ -4,7 +4,7 @@ import { effort } from '../../../../../../test-servers/effort.ts'
 import { compiled, logged } from '../../../test-rules.ts'
 import { RuleSet } from './rule-set.ts'
 import { ruleStates, step } from './rule-state.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 const types = ['tool_call', 'policy_violation', 'Note', 'unnamed']
 const tools = ['shell-exec', 'Web-Search', 'unnamed', undefined]
@@ -67,7 +67,8 @@ test('a set of rules finds what each of them finds alone', () => {
   const fired = new Set<string>()
   fc.assert(
     fc.property(fc.array(rule, { minLength: 1, maxLength: 6 }), events, (rules, log) => {
-      const running = () => rules.map((each) => ({ rule: each, state: ruleStates.start(each), history: valueMemory() }))
+      const running = () =>
+        rules.map((each) => ({ rule: each, state: ruleStates.start(each), history: new ValueMemory() }))
       const members = running()
       const set = new RuleSet(members)
       const alone = running()

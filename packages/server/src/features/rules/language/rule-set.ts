@@ -57,7 +57,7 @@ function matchedOf({ certain, asked }: Candidate<RunningRule>, event: RuleEvent)
 /**
  * Runs many rules over one log: the same firings as `step` for each rule, but faster.
  *
- *     const set = new RuleSet(rules.map((rule) => ({ rule, state: ruleStates.start(rule), history: valueMemory() })))
+ *     const set = new RuleSet(rules.map((rule) => ({ rule, state: ruleStates.start(rule), history: new ValueMemory() })))
  *     for (const event of eventsInOrderOfSeq) for (const { running, firing } of set.take(event)) …
  *
  * Tests on type and tool run once per combination. All types and tools that no rule names count as one, because agents

@@ -4,7 +4,7 @@ import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { RuleSet } from './rule-set.ts'
 import { ruleStates } from './rule-state.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 interface CaseResult {
   kind: 'match' | 'no_match'
@@ -62,7 +62,7 @@ function runCase(
   index: number,
 ): CaseResult {
   const events = caseEvents(given)
-  const set = new RuleSet([{ rule, state: ruleStates.start(rule), history: valueMemory() }])
+  const set = new RuleSet([{ rule, state: ruleStates.start(rule), history: new ValueMemory() }])
   const firings = events.flatMap((event) => set.take(event).map(({ firing }) => firing))
   const [first] = firings
   if ((first !== undefined) === (kind === 'match')) return { kind, index, passed: true }

@@ -4,11 +4,11 @@ import { effort } from '../../../../../../test-servers/effort.ts'
 import { compiled, faultsOf, logged } from '../../../test-rules.ts'
 import type { RuleEvent } from './fields.ts'
 import { ruleStates, step } from './rule-state.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 const fires = (detection: object, event: RuleEvent): boolean => {
   const rule = compiled({ detection })
-  return step(rule, ruleStates.start(rule), event, valueMemory()).length > 0
+  return step(rule, ruleStates.start(rule), event, new ValueMemory()).length > 0
 }
 /** Whether a selection of one field matches metadata with `a`. */
 const matches = (field: string, value: unknown, a: unknown): boolean =>
@@ -176,7 +176,7 @@ describe('a compiled detection', () => {
           ast,
         )
         const rule = compiled({ detection: { ...all, condition: printed(used) } })
-        const fired = log.map((event) => step(rule, ruleStates.start(rule), event, valueMemory()).length > 0)
+        const fired = log.map((event) => step(rule, ruleStates.start(rule), event, new ValueMemory()).length > 0)
         expect(fired).toEqual(log.map((event) => interpret(ast, all, event)))
       }),
       { numRuns: effort(1_000, 200_000) },
@@ -368,7 +368,7 @@ test('exceptions pass over instances and tags until their end', () => {
     detection: { a: { event_type: 'test' }, condition: 'a' },
     exceptions: [{ who: { instances: ['ci-*'], tags: ['team:qa'] }, reason: 'load test', until }],
   })
-  const firings = (event: RuleEvent) => step(exempt, ruleStates.start(exempt), event, valueMemory()).length
+  const firings = (event: RuleEvent) => step(exempt, ruleStates.start(exempt), event, new ValueMemory()).length
   expect(firings(logged({ instance_id: 'ci-7' }))).toBe(0)
   expect(firings(logged({ tags: ['team:qa'] }))).toBe(0)
   expect(firings(logged({ instance_id: 'bot-1' }))).toBe(1)

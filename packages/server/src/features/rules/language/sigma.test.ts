@@ -5,7 +5,7 @@ import { parseRules } from './rule.ts'
 import { ruleStates, step } from './rule-state.ts'
 import { exportSigma } from './sigma-export.ts'
 import { importSigma } from './sigma-import.ts'
-import { valueMemory } from './value-memory.ts'
+import { ValueMemory } from './value-memory.ts'
 
 // The correlations have the form of the examples in the Sigma correlation specification, which is public domain
 // (SigmaHQ/sigma-specification, sigma-correlation-rules-specification.md, version 2.1.0), in other words.
@@ -87,7 +87,7 @@ function firedAt(text: string, events: readonly RuleEvent[]): number[] {
   expect(faults).toEqual([])
   const { rule } = rules.at(-1)!
   const state = ruleStates.start(rule)
-  const history = valueMemory()
+  const history = new ValueMemory()
   return events.flatMap((event) => step(rule, state, event, history).map(({ seq }) => seq))
 }
 
