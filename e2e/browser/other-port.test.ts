@@ -191,6 +191,33 @@ describe('the session of a browser', () => {
     expect(await sessions(second)).toBe(200)
   })
 
+  test('may be replaced by another tab while a request is under way', async () => {
+    const tab = await screens.signedIn()
+    const other = await tab.context().newPage()
+    await other.goto('/healthz')
+    let statuses: number[] = []
+    other.context().on('response', (response) => {
+      if (response.url().endsWith('/api/session')) statuses = [...statuses, response.status()]
+    })
+    await other.route(
+      '**/api/session',
+      async (route) => {
+        // The request has the old secret; the browser adds the new cookie when it sends it.
+        const opened = await other.context().request.post('/api/session', {
+          headers: { 'x-monitor-key': screens.service.key },
+        })
+        const { secret } = await opened.json()
+        await tab.evaluate(`localStorage.setItem('wardline.session', '${secret}')`)
+        await route.continue()
+      },
+      { times: 1 },
+    )
+    await other.goto('/fleet')
+    await live(other)
+    expect(statuses).toEqual([401, 200])
+    expect(new URL(other.url()).pathname).toBe('/fleet')
+  })
+
   test('outlives a restart of the browser', async () => {
     const before = await screens.signedIn()
     const kept = await before.context().storageState()
