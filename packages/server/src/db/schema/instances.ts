@@ -37,7 +37,7 @@ interface InstancesTable {
   suspected_at: number | null
   /** Time at which the agent announced its shutdown. A later heartbeat means that it is back. */
   left_at: number | null
-  /** JSON array of the last starts with a new `boot_id`, newest first, at most 5; null before the second start. */
+  /** JSON array of the last runs by `boot_id`, newest first, at most 5; null before the second run. */
   boots: string | null
   /** How often an earlier `boot_id` reappeared since the last report, and the time of that report. */
   clone_count: number

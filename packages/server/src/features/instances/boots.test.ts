@@ -74,11 +74,98 @@ describe('two agents under one instance id', () => {
     expect(await found(service)).toHaveLength(1)
   })
 
-  it('are not reported for restarts and heartbeats without a boot id', async () => {
+  // A clone that leaves out the boot id, or an agent that goes on beside one that does.
+  it.each([
+    ['a copy without a boot id goes on beside the original', ['a', undefined, 'a']],
+    ['the original comes back after several heartbeats of the copy', ['a', undefined, undefined, undefined, 'a']],
+    ['the copy came first', [undefined, 'a', undefined, 'a']],
+    ['the original restarts meanwhile', ['a', undefined, 'b', undefined, 'b']],
+    ['the copy sends an empty boot id', ['a', '', 'a']],
+  ])('are reported when %s', async (_, beats) => {
     await using service = await openTestService()
-    for (const boot of ['a', 'b', undefined, 'b', 'c', undefined]) {
+    const one = await service.createKey('agent', ['bot'])
+    const other = await service.createKey('agent', ['bot'])
+    for (const boot of beats) {
+      expect(await found(service)).toEqual([])
+      await beat(service, boot, 'bot', boot ? one.key : other.key)
+      service.clock.advance(30_000)
+    }
+    expect(await found(service)).toMatchObject([
+      {
+        event_type: 'instance_clone',
+        severity: 'critical',
+        metadata: {
+          boots: [
+            { boot_id: beats.at(-1), key_id: one.id },
+            { boot_id: null, key_id: other.id },
+          ],
+        },
+      },
+    ])
+  })
+
+  it('are reported once in ten minutes while heartbeats with and without a boot id alternate', async () => {
+    await using service = await openTestService()
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    for (let index = 0; index < 24; index++) {
+      await beat(index % 3 === 0 ? other : service, index % 2 === 0 ? 'a' : undefined)
+      service.clock.advance(30_000)
+    }
+    const reports = await found(service)
+    expect(reports.map(({ event_type, metadata }) => [event_type, metadata.occurrences])).toEqual([
+      ['instance_clone', 1],
+      ['instance_clone', 10],
+    ])
+  })
+
+  it('are not reported for restarts, a release without boot ids, one that is taken back, or an upgrade', async () => {
+    await using service = await openTestService()
+    const runs = ['a', 'b', undefined, undefined, 'c', undefined, 'd', undefined, undefined, undefined]
+    for (const boot of runs) {
       await beat(service, boot)
-      service.clock.advance(10 * minuteMs)
+      service.clock.advance(2 * minuteMs)
+    }
+    expect(await found(service)).toEqual([])
+  })
+
+  it('are not reported for a client that sends its boot id only with its first heartbeat, nor is it a crash loop', async () => {
+    await using service = await openTestService()
+    for (const boot of ['a', undefined, undefined, 'b', undefined, undefined, 'c', undefined]) {
+      await beat(service, boot)
+      service.clock.advance(60_000)
+    }
+    expect(await found(service)).toEqual([])
+    const restarts = await service.rows(`select id from events where event_type = 'instance_restarted'`)
+    expect(restarts.length).toBeLessThanOrEqual(2)
+  })
+
+  it('are reported without boot ids when two versions alternate within minutes, but not for a release taken back', async () => {
+    await using service = await openTestService()
+    const send = (more: object) =>
+      service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot', ...more } })
+    for (const version of ['1', '2', '1', '1', '1']) {
+      await send({ version })
+      service.clock.advance(60_000)
+    }
+    service.clock.advance(10 * minuteMs)
+    await send({ version: '2' })
+    expect(await found(service)).toEqual([])
+    for (const version of ['1', '2']) {
+      service.clock.advance(30_000)
+      await send({ version })
+    }
+    expect(await found(service)).toMatchObject([
+      { event_type: 'instance_clone', metadata: { boots: [{ boot_id: null }, { boot_id: null }] } },
+    ])
+  })
+
+  it('are not reported for the hooks of two coding agents that share an instance id', async () => {
+    await using service = await openTestService()
+    for (let call = 0; call < 8; call++) {
+      const agent_type = call % 2 === 0 ? 'codex' : 'claude-code'
+      const body = { instance_id: 'bot', name: 'bot', agent_type, leaving: true }
+      await service.call('POST', '/api/heartbeat', { body })
+      service.clock.advance(30_000)
     }
     expect(await found(service)).toEqual([])
   })

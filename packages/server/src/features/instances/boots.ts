@@ -7,19 +7,23 @@ import { type Beat, type BootChange, type BootNote, noteBoots } from './registra
 
 /** A run of an agent, as shown by its first heartbeat. Null: the run is older than this feature. */
 interface Boot {
-  id: string
+  /** Null: its heartbeats have no boot id. Such runs are told apart by what they say of themselves. */
+  id: string | null
+  traits?: string
   /** Epoch milliseconds. */
   at: number | null
   key: string | null
   address: string | null
+  /** When a run without a boot id was last seen again after another run. */
+  again?: number
 }
 
 export interface BootWatch {
-  /** Records heartbeats with a new boot id, and reports restart loops and clones. Never rejects. */
+  /** Records heartbeats of another run, and reports restart loops and clones. Never rejects. */
   note(changes: readonly BootChange[], beats: ReadonlyMap<string, Beat>, now: number): Promise<void>
 }
 
-/** Runs kept per instance to recognize clones and restart loops: half a kilobyte in the row. */
+/** Runs kept per instance to recognize clones and restart loops: half a kilobyte in the row, two at most. */
 const maxBoots = 5
 /** Clones alternate with every heartbeat: they are reported once per period, with a count. */
 const cloneReportMs = 10 * minuteMs
@@ -31,25 +35,56 @@ type Finding =
   /** An earlier run returned after another one was seen: both are running. */
   { kind: 'clone'; occurrences: number; boots: readonly [Boot, Boot] } | { kind: 'loop'; restarts: number }
 
+interface Arrival {
+  boot: Boot & { at: number }
+  isLeaving: boolean
+}
+
 interface Noted {
   note: BootNote
   isRestart: boolean
   findings: Finding[]
 }
 
+type Traits = { agent_type?: string | null; version?: string | null; fail_mode?: string | null }
+
+const runOf = (id: string | null | undefined, said: Traits, before: Traits): Pick<Boot, 'id' | 'traits'> => {
+  if (id) return { id }
+  const { agent_type, version, fail_mode } = before
+  return {
+    id: null,
+    traits: JSON.stringify([said.agent_type ?? agent_type, said.version ?? version, said.fail_mode ?? fail_mode]),
+  }
+}
+
+const isSameRun = (one: Pick<Boot, 'id' | 'traits'>, other: Pick<Boot, 'id' | 'traits'>): boolean =>
+  one.id === other.id && one.traits === other.traits
+
+/**
+ * Whether the returning run and the one before it run at the same time. A boot id that comes back proves it. Without one,
+ * a release that was taken back looks the same, so both must have come back within a few minutes.
+ */
+function areTwo(returned: Boot, before: Boot, now: number, isLeaving: boolean): boolean {
+  if (returned.id !== null) return true
+  // Without a boot id and always leaving: a command that runs for each call, such as the hook of several coding agents.
+  if (isLeaving || before.id !== null || before.again === undefined) return false
+  return now - before.again <= loopWindowMs && before.again <= now
+}
+
 /** Returns the changes for a heartbeat of another run. `mayJudge` is false after a change of the clock: times are unreliable. */
-function noteBoot(change: BootChange, arriving: Boot & { at: number }, mayJudge: boolean): Noted {
+function noteBoot(change: BootChange, { boot: arriving, isLeaving }: Arrival, mayJudge: boolean): Noted {
   const now = arriving.at
   const known: Boot[] = change.boots === null ? [] : JSON.parse(change.boots)
-  const last = known[0]?.id === change.boot_id ? known[0] : undefined
-  const earlier = last ? known : [{ id: change.boot_id!, at: null, key: null, address: null }, ...known]
-  const returned = earlier.find(({ id }) => id === arriving.id)
+  const current = runOf(change.boot_id, {}, change)
+  const isKnown = known[0] !== undefined && isSameRun(known[0], current)
+  const earlier = isKnown ? known : [{ ...current, at: null, key: null, address: null }, ...known]
+  const returned = earlier.find((boot) => isSameRun(boot, arriving))
   // A returning run keeps the time of its start.
-  const boot = returned ? { ...arriving, at: returned.at } : arriving
-  const boots = [boot, ...earlier.filter(({ id }) => id !== arriving.id)].slice(0, maxBoots)
+  const boot = returned ? { ...arriving, at: returned.at, ...(arriving.id === null ? { again: now } : {}) } : arriving
+  const boots = [boot, ...earlier.filter((boot) => !isSameRun(boot, arriving))].slice(0, maxBoots)
   const note = { ...change, before: change.boots, boots: JSON.stringify(boots) }
   const findings: Finding[] = []
-  if (returned) {
+  if (returned && areTwo(returned, earlier[0]!, now, isLeaving)) {
     const { clone_reported_at: reportedAt } = change
     const occurrences = change.clone_count + 1
     const isDue = reportedAt === null || now - reportedAt >= cloneReportMs || reportedAt > now
@@ -57,8 +92,11 @@ function noteBoot(change: BootChange, arriving: Boot & { at: number }, mayJudge:
     if (isDue) findings.push({ kind: 'clone', occurrences, boots: [boot, earlier[0]!] })
     return { note, isRestart: false, findings }
   }
+  // A client that only sends a boot id with its first heartbeat goes on without one.
+  const isUpgraded = change.boots === null && change.boot_id === null
+  if (returned || arriving.id === null || isUpgraded) return { note, isRestart: false, findings }
   const isRecent = (at: number | null) => at !== null && at <= now && now - at <= loopWindowMs
-  const restarts = boots.filter(({ at }) => isRecent(at)).length
+  const restarts = boots.filter(({ id, at }) => id !== null && isRecent(at)).length
   if (mayJudge && restarts >= loopRestarts) {
     if (!isRecent(change.crash_loop_at)) findings.push({ kind: 'loop', restarts })
     note.crash_loop_at = now
@@ -110,7 +148,7 @@ function reportRestart(
   }))
 }
 
-/** Detects restarts, restart loops and clones (two agents under one id) by changed boot ids. */
+/** Detects restarts, restart loops and clones (two agents under one id) by boot ids that change, end or come back. */
 export function createBootWatch(
   { database, timekeeping, log }: Pick<Deps, 'database' | 'timekeeping' | 'log'>,
   {
@@ -140,7 +178,8 @@ export function createBootWatch(
       const mayJudge = timekeeping.mayJudge()
       const noted = changes.map((change) => {
         const { heartbeat, keyId, address = null } = beats.get(change.id)!
-        return noteBoot(change, { id: heartbeat.boot_id!, at: now, key: keyId, address }, mayJudge)
+        const boot = { ...runOf(heartbeat.boot_id, heartbeat, change), at: now, key: keyId, address }
+        return noteBoot(change, { boot, isLeaving: heartbeat.leaving === true }, mayJudge)
       })
       for (const [index, { isRestart }] of noted.entries()) {
         const change = changes[index]!

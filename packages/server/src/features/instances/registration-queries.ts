@@ -36,6 +36,7 @@ const columns = {
   boot_id: 'text',
   leaving: 'bigint',
 } as const
+const runColumns = { id: 'text', boot_id: 'text', agent_type: 'text', version: 'text', fail_mode: 'text' } as const
 const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
 const newColumns = { ...columns, owner: 'text', allowance: 'bigint', key_tags: 'text' } as const
 
@@ -48,11 +49,15 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   const rows = sql`(select cast(${0} as bigint) as at, batch.* from ${dialect.rowsFromJson('', columns)} as batch)`
   const newRows = dialect.rowsFromJson('', newColumns)
   const kept = sql.join(
-    ['agent_type', 'version', 'fail_mode', 'boot_id'].map((name) => {
+    ['agent_type', 'version', 'fail_mode'].map((name) => {
       const column = sql.ref(name)
       return sql`${column} = coalesce(batch.${column}, instances.${column})`
     }),
   )
+  // What a run without a boot id says of itself does not change while it lasts.
+  const isOtherRun = sql`(coalesce(instances.boot_id, '') <> coalesce(batch.boot_id, '') or (batch.boot_id is null
+    and (instances.agent_type <> batch.agent_type or instances.version <> batch.version
+      or instances.fail_mode <> batch.fail_mode)))`
   const gap = sql`(batch.at - last_heartbeat_at)`
   // The time between two runs of an agent is not a gap between heartbeats.
   const isOneRun = sql`(coalesce(batch.boot_id, instances.boot_id, '') = coalesce(instances.boot_id, '')
@@ -73,15 +78,16 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   const isKeyFull = sql`(allowance is not null and ${registered(sql`batch.owner`)} >= allowance)`
   const text = (query: ReturnType<typeof sql>) => query.compile(db).sql
   return {
-    refresh: text(sql`update instances set name = batch.name, ${kept}, last_heartbeat_at = batch.at, ${gaps},
+    refresh:
+      text(sql`update instances set name = batch.name, boot_id = batch.boot_id, ${kept}, last_heartbeat_at = batch.at, ${gaps},
         suspected_at = case when liveness = 'offline' then suspected_at end,
         left_at = case when batch.leaving = 1 then batch.at else left_at end
       from ${rows} as batch where instances.id = batch.id`),
     strangers: text(sql`select batch.id, instances.last_heartbeat_at, instances.boot_id, instances.boots,
-        instances.clone_count, instances.clone_reported_at, instances.crash_loop_at
-      from ${dialect.rowsFromJson('', { id: 'text', boot_id: 'text' })} as batch
-      left join instances on instances.id = batch.id
-      where instances.id is null or instances.boot_id <> batch.boot_id`),
+        instances.clone_count, instances.clone_reported_at, instances.crash_loop_at,
+        instances.agent_type, instances.version, instances.fail_mode
+      from ${dialect.rowsFromJson('', runColumns)} as batch
+      left join instances on instances.id = batch.id where instances.id is null or ${isOtherRun}`),
     // One statement for confirmed versions and for claims of versions never issued: most heartbeats change neither.
     applied: text(sql`update instances set
         applied_version = case when ${isNews} then batch.version else applied_version end,
@@ -121,7 +127,7 @@ const cells = ({ heartbeat }: Beat) => [
   heartbeat.agent_type ?? null,
   heartbeat.version ?? null,
   heartbeat.fail_mode ?? null,
-  heartbeat.boot_id ?? null,
+  heartbeat.boot_id || null,
   heartbeat.leaving ? 1 : 0,
 ]
 
@@ -151,7 +157,16 @@ const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
 /** An instance before a heartbeat of another run. */
 export type BootChange = Pick<
   Schema['instances'],
-  'id' | 'last_heartbeat_at' | 'boot_id' | 'boots' | 'clone_count' | 'clone_reported_at' | 'crash_loop_at'
+  | 'id'
+  | 'last_heartbeat_at'
+  | 'boot_id'
+  | 'boots'
+  | 'clone_count'
+  | 'clone_reported_at'
+  | 'crash_loop_at'
+  | 'agent_type'
+  | 'version'
+  | 'fail_mode'
 >
 
 /** The new values; `before` is `boots` as read, to detect a change by another process. */
@@ -194,7 +209,7 @@ export async function noteBoots(
 interface Refreshed {
   unknown: Set<string>
   claims: VersionClaim[]
-  /** Instances whose heartbeat has another boot id than the previous one. */
+  /** Instances whose heartbeat is of another run than the previous one. */
   changes: BootChange[]
 }
 
@@ -206,7 +221,15 @@ export async function refreshInstances(
   now: number,
   also: readonly Statement[] = [],
 ): Promise<Refreshed> {
-  const runs = JSON.stringify(beats.map(({ heartbeat }) => [heartbeat.instance_id, heartbeat.boot_id ?? null]))
+  const runs = JSON.stringify(
+    beats.map(({ heartbeat: { instance_id, boot_id, agent_type, version, fail_mode } }) => [
+      instance_id,
+      boot_id || null,
+      agent_type ?? null,
+      version ?? null,
+      fail_mode ?? null,
+    ]),
+  )
   const [strangers, , ...others] = await batch([
     CompiledQuery.raw(texts.strangers, [runs]),
     CompiledQuery.raw(texts.refresh, [now, JSON.stringify(beats.map(cells))]),
