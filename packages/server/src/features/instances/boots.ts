@@ -7,7 +7,7 @@ import { type Beat, type BootChange, type BootNote, noteBoots } from './registra
 
 /** A run of an agent, as shown by its first heartbeat. Null: the run is older than this feature. */
 interface Boot {
-  /** Null: its heartbeats have no boot id. Such runs are told apart by what they say of themselves. */
+  /** Null: its heartbeats have no boot id. Such runs are distinguished by the traits that they report. */
   id: string | null
   traits?: string
   /** Epoch milliseconds. */

@@ -7,7 +7,7 @@ export async function readPrefixOwners(db: Db): Promise<Set<string>> {
     .select((e) => e.fn.coalesce('owner', 'id').as('owner'))
     .distinct()
     .where('scope', '=', 'agent')
-    .where('instances', 'like', '%*"%')
+    .where('api_keys.instances', 'like', '%*"%')
     .execute()
   return new Set(rows.map(({ owner }) => owner))
 }

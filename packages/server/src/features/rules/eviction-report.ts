@@ -44,12 +44,12 @@ export class EvictionReport {
       .slice(0, maxRules)
       .map(({ history, ...rest }) => ({ ...rest, instances: agentsOf(history.evictedBy) }))
     const [first] = named.flatMap(({ instances }) => instances).sort((a, b) => b.evicted - a.evicted)
-    const most = first === undefined ? '' : `; ${first.evicted} of them are values that ${first.instance_id} showed`
+    const cause = first === undefined ? '' : `; ${first.evicted} of them are values that ${first.instance_id} showed`
     await this.#ingest.store([
       this.#ingest.own({
         severity: 'warning',
         event_type: eventTypes.ruleStateEvicted,
-        description: `Rules forgot ${evicted} groups or values, because there were too many${most}`,
+        description: `Rules forgot ${evicted} groups or values, because there were too many${cause}`,
         metadata: { evicted, rules: named },
       }),
     ])

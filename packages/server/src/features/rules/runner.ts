@@ -39,10 +39,7 @@ const nearRows = 500
 const maxPageMs = 1_000
 /** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
 const moveEveryMs = 1_000
-/**
- * Values of new_value per transaction, and firings, each of which is also an event. A kill waits for up to two transactions:
- * these take some 10 ms each. What one event adds comes on top, at most a few hundred rows for each rule.
- */
+/** Values of new_value and firings per transaction, of some 10 ms: a kill waits for up to two. An event adds a few hundred. */
 const maxPendingValues = 1_000
 const maxMatched = 250
 /** While catching up, changed rules are loaded at this interval. */

@@ -21,14 +21,14 @@ export interface KnownGroup {
   readonly values: Map<string, KnownValue>
 }
 
-/** Whoever showed a value first, with its values by last use. */
+/** The instance that showed values first, with these values by last use. */
 interface Reporter extends Linked<Reporter> {
   readonly name: string
   size: number
   readonly values: UseOrder<KnownValue>
 }
 
-export type ValueBounds = Pick<Bounds, 'entries'> & {
+type ValueBounds = Pick<Bounds, 'entries'> & {
   /** Maximum entries of one reporter. */
   reporterEntries: number
 }
@@ -50,7 +50,7 @@ export class ValueMemory implements ValueHistory {
   readonly #groups = new Map<string, KnownGroup>()
   readonly #reporters = new Map<string, Reporter>()
   readonly #shares = new Shares<Reporter>()
-  /** Values dropped, by reporter; whoever reports them clears it. */
+  /** Values dropped, by reporter; the eviction report clears it. */
   readonly evictedBy = new Map<string, number>()
   /** Values dropped at a limit. */
   evicted = 0
