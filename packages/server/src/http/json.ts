@@ -14,9 +14,9 @@ function textFault(text: string): string | undefined {
   return undefined
 }
 
-/** Throws AppError `invalid` if a text of the query cannot be passed to the database. */
-export function assertSearchable(query: object): void {
-  for (const [name, value] of Object.entries(query)) {
+/** Throws AppError `invalid` if a text of the path's parameters or of the query cannot be passed to the database. */
+export function assertSearchable(values: object): void {
+  for (const [name, value] of Object.entries(values)) {
     const fault = typeof value === 'string' ? textFault(value) : undefined
     if (fault) throw new AppError('invalid', `${place([name])} ${fault}.`)
   }

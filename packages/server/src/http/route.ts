@@ -99,6 +99,7 @@ function schemaOf({ params, query, body }: Endpoint) {
 /** Throws AppError `invalid`. */
 function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name> {
   const { params, query, body, principal } = request
+  assertSearchable(params as object)
   assertSearchable(query as object)
   return { params, query, body, principal, request } as Input<Name>
 }

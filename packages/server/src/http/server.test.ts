@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { endpoints } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../test-service.ts'
 import { createServer } from './server.ts'
@@ -415,3 +416,13 @@ describe('an internal error', () => {
     expect((await other.call('GET', '/healthz', { key: null })).status).toBe(200)
   })
 })
+
+// PostgreSQL refuses NUL in a text: it must be a fault of the request, not one of the database.
+it.each(Object.entries(endpoints).filter(([, { path }]) => path.includes(':')))(
+  'refuses NUL in the path of %s',
+  async (_name, { method, path }) => {
+    const url = path.replaceAll(/:\w+/g, 'a%00b')
+    const { status } = await service.call(method, url, method === 'POST' ? { body: {} } : {})
+    expect(status).toBe(400)
+  },
+)

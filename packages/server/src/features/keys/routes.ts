@@ -61,11 +61,17 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     if (watch.isWaiting(clientAddress(request))) refuseCode(request, watch)
   }
 
-  /** A page of another site can open a link with its own code here, and must not replace the user's session so. */
-  async function assertSignedOut(request: FastifyRequest): Promise<void> {
+  /** Returns the principal of the browser's session, which needs both of its halves. */
+  async function currentSession(request: FastifyRequest): Promise<Principal | undefined> {
     const proof = sessionProof(request)
     const current = proof && (await sessions.bySession(proof))
-    if (!current || current === 'wrong secret') return
+    return current === 'wrong secret' ? undefined : current
+  }
+
+  /** A page of another site can open a link with its own code here, and must not replace the user's session so. */
+  async function assertSignedOut(request: FastifyRequest): Promise<void> {
+    const current = await currentSession(request)
+    if (!current) return
     throw new AppError(
       'conflict',
       `This browser is signed in with the key ${current.name} (${current.scope}): sign out first.`,
@@ -135,7 +141,8 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
   })
 
   router.handle('deleteSession', async ({ request }, reply) => {
-    const token = sessionToken(request)
+    // A key of its own must not let the holder of the cookie alone end the session.
+    const token = (await currentSession(request)) && sessionToken(request)
     if (token) await sessions.end(token)
     setCookie(request, reply, '', 0)
     return { ok: true }

@@ -241,6 +241,15 @@ describe('a browser session', () => {
     expect(await write(session, { host: 'localhost:4747', ...headers })).toBe(expected)
   })
 
+  // A program on another port has the cookie and a key of its own: it must not sign the operator out.
+  it('is not ended by a request with a key that has its cookie but not its secret', async () => {
+    const session = await logIn()
+    const { key } = await service.createKey('viewer')
+    const ended = await service.call('DELETE', '/api/session', { key, headers: { cookie: session.cookie } })
+    expect(ended.status).toBe(200)
+    expect(await read(session)).toBe(200)
+  })
+
   it('is required: a missing, malformed or unknown cookie gets 401', async () => {
     const { headers } = await logIn()
     for (const cookie of ['', 'wardline=', 'wardline', 'wardline=x', 'other=x; wardline=y', '__Host-wardline=z']) {
