@@ -20,6 +20,7 @@ const partial: Containment = {
   violated: 0,
   enforcement: { calls: 2, confirmed: 1, failed: 0 },
   missing_count: 0,
+  joined: [],
   missing: [],
   requested_at: '2026-01-15T12:00:30.000Z',
   changed_at: '2026-01-15T12:00:30.000Z',

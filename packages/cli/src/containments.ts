@@ -174,6 +174,7 @@ async function show(id: string | undefined, flags: ServiceFlags): Promise<void> 
     console.log(textTable([rowOf(found)]))
     console.log(progressText(found))
     if (found.missing_count > 0) console.log(`Missing: ${missingText(found)}`)
+    if (found.joined.length > 0) console.log(`Registered while it held: ${found.joined.map(sanitize).join(', ')}`)
     return
   }
   const reply = await call('listContainments', { query: {} })

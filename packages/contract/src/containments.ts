@@ -121,7 +121,7 @@ const containmentFields = {
   by_name: nullable(Type.String({ description: 'Name of the key' })),
   confirmed_by: nullable(Type.String({ description: 'Key id of the second operator, where one was needed' })),
   two_person: Type.Boolean({ description: 'Whether a resume of its agents needs a second operator' }),
-  requested: Type.Integer({ minimum: 0, description: 'Agents that were selected' }),
+  requested: Type.Integer({ minimum: 0, description: 'Agents that were selected, and those that joined later' }),
   changed: Type.Integer({ minimum: 0, description: 'Agents that were suspended or resumed until now' }),
   skipped: Type.Integer({
     minimum: 0,
@@ -144,6 +144,7 @@ const ContainmentSummary = Type.Object(containmentFields)
 export type ContainmentSummary = Static<typeof ContainmentSummary>
 export const Containment = Type.Object({
   ...containmentFields,
+  joined: listedIds('Agents that registered with a key of its agents while it held, and began suspended'),
   missing: listedIds('Agents that did not acknowledge it, or are not changed yet'),
 })
 export type Containment = Static<typeof Containment>

@@ -9,6 +9,7 @@ import { type AutoSuspension, createAutoSuspension } from './features/containmen
 import { createDrillAnswers, type DrillAnswers } from './features/containment/drill-answers.ts'
 import { DrillSender } from './features/containment/drill-sender.ts'
 import { Enforcement } from './features/containment/enforcement/enforcement.ts'
+import { createRegistrationStops } from './features/containment/registration-stops.ts'
 import { SuspendedAgents } from './features/containment/suspended-agents.ts'
 import { createContainments } from './features/containment/suspensions.ts'
 import { type ContainmentWatch, createContainmentWatch } from './features/containment/watch.ts'
@@ -117,6 +118,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     suspendedAgents,
     containments: createContainments(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
+    registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
   }
   const autoSuspension = createAutoSuspension({ ...deps, ...parts }, parts)
   const services = {

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
-import type { ContainmentSummary } from '@wardline/contract'
+import type { Containment } from '@wardline/contract'
 import { type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
 import { useId, useState } from 'react'
 import { type Agent, fleetQuery } from '../service/fleet.ts'
 import { selectorText } from './containment-texts.ts'
 import { FleetDialog } from './fleet-dialog.tsx'
-import { selectedOf, tagCounts } from './members.ts'
+import { selectedOf, tagCounts, withJoined } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
 interface Choice {
@@ -69,9 +69,10 @@ export function ChooseDialog({ action, onClose }: { action: ContainmentAction; o
 const firstStage = (agents: readonly Agent[]) => Math.max(1, Math.round(agents.length / 10))
 
 /** Resumes the agents of a containment: some of them first, or all. */
-export function ResumeStagesDialog({ containment, onClose }: { containment: ContainmentSummary; onClose(): void }) {
-  const { selector, reason, requested } = containment
+export function ResumeStagesDialog({ containment, onClose }: { containment: Containment; onClose(): void }) {
+  const { reason, requested, joined } = containment
   const { data: fleet = [] } = useQuery(fleetQuery)
+  const selector = withJoined(containment, fleet)
   const [by, setBy] = useState('first')
   const [tags, setTags] = useState<string[]>([])
   const [count, setCount] = useState<number>()
@@ -84,7 +85,8 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
     tags: tags.length === 0 ? undefined : selector.instances ? ofMembers(members, tags) : { tags: within },
     all: selector,
   }
-  const isCut = selector.instances !== undefined && selector.instances.length < requested
+  const named = containment.selector.instances?.length
+  const isCut = named !== undefined && named + joined.length < requested
   return (
     <FleetDialog action="resume" selector={chosen[by]} because={`${reason.slice(0, 200)}: over. `} onClose={onClose}>
       <Choices
@@ -98,8 +100,7 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
       />
       {isCut && (
         <p className="quiet">
-          The service names only {selector.instances?.length} of these {requested} agents: select the others in the
-          fleet.
+          The service names only {named} of these {requested} agents: select the others in the fleet.
         </p>
       )}
       {by === 'first' && (

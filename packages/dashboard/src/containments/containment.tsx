@@ -46,7 +46,7 @@ export function ContainmentPage() {
       </div>
     )
   }
-  const { action, state, selector, requested, skipped, missing, missing_count, two_person, confirmed_by } = data
+  const { action, state, selector, requested, skipped, joined, missing, missing_count, two_person, confirmed_by } = data
   return (
     <div className="rows">
       <div>
@@ -95,6 +95,21 @@ export function ContainmentPage() {
           </p>
         </div>
       </section>
+      {joined.length > 0 && (
+        <section className="panel" aria-labelledby="joined">
+          <header>
+            <h2 id="joined">Registered while it held</h2>
+            <span className="quiet">with a key of its agents; suspended from the start</span>
+          </header>
+          <p className="inner missing">
+            {joined.map((agent) => (
+              <Link key={agent} to="/fleet/$id" params={{ id: agent }}>
+                {agent}
+              </Link>
+            ))}
+          </p>
+        </section>
+      )}
       <section className="panel" aria-labelledby="missing">
         <header>
           <h2 id="missing">Not confirmed</h2>

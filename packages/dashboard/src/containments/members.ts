@@ -1,4 +1,4 @@
-import type { ContainmentSelector } from '@wardline/contract'
+import { type Containment, type ContainmentSelector, limits } from '@wardline/contract'
 import type { Agent } from '../service/fleet.ts'
 
 /** Returns the agents of the fleet that a selector matches. */
@@ -7,6 +7,16 @@ export function selectedOf(fleet: readonly Agent[], { instances, tags, all }: Co
   if (tags) return fleet.filter((agent) => tags.every((tag) => agent.tags.includes(tag)))
   const ids = new Set(instances)
   return fleet.filter(({ id }) => ids.has(id))
+}
+
+/** Returns a selector of the agents of a containment and of those that registered while it held. */
+export function withJoined(
+  { selector, joined }: Pick<Containment, 'selector' | 'joined'>,
+  fleet: readonly Agent[],
+): ContainmentSelector {
+  const selected = new Set(selector.instances ?? selectedOf(fleet, selector).map(({ id }) => id))
+  if (selector.all || joined.every((id) => selected.has(id))) return selector
+  return { instances: [...new Set([...selected, ...joined])].slice(0, limits.containmentInstances) }
 }
 
 /** Counts the agents per tag, most frequent first. */

@@ -37,6 +37,8 @@ interface ContainmentPartsTable {
   /** JSON array of [instance id, control version] of the changed members. */
   changed: string | null
   done_at: number | null
+  /** Whether the members registered after the selection. */
+  joined: 0 | 1
 }
 
 /** A resume waiting for a second operator. */

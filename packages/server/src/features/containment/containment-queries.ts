@@ -3,6 +3,11 @@ import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type ContainmentRow = Schema['containments']
+/** Members as JSON, and whether they registered after the selection. */
+export interface NewPart {
+  members: string
+  joined: boolean
+}
 type PartRow = Pick<Schema['containment_parts'], 'position' | 'members'>
 type NewContainmentRow = Pick<
   ContainmentRow,
@@ -25,14 +30,14 @@ type NewContainmentRow = Pick<
 export function insertStatements(
   { db, dialect }: Database,
   row: NewContainmentRow,
-  parts: readonly string[],
+  parts: readonly NewPart[],
 ): Statement[] {
-  const cells = JSON.stringify(parts.map((members, position) => [position, members]))
-  const rows = dialect.rowsFromJson(cells, { position: 'bigint', members: 'text' })
+  const cells = JSON.stringify(parts.map(({ members, joined }, position) => [position, members, joined ? 1 : 0]))
+  const rows = dialect.rowsFromJson(cells, { position: 'bigint', members: 'text', joined: 'bigint' })
   return [
     db.insertInto('containments').values(row).compile(),
-    sql`insert into containment_parts (containment_id, position, members)
-      select cast(${row.id} as text), position, members from ${rows} as batch`.compile(db),
+    sql`insert into containment_parts (containment_id, position, members, joined)
+      select cast(${row.id} as text), position, members, joined from ${rows} as batch`.compile(db),
   ]
 }
 
@@ -181,10 +186,13 @@ export async function finish(db: Db, id: string, now: number): Promise<void> {
 }
 
 /** Reads the members by part, in order: as selected, and as changed. */
-export function readParts(db: Db, id: string): Promise<Pick<Schema['containment_parts'], 'members' | 'changed'>[]> {
+export function readParts(
+  db: Db,
+  id: string,
+): Promise<Pick<Schema['containment_parts'], 'members' | 'changed' | 'joined'>[]> {
   return db
     .selectFrom('containment_parts')
-    .select(['members', 'changed'])
+    .select(['members', 'changed', 'joined'])
     .where('containment_id', '=', id)
     .orderBy('position')
     .execute()
@@ -248,4 +256,78 @@ export async function readTwoPerson(db: Db, ids: readonly string[]): Promise<Set
     .where('two_person', '=', 1)
     .execute()
   return new Set(rows.map(({ id }) => id))
+}
+
+/** A containment that suspends, as far as it concerns new instances. */
+export type StopRow = Pick<ContainmentRow, 'id' | 'reason' | 'two_person'>
+
+export async function readStops(db: Db, ids: readonly string[]): Promise<StopRow[]> {
+  if (ids.length === 0) return []
+  return db.selectFrom('containments').select(['id', 'reason', 'two_person']).where('id', 'in', ids).execute()
+}
+
+/** Returns the containments that are about to suspend an instance with an id like one of these patterns. */
+export async function readPlannedLike(
+  { db, dialect }: Database,
+  patterns: readonly string[],
+): Promise<{ pattern: string; containmentId: string }[]> {
+  const cells = patterns.map((pattern) => [pattern, `%["${pattern}${pattern.endsWith('%') ? '' : '",%'}`])
+  const given = dialect.rowsFromJson(JSON.stringify(cells), { pattern: 'text', within: 'text' })
+  const query = sql<{ pattern: string; containmentId: string }>`select distinct given.pattern,
+      containments.id as "containmentId"
+    from containments join containment_parts as part on part.containment_id = containments.id and part.done_at is null
+      join ${given} as given on part.members like given.within escape '\\'
+    where containments.action = 'suspend' and containments.changed_at is null and containments.counts is null`
+  return (await query.execute(db)).rows
+}
+
+/** Reads the ids of the containments that were requested since an instant and suspend. */
+export async function readRecentStops(db: Db, since: number): Promise<string[]> {
+  const query = db.selectFrom('containments').select('id').where('action', '=', 'suspend')
+  const rows = await query.where('requested_at', '>', since).execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Condition: no containment that suspends was requested since the instant, besides the known ones. */
+export function noOtherStop(since: number, known: readonly string[]) {
+  const others = known.length > 0 ? sql`and id not in (${sql.join(known)})` : sql``
+  return sql<boolean>`not exists (select 1 from containments where action = 'suspend'
+    and requested_at > cast(${since} as bigint) ${others})`
+}
+
+/** Locks a containment; fails its batch as stale unless the count is as expected. */
+export function holdContainment(
+  { db, dialect }: Database,
+  id: string,
+  count: ReturnType<typeof sql<number>>,
+  expected: number,
+): Statement {
+  const query = db.selectFrom('containments').select('id').where('id', '=', id).where(count, '=', expected)
+  return dialect.lockFound(query.compile())
+}
+
+/** Adds instances that registered while the containment holds; it counts and reports again. */
+export function joinStatements(
+  { db }: Database,
+  id: string,
+  members: readonly (readonly [id: string, version: number])[],
+  now: number,
+): Statement[] {
+  const changed = JSON.stringify(members)
+  return [
+    db
+      .updateTable('containments')
+      .set((e) => ({
+        requested: e('requested', '+', members.length),
+        changed_at: sql<number>`case when changed_at is not null then cast(${now} as bigint) end`,
+        counts: null,
+        look_at: now,
+      }))
+      .where('id', '=', id)
+      .compile(),
+    sql`insert into containment_parts (containment_id, position, members, changed, done_at, joined)
+      select cast(${id} as text), coalesce(max(position), -1) + 1, cast(${changed} as text), cast(${changed} as text),
+        cast(${now} as bigint), 1
+      from containment_parts where containment_id = ${id}`.compile(db),
+  ]
 }

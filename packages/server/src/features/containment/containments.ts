@@ -9,6 +9,7 @@ import {
 } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import type { Point } from '../../enforcement-points.ts'
 import { AppError, DatabaseError, unknownId } from '../../errors.ts'
@@ -26,11 +27,13 @@ import {
   countOpen,
   findContainment,
   insertStatements,
+  type NewPart,
   readContainments,
   readParts,
 } from './containment-queries.ts'
 import { countCalls } from './enforcement/call-queries.ts'
 import { needTwo } from './holds.ts'
+import { watchRegistrations } from './late-members.ts'
 import { type Progress, stateOf } from './progress.ts'
 import { confirmBySecond, fleetTarget, instanceTarget } from './second-operator.ts'
 import { assertConfirmed, planOf, selectAgents, type Ways } from './selection.ts'
@@ -78,16 +81,17 @@ export const resumeCondition =
   async (version: number): Promise<Statement[]> =>
     (await needsSecond(deps, [instanceId])) ? confirmBySecond(deps, instanceTarget(instanceId, version), asking) : []
 
-/** Splits the members into parts; those reachable at once come first. */
-function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
+/** Splits the members into parts; those reachable at once come first, those that registered meanwhile last. */
+function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways, late: readonly FleetMember[]): NewPart[] {
   const reached = rows.filter(({ id }) => hasStream(id))
   const others = rows.filter(({ id }) => !hasStream(id))
   const members: FleetMember[] = [...reached, ...others].map((row) => [row.id, row.control_version])
-  const parts: string[] = []
-  for (let at = 0; at < members.length; at += partMembers) {
-    parts.push(JSON.stringify(members.slice(at, at + partMembers)))
-  }
-  return parts
+  const split = (of: readonly FleetMember[], joined: boolean): NewPart[] =>
+    Array.from({ length: Math.ceil(of.length / partMembers) }, (_, index) => ({
+      members: JSON.stringify(of.slice(index * partMembers, (index + 1) * partMembers)),
+      joined,
+    }))
+  return [...split(members, false), ...split(late, true)]
 }
 
 /** Returns the plan of a containment, without any change. Throws AppError `invalid`. */
@@ -120,6 +124,7 @@ export async function createContainment(
   const requestedAt = clock.now()
   const { action, selector, confirm, two_person = false } = request
   const reason = request.reason.trim()
+  const findLate = action === 'suspend' ? await watchRegistrations(deps, requestedAt) : undefined
   const rows = await selectAgents(deps, action, selector, two_person)
   assertConfirmed(action, rows.length, confirm)
   if ((await countOpen(database.db)) >= maxOpen) {
@@ -157,18 +162,28 @@ export async function createContainment(
   }
   const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
   const entry = { action: 'containment.create', target: id, before: null, after, reason }
-  const statements = [
-    ...insertStatements(database, row, partsOf(rows, deps.ways)),
+  const statements = (late: readonly FleetMember[]) => [
+    ...insertStatements(database, { ...row, requested: rows.length + late.length }, partsOf(rows, deps.ways, late)),
     ...outbox.ownStatements([alert], now),
     ...(confirmation ?? []),
     ...auditStatements(database, actor, entry, now),
   ]
-  try {
-    await database.batch(statements, { isControl: true })
-  } catch (fault) {
-    // Not repeated: the agents may still be suspended at this moment, and another request would be made for them.
-    if (!(fault instanceof DatabaseError && fault.stale)) throw fault
-    throw new AppError('conflict', 'Another operator confirmed this resume just now; `wardline containments` shows it.')
+  if (findLate) {
+    await changeGuarded(database, async () => {
+      const late = await findLate(selector, ids)
+      return { statements: [...late.checks, ...statements(late.members)], result: () => undefined }
+    })
+  } else {
+    try {
+      await database.batch(statements([]), { isControl: true })
+    } catch (fault) {
+      // Not repeated: the agents may still be suspended at this moment, and another request would be made for them.
+      if (!(fault instanceof DatabaseError && fault.stale)) throw fault
+      throw new AppError(
+        'conflict',
+        'Another operator confirmed this resume just now; `wardline containments` shows it.',
+      )
+    }
   }
   outbox.notify()
   log.info({ containment: id, action, agents: rows.length, actor: actor.keyId }, 'containment requested')
@@ -221,6 +236,15 @@ async function readMissing(database: Database, row: ContainmentRow): Promise<str
     else if (row.action === 'resume' && changed.length > 0) ids.push(...(await readApplied(database, changed)).missing)
   }
   return ids.slice(0, limits.listedMembers)
+}
+
+/** Lists agents that registered while the containment held, up to the limit of a response. */
+async function readJoined(database: Database, row: ContainmentRow): Promise<string[]> {
+  const parts = await readParts(database.db, row.id)
+  const joined = parts.filter((part) => part.joined === 1)
+  return joined
+    .flatMap((part) => (JSON.parse(part.members) as FleetMember[]).map(([id]) => id))
+    .slice(0, limits.listedMembers)
 }
 
 /** Dependencies for reading a containment. */
@@ -301,5 +325,9 @@ export async function viewContainment(reading: Reading, id: string, now: number)
   const row = await findContainment(database.db, id)
   if (!row) throw unknownId('containment', id, 'wardline containments')
   const names = await keyNames.names(database.db, actorsOf([row]))
-  return { ...(await summarize(reading, row, names, now)), missing: await readMissing(database, row) }
+  return {
+    ...(await summarize(reading, row, names, now)),
+    joined: await readJoined(database, row),
+    missing: await readMissing(database, row),
+  }
 }

@@ -14,7 +14,7 @@ const register = async (count: number) => {
   const ids = Array.from({ length: count }, (_, n) => `m-${String(n).padStart(4, '0')}`)
   const registers = { owner: 'k', max: null, tags: null }
   const beats = ids.map((id) =>
-    service.services.heartbeats.beat({ instance_id: id, name: id }, { registers, keyId: 'k' }),
+    service.services.heartbeats.beat({ instance_id: id, name: id }, { registers, instances: null, keyId: 'k' }),
   )
   await Promise.all(beats)
   return ids

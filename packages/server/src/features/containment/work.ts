@@ -156,7 +156,7 @@ export class ContainmentWork {
     const reported = isComplete ? ('complete' as const) : isOverdue ? ('incomplete' as const) : null
     const isNews = reported !== null && reported !== row.reported
     // An agent proven silent may still continue later, as long as the suspension lasts.
-    const isFinal = (isComplete && !progress.lasting) || now > row.requested_at + looks.untilMs
+    const isFinal = (isComplete && !progress.lasting) || now > row.changed_at! + looks.untilMs
     const changes = {
       look_at: now + (now < row.changed_at! + looks.soonForMs ? looks.soonMs : looks.laterMs),
       ...(isNews ? { reported } : {}),

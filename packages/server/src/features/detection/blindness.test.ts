@@ -10,7 +10,7 @@ const registers = { owner: 'k', max: null, tags: null }
 async function pass(service: TestService, ids: readonly string[], reports: boolean): Promise<void> {
   const { clock, services } = service
   for (const id of ids) {
-    await services.heartbeats.beat({ instance_id: id, name: id }, { registers, keyId: 'k' })
+    await services.heartbeats.beat({ instance_id: id, name: id }, { registers, instances: null, keyId: 'k' })
     if (!reports) continue
     await service.call('POST', '/api/events', {
       body: { severity: 'info', source: id, event_type: 'tool_call', description: 'x', instance_id: id },

@@ -56,7 +56,7 @@ test(`reports at most ${maxFalse} of ${agentCount} agents falsely as offline alt
       beats += 1
       if (draw() < lostShare) continue
       const heartbeat = { instance_id: agent.id, name: agent.id }
-      arriving.push(services.heartbeats.beat(heartbeat, { registers, keyId: 'k' }))
+      arriving.push(services.heartbeats.beat(heartbeat, { registers, instances: null, keyId: 'k' }))
     }
     await Promise.all(arriving)
     if (now - sweptAt < sweepEveryMs) return

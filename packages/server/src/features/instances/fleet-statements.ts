@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Schema } from '../../db/schema.ts'
 
 /** Selects the instances of a fleet operation. Exactly one property is set. */
 interface FleetSelector {
@@ -100,6 +101,51 @@ export function fleetMoveStatement(
       control_version = batch.version, control_changed_at = cast(${now} as bigint)
     from ${moveRows(database, moves)} as batch
     where ${isAsRead}`.compile(database.db)
+}
+
+/** Lets registrations wait until the batch ends: they take this lock before any other, as its first statement does. */
+export const lockRegistrations = ({ db, dialect }: Pick<Database, 'db' | 'dialect'>): Statement =>
+  dialect.lockFound(db.selectFrom('instance_counts').select('owner').where('owner', '=', '').compile())
+
+/**
+ * Fails the batch as stale unless the condition holds. Follows `lockRegistrations`: a statement that waits for the lock
+ * itself would decide by what was committed before it waited.
+ */
+export const checkRegistrations = (
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  condition: ReturnType<typeof sql<boolean>>,
+): Statement =>
+  dialect.lockFound(db.selectFrom('instance_counts').select('owner').where('owner', '=', '').where(condition).compile())
+
+export type Registered = Pick<Schema['instances'], 'id' | 'owner' | 'suspended' | 'control_version'>
+
+/** Reads the instances that registered since an instant, ordered by id. */
+export function readRegistered(db: Db, since: number): Promise<Registered[]> {
+  return db
+    .selectFrom('instances')
+    .select(['id', 'owner', 'suspended', 'control_version'])
+    .where('first_seen_at', '>=', since)
+    .orderBy('id')
+    .execute()
+}
+
+/** Condition: no instance registered since the instant besides these. */
+export const isRegistrationKnown = (database: Pick<Database, 'dialect'>, since: number, ids: readonly string[]) =>
+  sql<boolean>`not exists (select 1 from instances where first_seen_at >= cast(${since} as bigint)
+    and not ${ofIds(database, ids)})`
+
+/** Reads the owners of these instances. */
+export async function readOwnersOf(
+  database: Pick<Database, 'db' | 'dialect'>,
+  ids: readonly string[],
+): Promise<string[]> {
+  const rows = await database.db
+    .selectFrom('instances')
+    .select('owner')
+    .distinct()
+    .where(ofIds(database, ids))
+    .execute()
+  return rows.flatMap(({ owner }) => owner ?? [])
 }
 
 /** Locks the instances until the batch ends, in the order of ids: different orders could deadlock. */

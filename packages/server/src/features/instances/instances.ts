@@ -21,13 +21,8 @@ import type { Quotas } from '../keys/quotas.ts'
 import type { BootWatch } from './boots.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
-import {
-  type Beat,
-  compileHeartbeats,
-  findBeyondLimits,
-  refreshInstances,
-  registerInstances,
-} from './registration-queries.ts'
+import { type RegistrationStops, registerNewcomers } from './registration.ts'
+import { type Beat, compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
 import { allTags, readTags } from './tags.ts'
 import { reportClaim } from './version-claims.ts'
 
@@ -71,11 +66,19 @@ interface HeartbeatParts {
   quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>
   activityCounts: Pick<ActivityCounts, 'noteHeartbeat'>
   bootWatch: BootWatch
+  registrationStops: RegistrationStops
 }
 
 export function createHeartbeats(
   { config, database, clock, metrics }: Deps,
-  { countedReports: reports, quotas, activityCounts: activity, heartbeatAcks, bootWatch }: HeartbeatParts,
+  {
+    countedReports: reports,
+    quotas,
+    activityCounts: activity,
+    heartbeatAcks,
+    bootWatch,
+    registrationStops: stops,
+  }: HeartbeatParts,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
   const queue = new GroupCommit<Beat, AppError | undefined>({
@@ -111,7 +114,7 @@ export function createHeartbeats(
         return fault ? [] : [newcomer]
       })
       if (newcomers.length > 0) {
-        const registered = await registerInstances(database, texts, newcomers, config.maxInstances, now)
+        const registered = await registerNewcomers({ config, database }, { texts, stops }, newcomers, now)
         for (const claim of registered.claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
         for (const [id, refusal] of registered.refused) {
           quotas.returnInstance(latest.get(id)!.keyId)
@@ -126,8 +129,8 @@ export function createHeartbeats(
     },
   })
   return {
-    async beat(heartbeat, { registers, keyId }, address = null) {
-      const fault = await queue.add({ heartbeat, registers, keyId, address })
+    async beat(heartbeat, { registers, instances, keyId }, address = null) {
+      const fault = await queue.add({ heartbeat, registers, instances, keyId, address })
       if (fault) throw fault
     },
     whenIdle: () => queue.whenIdle(),

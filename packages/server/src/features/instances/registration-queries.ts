@@ -1,7 +1,7 @@
 import type { Heartbeat } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
 import { minuteMs } from '../../clock.ts'
-import type { Database, Row, Statement } from '../../db/database.ts'
+import type { Database, Db, Row, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
@@ -10,13 +10,15 @@ import type { VersionClaim } from './version-claims.ts'
 export interface Beat {
   heartbeat: Heartbeat
   registers: { owner: string; max: number | null; tags: string | null }
+  /** Instance ids, or prefixes ending in *, to which its key is bound; null: none. */
+  instances: readonly string[] | null
   /** The key that sent it. */
   keyId: string
   address?: string | null
 }
 
 /** SQL texts, compiled once; only the parameters differ between batches. */
-interface HeartbeatStatements {
+export interface HeartbeatStatements {
   refresh: string
   strangers: string
   applied: string
@@ -38,7 +40,14 @@ const columns = {
 } as const
 const runColumns = { id: 'text', boot_id: 'text', agent_type: 'text', version: 'text', fail_mode: 'text' } as const
 const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
-const newColumns = { ...columns, owner: 'text', allowance: 'bigint', key_tags: 'text' } as const
+const newColumns = {
+  ...columns,
+  owner: 'text',
+  allowance: 'bigint',
+  key_tags: 'text',
+  held_version: 'bigint',
+  held_reason: 'text',
+} as const
 
 /** Maximum of the learned longest gap, so that the silence of a night is always reported. */
 const maxLongestGapMs = 20 * minuteMs
@@ -105,9 +114,12 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
     lock: text(sql`update instance_counts set count = count where owner = ''`),
     // Applies the limit of each key first, then that of the service.
     register:
-      text(sql`insert into instances (${names}, owner, operator_tags, first_seen_at, last_heartbeat_at, left_at, control_version)
+      text(sql`insert into instances (${names}, owner, operator_tags, first_seen_at, last_heartbeat_at, left_at, suspended,
+        suspension_reason, control_changed_at, control_version)
       select ${names}, owner, key_tags, ${0}, ${0}, case when leaving = 1 then cast(${0} as bigint) end,
-        coalesce((select control_version from deleted_instances where deleted_instances.id = allowed.id), 0)
+        case when held_version is null then 0 else 1 end, held_reason,
+        case when held_version is not null then cast(${0} as bigint) end, coalesce(held_version,
+          (select control_version from deleted_instances where deleted_instances.id = allowed.id), 0)
       from (select mine.*, row_number() over (order by ordinal) as place from (
           select batch.*, row_number() over (partition by owner order by ordinal) as place_of_owner
           from ${newRows} as batch where ${isUnknown}
@@ -247,10 +259,22 @@ export async function refreshInstances(
 }
 
 /** Refused instances by id; `byKey`: because of the limit of the key. */
-type Refused = Map<string, { byKey: boolean }>
+export type Refused = Map<string, { byKey: boolean }>
 
-const rowsOf = (beats: readonly Beat[]) =>
-  JSON.stringify(beats.map((beat) => [...cells(beat), beat.registers.owner, beat.registers.max, beat.registers.tags]))
+/** A new instance that begins suspended. */
+interface HeldNewcomer {
+  version: number
+  reason: string
+}
+
+const rowsOf = (beats: readonly Beat[], held?: ReadonlyMap<string, HeldNewcomer>) =>
+  JSON.stringify(
+    beats.map((beat) => {
+      const { owner, max, tags } = beat.registers
+      const holding = held?.get(beat.heartbeat.instance_id)
+      return [...cells(beat), owner, max, tags, holding?.version ?? null, holding?.reason ?? null]
+    }),
+  )
 const refusedOf = (rows: readonly Row[]): Refused =>
   new Map(rows.map((row) => [row.id as string, { byKey: row.by_key === 1 }]))
 
@@ -265,21 +289,45 @@ export async function findBeyondLimits(
   return refusedOf(rows!)
 }
 
-/** Registers instances up to the limits; resolves with the refused ones. */
+/** The stops that hold new instances, for the batch that registers these. */
+interface RegistrationHold {
+  held: ReadonlyMap<string, HeldNewcomer>
+  /** Fails the batch as stale if another stop was requested since. */
+  check: Statement
+  /** Store the suspensions of the newcomers, and fail the batch as stale unless all of them were registered. */
+  statements: readonly Statement[]
+}
+
+/**
+ * Registers instances up to the limits; resolves with the refused ones. Rejects with DatabaseError, `stale` if the hold
+ * is outdated.
+ */
 export async function registerInstances(
   { batch }: Pick<Database, 'batch'>,
   texts: HeartbeatStatements,
   beats: readonly Beat[],
-  max: number,
-  now: number,
+  { max, now, hold }: { max: number; now: number; hold: RegistrationHold },
 ): Promise<{ refused: Refused; claims: VersionClaim[] }> {
-  const rows = rowsOf(beats)
-  const [, , refused, ...others] = await batch([
+  const rows = rowsOf(beats, hold.held)
+  const [, , , refused, ...others] = await batch([
     CompiledQuery.raw(texts.lock, []),
-    CompiledQuery.raw(texts.register, [now, now, now, rows, max]),
+    hold.check,
+    CompiledQuery.raw(texts.register, [now, now, now, now, rows, max]),
     CompiledQuery.raw(texts.refused, [rows]),
     ...appliedStatements(texts, beats, now),
     ...tagStatements(texts, beats),
+    ...hold.statements,
   ])
-  return { refused: refusedOf(refused!), claims: claimsOf(others.flat()) }
+  const applied = others.slice(0, others.length - hold.statements.length)
+  return { refused: refusedOf(refused!), claims: claimsOf(applied.flat()) }
+}
+
+/** Reads the control versions that deleted instances had, by id. */
+export async function readDeletedVersions(db: Db, ids: readonly string[]): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom('deleted_instances')
+    .select(['id', 'control_version'])
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(rows.map((row) => [row.id, row.control_version]))
 }

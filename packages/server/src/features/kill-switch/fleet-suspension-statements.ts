@@ -62,6 +62,19 @@ export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialec
   return rows.map(({ instance_id }) => instance_id)
 }
 
+/** Returns the containments that hold an instance with an id like one of these patterns. */
+export async function readHoldingLike(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  patterns: readonly string[],
+): Promise<{ pattern: string; containmentId: string }[]> {
+  const given = dialect.rowsFromJson(JSON.stringify(patterns.map((pattern) => [pattern])), { pattern: 'text' })
+  const query = sql<{ pattern: string; containmentId: string }>`select distinct given.pattern,
+      suspensions.containment_id as "containmentId"
+    from suspensions join ${given} as given on suspensions.instance_id like given.pattern escape '\\'
+    where suspensions.resumed_at is null and suspensions.containment_id is not null`
+  return (await query.execute(db)).rows
+}
+
 /** Counts the suspensions of a containment by what was observed of them. */
 export async function countContained(db: Db, containmentId: string) {
   const row = await db

@@ -7,7 +7,7 @@ export interface Hold {
 }
 
 /**
- * The outcome of a request to suspend. `take_over`: it replaces the suspension that holds. `extend`: the suspension
+ * Result of a request to suspend. `take_over`: it replaces the suspension that holds. `extend`: the suspension
  * that holds ends later. `keep`: nothing changes.
  */
 type Verdict = 'suspend' | 'take_over' | 'extend' | 'keep'

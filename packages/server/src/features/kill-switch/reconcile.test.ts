@@ -30,7 +30,9 @@ it('reads the changes of a fleet stop in pages and sends each of them once', asy
   const ids = Array.from({ length: 2_000 }, (_, n) => `m-${String(n).padStart(4, '0')}`)
   const registers = { owner: 'k', max: null, tags: null }
   await Promise.all(
-    ids.map((id) => service.services.heartbeats.beat({ instance_id: id, name: id }, { registers, keyId: 'k' })),
+    ids.map((id) =>
+      service.services.heartbeats.beat({ instance_id: id, name: id }, { registers, instances: null, keyId: 'k' }),
+    ),
   )
   const body = { action: 'suspend', selector: { all: true }, reason: 'leak', confirm: 'suspend 2000 agents' }
   expect((await service.call('POST', '/api/containments', { body })).status).toBe(201)

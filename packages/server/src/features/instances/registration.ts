@@ -1,0 +1,94 @@
+import type { Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import { DatabaseError } from '../../errors.ts'
+import {
+  type Beat,
+  findBeyondLimits,
+  type HeartbeatStatements,
+  type Refused,
+  readDeletedVersions,
+  registerInstances,
+} from './registration-queries.ts'
+import { nextVersion, type VersionClaim } from './version-claims.ts'
+
+export type Newcomer = Pick<Beat, 'heartbeat' | 'instances'>
+
+/** A new instance that begins suspended, with its control version. */
+interface HeldMember {
+  id: string
+  version: number
+  /** Whether the agent reported a control version. */
+  canAcknowledge: boolean
+}
+
+/** The stops that hold newcomers, as read. */
+interface FoundStops {
+  /** Why they are suspended, by instance id; those that no stop holds are missing. */
+  reasons: ReadonlyMap<string, string>
+  /** Fails its batch as stale if another stop was requested since. Follows the lock of registrations. */
+  check: Statement
+  /** Store the suspensions, after the registration; fail the batch as stale unless all members were registered. */
+  statements(members: readonly HeldMember[], now: number): Statement[]
+  /** Call after the commit. */
+  announce(members: readonly HeldMember[], now: number): Promise<void>
+}
+
+/** Finds fleet stops that hold new instances. */
+export interface RegistrationStops {
+  find(newcomers: readonly Newcomer[]): Promise<FoundStops>
+}
+
+/** Attempts per newcomer: each loses to a containment that was requested meanwhile, of which there are few. */
+const maxAttempts = 20
+
+interface Registration {
+  refused: Refused
+  claims: VersionClaim[]
+}
+
+/** Registers new instances up to the limits; those that a stop holds begin suspended, in the same transaction. */
+export async function registerNewcomers(
+  { config, database }: Pick<Deps, 'config' | 'database'>,
+  { texts, stops }: { texts: HeartbeatStatements; stops: RegistrationStops },
+  newcomers: readonly Beat[],
+  now: number,
+  attempt = 1,
+): Promise<Registration> {
+  const max = config.maxInstances
+  const found = await stops.find(newcomers)
+  const members = await heldMembers(database, newcomers, found.reasons)
+  const held = new Map(members.map(({ id, version }) => [id, { version, reason: found.reasons.get(id)! }]))
+  const statements = members.length > 0 ? found.statements(members, now) : []
+  try {
+    const hold = { held, check: found.check, statements }
+    const registered = await registerInstances(database, texts, newcomers, { max, now, hold })
+    if (members.length > 0) await found.announce(members, now)
+    return registered
+  } catch (fault) {
+    if (!(fault instanceof DatabaseError && fault.stale) || attempt === maxAttempts) throw fault
+  }
+  // A containment was requested meanwhile, or a limit has no room for all of those that would begin suspended.
+  const refused = await findBeyondLimits(database, texts, newcomers, max)
+  const claims: VersionClaim[] = []
+  for (const newcomer of newcomers) {
+    if (refused.has(newcomer.heartbeat.instance_id)) continue
+    const one = await registerNewcomers({ config, database }, { texts, stops }, [newcomer], now, attempt + 1)
+    for (const [id, refusal] of one.refused) refused.set(id, refusal)
+    claims.push(...one.claims)
+  }
+  return { refused, claims }
+}
+
+async function heldMembers(
+  { db }: Deps['database'],
+  newcomers: readonly Beat[],
+  reasons: ReadonlyMap<string, string>,
+): Promise<HeldMember[]> {
+  if (reasons.size === 0) return []
+  const deleted = await readDeletedVersions(db, [...reasons.keys()])
+  return newcomers.flatMap(({ heartbeat: { instance_id: id, control_version: claimed = null } }) =>
+    reasons.has(id)
+      ? [{ id, version: nextVersion(deleted.get(id) ?? 0, claimed), canAcknowledge: claimed !== null }]
+      : [],
+  )
+}
