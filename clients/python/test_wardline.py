@@ -116,6 +116,7 @@ class Door:
         self.shut = False
         self.refuses: Callable[[str], bool] = lambda line: False
         """Requests whose connection is closed without an answer, never reaching the service."""
+        self.refuses_body: Callable[[bytes], bool] = lambda body: False
         self.cuts: Callable[[str], bool] = lambda line: False
         """Requests whose answer is lost on the way back."""
         self.holds: Callable[[str], bool] = lambda line: False
@@ -166,7 +167,7 @@ class Door:
         self.requests.append(request)
         if self.holds(request.line):
             self.released.wait(DEADLINE)
-        if self.refuses(request.line):
+        if self.refuses(request.line) or self.refuses_body(request.body):
             return
         loses_answer = self.cuts(request.line)
         with socket.create_connection(self._target) as service:
@@ -1271,9 +1272,9 @@ class DecoyTest(ServiceTest):
                     self.assertEqual(caught.exception.code, 'unchecked')
                     self.assertTrue(monitor.check_path('/srv/notes'))
 
-    # The service answers 503 to a costly check when it has no room for one.
-    def test_a_check_without_room_denies_when_failing_closed_and_passes_when_open(self) -> None:
-        answer = b'HTTP/1.1 503 Busy\r\nContent-Length: 2\r\nRetry-After: 60\r\nX-Error-Code: overloaded\r\n\r\n{}'
+    # A service that fails for every text is away; one that fails for these arguments alone is not.
+    def test_a_failing_service_passes_when_open_and_denies_when_failing_closed(self) -> None:
+        answer = b'HTTP/1.1 503 Busy\r\nContent-Length: 2\r\nRetry-After: 60\r\nX-Error-Code: unavailable\r\n\r\n{}'
         with socket.create_server(('127.0.0.1', 0)) as listener:
             threading.Thread(target=answer_all, args=(listener, answer), daemon=True).start()
             url = f'http://127.0.0.1:{listener.getsockname()[1]}'
@@ -1286,6 +1287,46 @@ class DecoyTest(ServiceTest):
                     outcome = denied.code
                 self.assertEqual(outcome, expected)
                 self.assertEqual(monitor.check_path('/srv/notes'), fail_mode == 'closed')
+
+    # Costly padding keeps the service from answering for the arguments, while it answers for anything else.
+    def test_arguments_without_an_answer_are_denied_while_a_harmless_text_is_answered(self) -> None:
+        self.plant_key()
+        door = self.door()
+        monitor = self.monitor(door.url).start()
+        door.refuses_body = lambda body: b'x x x x' in body
+        for padded in ('x ' * 10, 'x ' * 60_000, 'x ' * 600_000):
+            with self.assertRaises(Denied) as caught:
+                monitor.guard_tool('code-exec')(lambda text: self.fail('it ran'))(padded)
+            self.assertEqual(caught.exception.code, 'unchecked')
+            self.assertTrue(monitor.check_key(padded))
+
+    def test_an_answer_for_a_part_of_a_text_denies_in_both_fail_modes(self) -> None:
+        answer = (
+            b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\nX-Wardline-Check: partial\r\n\r\n{"matched":false}'
+        )
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            threading.Thread(target=answer_all, args=(listener, answer), daemon=True).start()
+            for fail_mode in ('open', 'closed'):
+                monitor = self.monitor(f'http://127.0.0.1:{listener.getsockname()[1]}', fail_mode=fail_mode)
+                monitor._kill_switch.hear()
+                with self.assertRaises(Denied) as caught:
+                    monitor.guard_tool('code-exec')(lambda value: self.fail('it ran'))('/srv/notes')
+                self.assertEqual(caught.exception.code, 'unchecked')
+
+    # Text that is costly to search, in front of the decoy, until the time of the check is over.
+    def test_a_decoy_behind_costly_text_is_denied(self) -> None:
+        value = self.plant_key('openai')
+        body = {'scope': 'agent', 'name': 'Costly', 'instances': [self.instance_id]}
+        self.agent_key = admin('POST', '/api/keys', body)['key']
+        monitor = self.monitor().start()
+        nested = '100% of \\u0041 &amp; =41 0x41, 115, ' * 800
+        for _ in range(3):
+            nested = base64.b64encode(nested.encode()).decode()
+        with mock.patch.object(wardline, '_CHECK_TIMEOUT', 0.05), mock.patch.object(wardline, '_CHECKS_TIMEOUT', 0.2):
+            for padding in (nested[:50_000], 'H4sI' * 12_000):
+                argument = [f'{part} {padding}' for part in range(14)] + [f'Bearer {value}']
+                with self.assertRaises(Denied):
+                    monitor.guard_tool('http-request')(lambda value: self.fail('it ran'))(argument)
 
     def test_a_check_that_has_to_wait_is_asked_again(self) -> None:
         busy = b'HTTP/1.1 429 Wait\r\nContent-Length: 2\r\nRetry-After: 1\r\n\r\n{}'

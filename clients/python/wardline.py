@@ -74,8 +74,8 @@ _CHECK_TIMEOUT = 2.0
 _CHECKS_TIMEOUT = 5.0
 # Checks of one call at a time. A usual call has two or three, one after another.
 _CHECKS_AT_ONCE = 4
-# Arguments that need more checks are denied when not all of them are answered.
-_USUAL_CHECKS = 16
+# For a harmless text, after the arguments got no answer.
+_PROBE_TIMEOUT = 1.0
 # The service sends a comment every 30 seconds: a stream that is silent for so long is dead.
 _STREAM_SILENCE = 75.0
 _BACKOFF_MIN = 1.0
@@ -1178,6 +1178,11 @@ class _Metrics:
 # --- Decoys ----------------------------------------------------------------------------------------------------------
 
 
+_TOO_MANY = 'This agent asked for too many checks.'
+_TOO_COSTLY = 'Comparing these arguments with the decoys takes more work than the service does for a check.'
+_KEY_REFUSED = 'The service refuses the key.'
+
+
 class _DecoyChecks:
     def __init__(self, transport: _Transport, instance_id: str, problems: _Problems) -> None:
         self._transport = transport
@@ -1214,7 +1219,7 @@ class _DecoyChecks:
             raise _Uncheckable('The arguments are too large to be checked.')
         questions = [('key', part) for part in _key_parts(keys)] + [('path', part) for part in path_parts]
         context = self._context(tool)
-        answered, refused = 0, ''
+        answered, refused, refused_key = 0, '', 0
         failure: Optional[_NoAnswer] = None
         for outcome in self._ask_all(questions, context):
             if isinstance(outcome, _NoAnswer):
@@ -1225,17 +1230,32 @@ class _DecoyChecks:
             matched, refusal = outcome
             if matched:
                 return True
-            refused = refused or refusal
+            if refusal is _KEY_REFUSED:
+                refused_key += 1
+            else:
+                refused = refused or refusal
             answered += matched is not None
         if failure is not None:
             self._problems.note('check', f'A decoy check failed: {failure}')
         if refused:
             raise _Uncheckable(refused)
-        is_answered = answered == len(questions)
-        # Arguments must not buy their way through by taking longer than there is time.
-        if not is_answered and answered > 0 and len(questions) > _USUAL_CHECKS:
-            raise _Uncheckable('The arguments are too large to be checked in time.')
-        return False if is_answered else None
+        if answered == len(questions):
+            return False
+        # The fail mode decides only when the service is away or refuses the key. While it answers anything else, the
+        # arguments themselves keep it from answering.
+        is_key_refused = failure is None and refused_key == len(questions)
+        if answered > 0 or not (is_key_refused or not self._is_answering(context)):
+            raise _Uncheckable('The service answers, but did not check all of these arguments in time.')
+        return None
+
+    def _is_answering(self, context: Mapping[str, str]) -> bool:
+        """Whether the service answers for a harmless text."""
+        deadline = time.monotonic() + _PROBE_TIMEOUT
+        try:
+            matched, refusal = self._ask('key', 'wardline', context, deadline, _PROBE_TIMEOUT)
+        except _NoAnswer:
+            return False
+        return matched is not None or refusal is _TOO_MANY
 
     def _ask_all(self, questions: Sequence[Tuple[str, str]], context: Mapping[str, str]) -> Iterator[Any]:
         """The answer to each question, or its exception; without those for which there was no time."""
@@ -1291,16 +1311,18 @@ class _DecoyChecks:
         return context
 
     def _ask(
-        self, kind: str, text: str, context: Mapping[str, str], deadline: float
+        self, kind: str, text: str, context: Mapping[str, str], deadline: float, timeout: Optional[float] = None
     ) -> Tuple[Optional[bool], str]:
         """Whether the text matched, None when the service did not say; and why it refused to look. Raises _NoAnswer."""
+        timeout = timeout or _CHECK_TIMEOUT
         body = _to_json({kind: text, 'meta': context})
         while True:
-            answer = self._transport.request(f'/api/honeypots/check/{kind}', body, timeout=_CHECK_TIMEOUT)
+            answer = self._transport.request(f'/api/honeypots/check/{kind}', body, timeout=timeout)
             matched = answer.json().get('matched')
             if answer.status == 200 and isinstance(matched, bool):
                 self._problems.over('check')
-                return matched, ''
+                is_partial = not matched and answer.headers.get('x-wardline-check') == 'partial'
+                return matched, _TOO_COSTLY if is_partial else ''
             pause = max(answer.retry_after(), 0.1)
             if answer.status not in (429, 503) or time.monotonic() + pause >= deadline:
                 break
@@ -1310,9 +1332,13 @@ class _DecoyChecks:
         # Only the arguments, or a flood of checks in the name of this agent, make the service refuse one.
         if answer.status in (400, 413, 422):
             return None, 'The service cannot check these arguments.'
-        if answer.status == 429:
-            return None, 'This agent asked for too many checks.'
-        return None, ''
+        code = answer.headers.get('x-error-code')
+        is_key_invalid = answer.status == 401 or code == 'too_many_failures'
+        # The service answers `overloaded` when the key has too many costly checks in progress.
+        if (answer.status == 429 and not is_key_invalid) or (answer.status == 503 and code == 'overloaded'):
+            return None, _TOO_MANY
+        # Without a code, something in between refused, perhaps because of the text.
+        return None, _KEY_REFUSED if is_key_invalid or (code and answer.status < 500) else ''
 
 
 class _Uncheckable(Exception):

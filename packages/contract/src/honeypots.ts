@@ -4,6 +4,9 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, limits, nullable, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
+/** Header of the answer to a check: `partial` if the text took more work than a check may. */
+export const checkHeader = 'x-wardline-check'
+
 export const keyTypes = [
   'openai',
   'anthropic',
@@ -167,6 +170,11 @@ const CheckReply = Type.Object({ matched: Type.Boolean() })
 const HoneypotParams = Type.Object({ id: Uuid })
 const HoneypotDeleted = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
+const checkReplyHeaders = {
+  [checkHeader]:
+    '`partial` if the text took more work than a check may, so that only a part was compared: treat the call as a match. Otherwise absent',
+}
+
 export const honeypotEndpoints = {
   listHoneypots: define({
     method: 'GET',
@@ -229,6 +237,7 @@ export const honeypotEndpoints = {
     body: KeyCheck,
     status: 200,
     reply: CheckReply,
+    replyHeaders: checkReplyHeaders,
     failures: {
       429: 'The quota of checks is exceeded. Nothing was checked: treat the call as a match until a retry succeeds',
       503: 'The key has too many costly checks in progress. Nothing was checked: treat the call as a match until a retry succeeds',
@@ -243,6 +252,7 @@ export const honeypotEndpoints = {
     body: PathCheck,
     status: 200,
     reply: CheckReply,
+    replyHeaders: checkReplyHeaders,
     failures: {
       429: 'The quota of checks is exceeded. Nothing was checked: treat the call as a match until a retry succeeds',
       503: 'The key has too many costly checks in progress. Nothing was checked: treat the call as a match until a retry succeeds',

@@ -17,6 +17,8 @@ export const refusals = {
   tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${maxTextLength / 1024 / 1024} MiB.`,
   tooMany: 'This agent made too many decoy checks in the last minute.',
   rejected: 'The service refuses the arguments for a check.',
+  tooCostly: 'Comparing its arguments with the decoys takes more work than the service does for a check.',
+  unanswered: 'The service answers, but did not check all of its arguments in time.',
 } as const
 
 export const isRefusal = (verdict: Verdict): verdict is Refusal => Object.hasOwn(refusals, verdict)
@@ -26,6 +28,8 @@ interface DecoyCheckOptions {
   faults: ActiveFaults
   instanceId: string
   timeoutMs: number
+  /** Maximum time for a call with arguments of any length. */
+  limitMs?: number
 }
 
 interface Question {
@@ -33,10 +37,12 @@ interface Question {
   body: object
 }
 
-/** Concurrent requests. More would not be answered sooner. */
+/** Concurrent requests, of all calls together: the service refuses more costly checks of a key at a time. */
 const maxAtOnce = 8
 /** Number of requests that `timeoutMs` covers. Arguments that need more requests get proportionally more time. */
 const usualRequests = 16
+/** Time for a harmless text, after the arguments got no answer. */
+export const probeMs = 500
 /** Wait when the service is busy and sends no Retry-After. */
 const retryMs = 250
 /** Maximum path length on Linux. */
@@ -47,6 +53,7 @@ export class DecoyChecks {
   readonly #options: DecoyCheckOptions
   #reach: 'none' | 'some' | 'unknown' = 'unknown'
   #unchecked = 0
+  readonly #slots = new Slots(maxAtOnce)
 
   constructor(options: DecoyCheckOptions) {
     this.#options = options
@@ -102,19 +109,28 @@ export class DecoyChecks {
     return verdict === 'clear' ? 'unchecked' : verdict
   }
 
-  async #askAll(questions: Question[]): Promise<Verdict> {
+  async #askAll(questions: Question[], limitMs = this.#options.limitMs ?? Infinity, isRetry = false): Promise<Verdict> {
     const { timeoutMs, faults, service } = this.#options
-    const deadline = performance.now() + timeoutMs * Math.max(1, questions.length / usualRequests)
+    const startedAt = performance.now()
+    const allowedMs = Math.min(limitMs, timeoutMs * Math.max(1, questions.length / usualRequests))
     const waiting = questions.values()
-    const answered: Answer[] = []
+    const unanswered = new Set(questions)
     const failed: Answer[] = []
     let isDecoy = false
+    let isPartial = false
     const work = async () => {
+      let leftMs = allowedMs
       for (const question of waiting) {
-        const answer = await this.#ask(question, deadline)
+        // Waiting for other calls takes nothing from the time of this one.
+        await this.#slots.take()
+        const askedAt = performance.now()
+        const answer = await this.#ask(question, askedAt + leftMs).finally(() => this.#slots.give())
+        leftMs -= performance.now() - askedAt
         isDecoy ||= answer.body.matched === true
-        if (isAnswered(answer)) answered.push(answer)
-        else failed.push(answer)
+        if (isAnswered(answer)) {
+          unanswered.delete(question)
+          isPartial ||= answer.header('x-wardline-check') === 'partial'
+        } else failed.push(answer)
         // If the service does not answer now, hundreds of further requests would fail too.
         if (isDecoy || answer.status === 0) return
       }
@@ -124,17 +140,23 @@ export class DecoyChecks {
     const [fault] = failed
     if (!fault) {
       faults.clear('decoys')
-      return 'clear'
+      return isPartial ? 'tooCostly' : 'clear'
     }
     // Drop the body: an error text may repeat the checked text.
     this.#raise(service.explain({ ...fault, body: {} }).message)
-    if (failed.some((answer) => answer.status === 429 && !isBadKey(answer))) return 'tooMany'
+    if (failed.some(isTooMuchAtOnce)) return 'tooMany'
     if (failed.some(isAboutTheText)) return 'rejected'
-    // Arguments must not avoid the check by taking longer than the time available.
-    if (answered.length > 0 && questions.length > usualRequests) return 'tooLarge'
-    return failed.some(isStrange) && (answered.length > 0 || (await this.#isAnswering(deadline)))
-      ? 'rejected'
-      : 'unchecked'
+    // The fail mode decides only if the service is away or refuses the caller. While it answers anything else, the
+    // arguments themselves keep it from answering.
+    const isAway =
+      unanswered.size === questions.length && (failed.every(isAboutTheCaller) || !(await this.#isAnswering()))
+    if (isAway) return isRetry ? 'unanswered' : 'unchecked'
+    if (failed.some(isStrange)) return 'rejected'
+    const leftMs = limitMs - (performance.now() - startedAt)
+    // A busy machine may have delayed the answers of honest arguments.
+    if (isRetry || leftMs < probeMs) return 'unanswered'
+    const verdict = await this.#askAll([...unanswered], leftMs, true)
+    return verdict === 'clear' && isPartial ? 'tooCostly' : verdict
   }
 
   /** Retries while the service is busy and time is left. */
@@ -147,15 +169,17 @@ export class DecoyChecks {
         timeoutMs: Math.ceil(left),
       })
       const wait = Math.max(answer.retryAfterMs ?? retryMs, retryMs)
-      const isBusy = (answer.status === 429 && !isBadKey(answer)) || answer.status === 503
+      const isBusy = isTooMuchAtOnce(answer) || answer.status === 503
       if (!isBusy || performance.now() + wait >= deadline) return answer
       await new Promise((resolve) => setTimeout(resolve, wait))
     }
   }
 
   /** Whether the service answers for a harmless text. */
-  async #isAnswering(deadline: number): Promise<boolean> {
-    return isAnswered(await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline))
+  async #isAnswering(): Promise<boolean> {
+    const deadline = performance.now() + Math.min(probeMs, this.#options.timeoutMs)
+    const answer = await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline)
+    return isAnswered(answer) || isTooMuchAtOnce(answer)
   }
 
   #raise(why: string): void {
@@ -164,7 +188,33 @@ export class DecoyChecks {
   }
 }
 
+/** Places for requests, given in the order in which they were asked for. */
+class Slots {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(count: number) {
+    this.#free = count
+  }
+
+  async take(): Promise<void> {
+    if (this.#free > 0) this.#free -= 1
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  }
+
+  give(): void {
+    const next = this.#waiting.shift()
+    if (next) next()
+    else this.#free += 1
+  }
+}
+
 const isAnswered = (answer: Answer): boolean => isSuccess(answer) && typeof answer.body.matched === 'boolean'
+
+/** Whether the caller has used up its quota of checks, or has too many costly ones in progress (`overloaded`). */
+const isTooMuchAtOnce = (answer: Answer): boolean =>
+  (answer.status === 429 && !isBadKey(answer)) ||
+  (answer.status === 503 && answer.header('x-error-code') === 'overloaded')
 
 /** Whether the request was refused because of its content, not its key, address or rate. */
 const isAboutTheText = ({ status }: Answer): boolean =>
@@ -173,6 +223,10 @@ const isAboutTheText = ({ status }: Answer): boolean =>
 /** Whether the answer came from something other than the service, such as a firewall that blocks a decoy's path. */
 const isStrange = ({ status, header }: Answer): boolean =>
   status > 0 && status < 500 && status !== 408 && header('x-error-code') === null
+
+/** Whether the service itself refused the key or the address, whatever the text. */
+const isAboutTheCaller = (answer: Answer): boolean =>
+  answer.status >= 400 && answer.status < 500 && !isStrange(answer) && !isAboutTheText(answer)
 
 /** Cleans a metadata field, so that one invalid field does not make the service refuse the request. */
 function plainText(text: unknown, maxLength: number): string | undefined {

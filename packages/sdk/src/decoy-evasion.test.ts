@@ -246,7 +246,8 @@ describe('an unusable answer to a check', () => {
       route = '/check/',
     ): Parameters<typeof startHostileService>[0] =>
     (request, response, body) => {
-      const isProbe = body.includes('"wardline"')
+      // A harmless text is answered: only the arguments make the difference. A failing service fails for all texts.
+      const isProbe = body.includes('"wardline"') && status < 500
       if (request.url?.includes(route) && !isProbe) sendJson(response, status, { error: 'no' }, headers)
       else answerPlainly(request, response, body)
     }
@@ -256,6 +257,8 @@ describe('an unusable answer to a check', () => {
     [413, {}, /refuses the arguments/],
     [431, { 'x-error-code': 'invalid' }, /refuses the arguments/],
     [429, { 'retry-after': '60', 'x-error-code': 'quota_exceeded' }, /too many decoy checks/],
+    // The key has too many costly checks in progress.
+    [503, { 'retry-after': '60', 'x-error-code': 'overloaded' }, /too many decoy checks/],
     // A firewall between agent and service may block known paths of secrets.
     [403, {}, /refuses the arguments/],
     [200, {}, /refuses the arguments/],
@@ -275,7 +278,7 @@ describe('an unusable answer to a check', () => {
     [404, { 'x-error-code': 'not_found' }],
     [500, { 'x-error-code': 'internal' }],
     [502, {}],
-    [503, { 'retry-after': '60', 'x-error-code': 'overloaded' }],
+    [503, { 'retry-after': '60', 'x-error-code': 'unavailable' }],
   ])('applies the fail mode on %i %o', async (status, headers) => {
     expect(await guardAgainst('open', onChecks(status, headers))).toBeUndefined()
     for (const route of ['/check/', '/check/key', '/check/path']) {
@@ -296,17 +299,67 @@ describe('an unusable answer to a check', () => {
   })
 
   // Otherwise padding would let a call avoid the check while the service is slow, or made slow.
-  test('denies long arguments that were checked only in part in time, even when failing open', async () => {
-    let answered = 0
-    const url = await startHostileService((request, response, body) => {
-      if (request.url?.includes('/check/') && answered++ >= 20) return
-      answerPlainly(request, response, body)
-    })
-    const monitor = createMonitorWith({ url, key: 'key', instanceId: 'agent-1', checkTimeoutMs: 500 }, fastPace)
-    await monitor.refresh()
-    const args = filler(2_000_000)
-    expect(await monitor.guard({ toolName: 'file-write', args })).toMatchObject({ code: 'unchecked' })
-    answered = 20
-    expect(await monitor.guard({ toolName: 'file-write', args })).toBeUndefined()
+  test.each<[string, number, string]>([
+    ['a few long parts', 100_000, 'some words of filler'],
+    ['many long parts', 2_000_000, 'some words of filler'],
+    ['one short text', 21, 'some words of filler'],
+  ])('by silence about %s while a harmless text is answered denies the call', async (_size, length, silentFor) => {
+    for (const failMode of ['open', 'closed'] as const) {
+      const denial = await guardAgainstSilence(failMode, filler(length), (body) => body.includes(silentFor))
+      expect(denial).toMatchObject({ code: 'unchecked', reason: expect.stringContaining('did not check all') })
+    }
   })
+
+  test('about a part of the arguments denies the call, although the rest was answered', async () => {
+    let answered = 0
+    const isSilent = () => answered++ >= 2
+    expect(await guardAgainstSilence('open', filler(100_000), isSilent)).toMatchObject({ code: 'unchecked' })
+  })
+
+  test('about any text leaves the decision to the fail mode', async () => {
+    expect(await guardAgainstSilence('open', filler(2_000_000), () => true)).toBeUndefined()
+    expect(await guardAgainstSilence('closed', filler(100_000), () => true)).toMatchObject({ code: 'unchecked' })
+  })
+
+  test('that compared only a part denies the call in every fail mode', async () => {
+    const partial = { 'x-wardline-check': 'partial' }
+    for (const failMode of ['open', 'closed'] as const) {
+      const denial = await guardAgainst(failMode, (request, response, body) =>
+        request.url?.includes('/check/key')
+          ? sendJson(response, 200, { matched: false }, partial)
+          : answerPlainly(request, response, body),
+      )
+      expect(denial).toMatchObject({ code: 'unchecked', reason: expect.stringContaining('more work') })
+    }
+  })
+
+  async function guardAgainstSilence(failMode: 'open' | 'closed', args: string, isSilent: (body: string) => boolean) {
+    const url = await startHostileService((request, response, body) => {
+      if (!request.url?.includes('/check/') || !isSilent(body)) answerPlainly(request, response, body)
+    })
+    const options = { url, key: 'key', instanceId: 'agent-1', failMode, checkTimeoutMs: 200 }
+    const monitor = createMonitorWith(options, fastPace)
+    await monitor.refresh()
+    return monitor.guard({ toolName: 'file-write', args })
+  }
+})
+
+// Text that is costly to search, in front of the decoy, until the time of the check is over.
+describe('a decoy behind costly text', () => {
+  const encoded = (text: string, times: number): string =>
+    times === 0 ? text : encoded(Buffer.from(text).toString('base64'), times - 1)
+  const costly: Record<string, string> = {
+    'base64 of base64 of base64': encoded('100% of \\u0041 &amp; =41 0x41, 115, '.repeat(400), 3),
+    'packed data': 'H4sI'.repeat(7_500),
+  }
+  test.each(Object.keys(costly).flatMap((kind) => [8, 14].map((parts) => [parts, kind] as const)))(
+    'is denied with the default fail mode and time: %i parts of %s',
+    async (parts, kind) => {
+      const key = await fleet.createKey(['agent-1'])
+      const { monitor } = fleet.monitor({ key, checkTimeoutMs: 150 })
+      await monitor.start()
+      const args = [...Array.from({ length: parts }, (_, part) => `${part} ${costly[kind]}`), `Bearer ${decoyKey}`]
+      expect(await monitor.guard({ toolName: 'http-request', args })).toBeDefined()
+    },
+  )
 })

@@ -36,7 +36,10 @@ export interface MonitorOptions {
   failMode?: FailMode
   /** Milliseconds without contact after which the state counts as stale; default: 120,000. */
   staleAfterMs?: number
-  /** Timeout in milliseconds for the decoy checks of one call; default: 1,000. Large arguments get more time. */
+  /**
+   * Timeout in milliseconds for the decoy checks of one call; default: 1,000. Large arguments get more time, and a
+   * harmless check another 500 ms, which tells whether the service is away.
+   */
   checkTimeoutMs?: number
   /**
    * File that preserves a suspension across restarts of the agent. Its folder must exist. Each instance needs a

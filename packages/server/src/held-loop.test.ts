@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { effort } from '../../../test-servers/effort.ts'
 import { keyCheckUnits, pathCheckUnits } from './features/honeypots/decoy-search.ts'
-import { keyCandidates } from './features/honeypots/key-extraction.ts'
+import { KeySearch } from './features/honeypots/key-extraction.ts'
 import { lookupKeys, pathForms } from './features/honeypots/path-forms.ts'
 import { type Method, openTestService, type TestService } from './test-service.ts'
 import { type Slices, sliceUnits, WorkBudget } from './work-turns.ts'
@@ -103,7 +103,11 @@ describe('no text accepted by a check blocks the event loop', () => {
     'as a key',
     () => {
       const inputs = texts(keyUnits.split('|'), 64 * 1024)
-      searchWorst('key check', inputs, keyCheckUnits, (text, budget) => keyCandidates(text, budget))
+      searchWorst('key check', inputs, keyCheckUnits, function* (text, budget) {
+        const search = new KeySearch(text, budget)
+        yield* search.plainCandidates()
+        yield* search.nestedCandidates()
+      })
     },
     searchMs,
   )

@@ -73,6 +73,32 @@ test('the pieces of one caller are processed one after the other', async () => {
   expect(log.join('')).toBe('a0a1a2b0b1b2c0c1c2')
 })
 
+// Otherwise costly texts of a key would hide what is found cheaply in the others.
+test('pieces that yield to others go after the rest of their owner, and still progress', async () => {
+  const log: string[] = []
+  const lane = new WorkLane()
+  const works = ['a', 'b'].map(async (name) => {
+    const piece = lane.open('one', { max: 8 })
+    await piece.nextTurn()
+    await paid(piece, 1, log, name)
+    piece.yieldToOthers()
+    await paid(piece, 3, log, name.toUpperCase())
+  })
+  await Promise.all(works)
+  expect(log.indexOf('b0')).toBeLessThan(log.indexOf('A1'))
+
+  let isDone = false
+  let younger = 0
+  const piece = lane.open('one', { max: 8 })
+  piece.yieldToOthers()
+  const yielding = paid(piece, 3, [], '').then(() => {
+    isDone = true
+  })
+  while (!isDone && younger++ < 1_000) await paid(lane.open('one', { max: Infinity }), 2, [], '')
+  expect(younger).toBeLessThan(100)
+  await yielding
+})
+
 // Otherwise old batches of a busy key wait until their connections time out.
 test('the oldest piece of a caller finishes although newer ones keep arriving', async () => {
   const lane = new WorkLane()

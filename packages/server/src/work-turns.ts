@@ -91,6 +91,11 @@ export interface Piece {
   nextTurn(): Promise<void>
   /** Runs slices in this turn of the event loop while it has room, then in later ones. Short work costs no turn. */
   inTurns<Result>(work: Slices<Result>): Promise<Result>
+  /**
+   * Lets the owner's other pieces go first from now on. For the costly rest of the work, so that it does not delay what
+   * is found cheaply.
+   */
+  yieldToOthers(): void
   /** Units spent so far by all budgets of this piece. */
   spent(): number
   /** Releases the piece's place. Must always be called, also after an error. */
@@ -104,6 +109,8 @@ interface Line {
   /** In order of continuation. The piece served last comes first, so that few are half done at a time. */
   begun: Waiter[]
   begunTurns: number
+  /** Begun pieces that let others go first, in the same order. */
+  yielding: Waiter[]
   fresh: Waiter[]
   /** Begun and fresh pieces alternate, so that long work does not delay short work of the same owner. */
   isFreshNext: boolean
@@ -134,6 +141,7 @@ export class WorkLane {
     const spent = () => budgets.reduce((total, budget) => total + budget.spent, 0)
     let hasPlace = false
     let hasBegun = false
+    let isYielding = false
     const assertAwaited = () => {
       if (isAbandoned()) throw new AppError('overloaded', 'The caller has disconnected.')
     }
@@ -142,7 +150,7 @@ export class WorkLane {
         this.#enter(owner, max)
         hasPlace = true
       }
-      await this.#turnOf(owner, hasBegun)
+      await this.#turnOf(owner, hasBegun, isYielding)
       assertAwaited()
     }
     return {
@@ -165,6 +173,9 @@ export class WorkLane {
           if (step.done === true) return step.value
           await nextTurn()
         }
+      },
+      yieldToOthers: () => {
+        isYielding = true
       },
       spent,
       end: () => {
@@ -208,18 +219,19 @@ export class WorkLane {
     this.#fresh -= 1
   }
 
-  #turnOf(owner: string, hasBegun: boolean): Promise<void> {
+  #turnOf(owner: string, hasBegun: boolean, isYielding: boolean): Promise<void> {
     return new Promise((resolve) => {
-      const { begun } = this.#line(owner)
-      if (hasBegun) begun.unshift(resolve)
-      else begun.push(resolve)
+      const { begun, yielding } = this.#line(owner)
+      const waiters = isYielding ? yielding : begun
+      if (hasBegun) waiters.unshift(resolve)
+      else waiters.push(resolve)
     })
   }
 
   #line(owner: string): Line {
     let line = this.#waiting.get(owner)
     if (!line) {
-      line = { begun: [], begunTurns: 0, fresh: [], isFreshNext: true }
+      line = { begun: [], begunTurns: 0, yielding: [], fresh: [], isFreshNext: true }
       this.#waiting.set(owner, line)
     }
     this.#schedule()
@@ -249,17 +261,21 @@ export class WorkLane {
     if (!first) return
     const [owner, line] = first
     this.#waiting.delete(owner)
-    const isFresh = line.begun.length === 0 || (line.isFreshNext && line.fresh.length > 0)
+    const hasBegun = line.begun.length + line.yielding.length > 0
+    const isFresh = !hasBegun || (line.isFreshNext && line.fresh.length > 0)
     line.isFreshNext = !isFresh
     const resolve = isFresh ? line.fresh.shift()! : nextBegun(line)
-    if (line.begun.length + line.fresh.length > 0) this.#waiting.set(owner, line)
+    if (line.begun.length + line.yielding.length + line.fresh.length > 0) this.#waiting.set(owner, line)
     resolve()
   }
 }
 
 function nextBegun(line: Line): Waiter {
+  const { begun, yielding } = line
   line.begunTurns += 1
-  return (line.begunTurns % longestEvery === 0 ? line.begun.pop() : line.begun.shift())!
+  const isLongest = line.begunTurns % longestEvery === 0
+  const waiters = begun.length === 0 || (isLongest && yielding.length > 0) ? yielding : begun
+  return (isLongest ? waiters.pop() : waiters.shift())!
 }
 
 const refusal = () =>

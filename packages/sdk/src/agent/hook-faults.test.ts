@@ -63,12 +63,12 @@ const faultCases: Record<string, FaultCase> = {
       home.env.WARDLINE_URL = await startStranger(500, '{"error":"no"}')
     },
   },
-  'the service has no room for checks': {
+  'the service cannot check now': {
     says: /answers with 503/,
     before: async (home) => {
       home.env.WARDLINE_URL = await startHostileService((request, response, body) => {
         if (!request.url?.includes('/check/')) return answerPlainly(request, response, body)
-        sendJson(response, 503, { error: 'no' }, { 'retry-after': '1', 'x-error-code': 'overloaded' })
+        sendJson(response, 503, { error: 'no' }, { 'retry-after': '1', 'x-error-code': 'unavailable' })
       })
     },
   },
@@ -315,5 +315,45 @@ describe('a hook', slow, () => {
       newHome({ WARDLINE_KEY: key, WARDLINE_URL: `http://user:${key}@127.0.0.1:1` }).hook(['claude-code'], call),
     ])
     for (const { stdout, stderr } of answers) expect(stdout + stderr).not.toContain('verysecret')
+  })
+})
+
+// Text that is costly to search, in front of the decoy, until the time of the check is over.
+describe('costly arguments', slow, () => {
+  const write = (content: string) => ({ ...call, tool_name: 'Write', tool_input: { file_path: '/tmp/a', content } })
+  const open = { WARDLINE_FAIL_MODE: 'open' }
+
+  test.each([8, 14])('of %i parts do not hide a decoy from the service', async (parts) => {
+    const home = newHome({ WARDLINE_KEY: await fleet.createKey([agentId]), ...open })
+    const decoyKey = await fleet.plantKey('openai')
+    const padding = Array.from({ length: parts }, (_, part) => `${part} ${'H4sI'.repeat(7_900)}\n`).join('')
+    expect(await home.hook(['claude-code'], write(`${padding}Bearer ${decoyKey}`))).toMatchObject({ code: 2 })
+  })
+
+  test.each([
+    ['a few long parts', 100_000],
+    ['many long parts', 2_000_000],
+    ['a single short part', 60],
+  ])('of %s without an answer are blocked while a harmless text is answered', async (_size, length) => {
+    const url = await startHostileService((request, response, body) => {
+      if (!request.url?.includes('/check/key') || !body.includes('filler')) answerPlainly(request, response, body)
+    })
+    const { code, stderr } = await newHome({ WARDLINE_URL: url, ...open }).hook(
+      ['claude-code'],
+      write('some words of filler\n'.repeat(length / 21)),
+    )
+    expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining('did not check all') })
+  })
+
+  test('are decided on by the fail mode while no text is answered', async () => {
+    const url = await startHostileService((request, response, body) => {
+      if (!request.url?.includes('/check/')) answerPlainly(request, response, body)
+    })
+    const content = 'some words of filler\n'.repeat(100_000)
+    const home = newHome({ WARDLINE_URL: url })
+    expect(await home.hook(['claude-code'], write(content), open)).toMatchObject({ code: 0 })
+    expect(await home.hook(['claude-code'], write(content), { WARDLINE_FAIL_MODE: 'closed' })).toMatchObject({
+      code: 2,
+    })
   })
 })

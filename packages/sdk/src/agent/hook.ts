@@ -1,6 +1,6 @@
 import { stdin } from 'node:process'
 import { ActiveFaults } from '../active-faults.ts'
-import { DecoyChecks, isRefusal, refusals } from '../decoy-checks.ts'
+import { DecoyChecks, isRefusal, probeMs, refusals } from '../decoy-checks.ts'
 import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
 import { droppedEvent, mismatchEvent, toolCallEvent } from '../events.ts'
 import { Listeners } from '../listeners.ts'
@@ -168,7 +168,9 @@ class Decision {
     const { instanceId } = this.#settings
     const faults = new ActiveFaults(listeners)
     const service = this.#serviceWithin(longChecksMs)
-    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs })
+    // Leave time for the probe, which tells arguments without an answer from a service without one.
+    const limitMs = longChecksMs - probeMs - (performance.now() - this.#startedAt)
+    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs, limitMs })
     let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
       fault = error.message

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, ended } from '../test-agent-command.ts'
+import { answerPlainly, startHostileService } from '../test-hostile-service.ts'
 import { agentId, eventually, TestFleet } from '../test-service.ts'
 
 // Tests the proxy byte by byte, with small servers that misbehave.
@@ -70,6 +71,23 @@ describe('the proxy', slow, () => {
     ])
     expect(lines.filter((line) => !line.includes('result'))).toEqual([input[0], input[2], input[4]])
     expect(stdout).not.toContain(decoyKey)
+  })
+
+  // Text that is costly to search, in front of the decoy, until the time of the check is over.
+  test('denies a call with costly arguments, whether the service finds the decoy behind them or does not answer', async () => {
+    const padding = Array.from({ length: 14 }, (_, part) => `${part} ${'H4sI'.repeat(7_900)}\n`).join('')
+    const key = await fleet.createKey([agentId])
+    const { stdout } = await newHome({ WARDLINE_KEY: key }).run(proxy(...echo), `${call(1, padding + decoyKey)}\n`)
+    expect(linesOf(stdout).map((line) => JSON.parse(line))).toMatchObject([{ id: 1, result: { isError: true } }])
+
+    const url = await startHostileService((request, response, body) => {
+      if (!request.url?.includes('/check/key') || !body.includes('filler')) answerPlainly(request, response, body)
+    })
+    const said = 'some words of filler\n'.repeat(10_000)
+    const unanswered = await newHome({ WARDLINE_URL: url }).run(proxy(...echo), `${call(2, said)}\n`)
+    expect(linesOf(unanswered.stdout).map((line) => JSON.parse(line))).toMatchObject([
+      { id: 2, result: { isError: true, content: [{ text: expect.stringContaining('did not check all') }] } },
+    ])
   })
 
   // The service refuses these characters, and a refused check must not let the call through.

@@ -39,11 +39,17 @@ interface CheckWatch {
   noteCheck(instanceId: string | undefined, principal: Principal, at: number): void
 }
 
+export interface CheckResult {
+  matched: boolean
+  /** Whether the work limit left a part of the text unchecked, and no decoy was found in the rest. */
+  isPartial: boolean
+}
+
 export interface DecoyChecks {
-  /** Whether the text contains a decoy key. A match is recorded before the promise resolves. */
-  checkKey(text: string, check: Check): Promise<boolean>
-  /** Whether the path is a decoy. A match is recorded before the promise resolves. */
-  checkPath(path: string, check: Check): Promise<boolean>
+  /** Checks whether the text contains a decoy key. A match is recorded before the promise resolves. */
+  checkKey(text: string, check: Check): Promise<CheckResult>
+  /** Checks whether the path is a decoy. A match is recorded before the promise resolves. */
+  checkPath(path: string, check: Check): Promise<CheckResult>
   /** Whether the text contains a decoy key, without recording a hit: for texts that operators store. */
   holdsKey(text: string, piece: Piece): Promise<boolean>
   /** Whether any decoy can match for this caller. */
@@ -113,12 +119,12 @@ export function createDecoyChecks(
   }
 
   /** `at`: when the check arrived. A breach is an event of the agent, which shows its activity by itself. */
-  async function settle({ decoys, formOf }: Found, check: Check, at: number): Promise<boolean> {
+  async function settle({ decoys, formOf, isExhausted }: Found, check: Check, at: number): Promise<CheckResult> {
     const asking = askingInstance(check)
     const decoy = closestMatch(decoys, asking)
     const isBreach = decoy !== undefined && (await recordHit(decoy, check, await formOf(decoy)))
     if (!isBreach) suspendedAgents.noteCheck(asking, check.principal, at)
-    return decoy !== undefined
+    return { matched: decoy !== undefined, isPartial: decoy === undefined && isExhausted }
   }
 
   /** Reports other findings of a check, once a minute per key. */

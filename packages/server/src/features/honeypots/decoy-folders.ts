@@ -17,7 +17,7 @@ import { hasWildcard } from './path-pattern.ts'
 import { allCommands, sweeps } from './path-sweeps.ts'
 
 /** Folders per check that are compared with those of decoys; commands of honest agents name fewer. */
-const maxSwept = 64
+const maxSwept = 256
 
 /** Cost of joining, spelling and comparing one name of a path. */
 const unitsOfName = 300

@@ -5,20 +5,22 @@ import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-t
 import { createDecoyDigest, type DigestKind } from './decoy-digest.ts'
 import { sweptForms } from './decoy-folders.ts'
 import { keyFormIn } from './found-form.ts'
-import { keyCandidates } from './key-extraction.ts'
+import { KeySearch } from './key-extraction.ts'
 import { decoyPathKeys, lookupKeys, type PathContext, pathForms } from './path-forms.ts'
 import { PatternIndex } from './pattern-index.ts'
 import { createDigestLookup, type Decoy, readDigests, readExactPaths, readPatterns } from './queries.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
 
 /**
- * Maximum cost of a check, several times that of the longest text of an honest agent: less than 100 ms for 64 KiB of text,
- * a third of that for a command.
+ * Maximum cost of a check, less than 100 ms for a text and a third of that for a command. 64 KiB of source code,
+ * documents, JSON or minified code cost 10 to 40 million units, and 64 million at most (a test of validators full of
+ * escapes): the answer to an honest agent must not be partial, since clients deny the call then.
  */
-export const keyCheckUnits = 40_000_000
-export const pathCheckUnits = 20_000_000
-/** Budget for comparing globs with every decoy path that can match for the caller. */
-const globUnits = 20_000_000
+export const keyCheckUnits = 100_000_000
+/** Twice the most that 4 KiB of code or of a script have cost. */
+export const pathCheckUnits = 40_000_000
+/** Budget for comparing globs with every decoy path that can match for the caller: 16 globs with 10,000 paths. */
+const globUnits = 60_000_000
 const unitsOfDigest = 1_300
 
 /** Digests per query; other queries run in between. */
@@ -150,9 +152,16 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
     async findKeys(text, piece) {
       const budget = piece.budget(keyCheckUnits)
       if (text.length > longText) await piece.nextTurn()
-      const candidates = await piece.inTurns(keyCandidates(text, budget))
+      const search = new KeySearch(text, budget)
+      const candidates = await piece.inTurns(search.plainCandidates())
       const digests: string[] = []
-      const decoys = await lookUp('key', candidates, { budget, piece }, digests)
+      let decoys = await lookUp('key', candidates, { budget, piece }, digests)
+      if (decoys.length === 0) {
+        piece.yieldToOthers()
+        const nested = await piece.inTurns(search.nestedCandidates())
+        candidates.push(...nested)
+        decoys = await lookUp('key', nested, { budget, piece }, digests)
+      }
       const formOf = (decoy: Decoy) => keyForm(decoy, text, candidates, digests)
       return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
     },

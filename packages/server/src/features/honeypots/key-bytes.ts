@@ -1,35 +1,79 @@
 import { unzipSync } from 'node:zlib'
-import type { WorkBudget } from '../../work-turns.ts'
+import type { Slices, WorkBudget } from '../../work-turns.ts'
+import { alphabet, runsOf } from './key-runs.ts'
 
-/** Maximum size of unpacked text. A larger text is not searched; the budget records it. */
-const maxUnpackedBytes = 64 * 1024
+/**
+ * Maximum size of unpacked data, about a millisecond of unpacking and ten times what fits packed into a check. Larger
+ * data is not searched; the budget records it.
+ */
+const maxUnpackedBytes = 256 * 1024
 /** Fixed cost of unpacking, in addition to the bytes: each call creates a native object. */
-const unitsOfUnpacking = 10_000
+const unitsOfUnpacking = 60_000
+
+const valuesOf = (letters: string): Uint8Array =>
+  Uint8Array.from({ length: 128 }, (_, code) => Math.max(0, letters.indexOf(String.fromCharCode(code))))
+const base64Values = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
+const base32Values = valuesOf('ABCDEFGHIJKLMNOPQRSTUVWXYZ234567')
+for (let code = 97; code <= 122; code++) base32Values[code] = code - 97
+
+const base64Letters = alphabet(/[A-Za-z0-9+/_-]/)
+const hexLetters = alphabet(/[0-9a-fA-F]/)
+const base32Letters = [alphabet(/[A-Z2-7]/), alphabet(/[a-z2-7]/)]
+
+/** Returns the runs that could be base64 and contain a key. */
+const base64Runs = (text: string): string[] => runsOf(text, base64Letters, 24).map((run) => run.text)
+export const base64TextRuns = (text: string): string[] =>
+  base64Runs(text).filter((run) => mayHoldText(run, base64Values, [0b100000, 0b1000, 0b10, 0], 4))
+export const base32TextRuns = (text: string): string[] =>
+  base32Letters.flatMap((letters) =>
+    runsOf(text, letters, 32)
+      .map((run) => run.text)
+      .filter((run) => mayHoldText(run, base32Values, [0b10000, 0b10, 0, 0b1000, 0b1, 0, 0b100, 0], 2)),
+  )
+export const hexRuns = (text: string): string[] => runsOf(text, hexLetters, 40).map((run) => run.text)
+
+/**
+ * Whether a run could decode, at any alignment, to 16 characters of ASCII: each byte has a first bit of 0. `masks` says
+ * where these bits are in a group of letters that makes whole bytes; 16 characters contain at least `groups` of them.
+ * Words glued together hardly ever pass, and are not decoded.
+ */
+function mayHoldText(run: string, values: Uint8Array, masks: readonly number[], groups: number): boolean {
+  for (let start = 0; start < masks.length; start++) {
+    let good = 0
+    for (let at = start; at + masks.length <= run.length; at += masks.length) {
+      let place = 0
+      while (place < masks.length && (values[run.charCodeAt(at + place)]! & masks[place]!) === 0) place++
+      good = place === masks.length ? good + 1 : 0
+      if (good === groups) return true
+    }
+  }
+  return false
+}
 
 /**
  * Decodes every base64 or base64url run that could contain a key. Other text in the same alphabet (a path, a name) may
  * precede the key, so all runs are decoded at each of the four alignments; returns the decoded runs by alignment.
  */
-export function base64Bytes(text: string): string[][] {
-  const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
+export function base64Bytes(runs: readonly string[]): string[][] {
   return [0, 1, 2, 3].map((start) => runs.map((run) => Buffer.from(run.slice(start), 'base64').toString('latin1')))
 }
 
 /** First base64 characters of gzip, and of zlib at its usual levels. */
 export const packedStart = /H4sI|eJ[w-z]|eN[o-r]|eA[E-H]|eF[4-7]/g
-/** Maximum number of such starts per text: an honest text has one, and perhaps more by chance. */
-const maxStarts = 16
 
-/** Unpacks gzip and zlib data in base64 runs. The budget records data beyond the size and number limits. */
-export function unpackedBytes(text: string, budget: WorkBudget): string[] {
-  const runs = text.match(/[A-Za-z0-9+/_-]{24,}/g) ?? []
+/**
+ * Unpacks gzip and zlib data in base64 runs. Code has hundreds of starts by chance (`typeNode`), so each one is paid for.
+ * The budget records data beyond the maximum size.
+ */
+export function* unpackedBytes(text: string, budget: WorkBudget): Slices<string[]> {
   const texts: string[] = []
-  const packed = runs.flatMap((run) => [...run.matchAll(packedStart)].map(({ index }) => run.slice(index)))
-  if (packed.length > maxStarts) budget.exhaust()
-  for (const run of packed.slice(0, maxStarts)) {
-    if (!budget.take(unitsOfUnpacking)) break
-    const text = unzipped(Buffer.from(run, 'base64'), budget)
-    if (text !== undefined && budget.take(text.length)) texts.push(text)
+  for (const run of base64Runs(text)) {
+    for (const { index } of run.matchAll(packedStart)) {
+      if (!budget.take(unitsOfUnpacking + run.length - index)) return texts
+      const unpacked = unzipped(Buffer.from(run.slice(index), 'base64'), budget)
+      if (unpacked !== undefined && budget.take(unpacked.length * 4)) texts.push(unpacked)
+      if (budget.isSliceOver()) yield
+    }
   }
   return texts
 }
@@ -46,14 +90,17 @@ function unzipped(bytes: Buffer, budget: WorkBudget): string | undefined {
 /** Lists of at least 20 hexadecimal bytes: `41:42`, `41 42`, `0x41, 0x42`, `41-42`. */
 const hexList = /(?:0x)?[0-9a-f]{2}(?:[\s,:;.-]{1,3}(?:0x)?[0-9a-f]{2}){19,}/gi
 
-/** Decodes runs and lists of hexadecimal digits; runs also from their second digit on. Returns them by alignment. */
-export function hexBytes(text: string): string[][] {
-  const runs = text.match(/[0-9a-fA-F]{40,}/g) ?? []
-  const lists = (withoutCalls(text).match(hexList) ?? []).map((list) => list.replace(/0x|[^0-9a-f]/gi, ''))
-  return [[...runs, ...lists], runs.map((run) => run.slice(1))].map((aligned) =>
-    aligned.map((hex) => Buffer.from(hex, 'hex').toString('latin1')),
-  )
+/** Decodes runs of hexadecimal digits, also from their second digit on. Returns them by alignment. */
+export function hexBytes(runs: readonly string[]): string[][] {
+  return [0, 1].map((start) => runs.map((run) => fromHex(run.slice(start))))
 }
+
+/** Decodes lists of hexadecimal bytes. */
+export function hexListBytes(text: string): string[] {
+  return (withoutCalls(text).match(hexList) ?? []).map((list) => fromHex(list.replace(/0x|[^0-9a-f]/gi, '')))
+}
+
+const fromHex = (digits: string): string => Buffer.from(digits, 'hex').toString('latin1')
 
 /** Decodes lists of character codes: `String.fromCharCode(115, 107)`, `chr(115)+chr(107)`, `[115,107]`, `115 107`. */
 export function byteListBytes(text: string): string[] {
@@ -76,28 +123,34 @@ function withoutCalls(text: string): string {
     .replace(/\s{2,}/g, ' ')
 }
 
-const base32Values = new Map([...'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'].map((letter, value) => [letter, value]))
-
-/** Decodes every base32 run that could contain a key; returns the decoded runs by each of the eight alignments. */
-export function base32Bytes(text: string): string[][] {
-  const runs = (text.match(/[A-Z2-7]{32,}|[a-z2-7]{32,}/g) ?? []).map((run) =>
-    [...run.toUpperCase()].map((letter) => base32Values.get(letter)!),
-  )
-  return Array.from({ length: 8 }, (_, start) => runs.map((values) => base32Decoded(values, start)))
+/** Decodes every base32 run; returns the decoded runs by each of the eight alignments. */
+export function base32Bytes(runs: readonly string[]): string[][] {
+  const decoded = runs.map(base32Decoded)
+  return Array.from({ length: 8 }, (_, bits) => decoded.map((bytes) => shifted(bytes, bits)))
 }
 
-function base32Decoded(values: readonly number[], start: number): string {
-  const bytes = Buffer.alloc(Math.floor(((values.length - start) * 5) / 8))
+function base32Decoded(run: string): Buffer {
+  const bytes = Buffer.allocUnsafe(Math.floor((run.length * 5) / 8))
   let bits = 0
   let carry = 0
   let place = 0
-  for (let index = start; index < values.length; index++) {
-    carry = ((carry << 5) | values[index]!) & 0xfff
+  for (let index = 0; index < run.length; index++) {
+    carry = ((carry << 5) | base32Values[run.charCodeAt(index)]!) & 0xfff
     bits += 5
     if (bits >= 8) {
       bits -= 8
       bytes[place++] = (carry >> bits) & 0xff
     }
   }
-  return bytes.toString('latin1')
+  return bytes
+}
+
+/** Letters have five bits, so each start within eight letters is another shift by bits. */
+function shifted(bytes: Buffer, bits: number): string {
+  if (bits === 0) return bytes.toString('latin1')
+  const moved = Buffer.allocUnsafe(Math.max(0, bytes.length - 1))
+  for (let index = 0; index < moved.length; index++) {
+    moved[index] = ((bytes[index]! << bits) | (bytes[index + 1]! >> (8 - bits))) & 0xff
+  }
+  return moved.toString('latin1')
 }

@@ -6,11 +6,14 @@ import { atOnce } from '../../test-work.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import { type GeneratedDecoy, generateDecoyKey } from './decoy-keys.ts'
 import { keyCheckUnits } from './decoy-search.ts'
-import { keyCandidates, maxKeyCandidates, maxKeyInputLength } from './key-extraction.ts'
+import { KeySearch, maxKeyCandidates, maxKeyInputLength } from './key-extraction.ts'
 import { foldedForm } from './key-formats.ts'
 
 /** Returns the candidates within the budget of a check. */
-const candidatesOf = (input: string): string[] => atOnce(keyCandidates(input, new WorkBudget(keyCheckUnits)))
+function candidatesOf(input: string, budget = new WorkBudget(keyCheckUnits)): string[] {
+  const search = new KeySearch(input, budget)
+  return [...atOnce(search.plainCandidates()), ...atOnce(search.nestedCandidates())]
+}
 
 function isFound(input: string, decoy: GeneratedDecoy): boolean {
   const candidates = new Set(candidatesOf(input))
@@ -200,7 +203,7 @@ describe('a decoy behind text that decoding expands is found', () => {
   test('in look-alikes, or the check reports that it searched only a part', () => {
     const fullWidth = decoy.value.replace(/[!-~]/g, (c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0))
     const budget = new WorkBudget(keyCheckUnits)
-    const candidates = atOnce(keyCandidates(`${'\ufdfa'.repeat(4_000)} ${fullWidth}`, budget))
+    const candidates = candidatesOf(`${'\ufdfa'.repeat(5_000)} ${fullWidth}`, budget)
     expect(candidates).not.toContain(decoy.value)
     expect(budget.isExhausted).toBe(true)
   })

@@ -1,5 +1,5 @@
 import type { Slices, WorkBudget } from '../../work-turns.ts'
-import { maxReadingLength, readings } from './key-decoding.ts'
+import { type Reading, readings, unpackedReadings } from './key-decoding.ts'
 import {
   awsSecretLength,
   foldedForm,
@@ -10,76 +10,119 @@ import {
   keyFormats,
   tokenLengths,
 } from './key-formats.ts'
+import { alphabet, runsOf } from './key-runs.ts'
 
 /** Maximum number of characters searched. A caller that must miss nothing rejects longer texts. */
-export const maxKeyInputLength = maxReadingLength
+export const maxKeyInputLength = 64 * 1024
 
 /**
- * Maximum number of candidates per input. The shortest shape has 20 characters and two finds share at most a mark, so
+ * Maximum number of candidates per stage of a search. The shortest shape has 20 characters and two finds share at most a mark, so
  * even 64 KiB of key-shaped filler has too few certain finds to push a decoy out.
  */
 export const maxKeyCandidates = 8192
 
 /** Maximum number of nested encodings. */
 const maxDepth = 4
-/** Number of layers whose readings are also searched backwards. */
+/** Number of layers whose texts are also read backwards. */
 const reversedDepth = 2
 /**
  * Cost of searching a reading for all shapes: per character, per occurrence of a mark, per text with the shape of a
  * key.
  */
-const unitsOfSearch = 15
+const unitsOfSearch = 10
 const unitsOfPlace = 300
 const unitsOfFind = 1_000
 
 /**
  * Finds every text inside `input` that could be a decoy, in the canonical form in which decoys are fingerprinted; the
  * caller looks each one up. `input` is anything an agent was about to use: a key, a header, a line of an env file,
- * JSON, a URL, a command, encoded or not. Certain finds (the whole text, shapes with a mark, tokens that stand alone)
- * of all readings come before doubtful ones (bare tokens cut out of a longer run). Work is linear in the input.
- * Searches that the budget does not cover are skipped, those of deeper encodings first.
+ * JSON, a URL, a command, encoded or not. Work is linear in the input. Each layer of readings is searched before any of
+ * it is decoded further, so that costly encodings do not hide what is plain beside them. Searches that the budget does
+ * not cover are skipped.
  */
-export function* keyCandidates(input: string, budget: WorkBudget): Slices<string[]> {
-  const certain = new Set<string>()
-  const doubtful = new Set<string>()
-  const folded = new Set<string>()
-  const text = input.slice(0, maxKeyInputLength)
-  for (const form of wholeForms(text)) certain.add(form)
-  const seen = new Set([text])
-  const backward = new Set<string>()
-  let layer = [text]
-  for (let depth = 0; depth <= maxDepth; depth++) {
-    const next: string[] = []
-    for (const reading of layer) {
-      if (!budget.take(reading.length * unitsOfSearch)) continue
-      yield* collectMarkedKeys(reading, certain, budget)
-      // Skip tokens cut out of longer runs in reversed text: any encoded picture would yield thousands.
-      const cut = backward.has(reading) ? new Set<string>() : doubtful
-      collectTokens(reading, certain, cut)
-      collectAwsSecrets(reading, certain, cut)
-      if (budget.isSliceOver()) yield
-      yield* collectFolded(reading, folded, budget)
-      if (depth === maxDepth) continue
-      const further = yield* readings(reading, budget)
-      if (depth < reversedDepth) {
-        further.push(reversed(reading))
-        backward.add(further.at(-1)!)
-      }
-      for (const other of further) {
-        if (seen.has(other)) continue
-        seen.add(other)
-        next.push(other)
-      }
-    }
-    layer = next
+export class KeySearch {
+  readonly #whole: Reading
+  readonly #budget: WorkBudget
+  readonly #seen: Set<string>
+  /** Candidates that were already returned. */
+  readonly #returned = new Set<string>()
+  #layer: Reading[]
+
+  constructor(input: string, budget: WorkBudget) {
+    this.#whole = { text: input.slice(0, maxKeyInputLength), origin: 'whole' }
+    this.#budget = budget
+    this.#seen = new Set([this.#whole.text])
+    this.#layer = [this.#whole]
   }
-  const found = [...new Set([...certain, ...doubtful, ...folded])]
-  if (found.length > maxKeyCandidates) budget.exhaust()
-  return found.slice(0, maxKeyCandidates)
+
+  /** Searches the text as it is, and in each single encoding. */
+  *plainCandidates(): Slices<string[]> {
+    const found = new Candidates()
+    for (const form of wholeForms(this.#whole.text)) found.certain.add(form)
+    yield* this.#search(found)
+    yield* this.#decode(0)
+    yield* this.#search(found)
+    return this.#take(found)
+  }
+
+  /** Searches the text in nested encodings, after `plainCandidates`. */
+  *nestedCandidates(): Slices<string[]> {
+    const found = new Candidates()
+    for (let depth = 1; depth < maxDepth; depth++) {
+      yield* this.#decode(depth)
+      yield* this.#search(found)
+    }
+    return this.#take(found)
+  }
+
+  *#search(found: Candidates): Slices<void> {
+    for (const { text, origin } of this.#layer) {
+      if (!this.#budget.take(text.length * unitsOfSearch)) return
+      yield* collectMarkedKeys(text, found.certain, this.#budget)
+      // Skip tokens cut out of longer runs in reversed text: any encoded picture would yield thousands.
+      const cut = origin === 'reversed' ? new Set<string>() : found.doubtful
+      collectTokens(text, found.certain, cut)
+      collectAwsSecrets(text, found.certain, cut)
+      if (this.#budget.isSliceOver()) yield
+      yield* collectFolded(text, found.folded, this.#budget)
+    }
+  }
+
+  *#decode(depth: number): Slices<void> {
+    const layer = this.#layer
+    this.#layer = []
+    for (const reading of layer) this.#add(yield* readings(reading, depth < reversedDepth, this.#budget))
+    if (depth === 0) return
+    for (const reading of depth === 1 ? [this.#whole, ...layer] : layer) {
+      this.#add(yield* unpackedReadings(reading, this.#budget))
+    }
+  }
+
+  #add(found: readonly Reading[]): void {
+    for (const reading of found) {
+      if (reading.text === '' || this.#seen.has(reading.text)) continue
+      this.#seen.add(reading.text)
+      this.#layer.push(reading)
+    }
+  }
+
+  #take({ certain, doubtful, folded }: Candidates): string[] {
+    const found = [...new Set([...certain, ...doubtful, ...folded])].filter((form) => !this.#returned.has(form))
+    if (found.length > maxKeyCandidates) this.#budget.exhaust()
+    const taken = found.slice(0, maxKeyCandidates)
+    for (const form of taken) this.#returned.add(form)
+    return taken
+  }
 }
 
-function reversed(text: string): string {
-  return Buffer.from(text, 'latin1').reverse().toString('latin1')
+/**
+ * Certain finds (the whole text, shapes with a mark, tokens that stand alone) come before doubtful ones (bare tokens cut
+ * out of a longer run), and these before keys written in one case.
+ */
+class Candidates {
+  readonly certain = new Set<string>()
+  readonly doubtful = new Set<string>()
+  readonly folded = new Set<string>()
 }
 
 const assignment = /^(?:export\s|set\s)?\s*["']?[A-Za-z_][\w.-]{0,99}["']?\s?[=:]\s?/
@@ -131,16 +174,19 @@ function* collectFolded(text: string, found: Set<string>, budget: WorkBudget): S
       if (budget.isSliceOver()) yield
     }
   }
-  for (const { 0: run, index } of lower.matchAll(/[a-z0-9]{32,}/g)) {
-    if (tokenLengths.some((length) => length === run.length) && isMixedFolded(run)) add(index, run)
+  for (const { text: run, start } of runsOf(lower, tokenLetters, tokenLengths[0])) {
+    if (tokenLengths.some((length) => length === run.length) && isMixedFolded(run)) add(start, run)
   }
-  for (const { 0: run, index } of lower.matchAll(/[a-z0-9+/]{40,}/g)) {
-    if (run.length === awsSecretLength && isMixedFolded(run)) add(index, run)
+  for (const { text: run, start } of runsOf(lower, awsLetters, awsSecretLength)) {
+    if (run.length === awsSecretLength && isMixedFolded(run)) add(start, run)
   }
 }
 
+const tokenLetters = alphabet(/[A-Za-z0-9]/)
+const awsLetters = alphabet(/[A-Za-z0-9+/]/)
+
 function collectTokens(text: string, certain: Set<string>, doubtful: Set<string>): void {
-  for (const [run] of text.matchAll(/[A-Za-z0-9]{32,}/g)) {
+  for (const { text: run } of runsOf(text, tokenLetters, tokenLengths[0])) {
     const token = /^0x/i.test(run) && isHex(run.slice(2)) ? run.slice(2) : run
     for (const length of tokenLengths) {
       if (token.length === length) addToken(token, certain)
@@ -166,7 +212,7 @@ function addToken(token: string, found: Set<string>): void {
 
 /** An AWS secret may contain `/`, but in a path `/` also ends it, so each run is also cut at every `/`. */
 function collectAwsSecrets(text: string, certain: Set<string>, doubtful: Set<string>): void {
-  for (const [run] of text.matchAll(/[A-Za-z0-9+/]{40,}/g)) {
+  for (const { text: run } of runsOf(text, awsLetters, awsSecretLength)) {
     if (run.length === awsSecretLength) addSecret(run, certain)
     else {
       for (const cut of cuts(run, awsSecretLength)) addSecret(cut, doubtful)

@@ -1,3 +1,5 @@
+import { checkHeader } from '@wardline/contract'
+import type { FastifyReply } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import type { Principal } from '../../http/auth.ts'
@@ -5,7 +7,7 @@ import type { Handler, Input, Router } from '../../http/route.ts'
 import { type Piece, sliceUnits, workLane } from '../../work-turns.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { Quotas } from '../keys/quotas.ts'
-import type { DecoyChecks } from './check.ts'
+import type { CheckResult, DecoyChecks } from './check.ts'
 import { createHoneypot, deleteHoneypot, listHoneypots, rotateHoneypot, viewHoneypot } from './honeypots.ts'
 import { createIgnore, deleteIgnore, listIgnores } from './ignores.ts'
 import { exportAllowList, notePlanted, testDecoy } from './inventory.ts'
@@ -101,19 +103,22 @@ export function mountHoneypots(
     }
   }
 
-  const checkKey: Handler<'checkKey'> = ({ body: { key, meta }, principal, request }) => {
+  function answer({ matched, isPartial }: CheckResult, reply: FastifyReply) {
+    if (isPartial) reply.header(checkHeader, 'partial')
+    return { matched }
+  }
+
+  const checkKey: Handler<'checkKey'> = async ({ body: { key, meta }, principal, request }, reply) => {
     const address = clientAddress(request)
-    return paid({ principal, request }, async (piece) => ({
-      matched: await checks.checkKey(key, { meta, principal, address, piece }),
-    }))
+    const check = (piece: Piece) => checks.checkKey(key, { meta, principal, address, piece })
+    return answer(await paid({ principal, request }, check), reply)
   }
   router.handle('checkKey', checkKey, takeCheck)
 
-  const checkPath: Handler<'checkPath'> = ({ body: { path, meta }, principal, request }) => {
+  const checkPath: Handler<'checkPath'> = async ({ body: { path, meta }, principal, request }, reply) => {
     const address = clientAddress(request)
-    return paid({ principal, request }, async (piece) => ({
-      matched: await checks.checkPath(path, { meta, principal, address, piece }),
-    }))
+    const check = (piece: Piece) => checks.checkPath(path, { meta, principal, address, piece })
+    return answer(await paid({ principal, request }, check), reply)
   }
   router.handle('checkPath', checkPath, takeCheck)
 }
