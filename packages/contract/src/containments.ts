@@ -24,7 +24,8 @@ export const ContainmentSelector = Type.Object(
       Type.Array(Tag, {
         minItems: 1,
         maxItems: limits.containmentTags,
-        description: 'Instances that have all of these tags, from the agent, its key or operators',
+        description:
+          'Instances that have all of these tags. A resume counts only tags of operators and keys, anything else also those that agents give themselves',
       }),
     ),
     all: Type.Optional(Type.Boolean({ description: 'Every instance; only true' })),

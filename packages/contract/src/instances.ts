@@ -111,9 +111,14 @@ const LastProven = {
 }
 const CurrentContainment = nullable({ ...InstanceContainment, description: 'Null while it is not suspended' })
 
+const OperatorTags = Type.Array(Type.String(), {
+  description: 'What operators set, and what the key of the first registration gave; no agent can change them',
+})
+
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+  operator_tags: OperatorTags,
   version: agentVersion,
   fail_mode: failMode,
   silent: Silent,
@@ -156,6 +161,7 @@ const { claimed_version: _claimed, mismatch: _mismatch, ...sharedControl } = Con
 const SharedFleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
+  operator_tags: OperatorTags,
   version: agentVersion,
   fail_mode: failMode,
   silent: Type.Optional({ ...Silent, description: 'Absent = false' }),
@@ -197,7 +203,7 @@ export const InstanceDetail = Type.Object({
   fail_mode: failMode,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
   agent_tags: Type.Array(Type.String(), { description: 'What the agent says of itself in its heartbeats' }),
-  operator_tags: Type.Array(Type.String(), { description: 'What operators set; no agent can remove them' }),
+  operator_tags: OperatorTags,
   status: choice(instanceStatuses),
   first_seen: Timestamp,
   last_heartbeat: Timestamp,

@@ -184,7 +184,7 @@ const RuleResponse = Type.Object(
   {
     action: choice(
       ['alert', 'suspend', 'suspend_tag', 'call'],
-      'alert: a message to the channels; suspend: the instance of the event; suspend_tag: every instance of the tag; call: an enforcement point',
+      'alert: a message to the channels; suspend: the instance of the event; suspend_tag: every instance to which operators or its key gave the tag; call: an enforcement point',
     ),
     for: Type.Optional(Duration('How long a suspension lasts. Default: until a person resumes')),
     channel: Type.Optional(
@@ -209,7 +209,10 @@ const RuleException = Type.Object(
         instances: Type.Optional(Type.Array(InstancePattern, { minItems: 1, maxItems: 100 })),
         tags: Type.Optional(Type.Array(TagPattern, { minItems: 1, maxItems: 100 })),
       },
-      { additionalProperties: false, description: 'Instances by id or prefix, or by a tag; one match is enough' },
+      {
+        additionalProperties: false,
+        description: 'Instances by id or prefix, or by a tag that operators or keys gave; one match is enough',
+      },
     ),
     reason: NotBlank({ maxLength: limits.reason }),
     until: Pattern(

@@ -60,7 +60,7 @@ export function ChooseDialog({ action, onClose }: { action: ContainmentAction; o
         chosen={by}
         onChoose={setBy}
       />
-      {by === 'tags' && <TagChips counts={tagCounts(candidates)} chosen={tags} onChoose={setTags} />}
+      {by === 'tags' && <TagChips counts={tagCounts(candidates, action)} chosen={tags} onChoose={setTags} />}
     </FleetDialog>
   )
 }
@@ -76,7 +76,7 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
   const [by, setBy] = useState('first')
   const [tags, setTags] = useState<string[]>([])
   const [count, setCount] = useState<number>()
-  const members = selectedOf(fleet, selector).filter(({ status }) => status === 'suspended')
+  const members = selectedOf(fleet, selector, 'resume').filter(({ status }) => status === 'suspended')
   const first = Math.min(count ?? firstStage(members), members.length, limits.containmentInstances)
   const ids = members.slice(0, first).map(({ id }) => id)
   const within = [...(selector.tags ?? []), ...tags]
@@ -117,7 +117,7 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
       )}
       {by === 'tags' && (
         <TagChips
-          counts={tagCounts(members).filter(([tag]) => !selector.tags?.includes(tag))}
+          counts={tagCounts(members, 'resume').filter(([tag]) => !selector.tags?.includes(tag))}
           chosen={tags}
           onChoose={setTags}
         />
@@ -128,6 +128,6 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
 
 /** Selects the members with these tags. */
 function ofMembers(members: readonly Agent[], tags: readonly string[]): ContainmentSelector | undefined {
-  const ids = selectedOf(members, { tags: [...tags] }).map(({ id }) => id)
+  const ids = selectedOf(members, { tags: [...tags] }, 'resume').map(({ id }) => id)
   return ids.length > 0 ? { instances: ids } : undefined
 }

@@ -1,10 +1,18 @@
-import { type Containment, type ContainmentSelector, limits } from '@wardline/contract'
+import { type Containment, type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
 import type { Agent } from '../service/fleet.ts'
 
+/** Returns the tags that count, as in the service: a resume does not follow what agents say of themselves. */
+const tagsFor = (agent: Agent, action: ContainmentAction | undefined) =>
+  action === 'resume' ? agent.operator_tags : agent.tags
+
 /** Returns the agents of the fleet that a selector matches. */
-export function selectedOf(fleet: readonly Agent[], { instances, tags, all }: ContainmentSelector): Agent[] {
+export function selectedOf(
+  fleet: readonly Agent[],
+  { instances, tags, all }: ContainmentSelector,
+  action?: ContainmentAction,
+): Agent[] {
   if (all) return [...fleet]
-  if (tags) return fleet.filter((agent) => tags.every((tag) => agent.tags.includes(tag)))
+  if (tags) return fleet.filter((agent) => tags.every((tag) => tagsFor(agent, action).includes(tag)))
   const ids = new Set(instances)
   return fleet.filter(({ id }) => ids.has(id))
 }
@@ -20,8 +28,8 @@ export function withJoined(
 }
 
 /** Counts the agents per tag, most frequent first. */
-export function tagCounts(agents: readonly Agent[]): [tag: string, count: number][] {
+export function tagCounts(agents: readonly Agent[], action?: ContainmentAction): [tag: string, count: number][] {
   const counts = new Map<string, number>()
-  for (const { tags } of agents) for (const tag of tags) counts.set(tag, (counts.get(tag) ?? 0) + 1)
+  for (const agent of agents) for (const tag of tagsFor(agent, action)) counts.set(tag, (counts.get(tag) ?? 0) + 1)
   return [...counts].sort(([one, few], [other, many]) => many - few || (one < other ? -1 : 1))
 }

@@ -25,7 +25,8 @@ describe('migrate', () => {
     await migrate(opened.database, 1_700_000_000_000)
     const steps = await versions(opened)
     expect(steps[0]).toEqual({ version: 1, name: 'initial', applied_at: 1_700_000_000_000 })
-    expect(steps.map(({ version }) => version)).toEqual(steps.map((_, index) => index + 1))
+    const numbers = steps.map(({ version }) => version)
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
     expect(new Set(steps.map(({ applied_at }) => applied_at)).size).toBe(1)
     expect(await opened.rows('select * from audit_head')).toEqual([{ id: 1, seq: 0, hash: '0'.repeat(64) }])
     const counters = await opened.rows('select name, value from counters order by name')
@@ -47,7 +48,7 @@ describe('migrate', () => {
   it('refuses a schema newer than this program', async () => {
     await using opened = await openTestDatabase()
     await migrate(opened.database, 1)
-    const newest = (await versions(opened)).length
+    const newest = (await versions(opened)).at(-1)!.version
     await opened.execute(`insert into schema_version values (999, 'from the future', 2)`)
     const fault = await migrate(opened.database, 3).catch((thrown: unknown) => thrown)
     expect(fault).toBeInstanceOf(DatabaseError)
@@ -61,7 +62,8 @@ describe('migrate', () => {
     const others = await Promise.all([1, 2, 3].map(() => openDatabase(opened.url, () => {})))
     await Promise.all([opened.database, ...others].map((database, index) => migrate(database, index)))
     const steps = await versions(opened)
-    expect(steps.map(({ version }) => version)).toEqual(steps.map((_, index) => index + 1))
+    const numbers = steps.map(({ version }) => version)
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
     expect(await opened.rows('select count(*) as count from audit_head')).toEqual([{ count: 1 }])
     await Promise.all(others.map((database) => database.close()))
   })

@@ -139,8 +139,9 @@ describe('a containment by tag', () => {
     expect((await counts())[0]!.counts).toContain('"violated":1')
   })
 
-  it('ignores tags that a suspended agent gives itself when it resumes by tag', async () => {
-    await beat('a', { tags: ['wave:1'] })
+  it('ignores tags that agents give themselves when it resumes by tag', async () => {
+    await beat('a')
+    await service.call('PUT', '/api/instances/a/tags', { body: { tags: ['wave:1'] } })
     await beat('b')
     await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
     await idle()
@@ -155,8 +156,10 @@ describe('a containment by tag', () => {
   })
 
   it('resumes one tag at a time, and counts the confirmations of resumes', async () => {
-    await beat('a', { control_version: 0, tags: ['wave:1'] })
-    await beat('b', { control_version: 0, tags: ['wave:2'] })
+    for (const [id, tag] of Object.entries({ a: 'wave:1', b: 'wave:2' })) {
+      await beat(id, { control_version: 0 })
+      await service.call('PUT', `/api/instances/${id}/tags`, { body: { tags: [tag] } })
+    }
     await post({ action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
     await idle()
     const { body } = await post({ action: 'resume', selector: { tags: ['wave:1'] }, confirm: 'resume 1 agents' })

@@ -8,7 +8,14 @@ import {
 } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
-import { isTagKnown, readKnownIds, readTagSets, type SelectedRow, selectFleet } from '../instances/fleet-statements.ts'
+import {
+  isTagKnown,
+  readKnownIds,
+  readTagSets,
+  type SelectedRow,
+  selectFleet,
+  type TagsOf,
+} from '../instances/fleet-statements.ts'
 import { readTags } from '../instances/tags.ts'
 import { readTakenOver } from './holds.ts'
 
@@ -18,19 +25,27 @@ const pageRows = 2_000
 const shownTags = 20
 const readSets = 200
 
-async function unknownTag({ database: { db } }: Deps, tag: string): Promise<AppError> {
-  const known = new Set((await readTagSets(db, readSets)).flatMap(readTags))
+async function unknownTag({ database: { db } }: Deps, tag: string, tagsOf: TagsOf): Promise<AppError> {
+  const known = new Set((await readTagSets(db, readSets, tagsOf)).flatMap(readTags))
   const shown = [...known].sort().slice(0, shownTags).join(', ')
+  if (tagsOf === 'operators' && (await isTagKnown(db, tag, 'anyone'))) {
+    return new AppError(
+      'invalid',
+      `Agents gave the tag ${tag} to themselves, which does not count for a resume: select instances, or set the tag with \`wardline instances tag\`.`,
+    )
+  }
   const hint = shown === '' ? 'no instance has any tag' : `tags in use: ${shown}${known.size > shownTags ? ', …' : ''}`
   return new AppError('invalid', `No instance has the tag ${tag}; ${hint}.`)
 }
 
 /** Throws AppError `invalid` unless the selector has exactly one property, with existing ids or tags. */
-async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSelector): Promise<void> {
+async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSelector, tagsOf: TagsOf): Promise<void> {
   const given = [instances, tags, all].filter((part) => part !== undefined)
   if (given.length !== 1) throw new AppError('invalid', 'selector must have exactly one of instances, tags and all.')
   if (all === false) throw new AppError('invalid', 'selector.all must be true.')
-  for (const tag of tags ?? []) if (!(await isTagKnown(deps.database.db, tag))) throw await unknownTag(deps, tag)
+  for (const tag of tags ?? []) {
+    if (!(await isTagKnown(deps.database.db, tag, tagsOf))) throw await unknownTag(deps, tag, tagsOf)
+  }
   if (!instances) return
   const known = await readKnownIds(deps.database, instances)
   const unknown = instances.find((id) => !known.has(id))
@@ -49,12 +64,14 @@ export async function selectAgents(
   selector: ContainmentSelector,
   twoPerson = false,
 ): Promise<SelectedRow[]> {
-  await assertKnown(deps, selector)
+  // By a tag that it gives itself an agent may join a stop, but not those that are resumed.
+  const tagsOf: TagsOf = action === 'resume' ? 'operators' : 'anyone'
+  await assertKnown(deps, selector, tagsOf)
   const { database } = deps
   const state = action === 'resume' ? { suspended: true } : {}
   const rows: SelectedRow[] = []
   for (let after = ''; ; ) {
-    const page = await selectFleet(database, database.db, selector, { ...state, after, limit: pageRows })
+    const page = await selectFleet(database, database.db, selector, { ...state, tagsOf, after, limit: pageRows })
     const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1).map(({ id }) => id) : []
     const taken = suspended.length > 0 ? await readTakenOver(database, suspended, twoPerson) : new Set()
     rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || taken.has(row.id)))

@@ -266,10 +266,12 @@ describe('young baselines', () => {
       const answer = await fleet.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id, ...more } })
       expect([answer.status, answer.text]).toEqual([200, '{"ok":true}'])
     }
+    const tag = (id: string, name: string) => fleet.call('PUT', `/api/instances/${id}/tags`, { body: { tags: [name] } })
     const kinds = { support: 5, coding: 400 }
     for (const [kind, level] of Object.entries(kinds)) {
       for (let agent = 0; agent < 3; agent++) {
-        await beat(`${kind}-${agent}`, { agent_type: kind, tags: [`team:${kind}`] })
+        await beat(`${kind}-${agent}`, { agent_type: kind })
+        await tag(`${kind}-${agent}`, `team:${kind}`)
         // Two of the coding agents share only their tag with the third.
         if (kind === 'coding' && agent > 0) await beat(`${kind}-${agent}`, { agent_type: `other-${agent}` })
       }
@@ -281,8 +283,9 @@ describe('young baselines', () => {
       }
     }
     await fleet.services.fleetBaselines.refresh(fleet.deps.clock.now())
-    const judged = async (id: string, more: object, value: number) => {
+    const judged = async (id: string, more: object, value: number, given?: string) => {
       await beat(id, more)
+      if (given !== undefined) await tag(id, given)
       for (let sample = 0; sample < 2; sample++) {
         fleet.clock.advance(fiveMinutes)
         await report(id, { calls: value }, {}, fleet)
@@ -296,7 +299,9 @@ describe('young baselines', () => {
     expect(await judged('new-1', { agent_type: 'support' }, 400)).toMatchObject([
       ['type', expect.stringContaining('9 of 10 samples of agents of the same type are 5 to 8')],
     ])
-    expect(await judged('new-2', { tags: ['team:coding'] }, 9_000)).toMatchObject([['tag', expect.any(String)]])
+    expect(await judged('new-2', {}, 9_000, 'team:coding')).toMatchObject([['tag', expect.any(String)]])
+    // By a tag that it gives itself, an agent would choose what is usual for it.
+    expect(await judged('new-6', { tags: ['team:coding'] }, 9_000)).toMatchObject([['fleet', expect.any(String)]])
     expect(await judged('new-3', {}, 9_000)).toMatchObject([['fleet', expect.any(String)]])
     expect(await judged('new-4', {}, 400)).toEqual([])
     expect(await judged('new-5', { agent_type: 'coding' }, 400)).toEqual([])

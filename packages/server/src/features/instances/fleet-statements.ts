@@ -23,8 +23,15 @@ export interface SelectedRow {
 /** Among the characters allowed in a tag, only _ is special in LIKE, and none is escaped in JSON. */
 const tagPattern = (tag: string) => `%"${tag.replaceAll('_', '\\_')}"%`
 
-const hasTag = (tag: string) =>
-  sql<boolean>`(agent_tags like ${tagPattern(tag)} escape '\\' or operator_tags like ${tagPattern(tag)} escape '\\')`
+/** Whose tags count: also what agents say of themselves, or only what operators and keys gave them. */
+export type TagsOf = 'anyone' | 'operators'
+
+const hasLike = (pattern: string, tagsOf: TagsOf) => {
+  const given = sql<boolean>`coalesce(operator_tags, '') like ${pattern} escape '\\'`
+  return tagsOf === 'operators' ? given : sql<boolean>`(${given} or agent_tags like ${pattern} escape '\\')`
+}
+
+const hasTag = (tag: string, tagsOf: TagsOf) => hasLike(tagPattern(tag), tagsOf)
 
 const ofIds = ({ dialect }: Pick<Database, 'dialect'>, ids: readonly string[]) =>
   sql<boolean>`id in (select id from ${dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })} as named)`
@@ -34,7 +41,7 @@ export function selectFleet(
   database: Pick<Database, 'dialect'>,
   db: Db,
   { instances, tags = [] }: FleetSelector,
-  page: { suspended?: boolean; after: string; limit: number },
+  page: { suspended?: boolean; tagsOf: TagsOf; after: string; limit: number },
 ): Promise<SelectedRow[]> {
   let query = db
     .selectFrom('instances')
@@ -43,7 +50,7 @@ export function selectFleet(
   // A literal, since the planner does not match a parameter to the partial index.
   if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
   if (instances) query = query.where(ofIds(database, instances))
-  for (const tag of tags) query = query.where(hasTag(tag))
+  for (const tag of tags) query = query.where(hasTag(tag, page.tagsOf))
   return query.orderBy('id').limit(page.limit).execute()
 }
 
@@ -54,12 +61,13 @@ export async function readKnownIds(database: Pick<Database, 'dialect' | 'db'>, i
 }
 
 /** Whether any instance has this tag. */
-export async function isTagKnown(db: Db, tag: string): Promise<boolean> {
-  return (await db.selectFrom('instances').select('id').where(hasTag(tag)).limit(1).executeTakeFirst()) !== undefined
+export async function isTagKnown(db: Db, tag: string, tagsOf: TagsOf): Promise<boolean> {
+  const found = await db.selectFrom('instances').select('id').where(hasTag(tag, tagsOf)).limit(1).executeTakeFirst()
+  return found !== undefined
 }
 
 /** Returns the distinct tag sets in use as JSON arrays, at most `limit` by agents and `limit` by operators. */
-export async function readTagSets(db: Db, limit: number): Promise<string[]> {
+export async function readTagSets(db: Db, limit: number, tagsOf: TagsOf): Promise<string[]> {
   const of = (column: 'agent_tags' | 'operator_tags') =>
     db
       .selectFrom('instances')
@@ -68,7 +76,7 @@ export async function readTagSets(db: Db, limit: number): Promise<string[]> {
       .where(column, 'is not', null)
       .limit(limit)
       .execute()
-  const rows = [...(await of('agent_tags')), ...(await of('operator_tags'))]
+  const rows = [...(tagsOf === 'anyone' ? await of('agent_tags') : []), ...(await of('operator_tags'))]
   return rows.map(({ tags }) => tags!)
 }
 
@@ -187,15 +195,14 @@ export async function readApplied(
 }
 
 /** A tag, or a prefix of tags followed by `*`. */
-const hasTagLike = (pattern: string) =>
-  pattern.endsWith('*')
-    ? sql<boolean>`(agent_tags like ${startPattern(pattern)} escape '\\' or operator_tags like ${startPattern(pattern)} escape '\\')`
-    : hasTag(pattern)
+const hasTagLike = (pattern: string, tagsOf: TagsOf) =>
+  pattern.endsWith('*') ? hasLike(startPattern(pattern), tagsOf) : hasTag(pattern, tagsOf)
 const startPattern = (pattern: string) => `%"${pattern.slice(0, -1).replaceAll('_', '\\_')}%`
 
 /** Row source of instances with their tags; with patterns, only instances with a tag that matches one of them. */
-export function taggedInstances(patterns?: readonly string[]) {
-  const condition = patterns ? sql`where ${sql.join(patterns.map(hasTagLike), sql` or `)}` : sql``
+export function taggedInstances(patterns?: readonly string[], tagsOf: TagsOf = 'anyone') {
+  const likes = patterns?.map((pattern) => hasTagLike(pattern, tagsOf))
+  const condition = likes ? sql`where ${sql.join(likes, sql` or `)}` : sql``
   return sql`(select id, agent_tags, operator_tags from instances ${condition})`
 }
 

@@ -225,6 +225,7 @@ export async function listInstances(
     return {
       ...viewRow(row, now),
       tags: allTags(row),
+      operator_tags: readTags(row.operator_tags),
       version,
       fail_mode,
       silent: isSilent(row, now),

@@ -144,11 +144,7 @@ export function findInstance(db: Db, id: string) {
 
 /** Reads the traits of these instances. */
 export function findTraits(db: Db, ids: readonly string[]) {
-  return db
-    .selectFrom('instances')
-    .select(['id', 'agent_type', ...tagColumns])
-    .where('id', 'in', ids)
-    .execute()
+  return db.selectFrom('instances').select(['id', 'agent_type', 'operator_tags']).where('id', 'in', ids).execute()
 }
 
 /** Sets the operators' tags, in a batch that fails as stale if they changed since they were read. */

@@ -26,6 +26,7 @@ describe('the shared fleet list', () => {
       version: '1.2',
       fail_mode: 'closed',
       tags: ['env:test'],
+      operator_tags: [],
       control: { version: 1, confirmed: false, applied_version: null },
     })
     expect(plain).toMatchObject({ id: 'b', status: 'active', version: null, fail_mode: null })

@@ -5,7 +5,7 @@ import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { type Containments, isSilent, readContainments, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
-import { allTags } from './tags.ts'
+import { allTags, readTags } from './tags.ts'
 
 /** All callers within this time share one reading: 200 dashboards poll every five seconds each. */
 const keptMs = 2_000
@@ -45,6 +45,7 @@ function viewShared(
   return {
     ...viewRow(row, now),
     tags: allTags(row),
+    operator_tags: readTags(row.operator_tags),
     version: row.version,
     fail_mode: row.fail_mode,
     ...(isSilent(row, now) ? { silent: true } : {}),

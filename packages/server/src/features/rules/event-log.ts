@@ -3,7 +3,7 @@ import { isoTime } from '../../clock.ts'
 import type { Database } from '../../db/database.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import { readEventsBetween } from '../events/log-statements.ts'
-import { readTagsOf } from '../instances/tag-statements.ts'
+import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import type { RuleEvent } from './language/fields.ts'
 
 /** A stored event as rules read it. Metadata is parsed and the time is formatted on first use, because most rules need few fields. */
@@ -60,7 +60,7 @@ class LoggedEvent implements EventRow {
 
 const noTags: readonly string[] = []
 
-/** Converts an event to the form of the rule language; `tags` are those of its instance. */
+/** Converts an event to the form of the rule language; `tags` are those that operators and keys gave its instance. */
 export const ruleEventOf = (event: EventFields, tags: readonly string[] = noTags): RuleEvent => ({
   row: new LoggedEvent(event),
   tags,
@@ -80,7 +80,7 @@ interface LogRange {
 
 /**
  * Reads the next page of the log in order of seq, in the form of the rule language, on the connections of scans. Empty at
- * the end of the log. Tags are the current ones of the instances.
+ * the end of the log. Tags are those that operators and keys give the instances now.
  */
 export async function readRuleEvents(
   database: Pick<Database, 'scan'>,
@@ -91,7 +91,7 @@ export async function readRuleEvents(
   return database.scan(caller, async (db) => {
     const events = await readEventsBetween(db, { after, upTo, limit: pageRows })
     const ids = withTags ? [...new Set(events.flatMap(({ instance_id }) => instance_id ?? []))] : []
-    const tags = await readTagsOf(db, ids)
+    const tags = await readOperatorTagsOf(db, ids)
     return events.map((event) =>
       ruleEventOf(event, event.instance_id === null ? noTags : (tags.get(event.instance_id) ?? noTags)),
     )

@@ -6,7 +6,7 @@ import { DatabaseError } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
 import { parseEventRow } from '../events/event-row.ts'
 import type { Ingest } from '../events/ingest.ts'
-import { readTagsOf } from '../instances/tag-statements.ts'
+import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import { readRuleEvents, ruleEventOf } from './event-log.ts'
 import { EvictionReport } from './eviction-report.ts'
 import { createFiringWriter, type Matched } from './firing-writer.ts'
@@ -250,7 +250,7 @@ export class RuleRunner {
       return readRuleEvents(database, caller, { after: this.#seq, upTo: this.#head, withTags: this.#index.withTags })
     if (!this.#index.withTags) return near.map((event) => ruleEventOf(event))
     const ids = [...new Set(near.flatMap(({ instance_id }) => instance_id ?? []))]
-    const tags = await readTagsOf(database.db, ids)
+    const tags = await readOperatorTagsOf(database.db, ids)
     return near.map((event) => ruleEventOf(event, event.instance_id === null ? undefined : tags.get(event.instance_id)))
   }
 

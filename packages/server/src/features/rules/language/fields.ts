@@ -5,7 +5,7 @@ import { shown } from './fault.ts'
 /** An event with the data that rules use. */
 export interface RuleEvent {
   row: EventRow
-  /** Tags of its instance. */
+  /** Tags that operators and keys gave its instance: what an agent says of itself must not exempt it. */
   tags: readonly string[]
 }
 
