@@ -1,6 +1,7 @@
 import type { Containment, InstanceDetail, Suspension } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { minuteMs } from '../../clock.ts'
+import { listenOnFreePort, openControlStream } from '../../test-control-stream.ts'
 import { openTestService, type TestService } from '../../test-service.ts'
 
 const open: TestService[] = []
@@ -77,6 +78,15 @@ describe('while a containment holds', () => {
       },
     ])
     expect(await read(id)).toMatchObject({ requested: 4, changed: 4, joined: ['codex-2'] })
+  })
+
+  it('the control stream of a newcomer begins with its suspension, and its poll names the version', async () => {
+    await contain({ all: true }, 3)
+    await beat('codex-2', codex)
+    await using stream = await openControlStream(await listenOnFreePort(service.app), 'codex-2', '', codex.key)
+    expect(stream.messages()).toMatchObject([{ instance_id: 'codex-2', action: 'suspend', version: 1 }])
+    const poll = await service.call('GET', '/api/instances/codex-2/status', { key: codex.key })
+    expect(poll.headers.etag).toBe('W/"1"')
   })
 
   it('instances of other keys are registered as ever, and so are known ones', async () => {
