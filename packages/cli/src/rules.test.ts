@@ -58,13 +58,27 @@ test('lint accepts a rule with tests', async () => {
   expect(errors).toEqual(['-- 1 rule, no faults'])
 })
 
+test('lint notes a response that acts on an instance while the rule counts events of several', async () => {
+  const shared = burst(2)
+    .replace('instance_id', 'session_id')
+    .replace('tests:', 'response: [{ action: suspend }]\ntests:')
+  expect(await rules('lint', shared)).toBe(0)
+  expect(output.join()).toMatch(/a\.yml:7:12: note: The action suspend acts only where all events .* add instance_id/)
+  output.length = 0
+  expect(await rules('lint', shared, '--json')).toBe(0)
+  expect(JSON.parse(output.join())).toMatchObject({ faults: [], notes: [{ line: 7 }] })
+  output.length = 0
+  expect(await rules('lint', shared.replace('session_id', 'session_id, instance_id'))).toBe(0)
+  expect(output).toEqual([])
+})
+
 test('lint reports each fault with line and column, including missing tests', async () => {
   expect(await rules('lint', burst(2).replace('condition: shell', 'condition: shells'))).toBe(1)
   expect(output).toEqual([`${folder}/a.yml:5:14: The condition names the selection shells, which is missing.`])
   expect(await rules('lint', burst(2).replace(/tests:.*/s, ''))).toBe(1)
   expect(output.at(-1)).toContain('a.yml:1:1: The rule has no tests')
   expect(await rules('lint', 'title: x', '--json')).toBe(1)
-  expect(JSON.parse(output.at(-1)!)).toEqual({ faults: [expect.objectContaining({ line: 1, column: 1 })] })
+  expect(JSON.parse(output.at(-1)!)).toEqual({ faults: [expect.objectContaining({ line: 1, column: 1 })], notes: [] })
 })
 
 test('each failed case is reported with the reason', async () => {

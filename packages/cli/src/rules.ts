@@ -44,9 +44,11 @@ async function lint(files: string[], { json }: JsonOption): Promise<void> {
   const { lintRules } = await loadRuleFiles()
   const results = files.map((file) => ({ file, ...lintRules(read(file)) }))
   const faults = results.flatMap(({ file, faults: found }) => inFile(file, found))
+  const notes = results.flatMap(({ file, notes: found }) => inFile(file, found))
   end(faults.length > 0)
-  if (json) return console.log(safeJson({ faults }, 2))
+  if (json) return console.log(safeJson({ faults, notes }, 2))
   for (const fault of faults) console.log(faultLine(fault))
+  for (const { sentence, ...place } of notes) console.log(faultLine({ ...place, sentence: `note: ${sentence}` }))
   const rules = results.reduce((sum, { titles }) => sum + titles.length, 0)
   if (faults.length === 0) console.error(`-- ${counted(rules, 'rule')}, no faults`)
 }
@@ -119,7 +121,9 @@ export function addRules(program: Command): void {
     .description('check, test and convert detection rules in files, and run them in a service')
   rules
     .command('lint')
-    .description('report what is wrong with rules, as file:line:column; exit code 1 when there is a fault')
+    .description(
+      'report what is wrong with rules, as file:line:column, and notes on what is hardly meant; exit code 1 when there is a fault',
+    )
     .argument('<files...>', 'files of rules, YAML or JSON', addFile)
     .option('--json', 'print JSON, also for errors')
     .action(lint)

@@ -92,6 +92,7 @@ const RuleTested = Type.Object({
   title: Type.String(),
   passed: { ...Count, description: 'Cases that passed' },
   failed: Type.Array(RuleFaultReply, { description: 'Cases that failed, with the place in the text and the reason' }),
+  notes: Type.Array(RuleFaultReply, { description: 'What is valid but hardly meant, with the place in the text' }),
 })
 export type RuleTested = Static<typeof RuleTested>
 

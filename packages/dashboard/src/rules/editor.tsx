@@ -127,6 +127,11 @@ export function Editor({ text, check, refused = [], onChange, children }: Editor
           </p>
         )}
       </div>
+      {check.check?.notes.map(({ line, sentence }, index) => (
+        <p key={index} className="rule-inner warning">
+          Line {line}: <HostileText text={sentence} max={600} />
+        </p>
+      ))}
       <Unseen lines={lines} />
       {children}
     </section>

@@ -62,14 +62,14 @@ export const firingsQuery = (id: string, days: FiringDays) =>
 export const checkQuery = (text: string) =>
   queryOptions({
     queryKey: ['rule check', text],
-    queryFn: async ({ signal }): Promise<{ passed: number; faults: RuleFault[]; isRule: boolean }> => {
+    queryFn: async ({ signal }): Promise<{ passed: number; faults: RuleFault[]; notes: RuleFault[]; isRule: boolean }> => {
       try {
-        const { passed, failed } = await call('testRule', { body: { rule: text }, signal })
-        return { passed, faults: failed, isRule: true }
+        const { passed, failed, notes } = await call('testRule', { body: { rule: text }, signal })
+        return { passed, faults: failed, notes, isRule: true }
       } catch (problem) {
         const faults = faultsOf(problem)
         if (faults.length === 0) throw problem
-        return { passed: 0, faults, isRule: false }
+        return { passed: 0, faults, notes: [], isRule: false }
       }
     },
     retry: false,

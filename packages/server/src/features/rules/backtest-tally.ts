@@ -32,6 +32,8 @@ export class BacktestTally {
   #suppressed = 0
   readonly #hours = new Map<number, number>()
   readonly #instances = new Set<string>()
+  /** Instances on which responses would have acted. */
+  readonly #acted = new Set<string>()
   readonly #tags: ReadonlySet<string>
   #newest: Found[] = []
 
@@ -59,7 +61,9 @@ export class BacktestTally {
     if (this.#newest.length >= 2 * ruleLimits.backtestSamples) {
       this.#newest = this.#newest.slice(-ruleLimits.backtestSamples)
     }
-    if (row.instance_id !== null && this.#instances.size < ruleLimits.groups) this.#instances.add(row.instance_id)
+    if (row.instance_id === null || this.#instances.size >= ruleLimits.groups) return
+    this.#instances.add(row.instance_id)
+    if (firing.ofOneInstance) this.#acted.add(row.instance_id)
   }
 
   /** Returns the result, for which it reads the ids of the shown events. */
@@ -98,7 +102,7 @@ export class BacktestTally {
     if (this.#firings === 0) return 0
     const suspended = new Set<string>()
     if (this.#suspendsInstance) {
-      for (const chunk of chunksOf([...this.#instances])) {
+      for (const chunk of chunksOf([...this.#acted])) {
         for (const id of (await read((db) => readControls(db, chunk))).keys()) suspended.add(id)
       }
     }

@@ -47,36 +47,46 @@ function responsesOf(responses: readonly Response[], firingsBefore: number): Res
 const targetOf = ({ action, channel, tag, point }: Response, instanceId: string | null): string | null =>
   ({ alert: channel, suspend: instanceId, suspend_tag: tag, call: point })[action] ?? null
 
+/** Responses that act on the instance of the event. */
+const isAboutInstance = ({ action }: Response): boolean => action === 'suspend' || action === 'call'
+
+/**
+ * Why the instance is left alone; undefined if it is not. An agent that shares a session or an address with another must not
+ * be able to have it suspended.
+ */
+const sharedSentence = ({ firing }: Pick<Matched, 'firing'>): string | undefined =>
+  firing.ofOneInstance ? undefined : 'Several agents reported the events: a person decides about whom to suspend.'
+
 /** Builds the statements that store firings: rows, rule_matched events, alerts and pending responses. */
 export function createFiringWriter({ database }: Pick<Deps, 'database'>, { ingest }: { ingest: Ingest }) {
   const statements = runnerStatements(database)
 
   /** `earlier`: number of earlier firings of the same group in the same batch. */
-  async function responseRows({ rule, firing, event }: Matched, earlier: number, now: number): Promise<ResponseRow[]> {
+  async function responseRows(each: Matched, earlier: number, now: number): Promise<ResponseRow[]> {
+    const { rule, firing, event } = each
+    const shared = sharedSentence(each)
     const { mode } = rule.row
     if (mode === 'observe') return []
     const { response = [] } = rule.rule.document
     const escalates = new Set(response.map(ladderOf)).size < response.length && response.length > 1
     const since = firing.time - escalationMs
     const before = escalates ? earlier + (await countGroupFirings(database.db, rule.row.id, firing.group, since)) : 0
-    return responsesOf(response, before).flatMap((each, position): ResponseRow[] =>
-      each.action !== 'alert' && mode !== 'enforce'
-        ? []
-        : [
-            {
-              rule_id: rule.row.id,
-              seq: firing.seq,
-              position,
-              action: each.action,
-              target: targetOf(each, event.row.instance_id),
-              duration_ms: each.for === undefined ? null : durationMs(each.for),
-              // The alert is written with the firing.
-              state: each.action === 'alert' ? 'done' : 'pending',
-              detail: null,
-              created_at: now,
-            },
-          ],
-    )
+    const chosen = responsesOf(response, before).filter(({ action }) => action === 'alert' || mode === 'enforce')
+    return chosen.map((given, position): ResponseRow => {
+      const isShared = shared !== undefined && isAboutInstance(given)
+      return {
+        rule_id: rule.row.id,
+        seq: firing.seq,
+        position,
+        action: given.action,
+        target: targetOf(given, event.row.instance_id),
+        duration_ms: given.for === undefined ? null : durationMs(given.for),
+        // The alert is written with the firing.
+        state: given.action === 'alert' ? 'done' : isShared ? 'skipped' : 'pending',
+        detail: isShared ? shared : null,
+        created_at: now,
+      }
+    })
   }
 
   function matchedEvent(
@@ -85,11 +95,13 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
   ): EventToStore {
     const { id, title, version, mode, severity } = rule.row
     const isQuiet = mode === 'observe'
+    const isHeldBack = mode === 'enforce' && rule.rule.document.response?.some(isAboutInstance)
+    const shared = isHeldBack ? sharedSentence({ firing }) : undefined
     const own = ingest.own({
       // A match of a rule in mode observe is not an incident.
       severity: isQuiet ? 'info' : severity,
       event_type: eventTypes.ruleMatched,
-      description: `Rule matched: ${title}`,
+      description: `Rule matched: ${title}${shared === undefined ? '' : `. Nobody was suspended. ${shared}`}`,
       ...(event.row.instance_id === null ? {} : { instance_id: event.row.instance_id }),
       ...(event.row.session_id === null ? {} : { session_id: event.row.session_id }),
       metadata: {

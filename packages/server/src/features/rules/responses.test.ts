@@ -1,6 +1,6 @@
-import type { Suspension } from '@wardline/contract'
+import type { RuleBacktest, Suspension } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
-import { minuteMs } from '../../clock.ts'
+import { isoTime, minuteMs } from '../../clock.ts'
 import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
 
 const open: RuleService[] = []
@@ -231,4 +231,81 @@ it('ignore an agent with an exception until the exception ends', async () => {
   on.clock.advance(11 * minuteMs)
   await fire(on)
   expect(await suspended(on)).toEqual(['agent-a'])
+})
+
+// Attack: an agent shares a session or an address with another one, and reports all but the last event of a rule itself, so
+// that the other one is suspended.
+it.each([
+  ['event_count', { 'group-by': ['session_id'], condition: { gte: 3 } }],
+  ['value_count', { 'group-by': ['session_id'], condition: { gte: 3 }, field: 'metadata.n' }],
+  ['temporal', { 'group-by': ['session_id'], rules: ['a', 'b', 'c'] }],
+  ['temporal_ordered', { 'group-by': ['session_id'], rules: ['a', 'b', 'c'] }],
+  [
+    'event_count',
+    {
+      'group-by': ['instance_id'],
+      condition: { gte: 1 },
+      rules: [
+        {
+          correlation: {
+            type: 'event_count',
+            'group-by': ['session_id'],
+            timespan: '5m',
+            condition: { gte: 3 },
+            rules: ['a or b or c'],
+          },
+        },
+      ],
+    },
+  ],
+] as const)('suspend nobody for events of several agents: %s %j', async (type, correlation) => {
+  const on = await service()
+  const rule = {
+    title: 'Shared',
+    severity: 'warning',
+    mode: 'enforce',
+    detection: Object.fromEntries([...'abc'].map((n) => [n, { event_type: 'tool_call', 'metadata.n': n }])),
+    correlation: { type, timespan: '5m', ...correlation },
+    cooldown: '1s',
+    response: [{ action: 'suspend' }, { action: 'call', point: 'none' }],
+    tests: undefined,
+  }
+  if (type === 'event_count' || type === 'value_count') Object.assign(rule.detection, { condition: '1 of them' })
+  const id = await on.create({ ...rule, mode: 'observe' })
+  const text = JSON.stringify(rule)
+  await on.execute(
+    `update rules set mode = 'enforce', text = '${text}', changed_at = changed_at + 1 where id = '${id}'`,
+  )
+  await on.runRules()
+  const step = async (n: string, instance: string) => {
+    await on.report(toolCall('x', instance, { session_id: 's', metadata: { n } }))
+    await on.runRules()
+    on.clock.advance(2_000)
+  }
+  for (const [n, instance] of [
+    ['a', 'agent-a'],
+    ['b', 'agent-a'],
+    ['c', 'agent-b'],
+  ] as const)
+    await step(n, instance)
+  expect(await suspended(on)).toEqual([])
+  const detail = 'Several agents reported the events: a person decides about whom to suspend.'
+  const skipped = { target: expect.anything(), result: 'skipped', detail }
+  expect((await responsesOf(on, id))[0]).toMatchObject([
+    { action: 'suspend', ...skipped },
+    { action: 'call', ...skipped },
+  ])
+  const [event] = await on.eventsOf('rule_matched')
+  expect(event).toMatchObject({
+    severity: 'warning',
+    description: `Rule matched: Shared. Nobody was suspended. ${detail}`,
+  })
+  const body = { rule, from: isoTime(on.clock.now() - minuteMs), to: isoTime(on.clock.now()) }
+  const backtest = await on.call<RuleBacktest>('POST', '/api/rules/backtest', { body })
+  expect(backtest.body).toMatchObject({ firings: 1, suspensions: 0 })
+  // Once the events of the other agent have left the window, the agent is suspended for its own.
+  on.clock.advance(6 * minuteMs)
+  await on.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-b', name: 'agent-b' } })
+  for (const n of 'abc') await step(n, 'agent-b')
+  expect(await suspended(on)).toEqual(['agent-b'])
 })

@@ -2,6 +2,7 @@ import { type RuleDocument, type RuleMode, type RuleTested, ruleLimits } from '@
 import { AppError } from '../../errors.ts'
 import type { RuleFault } from './language/fault.ts'
 import { type CompiledRule, parseRules } from './language/rule.ts'
+import { ruleNotes } from './language/rule-notes.ts'
 import { runTests } from './language/rule-tests.ts'
 
 /** A rule as received: a document or its text. */
@@ -12,6 +13,8 @@ export interface ReadRule {
   rule: CompiledRule
   text: string
   format: 'yaml' | 'json'
+  /** What is valid in it, but hardly meant. */
+  notes: RuleFault[]
   /** Returns a fault with the position of a value in the text. */
   fault(path: readonly (string | number)[], sentence: string): RuleFault
 }
@@ -37,16 +40,17 @@ export function readRule(given: GivenRule): ReadRule {
   const [first] = rules
   const { rule, source } = first!
   const format = text.trimStart().startsWith('{') ? 'json' : 'yaml'
-  return { rule, text, format, fault: (path, sentence) => source.fault(path, sentence) }
+  const notes = ruleNotes(rule.document, source)
+  return { rule, text, format, notes, fault: (path, sentence) => source.fault(path, sentence) }
 }
 
 /** Runs the tests of a rule. */
-export function testResults({ rule, fault }: ReadRule): RuleTested {
+export function testResults({ rule, notes, fault }: ReadRule): RuleTested {
   const results = runTests(rule)
   const failed = results
     .filter(({ passed }) => !passed)
     .map(({ kind, index, sentence = '' }) => fault(['tests', kind, index], sentence))
-  return { title: rule.document.title, passed: results.length - failed.length, failed }
+  return { title: rule.document.title, passed: results.length - failed.length, failed, notes }
 }
 
 /** Throws AppError `invalid` if the rule fails its tests, or has none for a mode other than observe. */

@@ -121,7 +121,7 @@ it('return all faults with their lines', async () => {
 it('run their tests on request without being stored', async () => {
   const call = async (rule: object) =>
     (await service.call<RuleTested>('POST', '/api/rules/test', { body: { rule } })).body
-  expect(await call(document({ tests }))).toEqual({ title: 'Shell', passed: 2, failed: [] })
+  expect(await call(document({ tests }))).toEqual({ title: 'Shell', passed: 2, failed: [], notes: [] })
   expect(await call(document({ tests: { ...tests, match: tests.no_match } }))).toMatchObject({
     passed: 1,
     failed: [{ sentence: expect.stringContaining('did not fire but must') }],

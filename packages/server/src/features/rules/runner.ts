@@ -266,12 +266,7 @@ export class RuleRunner {
     const suppressed = this.#index.takeSuppressed()
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
-    const first = [
-      heldStatement(database, holding),
-      moveStatement(database.db, this.#seq, now + leaseMs),
-      // Before the events, whose sequence others wait for.
-      ...values,
-    ]
+    const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs), ...values]
     const results = await this.#batch([...first, ...writing.statements, ...counts]).catch((fault) => {
       // The unwritten changes are no longer in the states; they are recomputed from the log.
       this.#drop()

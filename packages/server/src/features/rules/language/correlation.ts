@@ -45,6 +45,9 @@ interface Group extends Keyed<Group> {
   steps: (Mark | null)[] | undefined
   /** temporal_ordered: for each number of steps, the sequence that began last. */
   chains: (Mark[] | null)[] | undefined
+  /** Instance of its newest events, and seq of the first of them in a row; undefined: events of several counted as one. */
+  instance: string | null | undefined
+  instanceSince: number
   /** When the group last fired. */
   firedAt: number | undefined
   /** Effective time of the group's last event. */
@@ -90,6 +93,8 @@ interface Hit {
   group: string
   /** Number of events, values or steps. */
   count: number
+  /** Whether all contributing events are of one instance, so that no other agent had a share in it. */
+  ofOneInstance: boolean
   /** Returns the contributing events, oldest first. Called only if the rule fires, because a window may have thousands. */
   seqs(): number[]
 }
@@ -109,6 +114,8 @@ export const newGroup = (key: string, touched: number): Group => ({
   values: undefined,
   steps: undefined,
   chains: undefined,
+  instance: undefined,
+  instanceSince: 0,
   firedAt: undefined,
 })
 
@@ -246,7 +253,13 @@ function isNewTo(
   return isNew
 }
 
-const onlyStep: readonly boolean[] = [true]
+interface MatchedSteps {
+  steps: readonly boolean[]
+  /** False if one is a correlation to which several instances contributed. */
+  ofOneInstance: boolean
+}
+
+const onlyStep: MatchedSteps = { steps: [true], ofOneInstance: true }
 
 /** Returns the steps that the event matches; undefined if none. Also passes the event to steps that are correlations. */
 function matchedSteps(
@@ -255,16 +268,31 @@ function matchedSteps(
   event: RuleEvent,
   matched: readonly Predicate[],
   around: Surroundings,
-): readonly boolean[] | undefined {
+): MatchedSteps | undefined {
   const [only] = steps
   // Most correlations have a single condition.
   if (steps.length === 1 && 'predicate' in only!) return matched.includes(only.predicate) ? onlyStep : undefined
-  const found = steps.map((step, index) =>
-    'predicate' in step
-      ? matched.includes(step.predicate)
-      : advance(step.correlation, inner[index]!, event, matched, { ...around, cooldown: 0 }) !== undefined,
-  )
-  return found.includes(true) ? found : undefined
+  let ofOneInstance = true
+  const found = steps.map((step, index) => {
+    if ('predicate' in step) return matched.includes(step.predicate)
+    const hit = advance(step.correlation, inner[index]!, event, matched, { ...around, cooldown: 0 })
+    if (hit?.ofOneInstance === false) ofOneInstance = false
+    return hit !== undefined
+  })
+  return found.includes(true) ? { steps: found, ofOneInstance } : undefined
+}
+
+function oldestSeq({ type, timespan }: Correlation, group: Group, time: number): number {
+  switch (type) {
+    case 'event_count':
+      return group.marks!.oldestSeq!
+    case 'value_count':
+      return group.values!.oldest!.mark[1]
+    case 'temporal':
+      return Math.min(...stepsSince(group, time - timespan).map(([, seq]) => seq))
+    default:
+      return group.chains!.at(-1)![0]![1]
+  }
 }
 
 const marksOf = ({ type, timespan }: Correlation, group: Group, time: number): readonly Mark[] => {
@@ -291,8 +319,9 @@ export function advance(
   matched: readonly Predicate[],
   around: Surroundings,
 ): Hit | undefined {
-  const steps = matchedSteps(correlation, state, event, matched, around)
-  if (!steps) return undefined
+  const found = matchedSteps(correlation, state, event, matched, around)
+  if (!found) return undefined
+  const { steps, ofOneInstance } = found
   const key = correlation.group(event)
   if (key === undefined) return undefined
   const values = correlation.values?.(event)
@@ -300,9 +329,14 @@ export function advance(
   const { type, min, max } = correlation
   if (type === 'new_value') {
     if (!isNewTo(correlation, event, values!, around)) return undefined
-    return { group: key, count: 1, seqs: () => [around.seq] }
+    return { group: key, count: 1, ofOneInstance, seqs: () => [around.seq] }
   }
   const group = enter(correlation, state, key, around)
+  const instance = ofOneInstance ? event.row.instance_id : undefined
+  if (instance !== group.instance || instance === undefined) {
+    group.instance = instance
+    group.instanceSince = around.seq
+  }
   const before = sizeOf(group)
   let count: number
   switch (type) {
@@ -321,7 +355,12 @@ export function advance(
   settle(state, sizeOf(group) - before, around)
   if (count < min || count > max) return undefined
   const seqs = () => marksOf(correlation, group, around.time).map(([, seq]) => seq)
-  return { group: key, count, seqs: () => [...new Set(seqs())].sort((a, b) => a - b) }
+  return {
+    group: key,
+    count,
+    ofOneInstance: ofOneInstance && oldestSeq(correlation, group, around.time) >= group.instanceSince,
+    seqs: () => [...new Set(seqs())].sort((a, b) => a - b),
+  }
 }
 
 /**

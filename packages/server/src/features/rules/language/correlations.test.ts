@@ -253,7 +253,9 @@ describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_nam
 test('a firing names its group, its events and their number', () => {
   const rule = correlated({ type: 'event_count', timespan: '10s', condition: { gt: 2 } }, 10)
   const events = [1, 2, 3, 4].map((seq) => logged({ seq, at: seq * 1_000, event_type: 'x', instance_id: 'a' }))
-  expect(run(rule, events)).toEqual([{ group: '["a"]', time: epoch + 3_000, seq: 3, events: [1, 2, 3], count: 3 }])
+  expect(run(rule, events)).toEqual([
+    { group: '["a"]', time: epoch + 3_000, seq: 3, events: [1, 2, 3], count: 3, ofOneInstance: true },
+  ])
 })
 
 test('an event by a group without the field is not counted; without group-by all events are one group', () => {

@@ -24,6 +24,11 @@ export class Marks {
     return (this.#list.length - this.#from) / 2
   }
 
+  /** Seq of the oldest mark; undefined if there is none. */
+  get oldestSeq(): number | undefined {
+    return this.#list[this.#from + 1]
+  }
+
   add(time: number, seq: number): void {
     this.#list.push(time, seq)
   }

@@ -1,5 +1,6 @@
 import type { RuleFault } from './fault.ts'
 import { parseRules } from './rule.ts'
+import { ruleNotes } from './rule-notes.ts'
 import { runTests } from './rule-tests.ts'
 
 export { exportSigma } from './sigma-export.ts'
@@ -8,9 +9,10 @@ export { importSigma } from './sigma-import.ts'
 // Commands on rule files that need no service.
 
 /**
- * Returns the faults of a text of rules. A rule without tests is a fault here, because it can only run in mode observe.
+ * Returns the faults of a text of rules, and notes on what is valid but hardly meant. A rule without tests is a fault here,
+ * because it can only run in mode observe.
  */
-export function lintRules(text: string): { titles: string[]; faults: RuleFault[] } {
+export function lintRules(text: string): { titles: string[]; faults: RuleFault[]; notes: RuleFault[] } {
   const { rules, faults } = parseRules(text)
   const untested = rules
     .filter(({ rule }) => rule.document.tests === undefined)
@@ -20,7 +22,11 @@ export function lintRules(text: string): { titles: string[]; faults: RuleFault[]
         'The rule has no tests: it needs at least one case in tests.match and one in tests.no_match.',
       ),
     )
-  return { titles: rules.map(({ rule }) => rule.document.title), faults: [...faults, ...untested] }
+  return {
+    titles: rules.map(({ rule }) => rule.document.title),
+    faults: [...faults, ...untested],
+    notes: rules.flatMap(({ rule, source }) => ruleNotes(rule.document, source)),
+  }
 }
 
 interface TestedRule {

@@ -38,6 +38,8 @@ export interface Firing {
   events: number[]
   /** Count of events, values or rules. */
   count: number
+  /** Whether all events that caused it are of one instance: else another agent may have had it fire about this one. */
+  ofOneInstance: boolean
 }
 
 /** Maximum events listed in a firing: they are for people to look at, and `count` includes the others. */
@@ -113,14 +115,15 @@ export function stepMatched(
   // The only state of a rule without correlation and cooldown is its budget.
   if (correlation.timespan === 0 && cooldown === 0) {
     if (!state.budget.take(event.row, { time, bounds, counter: state })) return noFiring
-    return [{ group: correlation.group(event)!, time, seq, events: [seq], count: 1 }]
+    return [{ group: correlation.group(event)!, time, seq, events: [seq], count: 1, ofOneInstance: true }]
   }
   const around: Surroundings = { time, seq, cooldown, history, bounds: boundsOf(rule, bounds), counter: state }
   const hit = advance(correlation, state.root, event, matched, around)
   if (hit === undefined) return noFiring
   const spend = () => state.budget.take(event.row, { time, bounds, counter: state })
   if (!mayFire(correlation, state.root, hit.group, around, spend)) return noFiring
-  return [{ group: hit.group, time, seq, events: hit.seqs().slice(-firingEvents), count: hit.count }]
+  const { group, count, ofOneInstance } = hit
+  return [{ group, time, seq, events: hit.seqs().slice(-firingEvents), count, ofOneInstance }]
 }
 
 const noFiring: readonly Firing[] = []
