@@ -3,12 +3,13 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { createServer, type RequestListener, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startCommand } from './command.ts'
 import { allEvents, anEvent, beat, createKey, newInstance, postEvent, unique } from './fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
-import type { BatchAnswer, ControlMessage, EventRow, StatusView } from './shapes.ts'
+import type { BatchAnswer, ControlMessage, EventPage, EventRow, StatusView } from './shapes.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 if (isExternal)
@@ -860,6 +861,7 @@ describe('doctor', () => {
       key: 'ok',
       // A warning, because none is configured.
       channels: 'warn',
+      'event index': 'ok',
       'live stream': 'ok',
       'control stream': 'ok',
       'control path': 'ok',
@@ -876,6 +878,41 @@ describe('doctor', () => {
     expect((await service.call<{ entries: unknown[] }>('GET', '/api/audit?limit=1000')).body.entries).toHaveLength(
       before,
     )
+  })
+
+  test.skipIf(isExternal)('adds events to the index that lists use, where they are missing', async () => {
+    const own = await startService()
+    const database = new DatabaseSync(join(own.dataDir, 'wardline.db'), { timeout: 10_000 })
+    try {
+      await store(own, 30, () => anEvent({ instance_id: 'agent-a' }))
+      const indexed = database.prepare(`select value from counters where name = 'indexed_seq'`)
+      await until(
+        'the index',
+        () => indexed.get()!.value,
+        (value) => value === 30,
+      )
+      database.exec('delete from event_refs where seq <= 7')
+      const index = async (key: string) => {
+        const env = { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: key }
+        return (await done(['doctor', '--json'], env)).json<Report>().checks.find(({ name }) => name === 'event index')
+      }
+      expect(await index(await createKey(own, { scope: 'viewer' }))).toMatchObject({ status: 'skip' })
+      expect(await index(own.key)).toMatchObject({
+        status: 'warn',
+        detail: 'Of all 30 events, 7 were missing in lists by agent, session or type and were added.',
+        fix: expect.stringContaining('wardline doctor'),
+      })
+      expect(await index(own.key)).toEqual({
+        name: 'event index',
+        status: 'ok',
+        detail: 'Lists by agent, session and type have all 30 events.',
+      })
+      const page = await own.call<EventPage>('GET', '/api/events?instance_id=agent-a')
+      expect(page.body.events).toHaveLength(30)
+    } finally {
+      database.close()
+      await own.stop()
+    }
   })
 
   test('shows the rights of a key, and fails for an invalid or missing one', async () => {

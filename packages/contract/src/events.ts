@@ -272,6 +272,19 @@ const EventFacets = Type.Object({
 })
 export type EventFacets = Static<typeof EventFacets>
 
+const IndexCheckRequest = Type.Object({
+  before: Type.Optional(
+    Type.Integer({ minimum: 1, description: 'Only events with a lower `seq`: `next` of the last answer' }),
+  ),
+})
+
+export const IndexCheck = Type.Object({
+  checked: Type.Integer({ minimum: 0, description: 'Events checked; at most 10,000' }),
+  missing: Type.Integer({ minimum: 0, description: 'Of these, events that the index lacked and that were added' }),
+  next: nullable(Type.Integer({ description: '`before` for the next older events; null: there are none' })),
+})
+export type IndexCheck = Static<typeof IndexCheck>
+
 export const eventEndpoints = {
   createEvent: define({
     method: 'POST',
@@ -321,6 +334,17 @@ export const eventEndpoints = {
     query: EventQuery,
     status: 200,
     reply: EventList,
+    failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
+  }),
+  checkEventIndex: define({
+    method: 'POST',
+    path: '/api/events/index/check',
+    access: access.operators,
+    feature: 'events',
+    summary: 'Check the index of events by instance, session and type, newest first, and add what is missing',
+    body: IndexCheckRequest,
+    status: 200,
+    reply: IndexCheck,
     failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
   }),
   getEventHistogram: define({

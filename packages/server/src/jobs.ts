@@ -7,7 +7,6 @@ import { finishDrills } from './features/containment/drill-report.ts'
 import { forgetDrills } from './features/containment/drills.ts'
 import { forgetBaselines } from './features/detection/baselines.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
-import { indexEvents } from './features/events/event-index.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { createSizeRetention } from './features/events/size-retention.ts'
 import { createFolderCompletion } from './features/honeypots/honeypots.ts'
@@ -80,6 +79,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     chainWatch,
     ingest,
     countedReports,
+    eventIndex,
     keyring,
     scout,
     decoyChecks,
@@ -185,7 +185,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     {
       name: 'event-index',
       everyMs: 1_000,
-      run: (stopping) => indexEvents(deps.database, ingest.isBusy, stopping),
+      run: (stopping) => eventIndex.run(ingest.isBusy, stopping),
     },
     { name: 'retention', everyMs: 60_000, run: (stopping) => forgetOldEvents(deps, stopping) },
     { name: 'hit-retention', everyMs: 60_000, run: (stopping) => forgetOldHits(deps, stopping) },

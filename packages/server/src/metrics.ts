@@ -206,6 +206,11 @@ export function createMetrics() {
       labelNames: ['channel', 'state'],
       registers,
     }),
+    indexRepairs: new Counter({
+      name: 'wardline_event_index_repairs_total',
+      help: 'Events that the index by instance, session and type lacked and that a check added to it',
+      registers,
+    }),
     jobRuns: new Counter({
       name: 'wardline_job_runs_total',
       help: 'Periodic work, by job and result',

@@ -20,6 +20,7 @@ import { FleetBaselines } from './features/detection/fleet-baselines.ts'
 import { createJudge } from './features/detection/judge.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
 import { CountedReports } from './features/events/counted-reports.ts'
+import { EventIndex } from './features/events/event-index.ts'
 import { createEvents, type Events } from './features/events/events.ts'
 import { createIngest, type Ingest } from './features/events/ingest.ts'
 import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
@@ -52,6 +53,7 @@ export interface Services extends Alerting {
   ingest: Ingest
   activityCounts: ActivityCounts
   countedReports: CountedReports
+  eventIndex: EventIndex
   events: Events
   fleetBaselines: FleetBaselines
   baselines: Baselines
@@ -139,6 +141,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     fleetLists: new FleetLists(deps),
     sharedFleets: new SharedFleets(deps, parts),
     keyring: new Keyring(deps, quotas),
+    eventIndex: new EventIndex(deps),
     probing: new Probing(deps, countedReports),
     controlStates: new ControlStates(deps),
     openStreams: new OpenStreams(deps, parts),

@@ -8,6 +8,7 @@ import type { ServiceFlags } from '../service/settings.ts'
 import { checkChannels } from './channels.ts'
 import type { Check } from './check.ts'
 import { checkControlPath } from './control.ts'
+import { checkEventIndex } from './event-index.ts'
 import { checkHooks } from './hooks.ts'
 import { checkClock, checkKey, checkReadiness, checkService, checkTransport } from './service.ts'
 import { checkControlStream, checkLiveStream } from './streams.ts'
@@ -40,6 +41,7 @@ async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): Asy
     yield await checkReadiness(service)
     yield await checkKey(service)
     yield await checkChannels(service)
+    yield await checkEventIndex(service)
     const streams = [checkLiveStream(service), checkControlStream(service)]
     for (const stream of streams) yield await stream
     if (probe) yield await checkControlPath(service)

@@ -457,6 +457,44 @@ describe('an incompatible server is refused', () => {
   })
 })
 
+describe('the event index', () => {
+  // Each statement of a transaction sees what was committed before that statement. A place taken from the log after the
+  // entries were read would pass over the events stored in between, and no list by agent or type would show them again.
+  it('contains the events that are stored while it is extended', async () => {
+    await using opened = await open()
+    const { outside, ingest, database, rows } = opened
+    const store = (description: string) => ingest.store([{ ...event(description), instance_id: 'agent-1' }])
+    await store('before')
+    await outside.query('begin')
+    await outside.query(`insert into event_refs (kind, value, seq) values ('instance', 'agent-1', 1)`)
+    const extended = indexEvents(database)
+    await untilBlocked(opened, 1)
+    await store('during')
+    await outside.query('rollback')
+    await extended
+    await indexEvents(database)
+    expect(await rows(`select seq from event_refs where kind = 'instance' order by seq`)).toEqual([
+      { seq: '1' },
+      { seq: '2' },
+    ])
+  })
+
+  it('is extended by several processes at once, each event once', async () => {
+    await using opened = await open()
+    const { ingest, database, rows } = opened
+    for (let round = 0; round < 20; round++) {
+      const storing = upTo(20).map((n) => ingest.store([{ ...event(`${round}-${n}`), instance_id: 'agent-1' }]))
+      await Promise.all([...storing, indexEvents(database), indexEvents(database), indexEvents(database)])
+    }
+    await indexEvents(database)
+    expect(
+      await rows(
+        `select count(*)::integer as count, max(seq)::integer as last from event_refs where kind = 'instance'`,
+      ),
+    ).toEqual([{ count: 400, last: 400 }])
+  })
+})
+
 describe('the partitions of events', () => {
   const partitions = ({ rows }: Opened) =>
     rows<{ name: string; count: number }>(`select relname as name from pg_inherits

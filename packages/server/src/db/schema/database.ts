@@ -15,9 +15,10 @@ interface JobRunsTable {
 interface FactsTable {
   /**
    * secret_check: HMAC that identifies the master secret; copying_from: the database is an unfinished copy, see
-   * db/copy.ts; decoy_folders: every decoy path has the digests of its folders.
+   * db/copy.ts; decoy_folders: every decoy path has the digests of its folders; event_index: the index of all events was
+   * checked once for what earlier versions left out.
    */
-  name: 'secret_check' | 'copying_from' | 'decoy_folders'
+  name: 'secret_check' | 'copying_from' | 'decoy_folders' | 'event_index'
   value: string
 }
 

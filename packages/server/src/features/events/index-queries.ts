@@ -1,5 +1,5 @@
 import { type CompiledQuery, sql } from 'kysely'
-import { counterValue, lockCounter, setCounter } from '../../db/counters.ts'
+import { counterValue, setCounter } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import type { Schema } from '../../db/schema.ts'
@@ -18,23 +18,40 @@ const refsOf = (condition: ReturnType<typeof sql>) => sql`
   union all select 'session', session_id, seq from events where ${condition} and session_id is not null
   union all select 'type', event_type, seq from events where ${condition} and event_type not in ${bulkTypes}`
 
-/** Counts events that are not indexed yet. */
-export async function countUnindexed(db: Db): Promise<number> {
-  const { count } = await db.selectNoFrom(sql<number>`${newest} - ${indexed}`.as('count')).executeTakeFirstOrThrow()
-  return count
-}
+/** Adds the missing entries of events whose seq meets the condition. */
+const addRefs = (condition: ReturnType<typeof sql>) => sql`insert into event_refs (kind, value, seq)
+  select kind, value, seq from (${refsOf(condition)}) as refs where true order by kind, value, seq
+  on conflict do nothing`
 
-/** Indexes the next `limit` events. */
-export async function indexNext({ db, batch }: Database, limit: number): Promise<void> {
-  const next = sql`seq > ${indexed} and seq <= ${indexed} + ${limit}`
+/**
+ * Indexes up to `limit` events after `from`, the current place. Has no effect if another process has moved the place.
+ *
+ * On PostgreSQL each statement sees what was committed before it began. So the place is moved first and the entries are
+ * read second: all events up to the new place are visible to them, and later ones are left for the next call. In the
+ * opposite order, the place would also pass over events committed in between, which would never be indexed.
+ */
+export async function indexAfter({ db, batch }: Database, from: number, limit: number): Promise<void> {
+  const end = from + limit
   const statements = [
-    // Locks the counter until the commit, so that another process continues where this one ends.
-    lockCounter('indexed_seq'),
-    sql`insert into event_refs (kind, value, seq) select kind, value, seq from (${refsOf(next)}) as refs
-      order by kind, value, seq`,
-    setCounter('indexed_seq', sql`case when value + ${limit} < ${newest} then value + ${limit} else ${newest} end`),
+    // Holds the lock until the commit, so that another process continues where this one ends.
+    sql`${setCounter('indexed_seq', sql`case when ${newest} < ${end} then ${newest} else ${end} end`)} and value = ${from}`,
+    addRefs(sql`seq > ${from} and seq <= ${indexed}`),
   ].map((statement) => statement.compile(db) as CompiledQuery)
   await batch(statements)
+}
+
+/** Counts the events with a seq in [first, end) that lack an entry. */
+export async function countIncomplete(db: Db, first: number, end: number): Promise<number> {
+  const refs = refsOf(sql`seq >= ${first} and seq < ${end}`)
+  const { rows } = await sql<{ count: number }>`select count(distinct seq) as count from (${refs}) as refs
+    where not exists (select 1 from event_refs as known
+      where known.kind = refs.kind and known.value = refs.value and known.seq = refs.seq)`.execute(db)
+  return rows[0]!.count
+}
+
+/** Adds the missing entries of events with a seq in [first, end), all of which are indexed. */
+export async function complete({ db, batch }: Database, first: number, end: number): Promise<void> {
+  await batch([addRefs(sql`seq >= ${first} and seq < ${end}`).compile(db) as CompiledQuery])
 }
 
 /** Reads the newest `limit` entries below `below`. */

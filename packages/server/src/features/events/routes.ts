@@ -3,6 +3,7 @@ import type { Deps } from '../../deps.ts'
 import { clientAddress } from '../../http/actor.ts'
 import type { Router } from '../../http/route.ts'
 import { readFacets, readHistogram, readToolHistogram } from './aggregates.ts'
+import type { EventIndex } from './event-index.ts'
 import type { Events, Reporter } from './events.ts'
 import { eventFault } from './new-event.ts'
 
@@ -16,7 +17,7 @@ const reporterOf = (request: FastifyRequest): Reporter => ({
 export function mountEvents(
   router: Router,
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
-  { events }: { events: Events },
+  { events, eventIndex }: { events: Events; eventIndex: EventIndex },
 ): void {
   router.direct('createEvent', ({ body, principal, address, headers }) =>
     events.report(body, { principal, address, idempotencyKey: headers['idempotency-key'] as string | undefined }),
@@ -31,6 +32,8 @@ export function mountEvents(
     }
     return events.reportBatch(batch, reporterOf(request))
   })
+
+  router.handle('checkEventIndex', ({ body, principal }) => eventIndex.check(principal.keyId, body.before))
 
   router.handle('getToolHistogram', ({ query, principal }) =>
     database.scan(principal.keyId, (db) => readToolHistogram(db, query, clock.now())),
