@@ -1,15 +1,9 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { type PostgresOptions, startPostgres, type TestPostgres } from '../test-servers/postgres.ts'
+import { type PostgresPair, startPrimaryWithStandby } from '../test-servers/postgres-pair.ts'
 import { startRedis, type TestRedis } from '../test-servers/redis.ts'
 import { isExternal, needsOwnProcess, newApiKey, type Service, startService } from './service.ts'
-
-/** Servers that belong to one test file, so that it may kill them. */
-export interface Servers {
-  postgres: TestPostgres
-  redis: TestRedis
-  stop(): Promise<void>
-}
 
 /** Settings that all processes of a deployment share. */
 export interface SharedSettings extends Record<string, string> {
@@ -19,10 +13,25 @@ export interface SharedSettings extends Record<string, string> {
   WARDLINE_API_KEY: string
 }
 
+/** What a test file needs of its PostgreSQL, however many servers that is. */
+interface Stoppable {
+  stop(): Promise<void>
+}
+
+/** Servers that belong to one test file, so that it may kill them. */
+interface ServersOf<Postgres> extends Stoppable {
+  postgres: Postgres
+  redis: TestRedis
+}
+
+export type Servers = ServersOf<TestPostgres>
+
 /** Resolves with the reason to skip if this machine has no PostgreSQL or Redis. */
-async function startServers(options: PostgresOptions): Promise<Servers | string> {
+async function startServers<Postgres extends Stoppable>(
+  start: () => Promise<Postgres>,
+): Promise<ServersOf<Postgres> | string> {
   if (isExternal) return needsOwnProcess
-  const [postgres, redis] = await Promise.allSettled([startPostgres(options), startRedis()])
+  const [postgres, redis] = await Promise.allSettled([start(), startRedis()])
   if (postgres.status === 'fulfilled' && redis.status === 'fulfilled') {
     const stop = async () => void (await Promise.all([postgres.value.stop(), redis.value.stop()]))
     return { postgres: postgres.value, redis: redis.value, stop }
@@ -42,11 +51,20 @@ interface ServersOptions {
 }
 
 /** Starts servers for the tests of one file. Without servers the tests are skipped with the reason. */
-export function useServers({ postgres = {}, open, close }: ServersOptions = {}): Servers {
-  const servers = {} as Servers
+export const useServers = ({ postgres = {}, ...options }: ServersOptions = {}): Servers =>
+  useServersOf(() => startPostgres(postgres), options)
+
+/** The same with a primary and a synchronous standby. */
+export const useReplicatedServers = (): ServersOf<PostgresPair> => useServersOf(startPrimaryWithStandby)
+
+function useServersOf<Postgres extends Stoppable>(
+  start: () => Promise<Postgres>,
+  { open, close }: Omit<ServersOptions, 'postgres'> = {},
+): ServersOf<Postgres> {
+  const servers = {} as ServersOf<Postgres>
   let missing = ''
   beforeAll(async () => {
-    const started = await startServers(postgres)
+    const started = await startServers(start)
     if (typeof started === 'string') {
       missing = started
       return
@@ -66,13 +84,15 @@ export function useServers({ postgres = {}, open, close }: ServersOptions = {}):
 
 /** Returns settings for processes on these servers, with a new, empty database. */
 export async function sharedSettings({ postgres, redis }: Servers): Promise<SharedSettings> {
-  return {
-    DATABASE_URL: await postgres.createDatabase(),
-    BACKPLANE_URL: redis.url,
-    WARDLINE_SECRET: newApiKey(),
-    WARDLINE_API_KEY: newApiKey(),
-  }
+  return settingsOn(await postgres.createDatabase(), redis)
 }
+
+export const settingsOn = (databaseUrl: string, redis: TestRedis): SharedSettings => ({
+  DATABASE_URL: databaseUrl,
+  BACKPLANE_URL: redis.url,
+  WARDLINE_SECRET: newApiKey(),
+  WARDLINE_API_KEY: newApiKey(),
+})
 
 /** Starts processes concurrently, each with a separate data folder and port. */
 export function startProcesses(settings: Record<string, string>, count: number): Promise<Service[]> {

@@ -5,6 +5,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 export interface TcpProxy {
   /** Returns the URL with host and port of the proxy. */
   through(url: string): string
+  /** From now on new connections lead to another server, like a service address that moved. */
+  aim(target: string): void
   /** Bytes transferred in both directions. */
   bytes(): number
   /** From now on nothing is transferred and nothing is refused. Data on open connections is lost. */
@@ -17,7 +19,7 @@ export interface TcpProxy {
 }
 
 export async function startTcpProxy(target: string): Promise<TcpProxy> {
-  const { hostname, port } = new URL(target)
+  let { hostname, port } = new URL(target)
   const sockets = new Set<Socket>()
   /** Incremented by each silence: connections of earlier generations transfer nothing. */
   let epoch = 0
@@ -78,6 +80,9 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
       changed.hostname = '127.0.0.1'
       changed.port = String(own)
       return changed.href
+    },
+    aim(target) {
+      ;({ hostname, port } = new URL(target))
     },
     bytes: () => carried,
     swallow,

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { Client } from 'pg'
 import { startOnFreePort } from './free-port.ts'
 import { type GuardedProcess, startServer } from './guarded-process.ts'
-import { makeCluster } from './postgres-cluster.ts'
+import { type Cluster, makeCluster } from './postgres-cluster.ts'
 
 /** A separate PostgreSQL server on 127.0.0.1 with a temporary data folder. */
 export interface TestPostgres extends AsyncDisposable {
@@ -68,8 +68,15 @@ async function run(url: string, statement: string): Promise<void> {
 }
 
 /** Throws if there are no binaries or the server does not start. */
-export async function startPostgres({ durable = false, settings = {} }: PostgresOptions = {}): Promise<TestPostgres> {
-  const { folder, command, user, password } = await makeCluster()
+export async function startPostgres(options: PostgresOptions = {}): Promise<TestPostgres> {
+  return startCluster(await makeCluster(), options)
+}
+
+/** Starts a server on an existing data folder, and removes it with `stop`. Throws if the server does not start. */
+export async function startCluster(
+  { folder, command, user, password }: Cluster,
+  { durable = false, settings = {} }: PostgresOptions = {},
+): Promise<TestPostgres> {
   const fast = { fsync: 'off', full_page_writes: 'off' }
   const allSettings = {
     listen_addresses: '127.0.0.1',
@@ -93,7 +100,8 @@ export async function startPostgres({ durable = false, settings = {} }: Postgres
     server = await startServer(
       [...command, '-p', String(port), ...flags],
       options,
-      'system is ready to accept connections',
+      // A standby accepts "read-only connections".
+      'system is ready to accept',
     )
   }
   const stop = async () => {

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { describe, expect, inject, it, onTestFinished, vi } from 'vitest'
 import { startPostgres } from './postgres.ts'
+import { startPrimaryWithStandby } from './postgres-pair.ts'
 import { startRedis } from './redis.ts'
 
 const deadline = { timeout: 60_000, interval: 20 }
@@ -53,6 +54,31 @@ function openScratch(): string {
   onTestFinished(() => rmSync(scratch, { recursive: true, force: true }))
   return scratch
 }
+
+describe('a primary with a standby', () => {
+  it('loses nothing that was confirmed when it fails over, several times', async (ctx) => {
+    const missing = inject('postgresMissing')
+    if (missing) return ctx.skip(missing)
+    const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('wardline-test-postgres-'))
+    const scratch = openScratch()
+    vi.stubEnv('TMPDIR', scratch)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    await using pair = await startPrimaryWithStandby()
+    await query(pair.url, 'create table kept (round integer)')
+    for (let round = 1; round <= 3; round++) {
+      const { url } = pair
+      await query(url, `insert into kept values (${round})`)
+      const promoted = await pair.failOver()
+      expect(promoted).toBe(pair.url)
+      expect(promoted).not.toBe(url)
+      await expect(query(url, 'select 1')).rejects.toThrow()
+      expect(await query(promoted, 'select count(*)::integer as rounds from kept')).toEqual([{ rounds: round }])
+      await pair.addStandby()
+    }
+    await pair.stop()
+    expect(folders()).toEqual([])
+  })
+})
 
 describe('a PostgreSQL of a test', () => {
   it('comes back after a kill on the same port, with everything that was committed', async (ctx) => {
