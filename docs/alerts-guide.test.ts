@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { channelSettings, channelTypes } from '@wardline/contract'
+import { alertTypes, channelSettings, channelTypes, serviceEventTypes } from '@wardline/contract'
 import { settings } from '@wardline/server'
 import { Webhook } from 'standardwebhooks'
 import { Check } from 'typebox/value'
@@ -21,6 +21,19 @@ test('the guide shows settings that the service takes, for every type of channel
     const schema = channelSettings[type as keyof typeof channelSettings]
     expect(Check(schema, parseSettings(text)), `${type}: ${text}`).toBe(true)
   }
+})
+
+test('the guide lists every type that the service itself reports', () => {
+  const listed = new Set(
+    [...guide.matchAll(/^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| .* \| .* \|$/gm)].flatMap(([, names]) =>
+      names!.match(/[a-z_]+/g),
+    ),
+  )
+  const reported = [...Object.values(alertTypes), ...serviceEventTypes]
+  // Named in the row of the event that it counts or ends.
+  const named = (type: string) =>
+    listed.has(type) || guide.includes(`\`${type}\`: so did`) || guide.includes(`\`${type}\` counts`)
+  expect(reported.filter((type) => !named(type))).toEqual([])
 })
 
 test('the guide names settings of the environment that there are', () => {

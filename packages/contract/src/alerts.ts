@@ -34,6 +34,7 @@ export const alertTypes = {
   channelRecovered: 'alert_channel_recovered',
   alertsSummarized: 'alerts_summarized',
   alertingChanged: 'alerting_changed',
+  protectionChanged: 'protection_changed',
 } as const
 
 export const alertStatuses = ['open', 'acknowledged', 'resolved'] as const

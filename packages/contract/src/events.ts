@@ -152,7 +152,7 @@ export const EventRow = Type.Object({
     description:
       'True when the service itself reported the event; false when a caller did, regardless of its type and source',
   }),
-  event_type: Type.String(),
+  event_type: Type.String({ description: `With by_service one of ${serviceEventTypes.join(', ')}` }),
   description: Type.String(),
   instance_id: nullable(Type.String()),
   session_id: nullable(Type.String()),

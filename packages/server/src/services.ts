@@ -93,7 +93,7 @@ export interface Services extends Alerting {
 
 export async function openServices(deps: Deps): Promise<Services> {
   const alerting = createAlerting(deps)
-  const { outbox } = alerting
+  const { outbox, protectionAlerts } = alerting
   const activityCounts = new ActivityCounts(deps)
   const suspendedAgents = new SuspendedAgents(deps)
   const ingest = createIngest(deps, outbox, (events, at) => {
@@ -111,6 +111,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     ingest,
     enforcement,
     outbox,
+    protectionAlerts,
     activityCounts,
     countedReports,
     quotas,

@@ -41,6 +41,7 @@ export function headlineOf(alert: AlertFacts): string {
     alert_channel_recovered: 'Alerts reach every channel again',
     alerts_summarized: 'More was reported than is listed one by one',
     alerting_changed: 'The receivers of alerts were changed',
+    protection_changed: 'Protection was reduced',
   }
   return (alert.by_service ? own[alert.event_type] : undefined) ?? reportSentence(alert, who)
 }

@@ -52,7 +52,7 @@ async function openMonitor(): Promise<() => Promise<unknown>> {
   return call
 }
 
-// Calls that the guard of a suspended agent refuses are no activity: they would make each stop look ignored.
+// Calls of a suspended agent that its guard refuses are no activity: they would make each stop look ignored.
 test.each([
   ['hook', openHook],
   ['proxy', openProxy],
@@ -67,7 +67,7 @@ test.each([
     const before = checks()
     const state = async () => (await fleet.suspensions(instanceId))[0]!.state
     await eventually(async () => expect(await state()).toBe('proven'))
-    for (let made = 0; made < 3; made++) expect(await call()).toMatch(said)
+    for (let attempt = 0; attempt < 3; attempt++) expect(await call()).toMatch(said)
     if (instanceId === 'hook') {
       const { stdout } = await (await home('hook')).run(['status', 'claude-code'])
       expect(stdout).toContain('suspended (leak)')

@@ -1,7 +1,9 @@
 import type { Deps } from '../../deps.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { Dispatcher } from './delivery/dispatcher.ts'
 import { createSend, type Egresses } from './delivery/sender.ts'
 import { createOutbox, type Outbox } from './outbox/outbox.ts'
+import { createProtectionAlerts } from './outbox/protection-alerts.ts'
 import { createPlanner, waiting } from './planning/planner.ts'
 import { switchOffGone } from './routing/channels.ts'
 import { RoutingTable } from './routing/routing-table.ts'
@@ -15,6 +17,7 @@ async function openEgresses(allow: readonly string[]): Promise<Egresses> {
 export interface Alerting {
   routingTable: RoutingTable
   outbox: Outbox
+  protectionAlerts: ProtectionAlerts
   dispatcher: Dispatcher
 }
 
@@ -39,5 +42,5 @@ export function createAlerting(deps: Deps): Alerting {
     onGone: (channelId) => switchOffGone(deps, { outbox, waiting }, channelId),
   })
   outbox.listen(() => dispatcher.wake())
-  return { routingTable: table, outbox, dispatcher }
+  return { routingTable: table, outbox, protectionAlerts: createProtectionAlerts(outbox), dispatcher }
 }

@@ -5,6 +5,7 @@ import type { Database, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { readMetricReports } from '../events/metric-reports.ts'
 import { readTraits } from '../instances/traits.ts'
@@ -34,6 +35,7 @@ import { quantile } from './summary.ts'
 interface BaselineTools {
   ingest: Pick<Ingest, 'store'>
   fleetBaselines: Pick<FleetBaselines, 'find'>
+  protectionAlerts: ProtectionAlerts
 }
 
 export interface Baselines {
@@ -74,7 +76,7 @@ const unknownBaseline = (instanceId: string, metric: string) =>
 
 export function createBaselines(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
-  { ingest, fleetBaselines }: BaselineTools,
+  { ingest, fleetBaselines, protectionAlerts }: BaselineTools,
 ): Baselines {
   const { db } = database
   const write = compileWrites(database)
@@ -136,13 +138,15 @@ export function createBaselines(
       const subject = { instanceId, sessionId: null, metric, value: episode?.peak ?? 0, now }
       const before = baseline ? { usual: usualOf(baseline.main), samples: baseline.samples } : null
       const after = next ? { usual: usualOf(next.main), samples: next.samples } : null
+      const entry = { action, target: `${instanceId} ${metric}`, before, after }
       const row = next
         ? writeOf(instanceId, metric, version, next)
         : ([instanceId, metric, version + 1, '', now, null] as const)
       await store(episode ? [endedEvent(subject, episode, outcome, now)] : [], [
         write([[...row]]),
         ...(episode ? [endStatement(db, episode.id, { peak: episode.peak, ended_at: now, outcome })] : []),
-        ...auditStatements(database, actor, { action, target: `${instanceId} ${metric}`, before, after }, now),
+        ...protectionAlerts.statements(actor, entry, now),
+        ...auditStatements(database, actor, entry, now),
       ])
     })
   }

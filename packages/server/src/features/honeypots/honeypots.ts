@@ -15,6 +15,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { uuidV7, uuidV7Floor } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
 import { decoyUrlBase } from './decoy-fetches.ts'
 import { decoyFolderKeys } from './decoy-folders.ts'
@@ -153,7 +154,7 @@ export function rotateHoneypot(deps: Deps, oldId: string, actor: Actor): Promise
 }
 
 /** Removes a decoy; its hits stay. Throws AppError `not_found`. */
-export function deleteHoneypot(deps: Deps, id: string, actor: Actor): Promise<void> {
+export function deleteHoneypot(deps: Deps, protection: ProtectionAlerts, id: string, actor: Actor): Promise<void> {
   const { database, clock } = deps
   const now = clock.now()
   return changeGuarded(database, async () => {
@@ -163,6 +164,7 @@ export function deleteHoneypot(deps: Deps, id: string, actor: Actor): Promise<vo
     const action = { action: 'honeypot.delete', target: id, before, after: null }
     const statements = [
       ...removeHoneypotStatements(database, id, now),
+      ...protection.statements(actor, action, now),
       ...auditStatements(database, actor, action, now),
     ]
     return { statements, result: () => {} }

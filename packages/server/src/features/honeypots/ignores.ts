@@ -6,6 +6,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { findIgnore, insertIgnore, readIgnores, removeIgnore } from './ignore-queries.ts'
 
 /** Maximum duration. A forgotten exception can hide an attack, so a person must renew it each quarter. */
@@ -24,7 +25,12 @@ export async function listIgnores(db: Db, now: number): Promise<DecoyIgnore[]> {
 }
 
 /** Returns the id. Throws AppError `invalid`. */
-export async function createIgnore(deps: Deps, request: NewDecoyIgnore, actor: Actor): Promise<string> {
+export async function createIgnore(
+  deps: Deps,
+  protection: ProtectionAlerts,
+  request: NewDecoyIgnore,
+  actor: Actor,
+): Promise<string> {
   const { database, clock } = deps
   const now = clock.now()
   const until = Date.parse(request.until)
@@ -38,7 +44,11 @@ export async function createIgnore(deps: Deps, request: NewDecoyIgnore, actor: A
   const id = uuidV7(now)
   const row = { id, tool, reason, until_at: until, created_at: now, created_by: actor.name }
   const action = { action: 'decoy_ignore.create', target: id, before: null, after: { tool, reason, until_at: until } }
-  await database.batch([...insertIgnore(database.db, row), ...auditStatements(database, actor, action, now)])
+  await database.batch([
+    ...insertIgnore(database.db, row),
+    ...protection.statements(actor, action, now),
+    ...auditStatements(database, actor, action, now),
+  ])
   return id
 }
 

@@ -5,6 +5,7 @@ import { clientAddress, requestActor } from '../../http/actor.ts'
 import type { Principal } from '../../http/auth.ts'
 import type { Handler, Input, Router } from '../../http/route.ts'
 import { type Piece, sliceUnits, workLane } from '../../work-turns.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import type { CheckResult, DecoyChecks } from './check.ts'
@@ -14,6 +15,7 @@ import { exportAllowList, notePlanted, testDecoy } from './inventory.ts'
 import { decoyPresets } from './presets.ts'
 
 interface HoneypotRoutes {
+  protectionAlerts: ProtectionAlerts
   decoyChecks: DecoyChecks
   ingest: Ingest
   quotas: Pick<Quotas, 'takeCheck' | 'chargeChecks'>
@@ -27,7 +29,7 @@ const maxChecks = 8
 export function mountHoneypots(
   router: Router,
   deps: Deps,
-  { decoyChecks: checks, ingest, quotas }: HoneypotRoutes,
+  { decoyChecks: checks, ingest, quotas, protectionAlerts: protection }: HoneypotRoutes,
 ): void {
   const { database } = deps
   const { db } = database
@@ -54,7 +56,7 @@ export function mountHoneypots(
 
   router.handle('createDecoyIgnore', async ({ body, request }) => ({
     ok: true,
-    id: await createIgnore(deps, body, requestActor(request)),
+    id: await createIgnore(deps, protection, body, requestActor(request)),
   }))
 
   router.handle('deleteDecoyIgnore', async ({ params, request }) => {
@@ -85,7 +87,7 @@ export function mountHoneypots(
   }))
 
   router.handle('deleteHoneypot', async ({ params, request }) => {
-    await deleteHoneypot(deps, params.id, requestActor(request))
+    await deleteHoneypot(deps, protection, params.id, requestActor(request))
     await checks.refresh()
     return { ok: true, id: params.id }
   })

@@ -7,8 +7,9 @@ import { type Beat, type BootChange, type BootNote, noteBoots } from './registra
 
 /** A run of an agent, as shown by its first heartbeat. Null: the run is older than this feature. */
 interface Boot {
-  /** Null: its heartbeats have no boot id. Such runs are distinguished by the traits that they report. */
+  /** Null: its heartbeats have no boot id. */
   id: string | null
+  /** Agent type, version and fail mode of a run without a boot id: two such runs differ in them. */
   traits?: string
   /** Epoch milliseconds. */
   at: number | null

@@ -4,6 +4,7 @@ import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { deleteSeenOnce, deletionStatements, findInstance, findSeenOnce } from './queries.ts'
 
 /** Rows per delete: a few milliseconds, which a kill may have to wait. */
@@ -14,7 +15,13 @@ const batchRows = 500
  * suspension.
  * Throws AppError `not_found` or `suspended`.
  */
-export function deleteInstance(database: Database, id: string, actor: Actor, now: number): Promise<void> {
+export function deleteInstance(
+  database: Database,
+  protection: ProtectionAlerts,
+  id: string,
+  actor: Actor,
+  now: number,
+): Promise<void> {
   return changeGuarded(database, async () => {
     const row = await findInstance(database.db, id)
     if (!row) throw unknownId('instance', id, 'wardline instances')
@@ -23,7 +30,11 @@ export function deleteInstance(database: Database, id: string, actor: Actor, now
     const before = { name: row.name, version }
     const action = { action: 'instance.delete', target: id, before, after: null }
     return {
-      statements: [...deletionStatements(database, id, version, now), ...auditStatements(database, actor, action, now)],
+      statements: [
+        ...deletionStatements(database, id, version, now),
+        ...protection.statements(actor, action, now),
+        ...auditStatements(database, actor, action, now),
+      ],
       result: () => undefined,
     }
   })

@@ -4,6 +4,7 @@ import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
 import { type Containments, type Heartbeats, listInstances, viewInstance } from './instances.ts'
@@ -17,6 +18,7 @@ const acceptsGzip = (given: string | string[] | undefined): boolean =>
 const ok = { ok: true } as const
 
 interface InstanceRoutes {
+  protectionAlerts: ProtectionAlerts
   heartbeats: Heartbeats
   sharedFleets: SharedFleets
   /** Whether any decoy can be triggered by this caller. */
@@ -28,7 +30,7 @@ interface InstanceRoutes {
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates, containments } = parts
+  const { heartbeats, sharedFleets, reaches, controlStates, containments, protectionAlerts } = parts
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -62,7 +64,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
   })
 
   router.handle('deleteInstance', async ({ params, request }) => {
-    await deleteInstance(database, params.instanceId, requestActor(request), clock.now())
+    await deleteInstance(database, protectionAlerts, params.instanceId, requestActor(request), clock.now())
     controlStates.forget(params.instanceId)
     sharedFleets.forget()
     return { ok: true, id: params.instanceId }

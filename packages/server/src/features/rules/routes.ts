@@ -3,6 +3,7 @@ import type { EndpointName, RuleBacktest } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
 import type { Input, Router } from '../../http/route.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { Backtests, finished, lines } from './backtest.ts'
 import { listFirings } from './firings.ts'
 import type { RuleFiles } from './rule-files.ts'
@@ -15,10 +16,19 @@ const ok = { ok: true } as const
 export function mountRules(
   router: Router,
   { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
-  { ruleFiles, ruleRunner }: { ruleFiles: Pick<RuleFiles, 'faults'>; ruleRunner: Pick<RuleRunner, 'learn'> },
+  {
+    ruleFiles,
+    ruleRunner,
+    protectionAlerts: protection,
+  }: {
+    ruleFiles: Pick<RuleFiles, 'faults'>
+    ruleRunner: Pick<RuleRunner, 'learn'>
+    protectionAlerts: ProtectionAlerts
+  },
 ): void {
   const changing = ({ request }: Pick<Input<EndpointName>, 'request'>) => ({
     database,
+    protection,
     actor: requestActor(request),
     now: clock.now(),
     hasNoFiles: config.rulesDir === undefined,

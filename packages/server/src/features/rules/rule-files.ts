@@ -5,6 +5,7 @@ import { eventTypes, type RuleFileFault, type RuleMode, ruleLimits } from '@ward
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { localActor } from '../audit/audit.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { readRules } from './queries.ts'
 import { assertTested, type ReadRule, readRule } from './rule-text.ts'
@@ -41,14 +42,16 @@ function idOfFile(file: string): string {
 export class RuleFiles {
   readonly #deps: Deps
   readonly #ingest: Ingest
+  readonly #protection: ProtectionAlerts
   #last: Reading | undefined
   #syncFaults: RuleFileFault[] = []
   readonly #reported = new Set<string>()
   #synced: string | undefined
 
-  constructor(deps: Deps, { ingest }: { ingest: Ingest }) {
+  constructor(deps: Deps, { ingest, protectionAlerts }: { ingest: Ingest; protectionAlerts: ProtectionAlerts }) {
     this.#deps = deps
     this.#ingest = ingest
+    this.#protection = protectionAlerts
   }
 
   /** Files that this process found invalid. */
@@ -121,7 +124,7 @@ export class RuleFiles {
 
   #changing() {
     const { database, clock } = this.#deps
-    return { database, actor: localActor('system'), now: clock.now() }
+    return { database, protection: this.#protection, actor: localActor('system'), now: clock.now() }
   }
 
   async #store({ id, file, mode, read }: FileRule): Promise<void> {

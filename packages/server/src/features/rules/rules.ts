@@ -4,6 +4,7 @@ import type { Database, Db, Trx } from '../../db/database.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import { type Action, type Actor, recordAction } from '../audit/audit.ts'
+import type { ProtectionAlerts } from '../audit/protection.ts'
 import { keyNames } from '../keys/key-names.ts'
 import {
   countRules,
@@ -25,6 +26,7 @@ import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem } fr
 /** Actor and time of a change of a rule. */
 interface Changing {
   database: Database
+  protection: ProtectionAlerts
   actor: Actor
   now: number
   /** Whether no process reads rule files, so that rules of files may be changed. */
@@ -49,13 +51,14 @@ const storedOf = ({ id, version, mode }: RuleRow): RuleStored => ({ id, version,
 export const givenRule = (body: RuleDocument | { rule: GivenRule }): GivenRule =>
   'rule' in body && !('detection' in body) ? body.rule : (body as RuleDocument)
 
-/** Writes the audit entry first: its lock serializes changes of rules, so that limits are exact. */
+/** Writes the audit entry before the change: its lock serializes changes of rules, so that limits are exact. */
 function change<Result>(
-  { database, actor, now }: Changing,
+  { database, protection, actor, now }: Changing,
   action: Action,
   work: (trx: Trx) => Promise<Result>,
 ): Promise<Result> {
   return database.db.transaction().execute(async (trx) => {
+    for (const statement of protection.statements(actor, action, now)) await trx.executeQuery(statement)
     await recordAction(database, trx, actor, action, now)
     return work(trx)
   })

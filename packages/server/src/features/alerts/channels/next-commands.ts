@@ -10,6 +10,7 @@ const lookAt = new Map<string, string>([
   [alertTypes.fleetOutage, 'wardline status'],
   [alertTypes.channelFailing, 'wardline channels list'],
   [alertTypes.alertingChanged, 'wardline channels list'],
+  [alertTypes.protectionChanged, 'wardline audit list'],
 ])
 
 /** Without `--`, an id that begins with a dash would be parsed as an option. */

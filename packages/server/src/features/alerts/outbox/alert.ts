@@ -76,9 +76,13 @@ const containmentTypes: readonly string[] = [...containmentProblems, alertTypes.
 export const mustBeNamed = (event_type: string): boolean =>
   event_type === eventTypes.honeypotTriggered || killTypes.includes(event_type)
 
-/** Whether alerting itself was changed: sent at once, to every channel, and never silenced. */
+/** Whether alerting itself was changed: sent at once. */
 export const isAlertingChange = ({ by_service, event_type }: AlertFacts): boolean =>
   by_service === 1 && event_type === alertTypes.alertingChanged
+
+/** Whether alerting or other protection was changed: sent to every channel, and never silenced. */
+export const isProtectionChange = (alert: AlertFacts): boolean =>
+  isAlertingChange(alert) || (alert.by_service === 1 && alert.event_type === alertTypes.protectionChanged)
 
 /** Whether the service itself reports the end of a group's problem. */
 export function hasEnding(groupName: string): boolean {

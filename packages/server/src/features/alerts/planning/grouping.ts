@@ -11,6 +11,7 @@ import {
   isAlertingChange,
   isAtOrAbove,
   isOfKillSwitch,
+  isProtectionChange,
   type Lane,
   laneOf,
   type MatchedFacts,
@@ -165,7 +166,7 @@ const names = ({ types, instances }: AlertMatch, { event_type, instance_id }: Ma
  * to decoy hits and kills.
  */
 export function isSilenced(alert: AlertFacts, silences: readonly Silence[], now: number): boolean {
-  if (isAlertingChange(alert)) return false
+  if (isProtectionChange(alert)) return false
   const keeps = (match: AlertMatch, face: MatchedFacts) =>
     matchesAlert(match, face) && (alert.by_service === 0 || !mustBeNamed(alert.event_type) || names(match, face))
   return silences.some(({ match, ends_at }) => ends_at > now && facesOf(alert).some((face) => keeps(match, face)))

@@ -3,8 +3,8 @@ import type { Deps } from '../../../deps.ts'
 import {
   type AlertFacts,
   facesOf,
-  isAlertingChange,
   isAtOrAbove,
+  isProtectionChange,
   isSummary,
   type MatchedFacts,
   matchesAlert,
@@ -63,12 +63,12 @@ function takesAs(
 
 /**
  * Whether a channel accepts an alert. A channel named in routes accepts what one of them matches, any other accepts all;
- * never below its minimum severity. Changes of alerting itself go to all channels, because their author could have
+ * never below its minimum severity. Changes of alerting and of other protection go to all channels, because their author could have
  * restricted the others first.
  */
 export function takes(channel: KnownChannel, routes: Routing['routes'], alert: AlertFacts): boolean {
   if (!channel.enabled) return false
-  if (isAlertingChange(alert)) return true
+  if (isProtectionChange(alert)) return true
   const { only_channels: only = null } = alert
   if (only !== null && !(JSON.parse(only) as string[]).includes(channel.name)) return false
   const matches = isSummary(alert) ? matchesSummary : matchesAlert

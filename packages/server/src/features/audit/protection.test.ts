@@ -1,0 +1,248 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type AlertReceiver, startAlertReceiver } from '../../test-alert-receiver.ts'
+import { openRuleService, type RuleService, shellRule } from '../../test-rule-service.ts'
+import { reductionOf } from './protection.ts'
+
+let receiver: AlertReceiver
+let service: RuleService
+let operator: { id: string; key: string }
+
+const open = (env: Record<string, string> = {}) =>
+  openRuleService({
+    env: { SLACK_WEBHOOK_URL: `${receiver.url}/slack`, DISCORD_WEBHOOK_URL: `${receiver.url}/discord`, ...env },
+  })
+beforeEach(async () => {
+  receiver = await startAlertReceiver()
+  service = await open()
+  operator = await service.createKey('operator')
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await receiver[Symbol.asyncDispose]()
+})
+
+async function call<Body = { id: string }>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: unknown) {
+  const { key } = operator
+  const answer = await service.call<Body>(method, path, { key, ...(body === undefined ? {} : { body }) })
+  expect(answer.status, answer.text).toBeLessThan(300)
+  return answer.body
+}
+
+async function dispatch(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) {
+    await service.services.dispatcher.run()
+    await service.services.dispatcher.whenIdle()
+  }
+}
+const receivedAt = (path: string) =>
+  receiver.taken.filter((alert) => alert.path.startsWith(path)).map(({ body }) => JSON.stringify(body))
+const changes = () =>
+  service.rows<{ severity: string; description: string; by_service: number; instance_id: string | null }>(
+    `select severity, description, by_service, instance_id from alerts where event_type = 'protection_changed' order by seq`,
+  )
+const inAnHour = () => new Date(service.clock.now() + 3_600_000).toISOString()
+const newDecoy = (more: object = { type: 'api_key', keyType: 'openai' }) =>
+  call('POST', '/api/honeypots', { instanceId: 'bot', label: 'In the safe of the mail bot', ...more })
+const newRule = (more: object) => call('POST', '/api/rules', shellRule(more))
+const beat = () => service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'Bot' } })
+async function newBaseline(): Promise<void> {
+  await beat()
+  const description = JSON.stringify({ shell_exec_count: 3 })
+  const event = { severity: 'info', source: 'bot', instance_id: 'bot', event_type: 'session_metrics', description }
+  expect((await service.call('POST', '/api/events', { body: event })).status).toBe(201)
+}
+
+/** Every change that reduces protection, but those of alerting itself: `alerting_changed` has its own tests. */
+const reductions: [string, 'warning' | 'critical', RegExp, () => Promise<unknown>][] = [
+  [
+    'ignores a tool for decoys',
+    'critical',
+    /had the service ignore decoy hits by the tool "backup" until 20.*Z \(ignore rule [\w-]{36}\)\.$/,
+    () => call('POST', '/api/honeypots/ignores', { tool: 'backup', reason: 'Nightly', until: inAnHour() }),
+  ],
+  [
+    'deletes a decoy key',
+    'critical',
+    /deleted the decoy [\w-]{36}, a key\.$/,
+    async () => call('DELETE', `/api/honeypots/${(await newDecoy()).id}`),
+  ],
+  [
+    'deletes a decoy path',
+    'critical',
+    /deleted the decoy [\w-]{36}, a path\.$/,
+    async () =>
+      call('DELETE', `/api/honeypots/${(await newDecoy({ type: 'file_path', path: '/srv/safe/id_rsa' })).id}`),
+  ],
+  [
+    'lowers the mode of a rule from enforce to alert',
+    'critical',
+    /lowered the mode of the rule .* from enforce to alert\.$/,
+    async () => call('POST', `/api/rules/${(await newRule({ mode: 'enforce' })).id}/mode`, { mode: 'alert' }),
+  ],
+  [
+    'lowers the mode of a rule from alert to observe',
+    'critical',
+    /lowered the mode of the rule .* from alert to observe\.$/,
+    async () => call('POST', `/api/rules/${(await newRule({ mode: 'alert' })).id}/mode`, { mode: 'observe' }),
+  ],
+  [
+    'lowers the mode of a rule with its text',
+    'critical',
+    /lowered the mode of the rule .* from enforce to observe\.$/,
+    async () =>
+      call(
+        'PUT',
+        `/api/rules/${(await newRule({ mode: 'enforce' })).id}`,
+        shellRule({ mode: 'observe', title: 'New' }),
+      ),
+  ],
+  [
+    'replaces a rule that alerts, for example by one with an exception for most agents',
+    'warning',
+    /replaced the rule [\w-]{36}, which is in mode alert\.$/,
+    async () => {
+      const exceptions = [{ who: { instances: ['agent-*'] }, reason: 'Migration', until: inAnHour() }]
+      return call(
+        'PUT',
+        `/api/rules/${(await newRule({ mode: 'alert' })).id}`,
+        shellRule({ mode: 'alert', exceptions }),
+      )
+    },
+  ],
+  [
+    'deletes a rule that enforces',
+    'critical',
+    /deleted the rule [\w-]{36}, which was in mode enforce\.$/,
+    async () => call('DELETE', `/api/rules/${(await newRule({ mode: 'enforce' })).id}`),
+  ],
+  [
+    'deletes a rule that observes',
+    'warning',
+    /deleted the rule [\w-]{36}, which was in mode observe\.$/,
+    async () => call('DELETE', `/api/rules/${(await newRule({ mode: 'observe' })).id}`),
+  ],
+  [
+    'deletes an instance',
+    'warning',
+    /deleted the instance bot\.$/,
+    async () => {
+      await beat()
+      operator = await service.createKey('admin')
+      return call('DELETE', '/api/instances/bot')
+    },
+  ],
+  [
+    'resets a baseline',
+    'warning',
+    /reset the baseline bot shell_exec_count: it is learned again\.$/,
+    async () => {
+      await newBaseline()
+      return call('POST', '/api/instances/bot/baselines/shell_exec_count/reset')
+    },
+  ],
+]
+
+// An attacker with a stolen operator key would first remove what could detect the attack.
+describe('every channel', () => {
+  it.each(reductions)('is notified of an operator who %s', async (_, severity, text, change) => {
+    await change()
+    const [alert, ...others] = await changes()
+    expect(others).toEqual([])
+    expect(alert).toMatchObject({ severity, by_service: 1, instance_id: null })
+    expect(alert!.description).toMatch(/^(operator|admin) of a test /)
+    expect(alert!.description).toMatch(text)
+    await dispatch()
+    for (const path of ['/slack', '/discord']) {
+      const messages = receivedAt(path).filter((message) => message.includes(' of a test '))
+      expect(messages, path).toHaveLength(1)
+      // Alerts reach many people, and their texts are quoted in tickets.
+      expect(messages.join()).not.toMatch(/mail bot|srv\/safe/)
+    }
+  })
+})
+
+describe('a change that reduces protection', () => {
+  // An attacker would silence the alert, or route it away, before the change.
+  it('is reported despite silences, routes and minimum severities', async () => {
+    const ends_at = inAnHour()
+    await call('POST', '/api/silences', { match: { types: ['protection_changed'] }, reason: 'x', ends_at })
+    await call('POST', '/api/silences', { match: {}, reason: 'x', ends_at })
+    const route = { name: 'r', match: { types: ['nothing'] }, channels: ['env-slack', 'env-discord'] }
+    await call('POST', '/api/alert-routes', route)
+    await call('DELETE', `/api/honeypots/${(await newDecoy()).id}`)
+    await dispatch()
+    for (const path of ['/slack', '/discord']) {
+      expect(
+        receivedAt(path).filter((message) => message.includes('deleted the decoy')),
+        path,
+      ).toHaveLength(1)
+    }
+  })
+
+  // A flood of changes would otherwise cost the channel its attention.
+  it('is joined with further ones', async () => {
+    for (let count = 0; count < 15; count++) await call('DELETE', `/api/honeypots/${(await newDecoy()).id}`)
+    await dispatch()
+    expect(await changes()).toHaveLength(15)
+    expect(receivedAt('/slack').filter((message) => message.includes('deleted the decoy'))).toHaveLength(1)
+  })
+
+  // Otherwise a crash or a full disk between the two would hide the change.
+  it('is only made together with its alert', async () => {
+    const { id } = await newDecoy()
+    const rule = await newRule({ mode: 'enforce' })
+    const allow = await service.refuse('insert', 'alerts')
+    for (const path of [`/api/honeypots/${id}`, `/api/rules/${rule.id}`]) {
+      expect((await service.call('DELETE', path, { key: operator.key })).status).toBe(500)
+    }
+    await allow()
+    const { body } = await service.call<{ deletedAt: string | null }>('GET', `/api/honeypots/${id}`)
+    expect(body.deletedAt).toBeNull()
+    expect((await service.call('GET', `/api/rules/${rule.id}`)).status).toBe(200)
+    expect(await changes()).toEqual([])
+  })
+
+  it('is not one that only adds protection or changes what observes', async () => {
+    const { id } = await call('POST', '/api/honeypots/ignores', { tool: 'x', reason: 'y', until: inAnHour() })
+    expect(await changes()).toHaveLength(1)
+    await call('DELETE', `/api/honeypots/ignores/${id}`)
+    const decoy = await newDecoy()
+    await call('POST', `/api/honeypots/${decoy.id}/rotate`)
+    const rule = await newRule({ mode: 'observe' })
+    await call('PUT', `/api/rules/${rule.id}`, shellRule({ mode: 'observe', title: 'New' }))
+    for (const mode of ['alert', 'enforce', 'enforce']) await call('POST', `/api/rules/${rule.id}/mode`, { mode })
+    expect(await changes()).toHaveLength(1)
+  })
+
+  it('is an accepted level of a baseline, and not a new decoy', () => {
+    const entry = { action: 'baseline.accept', target: 'bot shell_exec_count', before: null, after: null }
+    expect(reductionOf(entry)).toMatchObject({ severity: 'warning' })
+    expect(reductionOf({ ...entry, action: 'honeypot.create' })).toBeUndefined()
+  })
+})
+
+// Who may change the files of rules, but not the service, must not disable them unnoticed.
+it('a rule whose file disappears or lowers its mode is reported, and an edited one is not', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-protection-'))
+  await service[Symbol.asyncDispose]()
+  service = await open({ WARDLINE_RULES_DIR: folder })
+  const read = async () => {
+    await service.services.ruleFiles.run(true)
+    return (await changes()).map(({ description }) => description)
+  }
+  const write = (rule: object) => writeFileSync(join(folder, 'shell.json'), JSON.stringify(rule))
+  write(shellRule({ mode: 'enforce' }))
+  expect(await read()).toEqual([])
+  write(shellRule({ mode: 'enforce', title: 'Another title' }))
+  expect(await read()).toEqual([])
+  write(shellRule({ mode: 'alert', title: 'A third title' }))
+  expect(await read()).toEqual([
+    expect.stringMatching(/^Wardline lowered the mode of the rule .* from enforce to alert\.$/),
+  ])
+  rmSync(join(folder, 'shell.json'))
+  expect((await read())[1]).toMatch(/^Wardline deleted the rule .*, which was in mode alert: its file is gone\.$/)
+  rmSync(folder, { recursive: true, force: true })
+})

@@ -1,0 +1,60 @@
+import type { Statement } from '../../db/database.ts'
+import type { Action, Actor } from './audit.ts'
+
+/** A change that reduces protection. */
+interface Reduction {
+  severity: 'warning' | 'critical'
+  /** Predicate of a sentence. Ids and types only: a label or path would tell where decoys are. */
+  text: string
+}
+
+/** Alerts about changes that reduce protection. Injected, because the alerts feature imports this one. */
+export interface ProtectionAlerts {
+  /**
+   * Returns statements for the batch of a change; none for most changes. They belong before its audit entry, because locks
+   * taken in different orders could deadlock.
+   */
+  statements(actor: Actor, action: Action, now: number): Statement[]
+}
+
+type State = Record<string, unknown>
+
+const modes = ['observe', 'alert', 'enforce']
+const modeRank = ({ mode }: State): number => modes.indexOf(String(mode))
+const isActive = (rule: State): boolean => modeRank(rule) > 0
+
+const lower = (id: string, before: State, after: State): Reduction | undefined =>
+  modeRank(after) < modeRank(before)
+    ? { severity: 'critical', text: `lowered the mode of the rule ${id} from ${before.mode} to ${after.mode}` }
+    : undefined
+
+/** A new text may match less, or have new exceptions; only a person can tell. Files are changed by who may change the host. */
+const rewritten = (id: string, before: State, after: State): Reduction | undefined =>
+  isActive(before) && before.version !== after.version && after.file === undefined
+    ? { severity: 'warning', text: `replaced the rule ${id}, which is in mode ${after.mode}` }
+    : undefined
+
+/** The reductions by audited action. Changes of alerting itself are in `alerts/routing/changes.ts`. */
+const reductions: Record<string, (id: string, before: State, after: State) => Reduction | undefined> = {
+  'decoy_ignore.create': (id, _, { tool, until_at }) => ({
+    severity: 'critical',
+    text: `had the service ignore decoy hits by the tool ${JSON.stringify(tool)} until ${new Date(Number(until_at)).toISOString()} (ignore rule ${id})`,
+  }),
+  'honeypot.delete': (id, { type }) => ({
+    severity: 'critical',
+    text: `deleted the decoy ${id}, a ${type === 'api_key' ? 'key' : 'path'}`,
+  }),
+  'rule.mode': lower,
+  'rule.change': (id, before, after) => lower(id, before, after) ?? rewritten(id, before, after),
+  'rule.delete': (id, before) => ({
+    severity: isActive(before) ? 'critical' : 'warning',
+    text: `deleted the rule ${id}, which was in mode ${before.mode}${before.file === undefined ? '' : ': its file is gone'}`,
+  }),
+  'instance.delete': (id) => ({ severity: 'warning', text: `deleted the instance ${id}` }),
+  'baseline.reset': (id) => ({ severity: 'warning', text: `reset the baseline ${id}: it is learned again` }),
+  'baseline.accept': (id) => ({ severity: 'warning', text: `accepted the level of the baseline ${id} as usual` }),
+}
+
+/** Returns how an audited change reduces protection; undefined if it does not. */
+export const reductionOf = ({ action, target, before, after }: Action): Reduction | undefined =>
+  reductions[action]?.(target ?? '', (before ?? {}) as State, (after ?? {}) as State)
