@@ -141,7 +141,7 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
   })
 
   router.handle('deleteSession', async ({ request }, reply) => {
-    // A key of its own must not let the holder of the cookie alone end the session.
+    // Otherwise the holder of the cookie alone could end the session with any valid key.
     const token = (await currentSession(request)) && sessionToken(request)
     if (token) await sessions.end(token)
     setCookie(request, reply, '', 0)

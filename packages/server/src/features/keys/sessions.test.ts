@@ -241,7 +241,7 @@ describe('a browser session', () => {
     expect(await write(session, { host: 'localhost:4747', ...headers })).toBe(expected)
   })
 
-  // A program on another port has the cookie and a key of its own: it must not sign the operator out.
+  // A program on another port may have the cookie and a viewer's key: it must not sign the operator out.
   it('is not ended by a request with a key that has its cookie but not its secret', async () => {
     const session = await logIn()
     const { key } = await service.createKey('viewer')
