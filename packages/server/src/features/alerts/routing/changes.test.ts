@@ -103,6 +103,16 @@ describe('the other channels are notified who', () => {
     expect(receivedAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
   })
 
+  // The silence of one agent hides its decoy hits and kills too.
+  it.each([
+    ['one agent', { instances: ['agent-1'] }, /silenced all of instance agent-1 until/],
+    ['what shows an attack', { types: ['activity_while_suspended'] }, /silenced all of type activity_while_suspended/],
+  ])('silenced %s', async (_, match, text) => {
+    const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
+    await call('POST', '/api/silences', { match, reason: 'Maintenance', ends_at })
+    expect(await changes()).toMatchObject([{ description: expect.stringMatching(text), by_service: 1 }])
+  })
+
   it('silenced everything, immediately and despite the silence', async () => {
     const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
     await call('POST', '/api/silences', { match: {}, reason: 'Load test', ends_at })
@@ -171,7 +181,7 @@ describe('a silence', () => {
   })
 })
 
-it('a silence is broad if it covers many types of many instances, or names a type of decoy hits or kills', () => {
+it('a silence is broad if it covers many types of many instances, an instance by its id, or a type that shows an attack', () => {
   expect([{}, { severities: ['breach' as const] }, { types: ['a*', 'policy_violation'] }].map(isBroad)).toEqual([
     true,
     true,
@@ -181,6 +191,17 @@ it('a silence is broad if it covers many types of many instances, or names a typ
     true,
     true,
   ])
+  expect(
+    [
+      { instances: ['agent-1'] },
+      { types: ['instance_*'], instances: ['agent-*', 'agent-1'] },
+      { types: ['activity_while_suspended'] },
+      { types: ['instance_clone'], instances: ['agent-*'] },
+    ].map(isBroad),
+  ).toEqual([true, true, true, true])
+  expect(
+    [{ types: ['policy_violation'], instances: ['agent-1'] }, { types: ['instance_offline'] }].map(isBroad),
+  ).toEqual([false, false])
   expect([{ instances: ['agent-*'] }, { types: ['x'] }, { severities: ['info' as const] }].map(isBroad)).toEqual([
     false,
     false,

@@ -1,4 +1,4 @@
-import { type AlertMatch, alertTypes } from '@wardline/contract'
+import { type AlertMatch, alertTypes, eventTypes } from '@wardline/contract'
 import type { Trx } from '../../../db/database.ts'
 import type { Deps } from '../../../deps.ts'
 import { type Action, type Actor, recordAction } from '../../audit/audit.ts'
@@ -73,13 +73,29 @@ export const narrowed = (channel: Pick<ChannelState, 'name' | 'type'>): Reductio
 /** Shorter prefixes may match half a fleet. */
 const minPrefix = 3
 
-/** Whether a silence covers more than a few types or instances. */
+/** Types by which the service reports an attack, or that protection failed. */
+const attackTypes: readonly string[] = [
+  eventTypes.activityWhileSuspended,
+  eventTypes.auditAltered,
+  eventTypes.brakeEngaged,
+  eventTypes.controlVersionMismatch,
+  eventTypes.enforcementFailed,
+  eventTypes.identityMismatch,
+  eventTypes.instanceClone,
+]
+const isOfAttack = (type: string): boolean => mustBeNamed(type) || attackTypes.includes(type)
+
+/**
+ * Whether a silence covers more than a few types or instances, or hides what shows an attack: such a type by its name, or
+ * an instance by its id, with its decoy hits and kills.
+ */
 export function isBroad({ severities, types, instances }: AlertMatch): boolean {
   if (severities?.every((severity) => severity === 'info')) return false
   const isWide = (pattern: string) => pattern.endsWith('*') && pattern.length <= minPrefix
   const ofAnyInstance = instances === undefined || instances.some(isWide)
   const ofAnyType = types === undefined || types.some((type) => type.endsWith('*'))
-  return (types ?? []).some(mustBeNamed) || (ofAnyInstance && ofAnyType)
+  const ofOneInstance = instances?.some((pattern) => !pattern.endsWith('*')) === true
+  return (types ?? []).some(isOfAttack) || ((ofAnyInstance || ofOneInstance) && ofAnyType)
 }
 
 const listed = (name: string, values: readonly string[] | undefined) =>
