@@ -312,10 +312,21 @@ describe('an instance that the service does not know', slow, () => {
   })
 })
 
-// `wardline doctor` runs the installed hook against a stand-in to see whether it blocks. The stand-in's answers must
-// not be stored.
-test('a hook run by wardline doctor stores nothing', slow, async () => {
+// An agent that could choose a session without reports would be invisible.
+test('a call is reported whatever its session is called', slow, async () => {
   const home = newHome()
+  for (const session_id of ['wardline-doctor', 'doctor', 'test']) {
+    const command = `echo ${session_id}`
+    expect(await home.hook(['claude-code'], bash(command, { session_id, tool_use_id: session_id }))).toEqual(silence)
+    const calls = await fleet.events('tool_call')
+    expect(calls.filter(({ metadata }) => JSON.stringify(metadata).includes(command))).toMatchObject([{ session_id }])
+  }
+})
+
+// `wardline doctor` runs the installed hook against a stand-in to see whether it blocks, with another state folder. The
+// stand-in's answers must not be stored in the folder of the user.
+test('a hook run by wardline doctor stores nothing in the home folder', slow, async () => {
+  const home = newHome({ XDG_STATE_HOME: newHome().folder })
   await fleet.kill('exfiltration')
   try {
     expect(await home.hook(['claude-code'], bash('true', { session_id: 'wardline-doctor' }))).toMatchObject({ code: 2 })
