@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectRefusal, fields, isoTime, uuid } from './expectations.ts'
 import { allEvents, anEvent, createKey, postEvent, storedEvent, unique } from './fleet.ts'
 import { isExternal, type Service, startService } from './service.ts'
-import type { Created } from './shapes.ts'
+import type { Created, StreamBody } from './shapes.ts'
 
 const rowFields = [
   'by_service',
@@ -13,6 +13,7 @@ const rowFields = [
   'instance_id',
   'ip_address',
   'metadata',
+  'observed_ip_address',
   'seq',
   'session_id',
   'severity',
@@ -83,6 +84,7 @@ describe('POST /api/events', () => {
     const row = await storedEvent(service, await postEvent(service))
     if (!isExternal) expect(row.ip_address).toBe('127.0.0.1')
     else expect(row.ip_address).not.toBeNull()
+    expect(row.observed_ip_address).toBe(row.ip_address)
   })
 
   // An attacker who could name its own address in a header would blame another host in every alert.
@@ -92,10 +94,19 @@ describe('POST /api/events', () => {
     expect(row.ip_address).not.toBe('198.51.100.66')
   })
 
-  test.each(['203.0.113.9', '2001:db8::1', '::1'])('keeps the address %s of the body', async (address) => {
-    const row = await storedEvent(service, await postEvent(service, { ip_address: address }))
-    expect(row.ip_address).toBe(address)
-  })
+  test.each(['203.0.113.9', '2001:db8::1', '::1'])(
+    'keeps the address %s of the body beside that of the client, in lists and streams',
+    async (address) => {
+      const { ip_address: own } = await storedEvent(service, await postEvent(service))
+      const stream = await service.openStream('/api/stream', { key: service.key })
+      const id = await postEvent(service, { ip_address: address })
+      const stored = { ip_address: address, observed_ip_address: own }
+      expect(await storedEvent(service, id)).toMatchObject(stored)
+      const { json } = await stream.next<StreamBody>((body) => body.type === 'event' && body.data.id === id)
+      stream.close()
+      expect(json).toMatchObject({ data: stored })
+    },
+  )
 
   test.each(['localhost', '203.0.113.9:80', '203.0.113', '203.0.113.256', '1.2.3.4, 5.6.7.8', 'http://1.2.3.4', ''])(
     'refuses %j as an address',

@@ -16,6 +16,7 @@ export interface EventRow {
   session_id: string | null
   metadata: Record<string, unknown> | null
   ip_address: string | null
+  observed_ip_address: string | null
   created_at: string
 }
 

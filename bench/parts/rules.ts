@@ -104,6 +104,7 @@ function ruleEvent(seq: number, instance = `bench-agent-${seq % 200}`): RuleEven
     instance_id: instance,
     session_id: `session-${seq % 1_000}`,
     ip_address: '127.0.0.1',
+    observed_ip_address: '127.0.0.1',
     metadata: { tool: tools[seq % tools.length], host: `host-${seq % 50}.example`, duration_ms: seq % 900 },
   }
   return { row, tags: [] }

@@ -13,6 +13,7 @@ const plain: EventRow = {
   session_id: 's-81',
   metadata: { toolName: 'web-search' },
   ip_address: '192.0.2.7',
+  observed_ip_address: '192.0.2.7',
   created_at: '2026-11-21T12:22:27.770Z',
 }
 
@@ -28,6 +29,7 @@ const bare: EventRow = {
   session_id: 's-9',
   metadata: null,
   ip_address: null,
+  observed_ip_address: null,
   created_at: '2026-11-21T12:22:27.782Z',
 }
 
@@ -43,6 +45,7 @@ const blocked: EventRow = {
   session_id: null,
   metadata: { tool: 'http-request', blocked: true },
   ip_address: '2001:db8::7',
+  observed_ip_address: '2001:db8::7',
   created_at: '2026-11-21T12:22:27.794Z',
 }
 
@@ -58,6 +61,7 @@ const hostile: EventRow = {
   session_id: '-2+3',
   metadata: { 'a=b|c': 'x"y\u001b]0;owned\u0007', nested: { line: 'one\ntwo\u2028three' } },
   ip_address: '192.0.2.7',
+  observed_ip_address: '192.0.2.7',
   created_at: '2026-11-21T12:22:27.805Z',
 }
 

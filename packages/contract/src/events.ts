@@ -137,7 +137,10 @@ export const NewEvent = Type.Object({
   session_id: Type.Optional(SessionId),
   metadata: Type.Optional(Metadata),
   ip_address: Type.Optional(
-    Type.String({ maxLength: 45, description: 'IP address; default: the address of the client' }),
+    Type.String({
+      maxLength: 45,
+      description: 'IP address that the report is about, as the caller says; default: the address of the client',
+    }),
   ),
 })
 export type NewEvent = Static<typeof NewEvent>
@@ -157,7 +160,10 @@ export const EventRow = Type.Object({
   instance_id: nullable(Type.String()),
   session_id: nullable(Type.String()),
   metadata: nullable(Metadata),
-  ip_address: nullable(Type.String()),
+  ip_address: nullable(
+    Type.String({ description: 'As reported, where the report names one; else the address of the client' }),
+  ),
+  observed_ip_address: nullable(Type.String({ description: 'Address of the client, as the service saw it' })),
   created_at: Timestamp,
 })
 export type EventRow = Static<typeof EventRow>

@@ -246,7 +246,11 @@ const RuleTestEvent = Type.Object(
     instance_id: Type.Optional(InstanceId),
     session_id: Type.Optional(session_id),
     metadata: Type.Optional(metadata),
-    ip_address: Type.Optional(ip_address),
+    ip_address: Type.Optional({ ...ip_address, description: 'IP address that the service saw' }),
+    reported_ip_address: Type.Optional({
+      ...ip_address,
+      description: 'IP address that the report names; default: ip_address',
+    }),
     tags: Type.Optional(Type.Array(Tag, { maxItems: 2 * limits.tags, description: 'Tags of the instance' })),
   },
   { additionalProperties: false },

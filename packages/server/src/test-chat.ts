@@ -39,6 +39,7 @@ export const deliveredAlert = (changes: Partial<DeliveredAlert> = {}): Delivered
   instance_id: 'bot-1',
   session_id: null,
   ip_address: '203.0.113.7',
+  observed_ip_address: '203.0.113.7',
   metadata: null,
   event_seq: 41,
   created_at: createdAt,
@@ -61,7 +62,7 @@ export const testMessage = (changes: Partial<Message> = {}): Message => ({
 /** Returns a message with one alert with this description. */
 export const saying = (description: string): Message => testMessage({ alerts: [deliveredAlert({ description })] })
 
-const bare = { ...noContext, ip_address: null }
+const bare = { ...noContext, ip_address: null, observed_ip_address: null }
 
 /** One message of each kind, as the service creates it. */
 export const messagesByKind: Record<Message['kind'], Message> = {

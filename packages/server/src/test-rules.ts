@@ -34,6 +34,7 @@ export function logged({
       session_id: null,
       metadata: null,
       ip_address: null,
+      observed_ip_address: row.ip_address ?? null,
       created_at: new Date(Date.UTC(2026, 0, 5) + at).toISOString(),
       ...row,
     },

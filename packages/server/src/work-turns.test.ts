@@ -210,6 +210,23 @@ test('pieces in flight are limited per owner, and a finished piece frees its pla
   expect(lane.inFlight).toBe(8)
 })
 
+// An owner may be a key that many agents share, and clients deny a call whose check is refused.
+test('pieces that use no more than a slice need no place, in however many steps', async () => {
+  const lane = new WorkLane()
+  function* step(budget: WorkBudget): Slices<void> {
+    budget.count(sliceUnits / 4)
+    yield* []
+  }
+  const works = Array.from({ length: 100 }, async () => {
+    const piece = lane.open('a', { max: 8 })
+    const budget = piece.budget(sliceUnits)
+    for (let steps = 0; steps < 3; steps++) await piece.inTurns(step(budget))
+    expect(lane.inFlight).toBe(0)
+    piece.end()
+  })
+  await Promise.all(works)
+})
+
 test('work whose caller disconnected ends at its next turn', async () => {
   const lane = new WorkLane()
   const log: string[] = []

@@ -68,7 +68,7 @@ export class WorkBudget {
  * a batch.
  */
 const maxPieces = 64
-/** Pieces waiting for their first slice, per owner and in total. Each keeps a request body in memory. */
+/** Pieces within their first slice that wait, per owner and in total. Each keeps a request body in memory. */
 const maxWaiting = { ofOwner: 1_024, inAll: 8_192 }
 const retryAfterSeconds = 1
 /** Milliseconds between turns during urgent work, so that other work still progresses under a flood of it. */
@@ -163,8 +163,8 @@ export class WorkLane {
       inTurns: async (work) => {
         for (;;) {
           if (this.#spentNow >= sliceUnits) {
-            if (hasBegun) await nextTurn()
-            else await this.#firstTurn(owner).then(assertAwaited)
+            if (hasPlace || spent() >= sliceUnits) await nextTurn()
+            else await this.#waitShort(owner).then(assertAwaited)
           }
           hasBegun = true
           const before = spent()
@@ -210,8 +210,8 @@ export class WorkLane {
     this.#total -= 1
   }
 
-  /** Waits for the first turn of a piece. It needs no place yet, because most pieces finish within a slice. */
-  async #firstTurn(owner: string): Promise<void> {
+  /** Waits for a turn of a piece that has not used a slice. It needs no place yet, because most pieces need no more. */
+  async #waitShort(owner: string): Promise<void> {
     const own = this.#waiting.get(owner)?.fresh.length ?? 0
     if (own >= maxWaiting.ofOwner || (own > 0 && this.#fresh >= maxWaiting.inAll)) throw refusal()
     this.#fresh += 1

@@ -10,7 +10,7 @@ export function toCef(row: EventRow, version: string): string {
     ['cat', row.severity],
     ['msg', row.description],
     ['act', isBlocked(row.event_type, row.metadata) ? 'blocked' : null],
-    ...cefAddress(row.ip_address),
+    ...cefAddress(row.observed_ip_address),
     ...cefCustom(1, 'instance', row.instance_id),
     ...cefCustom(2, 'session', row.session_id),
     ...cefCustom(3, 'source', row.source),

@@ -19,6 +19,7 @@ const columns = [
   'metadata',
   // Added last, so that earlier columns keep their positions.
   'by_service',
+  'observed_ip_address',
 ] as const
 
 /** Escapes a text so that it cannot become a formula, end its field or line, or control a terminal. */

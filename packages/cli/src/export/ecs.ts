@@ -34,7 +34,8 @@ function agentOf(row: EventRow) {
 const observerOf = (version: string) => ({ vendor: 'Wardline', product: 'Wardline', type: 'agent-monitor', version })
 
 export function toEcs(row: EventRow, version: string): string {
-  const { ip_address, metadata, session_id } = row
+  const { ip_address: reported, observed_ip_address: observed, metadata, session_id } = row
+  const addresses = [...new Set([observed, reported].filter((address) => address !== null))]
   return `${safeJson({
     '@timestamp': row.created_at,
     ecs: { version: schemaVersion },
@@ -53,7 +54,8 @@ export function toEcs(row: EventRow, version: string): string {
     observer: observerOf(version),
     ...(row.severity === 'info' ? {} : { rule: { name: row.event_type } }),
     ...agentOf(row),
-    ...(ip_address === null ? {} : { source: { ip: ip_address }, related: { ip: [ip_address] } }),
+    ...(observed === null ? {} : { source: { ip: observed } }),
+    ...(addresses.length === 0 ? {} : { related: { ip: addresses } }),
     wardline: {
       severity: row.severity,
       by_service: row.by_service,

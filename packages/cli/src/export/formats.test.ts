@@ -5,10 +5,10 @@ import { exportFormat, exportFormatNames } from './formats.ts'
 
 const golden = {
   plain:
-    '{"id":"01a1fe0e-d6ba-7768-9c2c-6710d562b231","seq":1,"severity":"info","source":"support-bot-1","by_service":false,"event_type":"tool_call","description":"Searched the web","instance_id":"support-bot-1","session_id":"s-81","metadata":{"toolName":"web-search"},"ip_address":"192.0.2.7","created_at":"2026-11-21T12:22:27.770Z"}',
-  bare: '{"id":"01a1fe0e-d6c6-7c3a-8204-c7723118a220","seq":2,"severity":"warning","source":"wardline","by_service":true,"event_type":"anomaly_detected","description":"tool_calls_per_5min is 41, usual are 6","instance_id":null,"session_id":"s-9","metadata":null,"ip_address":null,"created_at":"2026-11-21T12:22:27.782Z"}',
-  blocked: String.raw`{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":3,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"metadata":{"tool":"http-request","blocked":true},"ip_address":"2001:db8::7","created_at":"2026-11-21T12:22:27.794Z"}`,
-  hostile: String.raw`{"id":"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","seq":4,"severity":"breach","source":"@SUM(1+1)","by_service":false,"event_type":"honeypot_triggered","description":"=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m","instance_id":"support-bot-1","session_id":"-2+3","metadata":{"a=b|c":"x\"y\u001b]0;owned\u0007","nested":{"line":"one\ntwo\u2028three"}},"ip_address":"192.0.2.7","created_at":"2026-11-21T12:22:27.805Z"}`,
+    '{"id":"01a1fe0e-d6ba-7768-9c2c-6710d562b231","seq":1,"severity":"info","source":"support-bot-1","by_service":false,"event_type":"tool_call","description":"Searched the web","instance_id":"support-bot-1","session_id":"s-81","metadata":{"toolName":"web-search"},"ip_address":"192.0.2.7","observed_ip_address":"192.0.2.7","created_at":"2026-11-21T12:22:27.770Z"}',
+  bare: '{"id":"01a1fe0e-d6c6-7c3a-8204-c7723118a220","seq":2,"severity":"warning","source":"wardline","by_service":true,"event_type":"anomaly_detected","description":"tool_calls_per_5min is 41, usual are 6","instance_id":null,"session_id":"s-9","metadata":null,"ip_address":null,"observed_ip_address":null,"created_at":"2026-11-21T12:22:27.782Z"}',
+  blocked: String.raw`{"id":"01a1fe0e-d6d1-75e4-9aa0-4232d19875ae","seq":3,"severity":"critical","source":"proxy","by_service":false,"event_type":"egress_blocked","description":"GET https://evil.example/?a=b|c\\d","instance_id":"billing_1","session_id":null,"metadata":{"tool":"http-request","blocked":true},"ip_address":"2001:db8::7","observed_ip_address":"2001:db8::7","created_at":"2026-11-21T12:22:27.794Z"}`,
+  hostile: String.raw`{"id":"01a1fe0e-d6dd-77d8-b354-f8e4a8800485","seq":4,"severity":"breach","source":"@SUM(1+1)","by_service":false,"event_type":"honeypot_triggered","description":"=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | \u202egpj.exe\u009b31m","instance_id":"support-bot-1","session_id":"-2+3","metadata":{"a=b|c":"x\"y\u001b]0;owned\u0007","nested":{"line":"one\ntwo\u2028three"}},"ip_address":"192.0.2.7","observed_ip_address":"192.0.2.7","created_at":"2026-11-21T12:22:27.805Z"}`,
 }
 
 test.each(Object.entries(golden))('ndjson formats the %s event as one line of JSON, as in the API', (name, line) => {
@@ -36,7 +36,7 @@ test.each(exportFormatNames)('%s marks a control entry, and no event can forge t
   const forged = { ...sampleEvents.plain, event_type: type, metadata: { kind: 'control', action: 'suspend' } }
   const marks: Record<string, (text: string) => unknown> = {
     ndjson: (text) => JSON.parse(text).kind,
-    csv: (text) => parseCsv(text)[0]![12],
+    csv: (text) => parseCsv(text)[0]![13],
     cef: (text) => text.split('|')[4],
     ocsf: (text) => JSON.parse(text).class_uid,
     ecs: (text) => JSON.parse(text).event.dataset,

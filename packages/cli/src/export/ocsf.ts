@@ -17,22 +17,23 @@ const severities: Record<Severity, { severity_id: number; severity: string }> = 
 }
 
 function evidenceOf(row: EventRow) {
-  const { instance_id, session_id, ip_address } = row
+  const { instance_id, session_id, observed_ip_address: ip } = row
   const tool = toolOf(row.metadata)
   const evidence = {
     ...(instance_id === null
       ? {}
       : { ai_agent: { uid: instance_id, ...(session_id === null ? {} : { instance_uid: session_id }) } }),
     ...(tool === null ? {} : { api: { operation: tool } }),
-    ...(ip_address === null ? {} : { src_endpoint: { ip: ip_address } }),
+    ...(ip === null ? {} : { src_endpoint: { ip } }),
   }
   return Object.keys(evidence).length > 0 ? { evidences: [evidence] } : {}
 }
 
-/** Fields without a standard attribute: the author, metadata, and a session without an agent. */
-function unmappedOf({ by_service, metadata, instance_id, session_id }: EventRow) {
+/** Fields without a standard attribute: the author, metadata, a reported address, and a session without an agent. */
+function unmappedOf({ by_service, metadata, instance_id, session_id, ip_address, observed_ip_address }: EventRow) {
   return {
     by_service,
+    ...(ip_address === null || ip_address === observed_ip_address ? {} : { reported_ip_address: ip_address }),
     ...(metadata === null ? {} : { metadata }),
     ...(session_id === null || instance_id !== null ? {} : { session_id }),
   }

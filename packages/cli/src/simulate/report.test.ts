@@ -15,6 +15,7 @@ const row = (overrides: Partial<EventRow>): EventRow => ({
   session_id: null,
   metadata: null,
   ip_address: null,
+  observed_ip_address: null,
   created_at: '2026-01-01T00:00:00.000Z',
   ...overrides,
 })

@@ -71,7 +71,8 @@ function EventFacts({ row }: { row: Row }) {
   const curl = curlOfEvent(location.origin, row)
   const facts: [name: string, value: string | null][] = [
     ['source', row.source],
-    ['address', row.ip_address],
+    ['address', row.observed_ip_address],
+    ['reported address', row.ip_address === row.observed_ip_address ? null : row.ip_address],
     ['stored at', row.created_at],
     ['seq', row.seq === null ? 'not stored' : String(row.seq)],
     ['id', row.id],

@@ -62,7 +62,9 @@ export const firingsQuery = (id: string, days: FiringDays) =>
 export const checkQuery = (text: string) =>
   queryOptions({
     queryKey: ['rule check', text],
-    queryFn: async ({ signal }): Promise<{ passed: number; faults: RuleFault[]; notes: RuleFault[]; isRule: boolean }> => {
+    queryFn: async ({
+      signal,
+    }): Promise<{ passed: number; faults: RuleFault[]; notes: RuleFault[]; isRule: boolean }> => {
       try {
         const { passed, failed, notes } = await call('testRule', { body: { rule: text }, signal })
         return { passed, faults: failed, notes, isRule: true }

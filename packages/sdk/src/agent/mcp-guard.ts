@@ -1,5 +1,6 @@
 import type { Monitor } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
+import { isAmbiguous } from './mcp-ambiguity.ts'
 import { realPaths } from './real-paths.ts'
 
 type Message = Record<string, unknown>
@@ -29,9 +30,9 @@ const isCall = (message: unknown): message is Message => isMessage(message) && m
 const keyOf = (id: unknown): string | undefined =>
   typeof id === 'string' || typeof id === 'number' ? JSON.stringify(id) : undefined
 
-function parsed(bytes: Buffer): unknown {
+function parsed(text: string): unknown {
   try {
-    return JSON.parse(bytes.toString())
+    return JSON.parse(text)
   } catch {
     return undefined
   }
@@ -43,6 +44,10 @@ const unreadable = failure(
   'The security monitor cannot parse this message, and does not forward messages it has not checked.',
 )
 const tooLong = failure(-32600, 'The message is too long for the security monitor, and is not forwarded.')
+const ambiguous = failure(
+  -32600,
+  'The message has two fields of the same name, or one whose name differs from a field of the protocol only in case. The security monitor does not forward it.',
+)
 
 /** `resultType` is required since revision 2026-07-28 of the protocol; earlier revisions do not define it. */
 const denied = (id: unknown, reason: string): Message => ({
@@ -66,11 +71,16 @@ export class McpGuard {
     const { bytes, kind } = piece
     // Refuse long lines, otherwise an attacker could avoid the check by long arguments.
     if (kind !== 'line') return { forward: undefined, answers: kind === 'lastPart' ? [tooLong] : [] }
-    const content = parsed(bytes)
+    const text = bytes.toString()
+    const content = parsed(text)
+    // Servers may read another message than the one that is checked here.
+    if (typeof content === 'object' && content !== null && isAmbiguous(text, content)) {
+      return { forward: undefined, answers: [ambiguous] }
+    }
     if (Array.isArray(content)) return this.#passBatch(content, bytes)
     if (isMessage(content)) return this.#passBatch([content], bytes)
     // Some clients keep a connection alive by empty lines.
-    if (bytes.toString().trim() === '') return { forward: bytes, answers: [] }
+    if (text.trim() === '') return { forward: bytes, answers: [] }
     if (this.#monitor.failMode === 'closed') return { forward: undefined, answers: [unreadable] }
     this.#warn('A message of the client was forwarded unchecked.')
     return { forward: bytes, answers: [] }
@@ -117,7 +127,7 @@ export class McpGuard {
   /** Finds responses to calls in the server's output. */
   see({ bytes, kind }: Piece): void {
     if (this.#pending.size === 0 || kind !== 'line') return
-    const content = parsed(bytes)
+    const content = parsed(bytes.toString())
     for (const message of Array.isArray(content) ? content : [content]) {
       if (!isMessage(message) || message.method !== undefined) continue
       const { id, result, error } = message

@@ -6,7 +6,7 @@ import { createMonitor } from '../create-monitor.ts'
 import { AgentMemory } from './agent-memory.ts'
 import { type AgentSettings, type Environment, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
-import { LineSplitter } from './line-splitter.ts'
+import { LineSplitter, type Piece } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
 
 /** Maximum bytes of a checked message: images arrive as base64 in one line. */
@@ -18,6 +18,8 @@ const maxWaitingBytes = 2 * maxLineBytes
 const flushMs = 2_000
 /** A child process of the server may hold its output open forever. */
 const closeWithinMs = 1_000
+/** A server that never ends a line must not keep answers of the proxy from the client: above this the line is cut. */
+const openLineMs = 5_000
 
 interface ProxyRequest {
   command: string
@@ -67,19 +69,27 @@ function start(command: string, args: string[], guard: McpGuard | undefined): Ch
   const { stdin: input, stdout: output } = child
   if (!input || !output) return child
   input.on('error', () => {})
+  if (!guard) {
+    stdin.pipe(input)
+    output.pipe(stdout)
+    return child
+  }
   const toClient = new LineGaps(stdout)
-  if (guard) {
-    new Lane(stdin, input, guard, toClient)
-    const seen = new LineSplitter(maxLineBytes)
-    output.on('data', (chunk: Buffer) => {
-      for (const piece of seen.push(chunk)) guard.see(piece)
-    })
-  } else stdin.pipe(input)
+  new Lane(stdin, input, guard, toClient)
+  const splitter = new LineSplitter(maxLineBytes)
+  const relay = (pieces: Piece[]) => {
+    for (const piece of pieces) {
+      guard.see(piece)
+      toClient.relay(piece)
+    }
+  }
   output.on('data', (chunk: Buffer) => {
-    if (toClient.relay(chunk)) return
+    relay(splitter.push(chunk))
+    if (!stdout.writableNeedDrain) return
     output.pause()
     stdout.once('drain', () => output.resume())
   })
+  output.on('end', () => relay(splitter.rest()))
   return child
 }
 
@@ -93,7 +103,7 @@ class Lane {
   constructor(from: Readable, to: Writable, guard: McpGuard, toClient: LineGaps) {
     this.#to = to
     const splitter = new LineSplitter(maxLineBytes)
-    const take = (pieces: ReturnType<LineSplitter['push']>) => {
+    const take = (pieces: Piece[]) => {
       for (const piece of pieces) this.#queue(from, piece.bytes.length, guard.pass(piece), toClient)
     }
     from.on('data', (chunk: Buffer) => take(splitter.push(chunk)))
@@ -128,11 +138,12 @@ const drained = (stream: Writable) =>
     stream.once('drain', resolve).once('close', resolve)
   })
 
-/** Inserts the proxy's own lines into relayed output, only between lines. */
+/** Inserts the proxy's own lines between the lines of the server, which arrive whole unless they are too long to buffer. */
 class LineGaps {
   readonly #to: Writable
   #own = ''
-  #isBetweenLines = true
+  #line: 'ended' | 'open' | 'cut' = 'ended'
+  #cut: NodeJS.Timeout | undefined
 
   constructor(to: Writable) {
     this.#to = to
@@ -140,23 +151,29 @@ class LineGaps {
 
   add(line: string): void {
     this.#own += line
-    if (this.#isBetweenLines) this.#flush()
+    if (this.#line !== 'open') this.#flush()
+    else this.#cut ??= setTimeout(() => this.#cutLine(), openLineMs)
   }
 
-  /** Returns false when the caller should wait for the stream to drain. */
-  relay(chunk: Buffer): boolean {
-    const end = this.#own === '' ? -1 : chunk.indexOf(0x0a)
-    if (end >= 0) {
-      this.#to.write(chunk.subarray(0, end + 1))
-      this.#flush()
-    }
-    const rest = chunk.subarray(end + 1)
-    if (chunk.length > 0) this.#isBetweenLines = chunk.at(-1) === 0x0a
-    return rest.length === 0 ? !this.#to.writableNeedDrain : this.#to.write(rest)
+  relay({ bytes, kind }: Piece): void {
+    const isCut = this.#line === 'cut'
+    if (!isCut) this.#to.write(bytes)
+    // Without its line end it is the last text of the server.
+    const isEnd = kind !== 'part' && bytes.at(-1) === 0x0a
+    this.#line = isEnd ? 'ended' : isCut ? 'cut' : 'open'
+    if (isEnd) this.#flush()
+  }
+
+  #cutLine(): void {
+    this.#to.write('\n')
+    this.#line = 'cut'
+    this.#flush()
   }
 
   #flush(): void {
-    this.#to.write(this.#own)
+    clearTimeout(this.#cut)
+    this.#cut = undefined
+    if (this.#own !== '') this.#to.write(this.#own)
     this.#own = ''
   }
 }

@@ -153,6 +153,51 @@ describe('the proxy', slow, () => {
     ])
   })
 
+  // Some servers take the first of two equal names, or ignore case: they would run another call than the checked one.
+  test.each([
+    [
+      'two equal names',
+      () =>
+        `{"method":"tools/call","id":1,"params":{"name":"echo","arguments":{"a":${JSON.stringify(decoyKey)},"a":"b"}}}`,
+    ],
+    [
+      'two names that are equal once unescaped',
+      () =>
+        `{"method":"tools/call","id":1,"params":{"name":"echo","arguments":{"\\u0061":${JSON.stringify(decoyKey)},"a":"b"}}}`,
+    ],
+    [
+      'a method in another case',
+      () => `{"method":"ping","Method":"tools/call","id":1,"params":{"name":"echo","arguments":{"a":1}}}`,
+    ],
+    [
+      'parameters in another case',
+      () =>
+        `{"method":"tools/call","id":1,"params":{"name":"echo"},"PARAMS":{"name":"echo","arguments":{"a":${JSON.stringify(decoyKey)}}}}`,
+    ],
+    ['a long s', () => `{"method":"tools/call","id":1,"param\u017f":{"name":"echo","arguments":{"a":1}}}`],
+    [
+      'arguments in another case, in a batch',
+      () => `[{"method":"tools/call","id":1,"params":{"name":"echo","Arguments":{"a":1}}}]`,
+    ],
+  ])('refuses a message with %s', async (_case, line) => {
+    const { stdout } = await newHome().run(proxy(...echo), `${line()}\n${call(2, 'a')}\n`)
+    const [refused, next] = linesOf(stdout).map((text) => JSON.parse(text))
+    expect(refused).toEqual({
+      jsonrpc: '2.0',
+      id: null,
+      error: { code: -32600, message: expect.stringContaining('two fields of the same name') },
+    })
+    expect(next).toEqual(JSON.parse(call(2, 'a')))
+  })
+
+  test('relays names that repeat in different objects, or differ in case within the arguments', async () => {
+    const line = call(1, 'a').replace(
+      '"said":"a"',
+      '"a":{"x":1,"y:":"x:\\"y\\":"},"b":[{"x":1},{"x":1}],"A":1,"Method":2',
+    )
+    expect((await newHome().run(proxy(...echo), `${line}\n`)).stdout).toBe(`${line}\n`)
+  })
+
   test('refuses messages over 16 MiB in every fail mode', async () => {
     const long = call(1, 'x'.repeat(17 * 1024 * 1024))
     const [open, shut] = await Promise.all([
@@ -167,24 +212,41 @@ describe('the proxy', slow, () => {
     }
   })
 
-  test('inserts its answers only between lines of the server', async () => {
-    // Prints half a line on the first message, and the rest on the second.
-    const halves = `let count = 0
+  // Prints half a line on the first message, and the rest on the third.
+  const startHalves = (half: string, rest: string) => {
+    const server = `let count = 0
       require('readline').createInterface({ input: process.stdin })
-        .on('line', () => process.stdout.write(count++ === 0 ? '{"half":' : '1}\\n'))`
-    const child = newHome().start(proxy('-e', halves))
-    let shown = ''
+        .on('line', () => process.stdout.write([${half}, '', ${rest}][count++]))`
+    const child = newHome().start(proxy('-e', server))
+    const out = { child, shown: '' }
     child.stdout!.on('data', (text) => {
-      shown += text
+      out.shown += text
     })
-    child.stdin!.write(`${call(1, 'a')}\n`)
-    await eventually(() => expect(shown).toBe('{"half":'))
-    const breaches = (await fleet.events('honeypot_triggered')).length
-    child.stdin!.write(`${decoyCall(2)}\n`)
-    await eventually(async () => expect((await fleet.events('honeypot_triggered')).length).toBe(breaches + 1))
-    child.stdin!.end(`${call(3, 'b')}\n`)
-    await ended(child)
-    expect(linesOf(shown).map((line) => JSON.parse(line))).toEqual([{ half: 1 }, denial(2)])
+    return out
+  }
+  const isDenied = (out: { shown: string }) => out.shown.includes('does not allow this call')
+
+  test('inserts its answers between lines, also while the server leaves a line open', async () => {
+    const out = startHalves(`'{"half":'`, `'1}\\n'`)
+    out.child.stdin!.write(`${call(1, 'a')}\n${decoyCall(2)}\n`)
+    await eventually(() => expect(isDenied(out)).toBe(true))
+    out.child.stdin!.end(`${call(3, 'b')}\n${call(4, 'c')}\n`)
+    await ended(out.child)
+    expect(linesOf(out.shown).map((line) => JSON.parse(line))).toEqual([denial(2), { half: 1 }])
+  })
+
+  test('cuts a line that is too long to buffer when the server does not end it', async () => {
+    const long = 17 * 1024 * 1024
+    const out = startHalves(`'x'.repeat(${long})`, `'rest\\n{"next":1}\\n'`)
+    out.child.stdin!.write(`${call(1, 'a')}\n`)
+    await eventually(() => expect(out.shown.length).toBeGreaterThan(16 * 1024 * 1024))
+    out.child.stdin!.write(`${decoyCall(2)}\n`)
+    await eventually(() => expect(isDenied(out)).toBe(true))
+    out.child.stdin!.end(`${call(3, 'b')}\n${call(4, 'c')}\n`)
+    await ended(out.child)
+    const [cut, ...others] = linesOf(out.shown)
+    expect(/^x+$/.test(cut!)).toBe(true)
+    expect(others.map((line) => JSON.parse(line))).toEqual([denial(2), { next: 1 }])
   })
 
   test('applies backpressure to the client while the server does not read, and loses nothing', async () => {

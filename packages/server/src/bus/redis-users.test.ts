@@ -166,6 +166,7 @@ describe('the service', () => {
           instance_id: null,
           session_id: null,
           ip_address: null,
+          observed_ip_address: null,
           id: '00000000-0000-7000-8000-000000000001',
           description: 'x',
           metadata: null,

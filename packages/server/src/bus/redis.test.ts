@@ -80,6 +80,7 @@ const event = (seq: number, description = 'x'): EventFields => ({
   instance_id: 'bot',
   session_id: null,
   ip_address: '192.0.2.1',
+  observed_ip_address: null,
   id: `00000000-0000-7000-8000-${String(seq).padStart(12, '0')}`,
   description,
   metadata: '{"a":[1,{"metadata":null}]}',

@@ -21,20 +21,24 @@ const text = fc.oneof(
   ),
 )
 const maybe = fc.option(text)
-const event: fc.Arbitrary<EventFields> = fc.record({
-  seq: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
-  created_at: fc.integer({ min: 0, max: 4_102_444_800_000 }),
-  severity: fc.constantFrom('info' as const, 'breach' as const),
-  source: text,
-  event_type: text,
-  instance_id: maybe,
-  session_id: maybe,
-  ip_address: maybe,
-  id: fc.uuid(),
-  description: text,
-  metadata: fc.option(fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value))),
-  by_service: fc.constantFrom(0 as const, 1 as const),
-})
+const event: fc.Arbitrary<EventFields> = fc
+  .record({
+    seq: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+    created_at: fc.integer({ min: 0, max: 4_102_444_800_000 }),
+    severity: fc.constantFrom('info' as const, 'breach' as const),
+    source: text,
+    event_type: text,
+    instance_id: maybe,
+    session_id: maybe,
+    ip_address: maybe,
+    observed_ip_address: maybe,
+    id: fc.uuid(),
+    description: text,
+    metadata: fc.option(fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value))),
+    by_service: fc.constantFrom(0 as const, 1 as const),
+  })
+  // An address that is the same is stored once.
+  .filter(({ ip_address, observed_ip_address: observed }) => observed === null || (observed || null) !== ip_address)
 
 const read = (message: Buffer, by = mac) => readEventMessage(message, signatureOf(message), by)
 

@@ -41,6 +41,7 @@ import { suspensionEnds } from './migrations/0037-suspension-ends.ts'
 import { sessionSecrets } from './migrations/0038-session-secrets.ts'
 import { chainDrops } from './migrations/0039-chain-drops.ts'
 import { reporters } from './migrations/0040-reporters.ts'
+import { observedAddresses } from './migrations/0041-observed-addresses.ts'
 
 interface Migration {
   version: number
@@ -92,6 +93,7 @@ const migrations: Migration[] = [
   { version: 38, name: 'session-secrets', statements: sessionSecrets },
   { version: 39, name: 'chain-drops', statements: chainDrops },
   { version: 40, name: 'reporters', statements: reporters },
+  { version: 41, name: 'observed-addresses', statements: observedAddresses },
 ]
 
 const newest = migrations.at(-1)!.version

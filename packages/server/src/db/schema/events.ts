@@ -13,6 +13,8 @@ interface EventsTable {
   instance_id: string | null
   session_id: string | null
   ip_address: string | null
+  /** Address that the service saw, where the report named another one: '' if the client was gone; null: ip_address. */
+  observed_ip_address: string | null
   id: string
   description: string
   metadata: string | null

@@ -4,6 +4,13 @@ import type { EventFields } from '../../db/schema/events.ts'
 /** An event published by another program. It is not stored, so it has no seq. */
 export type OutsideEvent = Omit<EventFields, 'seq'> & { seq: null }
 
+/** Returns the address that the service saw; null if it saw none. What a report says of itself is no observation. */
+export const observedAddress = ({
+  ip_address,
+  observed_ip_address,
+}: Pick<EventFields, 'ip_address' | 'observed_ip_address'>): string | null =>
+  observed_ip_address === null ? ip_address : observed_ip_address || null
+
 /**
  * Returns an event as JSON for streams and lists (EventRow of the contract). Metadata is stored as JSON and inserted
  * unchanged, so that events are not parsed again for readers.
@@ -22,6 +29,7 @@ export function eventRowJson(event: EventFields | OutsideEvent): string {
     instance_id,
     session_id,
     ip_address,
+    observed_ip_address: observedAddress(event),
     created_at,
   }
   return `${JSON.stringify(row).slice(0, -1)}${metadataMark}${event.metadata ?? 'null'}}`
@@ -38,7 +46,9 @@ export function parseEventRow(json: string): EventFields {
   const metadata = json.slice(end + metadataMark.length, -1)
   const created_at = Date.parse(row.created_at)
   if (!Number.isSafeInteger(row.seq) || Number.isNaN(created_at)) throw new SyntaxError('The row has no seq or time.')
-  // Processes of an earlier version sign rows without this field.
+  // Processes of an earlier version sign rows without these fields.
   const by_service = row.by_service === true ? 1 : 0
-  return { ...row, by_service, created_at, metadata: metadata === 'null' ? null : metadata }
+  const { ip_address, observed_ip_address: observed = ip_address } = row
+  const observed_ip_address = observed === ip_address ? null : (observed ?? '')
+  return { ...row, by_service, created_at, observed_ip_address, metadata: metadata === 'null' ? null : metadata }
 }

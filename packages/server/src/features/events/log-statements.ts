@@ -37,23 +37,23 @@ export async function readEventIds(db: Db, seqs: readonly number[]): Promise<Map
   return new Map(rows.map(({ seq, id }) => [seq, id]))
 }
 
-/** Reads address and metadata of events by seq. The times limit the search to partitions of days. */
+/** Reads addresses and metadata of events by seq. The times limit the search to partitions of days. */
 export async function readEventDetails(
   db: Db,
   events: readonly { event_seq: number | null; created_at: number }[],
-): Promise<Map<number, Pick<StoredEvent, 'ip_address' | 'metadata'>>> {
+): Promise<Map<number, Pick<StoredEvent, 'ip_address' | 'observed_ip_address' | 'metadata'>>> {
   const stored = events.filter(({ event_seq }) => event_seq !== null)
   if (stored.length === 0) return new Map()
   const times = stored.map(({ created_at }) => created_at)
   const seqs = stored.map(({ event_seq }) => event_seq!)
   const rows = await db
     .selectFrom('events')
-    .select(['seq', 'ip_address', 'metadata'])
+    .select(['seq', 'ip_address', 'observed_ip_address', 'metadata'])
     .where('seq', 'in', seqs)
     .where('created_at', '>=', Math.min(...times))
     .where('created_at', '<=', Math.max(...times))
     .execute()
-  return new Map(rows.map(({ seq, ip_address, metadata }) => [seq, { ip_address, metadata }]))
+  return new Map(rows.map(({ seq, ...details }) => [seq, details]))
 }
 
 const hasField = (metadata: Record<string, unknown>, name: string) =>

@@ -20,10 +20,11 @@ function metadataText(metadata: NewEvent['metadata']): string | null {
   return text
 }
 
-function address(given: string | undefined, clientAddress: string | null): string | null {
-  if (given === undefined) return clientAddress
+function addressesOf(given: string | undefined, clientAddress: string | null, by_service: 0 | 1) {
+  if (given === undefined) return { ip_address: clientAddress, observed_ip_address: null }
   if (isIP(given) === 0) throw new AppError('invalid', 'ip_address must be an IP address.')
-  return given
+  const isObserved = by_service === 1 || given === clientAddress
+  return { ip_address: given, observed_ip_address: isObserved ? null : (clientAddress ?? '') }
 }
 
 function metricsOf({ event_type, description }: NewEvent): SessionMetrics | undefined {
@@ -46,7 +47,7 @@ function toRow(report: NewEvent, by_service: 0 | 1, clientAddress: string | null
     description: report.description,
     instance_id: report.instance_id ?? null,
     session_id: report.session_id ?? null,
-    ip_address: address(report.ip_address, clientAddress),
+    ...addressesOf(report.ip_address, clientAddress, by_service),
     metadata: metadataText(report.metadata),
     by_service,
     metrics: metricsOf(report),

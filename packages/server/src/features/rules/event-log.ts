@@ -2,6 +2,7 @@ import type { EventRow } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Database } from '../../db/database.ts'
 import type { EventFields } from '../../db/schema/events.ts'
+import { observedAddress } from '../events/event-row.ts'
 import { readEventsBetween } from '../events/log-statements.ts'
 import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import type { RuleEvent } from './language/fields.ts'
@@ -45,6 +46,9 @@ class LoggedEvent implements EventRow {
   }
   get ip_address() {
     return this.#event.ip_address
+  }
+  get observed_ip_address() {
+    return observedAddress(this.#event)
   }
   get created_at() {
     this.#createdAt ??= isoTime(this.#event.created_at)

@@ -1,4 +1,5 @@
-import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { RuleList } from '@wardline/contract'
@@ -80,6 +81,23 @@ it('that are invalid are reported once, and the stored version of the rule and t
   write('shell.yml', shellRule())
   rmSync(join(folder, 'new.yml'))
   expect((await read()).file_faults).toEqual([])
+})
+
+it('that are no regular files, dangling links or too long are reported one by one, and other files are read', async () => {
+  write('shell.yml', shellRule())
+  write('long.yml', `# ${'x'.repeat(64 * 1024)}`)
+  execFileSync('mkfifo', [join(folder, 'fifo.yml')])
+  symlinkSync('/dev/zero', join(folder, 'zero.yml'))
+  symlinkSync('nowhere.yml', join(folder, 'dangling.yml'))
+  symlinkSync('shell.yml', join(folder, 'link.json'))
+  const list = await read()
+  expect(list.rules.map(({ file }) => file).sort()).toEqual(['link.json', 'shell.yml'])
+  expect(list.file_faults).toEqual([
+    { file: 'dangling.yml', error: 'The file cannot be read (ENOENT).' },
+    { file: 'fifo.yml', error: 'It is not a regular file.' },
+    { file: 'long.yml', error: 'The file has more than 64 KiB.' },
+    { file: 'zero.yml', error: 'It is not a regular file.' },
+  ])
 })
 
 it('stay while the folder is missing', async () => {

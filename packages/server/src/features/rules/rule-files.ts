@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lstat, open, readdir, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { eventTypes, type RuleFileFault, type RuleMode, ruleLimits } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
@@ -20,8 +21,16 @@ interface FileRule {
   read: ReadRule
 }
 
+interface FoundFile {
+  name: string
+  size: number
+  mtimeMs: number
+  /** Why the file must not be opened. */
+  fault?: string
+}
+
 interface Reading {
-  /** Names, sizes and times of the files, to detect changes. */
+  /** Names, sizes, times and faults of the files, to detect changes. */
   signature: string
   names: ReadonlySet<string>
   rules: FileRule[]
@@ -33,6 +42,45 @@ function idOfFile(file: string): string {
   const hex = createHash('sha256').update(`file of a rule: ${file}`).digest('hex')
   // A UUID of version 8 (RFC 9562): custom derivation.
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+const tooLong = `The file has more than ${ruleLimits.textBytes / 1024} KiB.`
+
+/** Looks at a file without opening it; undefined if it was removed meanwhile. Links are followed, as ConfigMaps need. */
+async function findFile(folder: string, name: string): Promise<FoundFile | undefined> {
+  const path = join(folder, name)
+  try {
+    const found = await stat(path)
+    const { size, mtimeMs } = found
+    // A FIFO blocks who opens it, and a device never ends.
+    if (!found.isFile()) return { name, size, mtimeMs, fault: 'It is not a regular file.' }
+    return { name, size, mtimeMs, ...(size > ruleLimits.textBytes ? { fault: tooLong } : {}) }
+  } catch (fault) {
+    const isGone = await lstat(path).then(
+      () => false,
+      () => true,
+    )
+    return isGone ? undefined : { name, size: 0, mtimeMs: 0, fault: sentenceOf(fault) }
+  }
+}
+
+/** Reads at most the limit, without waiting: the file may have been replaced since it was found. */
+async function readText(path: string): Promise<string> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    if (!(await file.stat()).isFile()) throw new AppError('invalid', 'It is not a regular file.')
+    const bytes = Buffer.alloc(ruleLimits.textBytes + 1)
+    let length = 0
+    while (length < bytes.length) {
+      const { bytesRead } = await file.read(bytes, length)
+      if (bytesRead === 0) break
+      length += bytesRead
+    }
+    if (length > ruleLimits.textBytes) throw new AppError('invalid', tooLong)
+    return bytes.toString('utf8', 0, length)
+  } finally {
+    await file.close()
+  }
 }
 
 /**
@@ -77,28 +125,22 @@ export class RuleFiles {
   }
 
   async #read(folder: string): Promise<Reading> {
-    let found: { name: string; size: number; mtimeMs: number }[]
+    let names: string[]
     try {
-      const names = (await readdir(folder)).filter((name) => extensions.has(extname(name)) && !name.startsWith('.'))
-      found = await Promise.all(
-        names.sort().map(async (name) => {
-          const { size, mtimeMs } = await stat(join(folder, name))
-          return { name, size, mtimeMs }
-        }),
-      )
+      names = (await readdir(folder)).filter((name) => extensions.has(extname(name)) && !name.startsWith('.'))
     } catch (fault) {
       return this.#unreadable(folder, fault as NodeJS.ErrnoException)
     }
+    const files = await Promise.all(names.sort().map((name) => findFile(folder, name)))
+    const found = files.filter((file) => file !== undefined)
     const signature = JSON.stringify(found)
     if (this.#last?.signature === signature) return this.#last
     const reading: Reading = { signature, names: new Set(found.map(({ name }) => name)), rules: [], faults: [] }
     const ids = new Map<string, string>()
-    for (const { name, size } of found) {
+    for (const { name, fault } of found) {
       try {
-        if (size > ruleLimits.textBytes) {
-          throw new AppError('invalid', `The file has more than ${ruleLimits.textBytes / 1024} KiB.`)
-        }
-        const read = readRule(await readFile(join(folder, name), 'utf8'))
+        if (fault !== undefined) throw new AppError('invalid', fault)
+        const read = readRule(await readText(join(folder, name)))
         const { id = idOfFile(name), mode = 'observe' } = read.rule.document
         assertTested(read, mode)
         const other = ids.get(id)

@@ -12,6 +12,7 @@ const row = (seq: number, bytes = 0): EventFields => ({
   instance_id: null,
   session_id: null,
   ip_address: null,
+  observed_ip_address: null,
   id: String(seq),
   description: '',
   metadata: bytes === 0 ? null : 'x'.repeat(bytes),

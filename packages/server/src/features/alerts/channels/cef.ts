@@ -32,7 +32,7 @@ function alertPairs(row: MachineRow & Partial<MachineContext>): CefPair[] {
     ['cat', row.severity],
     ['msg', row.description],
     ['act', isPrevented ? 'blocked' : null],
-    ...cefAddress(row.ip_address),
+    ...cefAddress(row.observed_ip_address),
     ...cefCustom(1, 'instance', row.instance_id),
     ...cefCustom(2, 'session', row.session_id),
     ...cefCustom(3, 'source', row.source),

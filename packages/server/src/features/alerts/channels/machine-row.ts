@@ -41,6 +41,7 @@ export function rowOf(alert: DeliveredAlert): MachineRow {
     instance_id: alert.instance_id,
     session_id: alert.session_id,
     ip_address: alert.ip_address,
+    observed_ip_address: alert.observed_ip_address,
     metadata: alert.metadata,
     event_seq: alert.event_seq,
     created_at: isoTime(alert.created_at),

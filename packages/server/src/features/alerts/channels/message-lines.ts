@@ -73,13 +73,15 @@ export const decoyText = (decoy: DecoyContext): string =>
   between(decoy.label ?? `${keyKind(decoy)} planted at ${decoy.instance_id}`, 200)
 
 /** Returns facts with a label, because their values look alike. */
-function namedFacts({ decoys, tool, ip_address, key, suspension }: DeliveredAlert, isAlone: boolean): string[] {
+function namedFacts(alert: DeliveredAlert, isAlone: boolean): string[] {
+  const { decoys, tool, ip_address: reported, observed_ip_address: observed, key, suspension } = alert
   const [decoy, ...others] = decoys
   return [
     decoy === undefined ? '' : `decoy: ${decoyText(decoy)}${others.length > 0 ? ` and ${others.length} more` : ''}`,
     tool === null ? '' : `tool: ${between(tool, 100)}`,
     key === null ? '' : `key: ${between(key.name, 100)}`,
-    ip_address === null ? '' : `from: ${plainText(ip_address, 64)}`,
+    observed === null ? '' : `from: ${plainText(observed, 64)}`,
+    reported === null || reported === observed ? '' : `reported address: ${plainText(reported, 64)}`,
     suspension === null || isAlone ? '' : 'suspended by now',
   ]
 }

@@ -43,7 +43,9 @@ export const noContext: AlertContext = { instance_name: null, tool: null, decoys
 /** A planned alert with its context. Every text in it may come from an attacker. */
 export interface DeliveredAlert extends Omit<PlannedAlert, 'by_service' | 'subject' | 'only_channels'>, AlertContext {
   by_service: boolean
+  /** As the event's row has them: reported, and seen by the service. */
   ip_address: string | null
+  observed_ip_address: string | null
   /** JSON object; only in messages to machines. */
   metadata: Record<string, unknown> | null
 }

@@ -30,7 +30,7 @@ function detailOf(alert: DeliveredAlert): Record<string, string> {
   const pairs = Object.entries({ ...rowOf(alert), ...named }).flatMap(([name, value]) => {
     if (typeof value === 'object') return []
     const text = plainText(String(value))
-    return [[name, name === 'ip_address' ? text : unlinked(text)]]
+    return [[name, name.endsWith('ip_address') ? text : unlinked(text)]]
   })
   return Object.fromEntries(pairs)
 }

@@ -1,6 +1,7 @@
 import { toolOf } from '@wardline/contract'
 import type { Db } from '../../../db/database.ts'
 import { lastActors, localNames } from '../../audit/audit.ts'
+import { observedAddress } from '../../events/event-row.ts'
 import { readEventDetails } from '../../events/log-statements.ts'
 import { readDecoyLabels } from '../../honeypots/honeypots.ts'
 import { type AgentState, readAgentStates } from '../../instances/agent-states.ts'
@@ -42,11 +43,21 @@ function suspensionOf(state: AgentState | undefined, by: string | undefined): Su
  * only for machines.
  */
 export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise<DeliveredAlert[]> {
-  const details = await readEventDetails(db, rows)
+  const found = await readEventDetails(db, rows)
   const read = rows.map((row) => {
-    const { ip_address = null, metadata: text = null } = details.get(row.event_seq ?? 0) ?? {}
+    const details = found.get(row.event_seq ?? 0)
+    const ip_address = details?.ip_address ?? null
+    const observed_ip_address = details === undefined ? null : observedAddress(details)
+    const text = details?.metadata ?? null
     const metadata: Metadata | null = text === null ? null : JSON.parse(text)
-    return { row, ip_address, metadata, decoyIds: decoyIds(row, metadata), keyId: keyId(row, metadata) }
+    return {
+      row,
+      ip_address,
+      observed_ip_address,
+      metadata,
+      decoyIds: decoyIds(row, metadata),
+      keyId: keyId(row, metadata),
+    }
   })
   const agents = await readAgentStates(db, unique(rows.map(({ instance_id }) => instance_id)))
   const labels = await readDecoyLabels(db, unique(read.flatMap((one) => one.decoyIds)))
@@ -61,7 +72,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
     ]),
   )
 
-  return read.map(({ row, ip_address, metadata, ...ids }) => {
+  return read.map(({ row, ip_address, observed_ip_address, metadata, ...ids }) => {
     const agent = row.instance_id === null ? undefined : agents.get(row.instance_id)
     const actor = suspendedBy.get(row.instance_id ?? '')
     const by = actor === undefined ? undefined : (names.get(actor) ?? actor)
@@ -70,6 +81,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
       ...row,
       by_service: row.by_service === 1,
       ip_address,
+      observed_ip_address,
       metadata,
       instance_name: agent?.name ?? null,
       tool: beginning(toolOf(metadata), toolCharacters),

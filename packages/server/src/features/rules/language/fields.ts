@@ -43,7 +43,11 @@ const ownFields: Record<string, (event: RuleEvent) => unknown> = {
   description: ({ row }) => row.description,
   instance_id: ({ row }) => row.instance_id ?? undefined,
   session_id: ({ row }) => row.session_id ?? undefined,
-  ip_address: ({ row }) => row.ip_address ?? undefined,
+  /** Address that the service saw. */
+  ip_address: ({ row }) => row.observed_ip_address ?? undefined,
+  /** Address that the report names, if it is another one. */
+  reported_ip_address: ({ row: { ip_address, observed_ip_address } }) =>
+    ip_address === null || ip_address === observed_ip_address ? undefined : ip_address,
   tags: ({ tags }) => (tags.length === 0 ? undefined : tags),
   /** Tool in the metadata, under any of its three names. */
   tool: ({ row }) => toolOf(row.metadata) ?? undefined,

@@ -22,7 +22,7 @@ const start = Date.parse('2026-01-05T12:00:00.000Z')
 function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
   let time = start
   return events.map((event, index) => {
-    const { after = '0s', tags = [], ...given } = event
+    const { after = '0s', tags = [], ip_address = null, reported_ip_address = ip_address, ...given } = event
     time += durationMs(after)
     const row: EventRow = {
       id: `00000000-0000-7000-8000-${String(index + 1).padStart(12, '0')}`,
@@ -35,7 +35,8 @@ function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
       instance_id: 'test',
       session_id: null,
       metadata: null,
-      ip_address: null,
+      ip_address: reported_ip_address,
+      observed_ip_address: ip_address,
       created_at: new Date(time).toISOString(),
       ...given,
     }
