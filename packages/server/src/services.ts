@@ -9,6 +9,7 @@ import { type AutoSuspension, createAutoSuspension } from './features/containmen
 import { createDrillAnswers, type DrillAnswers } from './features/containment/drill-answers.ts'
 import { DrillSender } from './features/containment/drill-sender.ts'
 import { Enforcement } from './features/containment/enforcement/enforcement.ts'
+import { createPendingResumes } from './features/containment/holds.ts'
 import { createRegistrationStops } from './features/containment/registration-stops.ts'
 import { SuspendedAgents } from './features/containment/suspended-agents.ts'
 import { createContainments } from './features/containment/suspensions.ts'
@@ -39,6 +40,7 @@ import { ControlRelay } from './features/kill-switch/control-relay.ts'
 import { ControlStates } from './features/kill-switch/control-states.ts'
 import { ControlStream } from './features/kill-switch/control-stream.ts'
 import { createHeartbeatAcks } from './features/kill-switch/heartbeat-acks.ts'
+import type { PendingResumes } from './features/kill-switch/kill-switch.ts'
 import { OpenStreams } from './features/kill-switch/open-streams.ts'
 import { SuspensionFacts } from './features/kill-switch/suspension-facts.ts'
 import { RuleResponder } from './features/rules/responder.ts'
@@ -65,6 +67,7 @@ export interface Services extends Alerting {
   heartbeats: Heartbeats
   acks: Acks
   containmentWork: ContainmentWork
+  pendingResumes: PendingResumes
   chainWatch: ChainWatch
   jobRuns: JobRuns
   fleetLists: FleetLists
@@ -121,6 +124,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     suspendedAgents,
     containments: createContainments(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
+    pendingResumes: createPendingResumes(deps.database),
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
   }
   const autoSuspension = createAutoSuspension({ ...deps, ...parts }, parts)

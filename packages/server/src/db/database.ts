@@ -33,6 +33,8 @@ export interface Dialect {
   rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
   /** Text of a field of a JSON object in a text column; null if it is missing. */
   jsonField(column: RawBuilder<unknown>, name: string): RawBuilder<string | null>
+  /** Aggregates two columns into the text of a JSON array of pairs, ordered by the first; null without rows. */
+  jsonPairs(first: string, second: string): RawBuilder<string | null>
   /**
    * Returns a statement that locks the row found by the query until the transaction ends. If there is no such row, the
    * transaction fails with a `stale` DatabaseError. A batch can thus depend on data that was read before it.

@@ -42,6 +42,7 @@ import { sessionSecrets } from './migrations/0038-session-secrets.ts'
 import { chainDrops } from './migrations/0039-chain-drops.ts'
 import { reporters } from './migrations/0040-reporters.ts'
 import { observedAddresses } from './migrations/0041-observed-addresses.ts'
+import { heldKeys } from './migrations/0042-held-keys.ts'
 
 interface Migration {
   version: number
@@ -94,6 +95,7 @@ const migrations: Migration[] = [
   { version: 39, name: 'chain-drops', statements: chainDrops },
   { version: 40, name: 'reporters', statements: reporters },
   { version: 41, name: 'observed-addresses', statements: observedAddresses },
+  { version: 42, name: 'held-keys', statements: heldKeys },
 ]
 
 const newest = migrations.at(-1)!.version

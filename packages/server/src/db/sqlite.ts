@@ -53,6 +53,8 @@ const dialect: Dialect = {
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
   jsonField: (column, name) => sql`${column} ->> ${sql.lit(name)}`,
+  jsonPairs: (first, second) =>
+    sql`nullif(json_group_array(json_array(${sql.ref(first)}, ${sql.ref(second)}) order by ${sql.ref(first)}), '[]')`,
   // A transaction has exclusive use of the only writer, so checking suffices and no lock is needed.
   // The worker thread defines assert_found and sha256_hex.
   lockFound: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),

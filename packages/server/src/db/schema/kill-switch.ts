@@ -10,6 +10,8 @@ interface SuspensionsTable {
   rule_id: string | null
   event_id: string | null
   containment_id: string | null
+  /** The containment for which it holds its key: new instances of that begin suspended. Besides `containment_id`. */
+  key_containment_id: string | null
   requested_at: number
   stored_at: number | null
   published_at: number | null

@@ -111,6 +111,7 @@ export function createAutoSuspension(
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
     const controls = ids.length > 0 ? await readControls(database.db, ids) : new Map<string, ControlRow>()
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
+    const ending = await deps.pendingResumes.find([...held.values()])
     const changed = new Set<string>()
     const outcomes = new Map<Breach, Outcome>()
     let places: BrakeState = brake
@@ -124,9 +125,9 @@ export function createAutoSuspension(
       }
       const verdict = changed.has(instanceId)
         ? 'keep'
-        : onSuspend(heldBy(control, held.get(instanceId)), holdUntil(endOf(breach)))
+        : onSuspend(heldBy(control, held.get(instanceId), ending.has(instanceId)), holdUntil(endOf(breach)))
       const cause = { instanceId, eventId, ruleId: rule?.id ?? null }
-      if (verdict === 'keep' || (isRepeat && (await hasSuspended(database.db, cause)))) {
+      if (verdict === 'keep' || verdict === 'hold_key' || (isRepeat && (await hasSuspended(database.db, cause)))) {
         outcomes.set(breach, 'already_suspended')
         continue
       }

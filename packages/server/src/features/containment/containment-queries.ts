@@ -3,11 +3,6 @@ import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type ContainmentRow = Schema['containments']
-/** Members as JSON, and whether they registered after the selection. */
-export interface NewPart {
-  members: string
-  joined: boolean
-}
 type PartRow = Pick<Schema['containment_parts'], 'position' | 'members'>
 type NewContainmentRow = Pick<
   ContainmentRow,
@@ -26,18 +21,36 @@ type NewContainmentRow = Pick<
   | 'look_at'
 >
 
-/** Stores a containment with its members, part by part, before any of them is changed. */
+/** Stores a containment with its members, part by part (JSON), before any of them is changed. */
 export function insertStatements(
   { db, dialect }: Database,
   row: NewContainmentRow,
-  parts: readonly NewPart[],
+  parts: readonly string[],
 ): Statement[] {
-  const cells = JSON.stringify(parts.map(({ members, joined }, position) => [position, members, joined ? 1 : 0]))
-  const rows = dialect.rowsFromJson(cells, { position: 'bigint', members: 'text', joined: 'bigint' })
+  const cells = JSON.stringify(parts.map((members, position) => [position, members]))
+  const rows = dialect.rowsFromJson(cells, { position: 'bigint', members: 'text' })
   return [
     db.insertInto('containments').values(row).compile(),
+    sql`insert into containment_parts (containment_id, position, members)
+      select cast(${row.id} as text), position, members from ${rows} as batch`.compile(db),
+  ]
+}
+
+/** Adds instances that registered after the selection as one more part. `late`: row source of ids and versions. */
+export function lateStatements(
+  { db, dialect }: Database,
+  { containmentId, position }: { containmentId: string; position: number },
+  late: ReturnType<typeof sql>,
+): Statement[] {
+  const id = sql`cast(${containmentId} as text)`
+  return [
     sql`insert into containment_parts (containment_id, position, members, joined)
-      select cast(${row.id} as text), position, members, joined from ${rows} as batch`.compile(db),
+      select ${id}, cast(${position} as bigint), members, 1
+      from (select ${dialect.jsonPairs('id', 'control_version')} as members from ${late} as late) as part
+      where members is not null`.compile(db),
+    sql`update containments set requested = requested + (select count(*) from ${late} as late) where id = ${id}`.compile(
+      db,
+    ),
   ]
 }
 
@@ -281,6 +294,21 @@ export async function readPlannedLike(
   return (await query.execute(db)).rows
 }
 
+/** Returns the instances whose suspension of this version a containment is about to end. */
+export async function readPendingResumes(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  suspensions: readonly { instanceId: string; version: number }[],
+): Promise<Set<string>> {
+  if (suspensions.length === 0) return new Set()
+  const cells = suspensions.map(({ instanceId: id, version }) => [id, `%["${id.replaceAll('_', '\\_')}",${version}]%`])
+  const given = dialect.rowsFromJson(JSON.stringify(cells), { id: 'text', within: 'text' })
+  const query = sql<{ id: string }>`select distinct given.id
+    from containments join containment_parts as part on part.containment_id = containments.id and part.done_at is null
+      join ${given} as given on part.members like given.within escape '\\'
+    where containments.action = 'resume' and containments.changed_at is null and containments.counts is null`
+  return new Set((await query.execute(db)).rows.map(({ id }) => id))
+}
+
 /** Reads the ids of the containments that were requested since an instant and suspend. */
 export async function readRecentStops(db: Db, since: number): Promise<string[]> {
   const query = db.selectFrom('containments').select('id').where('action', '=', 'suspend')
@@ -319,7 +347,6 @@ export function joinStatements(
       .updateTable('containments')
       .set((e) => ({
         requested: e('requested', '+', members.length),
-        changed_at: sql<number>`case when changed_at is not null then cast(${now} as bigint) end`,
         counts: null,
         look_at: now,
       }))

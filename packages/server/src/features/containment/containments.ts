@@ -9,7 +9,6 @@ import {
 } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
-import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import type { Point } from '../../enforcement-points.ts'
 import { AppError, DatabaseError, unknownId } from '../../errors.ts'
@@ -27,7 +26,6 @@ import {
   countOpen,
   findContainment,
   insertStatements,
-  type NewPart,
   readContainments,
   readParts,
 } from './containment-queries.ts'
@@ -81,17 +79,14 @@ export const resumeCondition =
   async (version: number): Promise<Statement[]> =>
     (await needsSecond(deps, [instanceId])) ? confirmBySecond(deps, instanceTarget(instanceId, version), asking) : []
 
-/** Splits the members into parts; those reachable at once come first, those that registered meanwhile last. */
-function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways, late: readonly FleetMember[]): NewPart[] {
+/** Splits the members into parts, as JSON; those reachable at once come first. */
+function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
   const reached = rows.filter(({ id }) => hasStream(id))
   const others = rows.filter(({ id }) => !hasStream(id))
   const members: FleetMember[] = [...reached, ...others].map((row) => [row.id, row.control_version])
-  const split = (of: readonly FleetMember[], joined: boolean): NewPart[] =>
-    Array.from({ length: Math.ceil(of.length / partMembers) }, (_, index) => ({
-      members: JSON.stringify(of.slice(index * partMembers, (index + 1) * partMembers)),
-      joined,
-    }))
-  return [...split(members, false), ...split(late, true)]
+  return Array.from({ length: Math.ceil(members.length / partMembers) }, (_, index) =>
+    JSON.stringify(members.slice(index * partMembers, (index + 1) * partMembers)),
+  )
 }
 
 /** Returns the plan of a containment, without any change. Throws AppError `invalid`. */
@@ -162,28 +157,24 @@ export async function createContainment(
   }
   const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
   const entry = { action: 'containment.create', target: id, before: null, after, reason }
-  const statements = (late: readonly FleetMember[]) => [
-    ...insertStatements(database, { ...row, requested: rows.length + late.length }, partsOf(rows, deps.ways, late)),
-    ...outbox.ownStatements([alert], now),
-    ...(confirmation ?? []),
-    ...auditStatements(database, actor, entry, now),
-  ]
-  if (findLate) {
-    await changeGuarded(database, async () => {
-      const late = await findLate(selector, ids)
-      return { statements: [...late.checks, ...statements(late.members)], result: () => undefined }
-    })
-  } else {
-    try {
-      await database.batch(statements([]), { isControl: true })
-    } catch (fault) {
-      // Not repeated: the agents may still be suspended at this moment, and another request would be made for them.
-      if (!(fault instanceof DatabaseError && fault.stale)) throw fault
-      throw new AppError(
-        'conflict',
-        'Another operator confirmed this resume just now; `wardline containments` shows it.',
-      )
-    }
+  const late = await findLate?.(selector, ids)
+  const parts = partsOf(rows, deps.ways)
+  try {
+    await database.batch(
+      [
+        ...(late ? [late.lock] : []),
+        ...insertStatements(database, row, parts),
+        ...(late?.statements(id, parts.length) ?? []),
+        ...outbox.ownStatements([alert], now),
+        ...(confirmation ?? []),
+        ...auditStatements(database, actor, entry, now),
+      ],
+      { isControl: true },
+    )
+  } catch (fault) {
+    // Not repeated: the agents may still be suspended at this moment, and another request would be made for them.
+    if (!(fault instanceof DatabaseError && fault.stale)) throw fault
+    throw new AppError('conflict', 'Another operator confirmed this resume just now; `wardline containments` shows it.')
   }
   outbox.notify()
   log.info({ containment: id, action, agents: rows.length, actor: actor.keyId }, 'containment requested')
@@ -193,11 +184,12 @@ export async function createContainment(
 
 const changedOf = ({ changed }: { changed: string | null }): [string, number][] => JSON.parse(changed ?? '[]')
 
-/** Returns the current state of a containment. */
+/** Returns the current state of a containment. `lateBefore`: who was changed before it should have confirmed. */
 export async function readProgress(
   database: Database,
   row: ContainmentRow,
   points: readonly Point[],
+  lateBefore: number,
 ): Promise<Progress> {
   if (row.counts !== null) return JSON.parse(row.counts)
   const { db } = database
@@ -210,7 +202,7 @@ export async function readProgress(
   )
   const known = { changed, skipped: row.skipped, enforcement }
   if (row.action === 'suspend') {
-    const contained = await countContained(db, row.id)
+    const contained = await countContained(db, row.id, lateBefore)
     return { ...known, ...contained, lastConfirmedAt: Math.max(contained.lastConfirmedAt ?? 0, lastConfirmedAt ?? 0) }
   }
   const progress = { ...known, confirmed: 0, proven: 0, missing: 0, lastConfirmedAt }
@@ -263,7 +255,7 @@ async function summarize(
   names: Map<string, string>,
   now: number,
 ): Promise<ContainmentSummary> {
-  const progress = await readProgress(database, row, points)
+  const progress = await readProgress(database, row, points, now - acknowledgeMs)
   const {
     changed,
     skipped,

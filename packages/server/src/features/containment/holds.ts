@@ -1,7 +1,10 @@
 import type { Database } from '../../db/database.ts'
-import { type Hold, mayResume, onSuspend } from '../kill-switch/holds.ts'
+import { readOwners } from '../instances/control-statements.ts'
+import { readAgentOwners } from '../keys/owner-statements.ts'
+import { type Hold, mayResume, onSuspend, type Verdict } from '../kill-switch/holds.ts'
+import type { PendingResumes } from '../kill-switch/kill-switch.ts'
 import { readHeld } from '../kill-switch/suspension-statements.ts'
-import { readTwoPerson } from './containment-queries.ts'
+import { readPendingResumes, readTwoPerson } from './containment-queries.ts'
 
 type Reading = Pick<Database, 'db' | 'dialect'>
 
@@ -10,25 +13,52 @@ async function readHolds(database: Reading, ids: readonly string[]): Promise<Map
   const held = await readHeld(database, ids)
   const containments = new Set([...held.values()].flatMap(({ containmentId }) => containmentId ?? []))
   const twoPerson = await readTwoPerson(database.db, [...containments])
+  const ending = await readPendingResumes(database, [...held.values()])
   return new Map(
-    [...held].map(([id, { version, endsAt, containmentId }]) => [
+    [...held].map(([id, { version, endsAt, containmentId, keyContainmentId }]) => [
       id,
-      { version, endsAt, twoPerson: containmentId !== null && twoPerson.has(containmentId) },
+      {
+        version,
+        endsAt,
+        twoPerson: containmentId !== null && twoPerson.has(containmentId),
+        holdsKey: keyContainmentId !== null,
+        isEnding: ending.has(id),
+      },
     ]),
   )
 }
 
-/** Returns those of the suspended instances that a fleet stop takes over. */
-export async function readTakenOver(
+/** Returns those whose keys are bound to instances: other keys can resume agents themselves. */
+async function withBoundKey({ db }: Reading, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const bound = await readAgentOwners(db)
+  return new Set((await readOwners(db, ids)).flatMap(({ id, owner }) => (bound.has(owner) ? [id] : [])))
+}
+
+/** Decides what a fleet stop does to each of the suspended instances; those that it keeps as they are are missing. */
+export async function readStopVerdicts(
   database: Reading,
   ids: readonly string[],
   twoPerson: boolean,
-): Promise<Set<string>> {
+): Promise<Map<string, Exclude<Verdict, 'keep'>>> {
+  if (ids.length === 0) return new Map()
   const holds = await readHolds(database, ids)
-  const requested = { endsAt: null, twoPerson }
+  const requested = { endsAt: null, twoPerson, holdsKey: true }
   // One that was resumed meanwhile is included: the change finds it as it is then.
-  return new Set(ids.filter((id) => onSuspend(holds.get(id), requested) !== 'keep'))
+  const verdicts = ids.map((id) => [id, onSuspend(holds.get(id), requested)] as const)
+  const toHold = verdicts.filter(([, verdict]) => verdict === 'hold_key').map(([id]) => id)
+  const bound = await withBoundKey(database, toHold)
+  return new Map(
+    verdicts.flatMap(([id, verdict]) =>
+      verdict === 'keep' || (verdict === 'hold_key' && !bound.has(id)) ? [] : [[id, verdict] as const],
+    ),
+  )
 }
+
+/** Fleet resumes that are about to end suspensions: what suspends such an agent once more takes over. */
+export const createPendingResumes = (database: Reading): PendingResumes => ({
+  find: (suspensions) => readPendingResumes(database, suspensions),
+})
 
 /** Whether two operators have to resume any of these instances. */
 export async function needTwo(database: Reading, ids: readonly string[]): Promise<boolean> {

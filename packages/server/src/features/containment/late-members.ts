@@ -2,58 +2,43 @@ import type { ContainmentSelector } from '@wardline/contract'
 import { minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import {
-  checkRegistrations,
-  isRegistrationKnown,
-  lockRegistrations,
-  type Registered,
-  readOwnersOf,
-  readRegistered,
-} from '../instances/fleet-statements.ts'
+import { lockRegistrations, readOwnersOf, readRegistered, registeredSince } from '../instances/fleet-statements.ts'
 import { readAgentOwners } from '../keys/owner-statements.ts'
-import type { FleetMember } from '../kill-switch/fleet-change.ts'
+import { lateStatements } from './containment-queries.ts'
 
 /** A registration takes its time before it waits for its transaction, and clocks of processes differ. */
 const earlierMs = minuteMs
 
+/** Statements of the batch that stores a containment. */
 interface Late {
-  members: FleetMember[]
-  /** First statements of the batch that stores the containment: fail it as stale if another instance registered. */
-  checks: Statement[]
+  /** First: registrations wait until the batch ends. */
+  lock: Statement
+  /** Adds those that registered meanwhile as one more part; follows the containment and its other parts. */
+  statements(containmentId: string, position: number): Statement[]
 }
 
 /**
  * Finds agents that register while a stop is requested: neither its selection nor their registration can see the other.
- * Of a selection by tags or ids these are the agents of its keys. Begin before the selection.
+ * Of a selection by tags or ids these are the agents of its keys. The batch itself reads them, so that a stop never loses
+ * to registrations, however many there are. Begin before the selection.
  */
 export async function watchRegistrations({ database }: Deps, requestedAt: number) {
   const since = requestedAt - earlierMs
-  const before = new Set((await readRegistered(database.db, since)).map(({ id }) => id))
+  const before = await readRegistered(database.db, since)
   return async (selector: ContainmentSelector, selected: readonly string[]): Promise<Late> => {
-    const registered = await readRegistered(database.db, since)
+    const owners = selector.all ? undefined : await agentOwners(database, selected)
     const known = new Set([...before, ...selected])
-    const strangers = registered.filter(({ id, suspended }) => suspended === 0 && !known.has(id))
-    const late = selector.all ? strangers : await ofSameKeys(database, strangers, selected)
-    const condition = isRegistrationKnown(
-      database,
-      since,
-      registered.map(({ id }) => id),
-    )
+    const except = (await readRegistered(database.db, since)).filter((id) => known.has(id))
+    const late = registeredSince(database, since, { except, owners })
     return {
-      members: late.map(({ id, control_version }) => [id, control_version]),
-      checks: [lockRegistrations(database), checkRegistrations(database, condition)],
+      lock: lockRegistrations(database),
+      statements: (containmentId, position) => lateStatements(database, { containmentId, position }, late),
     }
   }
 }
 
-/** Returns those that registered with a key of scope agent that also registered one of the selected agents. */
-async function ofSameKeys(
-  database: Deps['database'],
-  strangers: readonly Registered[],
-  selected: readonly string[],
-): Promise<readonly Registered[]> {
-  if (strangers.length === 0) return strangers
+/** Returns the owners of these agents that are keys of scope agent. */
+async function agentOwners(database: Deps['database'], ids: readonly string[]): Promise<string[]> {
   const bound = await readAgentOwners(database.db)
-  const owners = new Set((await readOwnersOf(database, selected)).filter((owner) => bound.has(owner)))
-  return strangers.filter(({ owner }) => owner !== null && owners.has(owner))
+  return (await readOwnersOf(database, ids)).filter((owner) => bound.has(owner))
 }

@@ -9,6 +9,8 @@ export interface Progress {
   proven: number
   /** Members that were changed and did not confirm. */
   missing: number
+  /** Missing members that had time to confirm; undefined for resumes and in counts of earlier versions: all of them. */
+  overdue?: number
   /** Members that continued although they were suspended; undefined in counts of earlier versions. */
   violated?: number
   /** Members still suspended by the containment; undefined in counts of earlier versions. */
@@ -27,14 +29,15 @@ export const unenforced = ({ enforcement }: Pick<Progress, 'enforcement'>): numb
  * within `acknowledgeMs` after it is offline or ignores the change.
  */
 export function stateOf(
-  progress: Pick<Progress, 'confirmed' | 'missing' | 'enforcement'>,
+  progress: Pick<Progress, 'confirmed' | 'missing' | 'overdue' | 'enforcement'>,
   changedAt: number | null,
   now: number,
   acknowledgeMs: number,
 ): ContainmentState {
   if (changedAt === null) return 'in_progress'
-  const { confirmed, missing } = progress
+  const { confirmed, missing, overdue = missing } = progress
   if (missing === 0) return unenforced(progress) === 0 ? 'complete' : 'partial'
-  if (now < changedAt + acknowledgeMs) return 'in_progress'
+  // Those that registered later have time of theirs, but give none to the others.
+  if (now < changedAt + acknowledgeMs || overdue === 0) return 'in_progress'
   return confirmed === 0 ? 'failed' : 'partial'
 }

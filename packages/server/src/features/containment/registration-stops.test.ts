@@ -144,6 +144,121 @@ describe('while a containment holds', () => {
   })
 })
 
+// An agent that is suspended alone before a stop, for which it may see to itself, must not free its key from the stop.
+describe.each([
+  ['all agents', { all: true }, 3],
+  ['the agent', { instances: ['codex-1'] }, 1],
+] as const)('a stop of %s holds the key of an agent that', (_name, selector, agents) => {
+  const suspendAlone = () => service.call('POST', '/api/kill/codex-1', { body: { reason: 'alone' } })
+  const assertHeld = async (id: string) => {
+    const status = await service.call<{ reason: string }>('GET', '/api/instances/codex-1/status')
+    expect(status.body).toEqual({ suspended: true, reason: 'alone' })
+    await beat('codex-2', codex)
+    expect(await statusOf('codex-2')).toBe('suspended')
+    expect((await read(id)).joined).toEqual(['codex-2'])
+  }
+
+  it('was suspended alone before, and leaves its suspension as it is', async () => {
+    await suspendAlone()
+    const id = await contain(selector, agents)
+    expect((await service.rows(`select control_version from instances where id = 'codex-1'`))[0]).toEqual({
+      control_version: 1,
+    })
+    await assertHeld(id)
+    await service.call('POST', '/api/resume/codex-1')
+    expect(await statusOf('codex-1')).toBe('active')
+  })
+
+  it('is suspended alone between the request and the work', async () => {
+    const allow = await service.refuse('update', 'containment_parts')
+    const id = await contain(selector, agents)
+    await suspendAlone()
+    await allow()
+    await service.services.containmentWork.run()
+    await service.services.containmentWork.whenIdle()
+    await assertHeld(id)
+  })
+})
+
+describe('a newcomer', () => {
+  const reported = async (id: string) =>
+    (await service.rows<{ reported: string | null }>(`select reported from containments where id = '${id}'`))[0]!
+      .reported
+
+  // One registration every 20 seconds would otherwise keep the report away for hours.
+  it('does not postpone the report about agents that do not confirm', async () => {
+    const id = await contain({ instances: ['codex-1'] }, 1)
+    for (let round = 0; round < 4; round++) {
+      service.clock.advance(10_000)
+      await beat(`codex-late-${round}`, codex)
+      await service.services.containmentWork.run()
+    }
+    expect(await reported(id)).toBe('incomplete')
+    expect((await read(id)).state).toBe('failed')
+  })
+
+  it('has its own time to confirm, in which nothing is reported', async () => {
+    const id = await contain({ instances: ['codex-1'] }, 1)
+    await service.call('POST', '/api/instances/codex-1/ack', { key: codex.key, body: { version: 1 } })
+    await service.services.containmentWork.run()
+    service.clock.advance(minuteMs)
+    await beat('codex-2', codex)
+    await service.services.containmentWork.run()
+    expect([await reported(id), (await read(id)).state]).toEqual(['complete', 'in_progress'])
+    service.clock.advance(2 * minuteMs)
+    await service.services.containmentWork.run()
+    expect(await reported(id)).toBe('incomplete')
+  })
+})
+
+// What is not registered cannot be suspended, so the agent that holds the key answers for it.
+describe('while a key is held', () => {
+  const event = (instance_id: string) => ({
+    severity: 'info',
+    source: instance_id,
+    event_type: 'tool_call',
+    description: 'x',
+    instance_id,
+    metadata: { tool: 'shell-exec' },
+  })
+  const breaches = () =>
+    service.rows<{ instance_id: string }>(
+      `select instance_id from events where event_type = 'activity_while_suspended'`,
+    )
+  const watch = () => service.services.containmentWatch.run()
+
+  it.each([
+    ['events', (id: string) => service.call('POST', '/api/events', { key: codex.key, body: event(id) })],
+    [
+      'decoy checks',
+      (instance_id: string) =>
+        service.call('POST', '/api/honeypots/check/key', { key: codex.key, body: { key: 'x', meta: { instance_id } } }),
+    ],
+  ])('%s under an id that is not registered are a breach of an agent that it holds', async (_name, act) => {
+    await contain({ instances: ['codex-1'] }, 1)
+    await watch()
+    service.clock.advance(minuteMs)
+    await act('codex-b')
+    await watch()
+    await watch()
+    expect(await breaches()).toEqual([])
+    expect((await act('codex-ghost')).status).toBeLessThan(300)
+    await watch()
+    await watch()
+    expect(await breaches()).toEqual([{ instance_id: 'codex-1' }])
+  })
+
+  it('those of a key whose agent is suspended alone are none', async () => {
+    await service.call('POST', '/api/kill/codex-1', { body: { reason: 'x' } })
+    await watch()
+    service.clock.advance(minuteMs)
+    await service.call('POST', '/api/events', { key: codex.key, body: event('codex-ghost') })
+    await watch()
+    await watch()
+    expect(await breaches()).toEqual([])
+  })
+})
+
 describe('after a containment', () => {
   it('a resume of its selection includes the newcomers, and then new instances begin active', async () => {
     await contain({ all: true }, 3)
@@ -190,6 +305,47 @@ it('a limit refuses newcomers as ever, and holds those that it has room for', as
     `select target from audit_log where action = 'instance.suspend' and target like 'small-%'`,
   )
   expect(audited).toHaveLength(3)
+})
+
+// One by one they kept a process busy for seconds, in which no other heartbeat was answered.
+it('a burst of newcomers beyond a limit is registered in a few transactions', async () => {
+  const limited = await service.call<{ id: string; key: string }>('POST', '/api/keys', {
+    body: { scope: 'agent', name: 'limited', instances: ['small-*'], max_instances: 5 },
+  })
+  await beat('small-0', limited.body)
+  await contain({ instances: ['small-0'] }, 1)
+  const { batch } = service.deps.database
+  let batches = 0
+  service.deps.database.batch = (...given) => {
+    batches += 1
+    return batch(...given)
+  }
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => beat(`small-n${index}`, limited.body)))
+  service.deps.database.batch = batch
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(4)
+  expect(answers.filter(({ status }) => status === 403)).toHaveLength(96)
+  expect(await service.rows(`select id from instances where id like 'small-%' and suspended = 0`)).toEqual([])
+  expect(batches).toBeLessThan(40)
+})
+
+// The stop took one attempt after another while a key registered, and was refused in the end.
+it('a stop is stored whatever registers while it is requested, and includes it', async () => {
+  const { database } = service.deps
+  const { batch } = database
+  let round = 0
+  database.batch = async (statements, options) => {
+    // Just before the stop is stored, however often it tries.
+    if (statements.some(({ sql }) => sql.includes('insert into "containments"'))) {
+      round += 1
+      await beat(`codex-late-${round}`, codex)
+    }
+    return batch(statements, options)
+  }
+  const id = await contain({ all: true }, 3)
+  database.batch = batch
+  expect(round).toBe(1)
+  expect(await read(id)).toMatchObject({ requested: 4, changed: 4, joined: ['codex-late-1'] })
+  expect(await statusOf('codex-late-1')).toBe('suspended')
 })
 
 // A key that registers all the time would otherwise find the moment between selection and stop.

@@ -17,7 +17,7 @@ import {
   type TagsOf,
 } from '../instances/fleet-statements.ts'
 import { readTags } from '../instances/tags.ts'
-import { readTakenOver } from './holds.ts'
+import { readStopVerdicts } from './holds.ts'
 
 /** Rows per read: some five milliseconds. */
 const pageRows = 2_000
@@ -55,7 +55,8 @@ async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSele
 }
 
 /**
- * Returns the selected agents that an action changes, ordered by id; without an action, all selected agents.
+ * Returns the selected agents that an action concerns, ordered by id; without an action, all selected agents. A stop
+ * concerns suspended agents whose suspension it takes over, or whose key is not held yet.
  * `twoPerson`: their resume needs two operators. Throws AppError `invalid`.
  */
 export async function selectAgents(
@@ -73,8 +74,8 @@ export async function selectAgents(
   for (let after = ''; ; ) {
     const page = await selectFleet(database, database.db, selector, { ...state, tagsOf, after, limit: pageRows })
     const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1).map(({ id }) => id) : []
-    const taken = suspended.length > 0 ? await readTakenOver(database, suspended, twoPerson) : new Set()
-    rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || taken.has(row.id)))
+    const concerned = await readStopVerdicts(database, suspended, twoPerson)
+    rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || concerned.has(row.id)))
     if (page.length < pageRows) return rows
     after = page.at(-1)!.id
   }

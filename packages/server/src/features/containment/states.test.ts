@@ -20,6 +20,7 @@ const facts = fc.record({
   breaches_reported: fc.constant(0),
   breach_reported_at: fc.constant(null),
   resumed_at: orNull,
+  ends_at: orNull,
   result_reported: fc.constant(null),
 })
 
@@ -37,7 +38,9 @@ function activityOf(row: Parameters<typeof breachAfter>[0], events: readonly num
   }
 }
 
-const steadiness = fc.record({ mayJudge: fc.boolean(), steadyMs: fc.nat(60_000) })
+/** Measured time has fractions. */
+const steadyMs = fc.double({ min: 0, max: 60_000, noNaN: true })
+const steadiness = fc.record({ mayJudge: fc.boolean(), steadyMs })
 
 describe('a decision', () => {
   it('proves a stop only after an acknowledgement and silence, and never without mayJudge', () => {
@@ -94,12 +97,38 @@ describe('a decision', () => {
     )
   })
 
-  it('is due again later or not at all, never at once', () => {
+  it('is due again later or not at all, never at once, in whole milliseconds', () => {
     fc.assert(
-      fc.property(facts, time, fc.boolean(), (row, now, mayJudge) => {
-        const { look_at } = decide(row, activityOf(row, []), now, { settings, mayJudge, steadyMs: Infinity })
-        if (look_at !== null) expect(look_at).toBeGreaterThan(now)
+      fc.property(facts, time, steadiness, (row, now, steady) => {
+        const decision = decide(row, activityOf(row, []), now, { settings, ...steady })
+        if (decision.look_at !== null) expect(decision.look_at).toBeGreaterThan(now)
+        const numbers = Object.values(decision).filter((value) => typeof value === 'number')
+        expect(numbers.filter((value) => !Number.isInteger(value))).toEqual([])
       }),
     )
+    // Soon after a start, when the silence has to be measured first.
+    const none = { resumed_at: null, first_breach_at: null, last_activity_at: null, acknowledged_at: 1 }
+    const row = { ...fc.sample(facts, 1)[0]!, ...none }
+    const { look_at } = decide(row, activityOf(row, []), 100, { settings, mayJudge: true, steadyMs: 12.5 })
+    expect(look_at).toBe(30_088)
+  })
+
+  it('reports an agent that worked until its timer ended, if it received nothing by then', () => {
+    const row = {
+      ...fc.sample(facts, 1)[0]!,
+      delivered_at: null,
+      acknowledged_at: null,
+      first_breach_at: null,
+      last_activity_at: null,
+      ends_at: 20_000,
+    }
+    const at = (resumed_at: number, events: number[]) => {
+      const over = { ...row, resumed_at }
+      return decide(over, activityOf(over, events), 25_000, { settings, mayJudge: true, steadyMs: 90_000 })
+    }
+    expect(at(20_000, [19_000]).result_reported).toBe('unconfirmed')
+    expect(at(20_000, []).result_reported).toBeNull()
+    // Resumed by a person, or taken over.
+    expect(at(15_000, [14_000]).result_reported).toBeNull()
   })
 })

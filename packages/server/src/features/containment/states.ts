@@ -99,7 +99,13 @@ export function breachAfter(row: Pick<Row, 'requested_at' | 'delivered_at' | 'ac
 type WatchedFacts = StateFacts &
   Pick<
     Row,
-    'breaches' | 'breaches_reported' | 'breach_reported_at' | 'last_breach_at' | 'last_activity_at' | 'resumed_at'
+    | 'breaches'
+    | 'breaches_reported'
+    | 'breach_reported_at'
+    | 'last_breach_at'
+    | 'last_activity_at'
+    | 'resumed_at'
+    | 'ends_at'
   >
 
 /** Changes of a suspension to store and report. */
@@ -155,17 +161,18 @@ export function decide(
   let next: number | null = null
   const due = (at: number): boolean => {
     if (at <= now && mayJudge) return true
-    next = earliest(next, Math.max(at, now + 1_000))
+    // Whole milliseconds, as they are stored: the measured time has fractions.
+    next = earliest(next, Math.ceil(Math.max(at, now + 1_000)))
     return false
   }
   const isSilent = (since: number, ms: number) => due(Math.max(since + ms, now + ms - steadyMs))
+  const isMissed = row.can_acknowledge === 1 || row.delivered_at === null
   let { silent_at, quiet_at, result_reported } = row
   if (!isOver && row.acknowledged_at !== null) {
     result_reported = 'confirmed'
     const since = Math.max(row.acknowledged_at, facts.last_activity_at ?? 0)
     if (!isViolated && silent_at === null && isSilent(since, settings.silenceMs)) silent_at = now
   } else if (!isOver) {
-    const isMissed = row.can_acknowledge === 1 || row.delivered_at === null
     if (isMissed && result_reported === null && due(row.requested_at + settings.acknowledgeMs)) {
       result_reported = 'unconfirmed'
     }
@@ -173,6 +180,12 @@ export function decide(
       const since = Math.max(row.delivered_at, facts.last_activity_at ?? 0)
       if (isSilent(since, quietMs)) quiet_at = now
     }
+  }
+  // A timer may end before the time for an acknowledgement and the grace are over. An agent that worked on all the same is
+  // reported then; one that polls may not have received it.
+  const isTimedOut = row.ends_at !== null && row.resumed_at !== null && row.resumed_at >= row.ends_at
+  if (isTimedOut && isMissed && row.acknowledged_at === null && result_reported === null) {
+    if (facts.last_activity_at !== null) result_reported = 'unconfirmed'
   }
   let reports = 0
   if (breaches > row.breaches_reported) {

@@ -3,7 +3,13 @@ import type { Deps } from '../../deps.ts'
 import { mayBeAgent, type Principal } from '../../http/auth.ts'
 import { isActivity, readSources } from '../events/log-statements.ts'
 import { readOwners } from '../instances/control-statements.ts'
-import { activityStatement, alignmentStatements, readLastingAfter } from '../kill-switch/watch-statements.ts'
+import { readKnownIds } from '../instances/fleet-statements.ts'
+import {
+  activityStatement,
+  alignmentStatements,
+  readKeyHolders,
+  readLastingAfter,
+} from '../kill-switch/watch-statements.ts'
 import { deliveryMs, graceMs } from './states.ts'
 
 const pageRows = 5_000
@@ -13,6 +19,9 @@ const readAgainEveryMs = 60_000
 /** Suspended instances whose key and sources are read per run, and events read for each. */
 const learntInRun = 100
 const sourceEvents = 50
+
+/** Ids without a suspension under which held keys reported since the last run: more are not needed to report a key. */
+const maxStrangers = 1_000
 
 type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at' | 'metadata'>
 
@@ -37,6 +46,10 @@ export class SuspendedAgents {
   readonly #bySource = new Map<string, string | null>()
   #unlearnt = new Set<string>()
   #unlogged = new Map<string, Unlogged>()
+  /** Suspended instances that hold their key, by the key that registered them. */
+  readonly #holders = new Map<string, Set<string>>()
+  /** Activity under ids that are not suspended, by keys that are held: what is not registered cannot be suspended. */
+  #strangers = new Map<string, Unlogged & { owner: string }>()
   #readAt: number | undefined
 
   constructor(deps: Deps) {
@@ -68,13 +81,23 @@ export class SuspendedAgents {
     }
   }
 
-  /** Call with events reported by a key: those without an instance may be from a suspended one. */
+  /** Call with events reported by a key: those without a registered instance may be from a suspended one. */
   noteReported(events: readonly Event[], principal: Principal): void {
     for (const event of events) {
-      if (event.instance_id !== null || !isActivity(event)) continue
-      const id = this.#reporterOf(event, principal)
-      if (id !== undefined) this.#noteUnlogged(id, event.created_at)
+      if (!isActivity(event)) continue
+      if (event.instance_id !== null) this.#noteStranger(event.instance_id, principal, event.created_at)
+      else {
+        const id = this.#reporterOf(event, principal)
+        if (id !== undefined) this.#noteUnlogged(id, event.created_at)
+      }
     }
+  }
+
+  #noteStranger(id: string, { scope, registers: { owner } }: Principal, at: number): void {
+    if (scope !== 'agent' || !this.#holders.has(owner) || this.#versions.has(id)) return
+    const known = this.#strangers.get(id)
+    if (!known && this.#strangers.size >= maxStrangers) return
+    this.#strangers.set(id, { owner, at, count: (known?.count ?? 0) + 1 })
   }
 
   /**
@@ -84,11 +107,26 @@ export class SuspendedAgents {
   noteCheck(instanceId: string | undefined, principal: Principal, at: number): void {
     if (this.#versions.size === 0 || !mayBeAgent(principal)) return
     const id = instanceId ?? this.#onlyOf.get(principal.registers.owner)
-    if (id !== undefined && this.#versions.has(id)) this.#noteUnlogged(id, at)
+    if (id === undefined) return
+    if (this.#versions.has(id)) this.#noteUnlogged(id, at)
+    else this.#noteStranger(id, principal, at)
   }
 
-  #noteUnlogged(id: string, at: number): void {
-    this.#unlogged.set(id, { at, count: (this.#unlogged.get(id)?.count ?? 0) + 1 })
+  #noteUnlogged(id: string, at: number, count = 1): void {
+    const known = this.#unlogged.get(id)
+    this.#unlogged.set(id, { at: Math.max(at, known?.at ?? 0), count: (known?.count ?? 0) + count })
+  }
+
+  /** Counts activity under ids that are not registered for an agent of the same key that is held. */
+  async #attributeStrangers(): Promise<void> {
+    if (this.#strangers.size === 0) return
+    const strangers = this.#strangers
+    this.#strangers = new Map()
+    const known = await readKnownIds(this.#deps.database, [...strangers.keys()])
+    for (const [id, { owner, at, count }] of strangers) {
+      const [holder] = this.#holders.get(owner) ?? []
+      if (holder !== undefined && !known.has(id)) this.#noteUnlogged(holder, at, count)
+    }
   }
 
   /** Returns the suspended instance that this key acts for: its only one, or the one that used the source before. */
@@ -117,6 +155,7 @@ export class SuspendedAgents {
   /** Stores activity that is not in the log, and reads the sources of suspended instances. */
   async writeUnlogged(): Promise<void> {
     const { db } = this.#deps.database
+    await this.#attributeStrangers()
     const unlogged = [...this.#unlogged].toSorted(([a], [b]) => (a < b ? -1 : 1))
     if (unlogged.length > 0) {
       const taken = this.#unlogged
@@ -145,10 +184,18 @@ export class SuspendedAgents {
       this.#owners.set(id, owner)
       if (instances === 1) this.#onlyOf.set(owner, id)
     }
+    for (const id of await readKeyHolders(db, ids)) this.#hold(id)
     for (const id of ids) {
       for (const source of await readSources(db, id, sourceEvents)) this.#addSource(source, id)
       this.#unlearnt.delete(id)
     }
+  }
+
+  #hold(id: string): void {
+    const owner = this.#owners.get(id)
+    if (owner === undefined) return
+    const holders = this.#holders.get(owner) ?? new Set()
+    this.#holders.set(owner, holders.add(id))
   }
 
   #addSource(source: string, id: string): void {
@@ -169,6 +216,8 @@ export class SuspendedAgents {
     this.#unlearnt.delete(id)
     const owner = this.#owners.get(id)
     if (owner !== undefined && this.#onlyOf.get(owner) === id) this.#onlyOf.delete(owner)
+    const holders = this.#holders.get(owner ?? '')
+    if (holders?.delete(id) && holders.size === 0) this.#holders.delete(owner!)
     this.#owners.delete(id)
     if (this.#versions.size === 0) this.#bySource.clear()
     else if (this.#bySource.get(id) === id) this.#bySource.delete(id)
@@ -184,7 +233,8 @@ export class SuspendedAgents {
     await database.batch(alignmentStatements(database.db, clock.now()))
     for (let after = ''; ; ) {
       const page = await readLastingAfter(database.db, after, pageRows)
-      for (const { instance_id, version } of page) {
+      for (const { instance_id, version, containment_id, key_containment_id } of page) {
+        if (containment_id !== null || key_containment_id !== null) this.#hold(instance_id)
         this.#active.add(instance_id)
         if ((this.#versions.get(instance_id) ?? -1) < version) this.#add(instance_id, version)
       }

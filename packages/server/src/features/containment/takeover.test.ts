@@ -195,6 +195,37 @@ it('a decoy takes over the suspension by a timer even while the brake is engaged
   expect((await stateOf(on, 'agent-b')).suspended).toBe(0)
 })
 
+// Between the request of a fleet resume and its work on an agent, which a crash prolongs, the agent is suspended.
+describe('while a fleet resume is pending', () => {
+  const held = Object.entries(ways).filter(([name]) => strengthOf(name) >= 3)
+  it.each(held)('%s holds the agent in the end', async (name, suspend) => {
+    const on = await openFleet(['agent-a', 'agent-b'])
+    const selector = { all: true }
+    await contain(on, 'agent-a', { selector, confirm: 'suspend 2 agents' })
+    const allow = await on.refuse('update', 'containment_parts')
+    const more = { action: 'resume', selector, confirm: 'resume 2 agents' }
+    expect((await contain(on, 'agent-a', more)).status).toBe(201)
+    expect((await stateOf(on, 'agent-a')).suspended).toBe(1)
+    await suspend(on, 'agent-a')
+    if (!name.includes('fleet')) expect(await stateOf(on, 'agent-a')).toMatchObject({ suspended: 1, version: 2 })
+    await allow()
+    await on.services.containmentWork.run()
+    await on.services.containmentWork.whenIdle()
+    expect((await stateOf(on, 'agent-a')).suspended).toBe(1)
+    expect((await stateOf(on, 'agent-b')).suspended).toBe(0)
+  })
+
+  it('a kill answers 200', async () => {
+    const on = await openFleet(['agent-a'])
+    await contain(on, 'agent-a')
+    const allow = await on.refuse('update', 'containment_parts')
+    await contain(on, 'agent-a', { action: 'resume', confirm: 'resume 1 agent' })
+    expect((await kill(on, 'agent-a')).status).toBe(200)
+    expect((await kill(on, 'agent-a')).status).toBe(400)
+    await allow()
+  })
+})
+
 // Otherwise a rule with a short timer that matches the same event comes before every other one.
 it('the same event suspends by each of its rules, and the longest holds', async () => {
   const on = await openFleet(['agent-a'])

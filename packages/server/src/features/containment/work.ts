@@ -23,7 +23,7 @@ import {
 } from './containment-queries.ts'
 import { leaseMs, readProgress } from './containments.ts'
 import type { Enforcement } from './enforcement/enforcement.ts'
-import { readTakenOver } from './holds.ts'
+import { readStopVerdicts } from './holds.ts'
 import { type Progress, stateOf, unenforced } from './progress.ts'
 import { deleteExpired } from './resume-request-queries.ts'
 import { settingsOf } from './states.ts'
@@ -126,7 +126,7 @@ export class ContainmentWork {
       action,
       reason,
       actor: JSON.parse(row.actor) as Actor,
-      takenOver: (ids) => readTakenOver(database, ids, row.two_person === 1),
+      judge: (ids) => readStopVerdicts(database, ids, row.two_person === 1),
       around: (moves, now) => ({
         before: [holdPart(database, id, position)],
         check: checkUnchanged(database, id, position, unchangedCount(database, moves), moves.length),
@@ -147,7 +147,7 @@ export class ContainmentWork {
     const { database, clock, config, timekeeping } = this.#deps
     const { acknowledgeMs } = settingsOf(config)
     const now = clock.now()
-    const progress = await readProgress(database, row, this.#enforcement.points)
+    const progress = await readProgress(database, row, this.#enforcement.points, now - acknowledgeMs)
     const state = stateOf(progress, row.changed_at, now, acknowledgeMs)
     const isComplete = state === 'complete'
     // A clock change makes a new containment look old.

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
-import type { Schema } from '../../db/schema.ts'
 
 /** Selects the instances of a fleet operation. Exactly one property is set. */
 interface FleetSelector {
@@ -125,22 +124,27 @@ export const checkRegistrations = (
 ): Statement =>
   dialect.lockFound(db.selectFrom('instance_counts').select('owner').where('owner', '=', '').where(condition).compile())
 
-export type Registered = Pick<Schema['instances'], 'id' | 'owner' | 'suspended' | 'control_version'>
-
-/** Reads the instances that registered since an instant, ordered by id. */
-export function readRegistered(db: Db, since: number): Promise<Registered[]> {
-  return db
-    .selectFrom('instances')
-    .select(['id', 'owner', 'suspended', 'control_version'])
-    .where('first_seen_at', '>=', since)
-    .orderBy('id')
-    .execute()
+/** Reads the ids of the instances that registered since an instant. */
+export async function readRegistered(db: Db, since: number): Promise<string[]> {
+  const rows = await db.selectFrom('instances').select('id').where('first_seen_at', '>=', since).execute()
+  return rows.map(({ id }) => id)
 }
 
-/** Condition: no instance registered since the instant besides these. */
-export const isRegistrationKnown = (database: Pick<Database, 'dialect'>, since: number, ids: readonly string[]) =>
-  sql<boolean>`not exists (select 1 from instances where first_seen_at >= cast(${since} as bigint)
-    and not ${ofIds(database, ids)})`
+/**
+ * Row source of the active instances that registered since an instant, besides these; `owners`: only of these owners.
+ * Follows `lockRegistrations` in a batch.
+ */
+export function registeredSince(
+  database: Pick<Database, 'dialect'>,
+  since: number,
+  { except, owners }: { except: readonly string[]; owners: readonly string[] | undefined },
+) {
+  const named = (list: readonly string[]) =>
+    database.dialect.rowsFromJson(JSON.stringify(list.map((name) => [name])), { owner: 'text' })
+  const ofOwners = owners ? sql`and owner in (select named.owner from ${named(owners)} as named)` : sql``
+  return sql`(select id, control_version from instances where first_seen_at >= cast(${since} as bigint)
+    and suspended = 0 and not ${ofIds(database, except)} ${ofOwners})`
+}
 
 /** Reads the owners of these instances. */
 export async function readOwnersOf(

@@ -128,8 +128,14 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       on conflict (id) do nothing`),
     refused: text(sql`select id, case when ${isKeyFull} then 1 else 0 end as by_key
       from ${newRows} as batch where ${isUnknown}`),
-    beyond: text(sql`select id, case when ${isKeyFull} then 1 else 0 end as by_key
-      from ${newRows} as batch where ${isUnknown} and (${isKeyFull} or ${registered(sql`''`)} >= ${0})`),
+    beyond: text(sql`select id, by_key from (
+        select placed.*, row_number() over (partition by by_key order by ordinal) as place from (
+          select mine.*, case when allowance is not null and place_of_owner > allowance - ${registered(sql`mine.owner`)}
+            then 1 else 0 end as by_key
+          from (select batch.*, row_number() over (partition by owner order by ordinal) as place_of_owner
+            from ${newRows} as batch where ${isUnknown}) as mine
+        ) as placed
+      ) as judged where by_key = 1 or place > ${0} - ${registered(sql`''`)}`),
   }
 }
 
@@ -278,7 +284,7 @@ const rowsOf = (beats: readonly Beat[], held?: ReadonlyMap<string, HeldNewcomer>
 const refusedOf = (rows: readonly Row[]): Refused =>
   new Map(rows.map((row) => [row.id as string, { byKey: row.by_key === 1 }]))
 
-/** Finds the unknown instances that exceed a limit at present. */
+/** Finds the unknown instances for which a limit has no room at present, as the registration places them. */
 export async function findBeyondLimits(
   { batch }: Pick<Database, 'batch'>,
   texts: HeartbeatStatements,

@@ -38,7 +38,7 @@ export interface RegistrationStops {
   find(newcomers: readonly Newcomer[]): Promise<FoundStops>
 }
 
-/** Attempts per newcomer: each loses to a containment that was requested meanwhile, of which there are few. */
+/** Attempts: each loses to a containment that was requested meanwhile, of which there are few. */
 const maxAttempts = 20
 
 interface Registration {
@@ -69,14 +69,10 @@ export async function registerNewcomers(
   }
   // A containment was requested meanwhile, or a limit has no room for all of those that would begin suspended.
   const refused = await findBeyondLimits(database, texts, newcomers, max)
-  const claims: VersionClaim[] = []
-  for (const newcomer of newcomers) {
-    if (refused.has(newcomer.heartbeat.instance_id)) continue
-    const one = await registerNewcomers({ config, database }, { texts, stops }, [newcomer], now, attempt + 1)
-    for (const [id, refusal] of one.refused) refused.set(id, refusal)
-    claims.push(...one.claims)
-  }
-  return { refused, claims }
+  const others = newcomers.filter(({ heartbeat }) => !refused.has(heartbeat.instance_id))
+  if (others.length === 0) return { refused, claims: [] }
+  const rest = await registerNewcomers({ config, database }, { texts, stops }, others, now, attempt + 1)
+  return { refused: new Map([...refused, ...rest.refused]), claims: rest.claims }
 }
 
 async function heldMembers(

@@ -4,21 +4,17 @@ import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditManyStatements } from '../audit/audit.ts'
-import {
-  type FleetMove,
-  fleetMoveStatement,
-  holdFleet,
-  readFleet,
-  type SelectedRow,
-} from '../instances/fleet-statements.ts'
+import { type FleetMove, fleetMoveStatement, holdFleet, readFleet } from '../instances/fleet-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import type { ControlLevers } from './control-levers.ts'
 import { controlMessage } from './control-message.ts'
 import {
   fleetResumptionsStatement,
   fleetSuspensionsStatement,
+  holdKeysStatement,
   readSuspendedAlone,
 } from './fleet-suspension-statements.ts'
+import type { Verdict } from './holds.ts'
 import type { SuspensionFacts } from './suspension-facts.ts'
 
 /** Messages signed or published per turn of the event loop: 40 take 2 to 4 ms on a slow core. */
@@ -33,8 +29,8 @@ interface FleetChange {
   action: 'suspend' | 'resume'
   reason: string
   actor: Actor
-  /** Returns the ids of those suspended instances whose suspension the change takes over. */
-  takenOver(ids: readonly string[]): Promise<ReadonlySet<string>>
+  /** Decides what a stop does to suspended instances; those that it keeps as they are are missing. */
+  judge(ids: readonly string[]): Promise<ReadonlyMap<string, Exclude<Verdict, 'keep'>>>
   /**
    * Returns statements to run before the change, a check that the locked instances are unchanged since they were read,
    * and statements to run after it. All precede the audit log, because every change takes its lock.
@@ -72,22 +68,26 @@ export async function publishAll(
   }
 }
 
-/** Returns the members that a change moves, as read. */
-async function readMovable(
-  { database }: Deps,
-  { members, action, takenOver }: FleetChange,
-): Promise<Omit<SelectedRow, 'last_heartbeat_at'>[]> {
+/** Returns the members that a change moves, as read, and the suspended ones whose key it holds. */
+async function readMovable({ database }: Deps, { members, action, judge }: FleetChange) {
   const selected = new Map(members)
   const rows = await readFleet(database, [...selected.keys()])
   const suspended = rows.filter((row) => row.suspended === 1)
-  if (action === 'resume') return suspended.filter((row) => row.control_version === selected.get(row.id))
-  const taken = suspended.length === 0 ? new Set() : await takenOver(suspended.map(({ id }) => id))
-  return rows.filter((row) => row.suspended === 0 || taken.has(row.id))
+  if (action === 'resume') {
+    return { movable: suspended.filter((row) => row.control_version === selected.get(row.id)), keyHeld: [] }
+  }
+  const verdicts = await judge(suspended.map(({ id }) => id))
+  const isKeyHeld = ({ id }: { id: string }) => verdicts.get(id) === 'hold_key'
+  return {
+    movable: rows.filter((row) => row.suspended === 0 || (verdicts.has(row.id) && !isKeyHeld(row))),
+    keyHeld: suspended.filter(isKeyHeld).map(({ id }) => id),
+  }
 }
 
 /**
  * Suspends or resumes many instances in one transaction, each with its own version, row of facts and audit entry. Skips
- * members whose state changed since the selection: those already suspended, or resumed and suspended again. Resolves
+ * members whose state changed since the selection: those resumed and suspended again, and those already suspended, whose
+ * keys a stop holds. Resolves
  * with the signed messages, which are not published yet. Rejects with DatabaseError, `stale` if a member changed during
  * the transaction.
  */
@@ -108,7 +108,7 @@ export async function changeFleet(
   const { containmentId, action, actor } = change
   const suspended = action === 'suspend'
   const reason = suspended ? change.reason : null
-  const movable = await readMovable(deps, change)
+  const { movable, keyHeld } = await readMovable(deps, change)
   const moves = movable.map(({ id, suspended: was, control_version: from, claimed_version }) => ({
     id,
     from,
@@ -130,7 +130,10 @@ export async function changeFleet(
     description: `Resumed by ${actor.name}.`,
   }))
   const now = clock.now()
-  const { before, check, after } = change.around(moves, now)
+  const around = change.around(moves, now)
+  const { before, check } = around
+  const holding = keyHeld.length > 0 ? [holdKeysStatement(database, keyHeld, containmentId)] : []
+  const after = [...holding, ...around.after]
   const facts = () => {
     const ended = moves.flatMap(({ id, wasSuspended }) => (wasSuspended ? [id] : []))
     const endings = ended.length > 0 ? [fleetResumptionsStatement(database, ended, now)] : []

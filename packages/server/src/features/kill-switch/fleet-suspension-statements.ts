@@ -34,6 +34,18 @@ export function fleetResumptionsStatement(database: Database, ids: readonly stri
     .compile()
 }
 
+/** Lets the suspensions of these instances hold their keys for a containment, unless they are held already. */
+export function holdKeysStatement(database: Database, ids: readonly string[], containmentId: string): Statement {
+  return database.db
+    .updateTable('suspensions')
+    .set({ key_containment_id: containmentId })
+    .where(ofIds(database, ids))
+    .where('resumed_at', 'is', null)
+    .where('containment_id', 'is', null)
+    .where('key_containment_id', 'is', null)
+    .compile()
+}
+
 /**
  * Reads which of the instances are suspended but not by a containment, or by one that took over such a suspension: each
  * of these had its own alert.
@@ -62,21 +74,23 @@ export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialec
   return rows.map(({ instance_id }) => instance_id)
 }
 
-/** Returns the containments that hold an instance with an id like one of these patterns. */
+/** Returns the containments that hold the key of an instance with an id like one of these patterns. */
 export async function readHoldingLike(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   patterns: readonly string[],
 ): Promise<{ pattern: string; containmentId: string }[]> {
   const given = dialect.rowsFromJson(JSON.stringify(patterns.map((pattern) => [pattern])), { pattern: 'text' })
   const query = sql<{ pattern: string; containmentId: string }>`select distinct given.pattern,
-      suspensions.containment_id as "containmentId"
+      coalesce(suspensions.containment_id, suspensions.key_containment_id) as "containmentId"
     from suspensions join ${given} as given on suspensions.instance_id like given.pattern escape '\\'
-    where suspensions.resumed_at is null and suspensions.containment_id is not null`
+    where suspensions.resumed_at is null
+      and (suspensions.containment_id is not null or suspensions.key_containment_id is not null)`
   return (await query.execute(db)).rows
 }
 
-/** Counts the suspensions of a containment by what was observed of them. */
-export async function countContained(db: Db, containmentId: string) {
+/** Counts the suspensions of a containment by what was observed of them; `overdue`: missing, and requested before. */
+export async function countContained(db: Db, containmentId: string, lateBefore: number) {
+  const isMissing = sql`acknowledged_at is null and resumed_at is null`
   const row = await db
     .selectFrom('suspensions')
     .select((e) => [
@@ -84,7 +98,8 @@ export async function countContained(db: Db, containmentId: string) {
       sql<number | null>`sum(case when silent_at is not null and first_breach_at is null then 1 else 0 end)`.as(
         'proven',
       ),
-      sql<number | null>`sum(case when acknowledged_at is null and resumed_at is null then 1 else 0 end)`.as('missing'),
+      sql<number | null>`sum(case when ${isMissing} then 1 else 0 end)`.as('missing'),
+      sql<number | null>`sum(case when ${isMissing} and requested_at <= ${lateBefore} then 1 else 0 end)`.as('overdue'),
       e.fn.count<number>('first_breach_at').as('violated'),
       sql<number>`count(*) - count(resumed_at)`.as('lasting'),
       e.fn.max('acknowledged_at').as('last'),
@@ -95,6 +110,7 @@ export async function countContained(db: Db, containmentId: string) {
     confirmed: Number(row.confirmed),
     proven: Number(row.proven ?? 0),
     missing: Number(row.missing ?? 0),
+    overdue: Number(row.overdue ?? 0),
     violated: Number(row.violated),
     lasting: Number(row.lasting),
     lastConfirmedAt: row.last,

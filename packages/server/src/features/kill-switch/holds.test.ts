@@ -5,10 +5,11 @@ import { type Hold, mayResume, onSuspend } from './holds.ts'
 
 const runs = { seed: 37, numRuns: effort(500, 20_000) }
 const now = 1_000
-const person: Hold = { endsAt: null, twoPerson: false }
-const soon: Hold = { endsAt: now + 20, twoPerson: false }
-const late: Hold = { endsAt: now + 900, twoPerson: false }
-const twoPersons: Hold = { endsAt: null, twoPerson: true }
+const person: Hold = { endsAt: null, twoPerson: false, holdsKey: false }
+const soon: Hold = { endsAt: now + 20, twoPerson: false, holdsKey: false }
+const late: Hold = { endsAt: now + 900, twoPerson: false, holdsKey: false }
+const fleet: Hold = { endsAt: null, twoPerson: false, holdsKey: true }
+const twoPersons: Hold = { endsAt: null, twoPerson: true, holdsKey: true }
 
 describe('a request to suspend', () => {
   test.each([
@@ -22,7 +23,13 @@ describe('a request to suspend', () => {
     ['a long timer', late, person, 'take_over'],
     ['a suspension without end', person, late, 'keep'],
     ['a suspension without end', person, person, 'keep'],
+    ['a suspension without end', person, fleet, 'hold_key'],
     ['a suspension without end', person, twoPersons, 'take_over'],
+    ['one whose key is held', fleet, fleet, 'keep'],
+    ['one whose key is held', fleet, person, 'keep'],
+    ['one that a resume is about to end', { ...person, isEnding: true }, person, 'take_over'],
+    ['one that a resume is about to end', { ...twoPersons, isEnding: true }, person, 'take_over'],
+    ['one that a resume is about to end', { ...person, isEnding: true }, late, 'keep'],
     ['one for two persons', twoPersons, late, 'keep'],
     ['one for two persons', twoPersons, person, 'keep'],
     ['one for two persons', twoPersons, twoPersons, 'keep'],
@@ -33,14 +40,19 @@ describe('a request to suspend', () => {
 
 const end = fc.option(fc.integer({ min: 0, max: 2_000 }), { nil: null })
 const anyHold: fc.Arbitrary<Hold> = fc
-  .record({ endsAt: end, twoPerson: fc.boolean() })
-  // Only fleet stops need two persons, and none of them has a timer.
-  .map(({ endsAt, twoPerson }) => ({ endsAt, twoPerson: endsAt === null && twoPerson }))
+  .record({ endsAt: end, twoPerson: fc.boolean(), holdsKey: fc.boolean() })
+  // Only fleet stops need two persons and hold keys, and none of them has a timer.
+  .map(({ endsAt, twoPerson, holdsKey }) => ({
+    endsAt,
+    twoPerson: endsAt === null && twoPerson,
+    holdsKey: endsAt === null && (twoPerson || holdsKey),
+  }))
 
 /** Returns what holds after a request. */
 function after(held: Hold | undefined, requested: Hold): Hold {
   const verdict = onSuspend(held, requested)
   if (verdict === 'extend') return { ...held!, endsAt: requested.endsAt }
+  if (verdict === 'hold_key') return { ...held!, holdsKey: true }
   return verdict === 'keep' ? held! : requested
 }
 
@@ -57,6 +69,7 @@ describe('of several suspensions', () => {
         for (const earlier of held ? [held, requested] : [requested]) {
           expect(endOf(next)).toBeGreaterThanOrEqual(endOf(earlier))
           if (earlier.twoPerson) expect(next.twoPerson).toBe(true)
+          if (earlier.holdsKey) expect(next.holdsKey).toBe(true)
         }
         held = next
       }

@@ -4,19 +4,24 @@ export interface Hold {
   endsAt: number | null
   /** Whether a resume needs two operators. */
   twoPerson: boolean
+  /** Whether instances that its key registers begin suspended, as a fleet stop demands. */
+  holdsKey: boolean
+  /** Whether a resume that people requested is about to end it. */
+  isEnding?: boolean
 }
 
 /**
  * Result of a request to suspend. `take_over`: it replaces the suspension that holds. `extend`: the suspension
- * that holds ends later. `keep`: nothing changes.
+ * that holds ends later. `hold_key`: it holds its key as well. `keep`: nothing changes.
  */
-type Verdict = 'suspend' | 'take_over' | 'extend' | 'keep'
+export type Verdict = 'suspend' | 'take_over' | 'extend' | 'hold_key' | 'keep'
 
 /** Decides on a request to suspend: of two suspensions the stronger one holds, then the longer one. */
 export function onSuspend(held: Hold | undefined, requested: Hold): Verdict {
   if (!held) return 'suspend'
   if (requested.endsAt === null) {
-    return held.endsAt !== null || (requested.twoPerson && !held.twoPerson) ? 'take_over' : 'keep'
+    if (held.endsAt !== null || held.isEnding || (requested.twoPerson && !held.twoPerson)) return 'take_over'
+    return requested.holdsKey && !held.holdsKey ? 'hold_key' : 'keep'
   }
   return held.endsAt !== null && requested.endsAt > held.endsAt ? 'extend' : 'keep'
 }

@@ -28,14 +28,21 @@ import {
   suspensionStatement,
 } from './suspension-statements.ts'
 
+/** Resumes of many that are stored and not made yet. */
+export interface PendingResumes {
+  /** Returns the instances whose suspension of this version such a resume is about to end. */
+  find(suspensions: readonly Pick<HeldSuspension, 'instanceId' | 'version'>[]): Promise<ReadonlySet<string>>
+}
+
 export interface KillSwitchDeps extends Deps {
   outbox: Outbox
+  pendingResumes: PendingResumes
   suspensionFacts: Pick<SuspensionFacts, 'noteStored' | 'notePublished'>
   enforcement: ControlLevers
 }
 
 /** A suspension by one person or by the service: its resume needs no second operator because of it. */
-export const holdUntil = (endsAt: number | null): Hold => ({ endsAt, twoPerson: false })
+export const holdUntil = (endsAt: number | null): Hold => ({ endsAt, twoPerson: false, holdsKey: false })
 
 /** Anything takes it over, in a batch that fails as stale, because the instance changed between two reads. */
 const outdated = holdUntil(0)
@@ -44,18 +51,24 @@ const outdated = holdUntil(0)
  * Returns what holds an instance as read, for requests of `holdUntil`: whether two operators have to resume it makes no
  * difference to these.
  */
-export function heldBy(control: ControlRow, held: HeldSuspension | undefined): Hold | undefined {
+export function heldBy(control: ControlRow, held: HeldSuspension | undefined, isEnding: boolean): Hold | undefined {
   if (!control.suspended) return undefined
-  return held?.version === control.version ? holdUntil(held.endsAt) : outdated
+  return held?.version === control.version ? { ...holdUntil(held.endsAt), isEnding } : outdated
 }
 
 /** Reads the instance for a change. Throws AppError when its state does not allow the change. */
-async function readAllowed({ database }: Deps, instanceId: string, suspend: boolean): Promise<ControlRow> {
+async function readAllowed(
+  { database, pendingResumes }: KillSwitchDeps,
+  instanceId: string,
+  suspend: boolean,
+): Promise<ControlRow> {
   const control = await readControl(database.db, instanceId)
   if (!control) throw unknownInstance(instanceId)
   if (control.suspended !== suspend) return control
   if (!suspend) throw new AppError('not_suspended', 'The instance is not suspended.')
-  const held = heldBy(control, (await readHeld(database, [instanceId])).get(instanceId))
+  const suspension = (await readHeld(database, [instanceId])).get(instanceId)
+  const pending = await pendingResumes.find(suspension ? [suspension] : [])
+  const held = heldBy(control, suspension, pending.has(instanceId))
   if (onSuspend(held, holdUntil(null)) === 'take_over') return control
   throw new AppError('already_suspended', 'The instance is already suspended.')
 }

@@ -28,7 +28,7 @@ function answerPoll(
   return known.state
 }
 
-interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement'> {
+interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement' | 'pendingResumes'> {
   controlStates: ControlStates
   controlStream: ControlStream
   acks: Pick<Acks, 'acknowledge'>
@@ -42,8 +42,8 @@ interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement'
 
 export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRoutes): void {
   const { outbox, enforcement, controlStates: states, controlStream: stream, acks, reaches, suspensionFacts } = parts
-  const { activityCounts: activity, resumeCondition } = parts
-  const changing = { ...deps, outbox, suspensionFacts, enforcement }
+  const { activityCounts: activity, resumeCondition, pendingResumes } = parts
+  const changing = { ...deps, outbox, suspensionFacts, enforcement, pendingResumes }
   router.handle('killInstance', async ({ params, body, request }) => {
     const actor = requestActor(request)
     await workLane.aheadOfWork(() => suspendInstance(changing, params.instanceId, body.reason, actor))

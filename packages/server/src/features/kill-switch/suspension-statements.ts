@@ -67,6 +67,8 @@ export interface HeldSuspension extends Pick<Hold, 'endsAt'> {
   instanceId: string
   version: number
   containmentId: string | null
+  /** The containment that holds its key; null: none. */
+  keyContainmentId: string | null
 }
 
 /**
@@ -79,7 +81,8 @@ export async function readHeld(
 ): Promise<Map<string, HeldSuspension>> {
   const named = dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
   const { rows } = await sql<HeldSuspension>`select controls.id as "instanceId", control_version as version,
-      ends_at as "endsAt", containment_id as "containmentId"
+      ends_at as "endsAt", containment_id as "containmentId",
+      coalesce(containment_id, key_containment_id) as "keyContainmentId"
     from ${instanceControls} as controls left join suspensions on suspensions.instance_id = controls.id
       and suspensions.version = control_version and resumed_at is null
     where suspended = 1 and controls.id in (select named.id from ${named} as named)`.execute(db)

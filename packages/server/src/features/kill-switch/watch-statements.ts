@@ -56,15 +56,27 @@ export function readLastingAfter(
   db: Db,
   after: string,
   limit: number,
-): Promise<Pick<SuspensionRow, 'instance_id' | 'version'>[]> {
+): Promise<Pick<SuspensionRow, 'instance_id' | 'version' | 'containment_id' | 'key_containment_id'>[]> {
   return db
     .selectFrom('suspensions')
-    .select(['instance_id', 'version'])
+    .select(['instance_id', 'version', 'containment_id', 'key_containment_id'])
     .where('resumed_at', 'is', null)
     .where('instance_id', '>', after)
     .orderBy('instance_id')
     .limit(limit)
     .execute()
+}
+
+/** Returns those of the instances whose suspension holds their key. */
+export async function readKeyHolders(db: Db, instanceIds: readonly string[]): Promise<string[]> {
+  const rows = await db
+    .selectFrom('suspensions')
+    .select('instance_id')
+    .where('instance_id', 'in', instanceIds)
+    .where('resumed_at', 'is', null)
+    .where((e) => e.or([e('containment_id', 'is not', null), e('key_containment_id', 'is not', null)]))
+    .execute()
+  return rows.map(({ instance_id }) => instance_id)
 }
 
 /** Returns the suspensions due for a decision, longest waiting first. */

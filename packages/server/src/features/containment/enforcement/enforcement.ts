@@ -28,8 +28,8 @@ const pausesMs = [1, 2, 5, 10, 30, 60, 120, 300].map((seconds) => seconds * 1_00
 const maxAskedSeconds = 300
 /** Concurrent attempts per point, so that the suspension of a fleet does not flood an API server. */
 const atOnce = 8
-/** Lease of a call: how long a crashed process blocks it. Four times the maximum duration of an attempt. */
-const leaseMs = 60_000
+/** Lease of a call: how long a crashed process blocks it. A third more than the maximum duration of an attempt. */
+const leaseMs = 20_000
 /** How long results are kept while the database is unavailable; otherwise points would be called again. */
 const retryResultMs = 250
 /** Failures within this time are reported together, because a dead point fails for each agent of a fleet. */
