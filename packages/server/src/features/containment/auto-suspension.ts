@@ -110,8 +110,11 @@ export function createAutoSuspension(
     const brake = await readBrake(deps)
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
     const controls = ids.length > 0 ? await readControls(database.db, ids) : new Map<string, ControlRow>()
+    const suspended = [...controls].filter(([, control]) => control.suspended)
+    const ending = await deps.pendingResumes.find(
+      suspended.map(([instanceId, { version }]) => ({ instanceId, version })),
+    )
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
-    const ending = await deps.pendingResumes.find([...held.values()])
     const changed = new Set<string>()
     const outcomes = new Map<Breach, Outcome>()
     let places: BrakeState = brake

@@ -1,5 +1,6 @@
 import type { Database } from '../../db/database.ts'
 import { readOwners } from '../instances/control-statements.ts'
+import type { SelectedRow } from '../instances/fleet-statements.ts'
 import { readAgentOwners } from '../keys/owner-statements.ts'
 import { type Hold, mayResume, onSuspend, type Verdict } from '../kill-switch/holds.ts'
 import type { PendingResumes } from '../kill-switch/kill-switch.ts'
@@ -8,12 +9,15 @@ import { readPendingResumes, readTwoPerson } from './containment-queries.ts'
 
 type Reading = Pick<Database, 'db' | 'dialect'>
 
-/** Reads what holds those of the instances that are suspended, by id. */
-async function readHolds(database: Reading, ids: readonly string[]): Promise<Map<string, Hold & { version: number }>> {
+/** Reads what holds those of the instances that are suspended, by id; `ending`: those that a resume is about to end. */
+async function readHolds(
+  database: Reading,
+  ids: readonly string[],
+  ending: ReadonlySet<string> = new Set(),
+): Promise<Map<string, Hold & { version: number }>> {
   const held = await readHeld(database, ids)
   const containments = new Set([...held.values()].flatMap(({ containmentId }) => containmentId ?? []))
   const twoPerson = await readTwoPerson(database.db, [...containments])
-  const ending = await readPendingResumes(database, [...held.values()])
   return new Map(
     [...held].map(([id, { version, endsAt, containmentId, keyContainmentId }]) => [
       id,
@@ -35,14 +39,21 @@ async function withBoundKey({ db }: Reading, ids: readonly string[]): Promise<Se
   return new Set((await readOwners(db, ids)).flatMap(({ id, owner }) => (bound.has(owner) ? [id] : [])))
 }
 
-/** Decides what a fleet stop does to each of the suspended instances; those that it keeps as they are are missing. */
+/**
+ * Decides what a fleet stop does to each of the instances that are suspended as read; those that it keeps as they are are
+ * missing.
+ */
 export async function readStopVerdicts(
   database: Reading,
-  ids: readonly string[],
+  suspended: readonly Pick<SelectedRow, 'id' | 'control_version'>[],
   twoPerson: boolean,
 ): Promise<Map<string, Exclude<Verdict, 'keep'>>> {
-  if (ids.length === 0) return new Map()
-  const holds = await readHolds(database, ids)
+  if (suspended.length === 0) return new Map()
+  const ids = suspended.map(({ id }) => id)
+  const asRead = suspended.map((row) => ({ instanceId: row.id, version: row.control_version }))
+  // In this order, see PendingResumes.
+  const ending = await readPendingResumes(database, asRead)
+  const holds = await readHolds(database, ids, ending)
   const requested = { endsAt: null, twoPerson, holdsKey: true }
   // One that was resumed meanwhile is included: the change finds it as it is then.
   const verdicts = ids.map((id) => [id, onSuspend(holds.get(id), requested)] as const)

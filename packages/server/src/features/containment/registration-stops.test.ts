@@ -334,7 +334,7 @@ it('a stop is stored whatever registers while it is requested, and includes it',
   const { batch } = database
   let round = 0
   database.batch = async (statements, options) => {
-    // Just before the stop is stored, however often it tries.
+    // Just before the stop is stored, at each attempt.
     if (statements.some(({ sql }) => sql.includes('insert into "containments"'))) {
       round += 1
       await beat(`codex-late-${round}`, codex)

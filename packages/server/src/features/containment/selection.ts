@@ -73,7 +73,7 @@ export async function selectAgents(
   const rows: SelectedRow[] = []
   for (let after = ''; ; ) {
     const page = await selectFleet(database, database.db, selector, { ...state, tagsOf, after, limit: pageRows })
-    const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1).map(({ id }) => id) : []
+    const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1) : []
     const concerned = await readStopVerdicts(database, suspended, twoPerson)
     rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || concerned.has(row.id)))
     if (page.length < pageRows) return rows

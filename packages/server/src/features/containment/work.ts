@@ -126,7 +126,7 @@ export class ContainmentWork {
       action,
       reason,
       actor: JSON.parse(row.actor) as Actor,
-      judge: (ids) => readStopVerdicts(database, ids, row.two_person === 1),
+      judge: (suspended) => readStopVerdicts(database, suspended, row.two_person === 1),
       around: (moves, now) => ({
         before: [holdPart(database, id, position)],
         check: checkUnchanged(database, id, position, unchangedCount(database, moves), moves.length),

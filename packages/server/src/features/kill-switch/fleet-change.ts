@@ -4,7 +4,13 @@ import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
 import { type Actor, auditManyStatements } from '../audit/audit.ts'
-import { type FleetMove, fleetMoveStatement, holdFleet, readFleet } from '../instances/fleet-statements.ts'
+import {
+  type FleetMove,
+  fleetMoveStatement,
+  holdFleet,
+  readFleet,
+  type SelectedRow,
+} from '../instances/fleet-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import type { ControlLevers } from './control-levers.ts'
 import { controlMessage } from './control-message.ts'
@@ -29,8 +35,10 @@ interface FleetChange {
   action: 'suspend' | 'resume'
   reason: string
   actor: Actor
-  /** Decides what a stop does to suspended instances; those that it keeps as they are are missing. */
-  judge(ids: readonly string[]): Promise<ReadonlyMap<string, Exclude<Verdict, 'keep'>>>
+  /** Decides what a stop does to instances that are suspended as read; those that it keeps as they are are missing. */
+  judge(
+    suspended: readonly Pick<SelectedRow, 'id' | 'control_version'>[],
+  ): Promise<ReadonlyMap<string, Exclude<Verdict, 'keep'>>>
   /**
    * Returns statements to run before the change, a check that the locked instances are unchanged since they were read,
    * and statements to run after it. All precede the audit log, because every change takes its lock.
@@ -76,7 +84,7 @@ async function readMovable({ database }: Deps, { members, action, judge }: Fleet
   if (action === 'resume') {
     return { movable: suspended.filter((row) => row.control_version === selected.get(row.id)), keyHeld: [] }
   }
-  const verdicts = await judge(suspended.map(({ id }) => id))
+  const verdicts = await judge(suspended)
   const isKeyHeld = ({ id }: { id: string }) => verdicts.get(id) === 'hold_key'
   return {
     movable: rows.filter((row) => row.suspended === 0 || (verdicts.has(row.id) && !isKeyHeld(row))),

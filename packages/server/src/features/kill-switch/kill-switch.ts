@@ -30,7 +30,10 @@ import {
 
 /** Resumes of many that are stored and not made yet. */
 export interface PendingResumes {
-  /** Returns the instances whose suspension of this version such a resume is about to end. */
+  /**
+   * Returns the instances whose suspension of this version such a resume is about to end. Read the version first and the
+   * suspension last: a resume in between then shows as an outdated reading.
+   */
   find(suspensions: readonly Pick<HeldSuspension, 'instanceId' | 'version'>[]): Promise<ReadonlySet<string>>
 }
 
@@ -66,8 +69,8 @@ async function readAllowed(
   if (!control) throw unknownInstance(instanceId)
   if (control.suspended !== suspend) return control
   if (!suspend) throw new AppError('not_suspended', 'The instance is not suspended.')
+  const pending = await pendingResumes.find([{ instanceId, version: control.version }])
   const suspension = (await readHeld(database, [instanceId])).get(instanceId)
-  const pending = await pendingResumes.find(suspension ? [suspension] : [])
   const held = heldBy(control, suspension, pending.has(instanceId))
   if (onSuspend(held, holdUntil(null)) === 'take_over') return control
   throw new AppError('already_suspended', 'The instance is already suspended.')
