@@ -47,6 +47,11 @@ const inAnHour = () => new Date(service.clock.now() + 3_600_000).toISOString()
 const newDecoy = (more: object = { type: 'api_key', keyType: 'openai' }) =>
   call('POST', '/api/honeypots', { instanceId: 'bot', label: 'In the safe of the mail bot', ...more })
 const newRule = (more: object) => call('POST', '/api/rules', shellRule(more))
+/** Replaces a rule that suspends. */
+async function replace(more: object) {
+  const rule = { mode: 'enforce', response: [{ action: 'suspend' }] }
+  return call('PUT', `/api/rules/${(await newRule(rule)).id}`, shellRule({ ...rule, ...more }))
+}
 const beat = () => service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'Bot' } })
 async function newBaseline(): Promise<void> {
   await beat()
@@ -102,7 +107,7 @@ const reductions: [string, 'warning' | 'critical', RegExp, () => Promise<unknown
   [
     'replaces a rule that alerts, for example by one with an exception for most agents',
     'warning',
-    /replaced the rule [\w-]{36}, which is in mode alert\.$/,
+    /replaced the rule [\w-]{36}, which is in mode alert \(changed: exceptions\)\.$/,
     async () => {
       const exceptions = [{ who: { instances: ['agent-*'] }, reason: 'Migration', until: inAnHour() }]
       return call(
@@ -111,6 +116,34 @@ const reductions: [string, 'warning' | 'critical', RegExp, () => Promise<unknown
         shellRule({ mode: 'alert', exceptions }),
       )
     },
+  ],
+  [
+    'replaces the detection of a rule that enforces by one that never matches',
+    'critical',
+    /replaced the rule [\w-]{36}, which is in mode enforce \(changed: detection\)\.$/,
+    () =>
+      replace({
+        detection: { shell: { event_type: 'unused' }, condition: 'shell' },
+        tests: { match: [[{ event_type: 'unused' }]], no_match: [[{ event_type: 'tool_call' }]] },
+      }),
+  ],
+  [
+    'removes the response of a rule that enforces',
+    'critical',
+    /replaced the rule [\w-]{36}, which is in mode enforce \(changed: response\)\.$/,
+    () => replace({ response: undefined }),
+  ],
+  [
+    'weakens the response of a rule that enforces',
+    'critical',
+    /replaced the rule [\w-]{36}, which is in mode enforce \(changed: response\)\.$/,
+    () => replace({ response: [{ action: 'alert' }] }),
+  ],
+  [
+    'replaces the title of a rule that enforces',
+    'warning',
+    /replaced the rule [\w-]{36}, which is in mode enforce\.$/,
+    () => replace({ title: 'New' }),
   ],
   [
     'deletes a rule that enforces',

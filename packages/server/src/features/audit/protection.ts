@@ -28,11 +28,23 @@ const lower = (id: string, before: State, after: State): Reduction | undefined =
     ? { severity: 'critical', text: `lowered the mode of the rule ${id} from ${before.mode} to ${after.mode}` }
     : undefined
 
-/** A new text may match less, or have new exceptions; only a person can tell. Files are changed by who may change the host. */
-const rewritten = (id: string, before: State, after: State): Reduction | undefined =>
-  isActive(before) && before.version !== after.version && after.file === undefined
-    ? { severity: 'warning', text: `replaced the rule ${id}, which is in mode ${after.mode}` }
-    : undefined
+/** Fields of a rule that change neither what it detects nor what it does. */
+const proseFields: readonly unknown[] = ['title', 'id', 'description', 'tests', 'mode']
+
+/**
+ * A new text may match less, respond less, or have new exceptions; only a person can tell. Of a rule that enforces, this
+ * disables as much as a lower mode. Files are changed by those who may change the host.
+ */
+function rewritten(id: string, before: State, after: State): Reduction | undefined {
+  if (!isActive(before) || before.version === after.version || after.file !== undefined) return undefined
+  const changed = (after.changed as readonly string[]).filter((field) => !proseFields.includes(field))
+  const isDisabling = before.mode === 'enforce' && changed.length > 0
+  const what = changed.length > 0 ? ` (changed: ${changed.join(', ')})` : ''
+  return {
+    severity: isDisabling ? 'critical' : 'warning',
+    text: `replaced the rule ${id}, which is in mode ${after.mode}${what}`,
+  }
+}
 
 /** The reductions by audited action. Changes of alerting itself are in `alerts/routing/changes.ts`. */
 const reductions: Record<string, (id: string, before: State, after: State) => Reduction | undefined> = {

@@ -69,10 +69,17 @@ it('keep every version, and change their mode without a new version', async () =
   expect(body.entries).toMatchObject([
     { action: 'rule.create', after: { version: 1, mode: 'observe' } },
     { action: 'rule.mode', before: { mode: 'observe' }, after: { mode: 'enforce' } },
-    { action: 'rule.change', after: { version: 2 } },
+    { action: 'rule.change', after: { version: 2, changed: ['title'] } },
     { action: 'rule.change' },
     { action: 'rule.mode', after: { mode: 'observe' } },
   ])
+})
+
+it('are listed with the responses of their current text', async () => {
+  const { id } = (await create(document({ response: [{ action: 'suspend' }] }))).body
+  await service.call('PUT', `/api/rules/${id}`, { body: document() })
+  const { body } = await service.call<RuleList>('GET', '/api/rules')
+  expect(body.rules.find((rule) => rule.id === id)).toMatchObject({ version: 2, responses: [] })
 })
 
 it('continue their version numbers when they are deleted and created again', async () => {

@@ -45,6 +45,21 @@ const stateOf = ({ title, mode, version, severity, file }: RuleRow) => ({
 
 const actionsOf = ({ response = [] }: RuleDocument): string => JSON.stringify(response.map(({ action }) => action))
 
+/** Returns the document of a stored rule; undefined if its grammar is no longer valid. */
+function documentOf(text: string): RuleDocument | undefined {
+  try {
+    return readRule(text).rule.document
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the top-level fields in which two documents differ. */
+function changedFields(before: RuleDocument | undefined, after: RuleDocument): string[] {
+  const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after)]) as Set<keyof RuleDocument>
+  return [...names].filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after[name]))
+}
+
 const storedOf = ({ id, version, mode }: RuleRow): RuleStored => ({ id, version, mode })
 
 /** Parses the rule of a request. */
@@ -130,7 +145,8 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
   const old = await findOwn(changing, id)
   const read = readRule(given)
   assertSameId(read, id)
-  const { title, severity, mode = old.mode } = read.rule.document
+  const { document } = read.rule
+  const { title, severity, mode = old.mode } = document
   assertTested(read, mode)
   const isNewVersion = read.text !== old.text
   const { text, format } = read
@@ -144,10 +160,12 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
     version,
     text,
     format,
+    responses: actionsOf(document),
     changed_at: now,
     changed_by: actor.keyId,
   }
-  const action = { action: 'rule.change', target: id, before: stateOf(old), after: stateOf(row) }
+  const after = { ...stateOf(row), changed: changedFields(documentOf(old.text), document) }
+  const action = { action: 'rule.change', target: id, before: stateOf(old), after }
   await change(changing, action, async (trx) => {
     await assertUnchanged(trx, old)
     await updateRule(trx, row, isNewVersion)

@@ -98,10 +98,11 @@ export const isSummary = ({ by_service, event_type }: Pick<AlertFacts, 'by_servi
 
 /** Types that the service itself reports. */
 const ownTypes: readonly string[] = [...Object.values(alertTypes), ...serviceEventTypes]
+export const isOwnType = (event_type: string): boolean => ownTypes.includes(event_type)
 
 /** Whether a caller used a type of the service: messages must show that the service did not report it. */
 export const isClaimed = ({ by_service, event_type }: { by_service: 0 | 1 | boolean; event_type: string }): boolean =>
-  !by_service && ownTypes.includes(event_type)
+  !by_service && isOwnType(event_type)
 
 /** Name of the alert's problem: `<type> <instance> <subject>`, as far as present. */
 export function groupNameOf(alert: AlertFacts): string {

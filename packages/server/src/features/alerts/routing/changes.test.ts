@@ -1,7 +1,8 @@
+import { type AlertMatch, alertTypes, serviceEventTypes } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
 import { openTestService, type TestService } from '../../../test-service.ts'
-import { isBroad, isNarrowed } from './changes.ts'
+import { isNarrowed, mayHideAttacks } from './changes.ts'
 
 let receiver: AlertReceiver
 let service: TestService
@@ -103,25 +104,62 @@ describe('the other channels are notified who', () => {
     expect(receivedAt('/slack', 'receives fewer alerts').length).toBeGreaterThan(0)
   })
 
-  // The silence of one agent hides its decoy hits and kills too.
+  // Each makes alerts rarer, or their loss unnoticed, without a lower severity.
+  it('weakened a channel by its pace, its daily check or its notices of resolved alerts', async () => {
+    const change = (body: object) => call('PATCH', '/api/alert-channels/env-slack', body)
+    await change({ max_per_minute: 1 })
+    await change({ daily_check: false })
+    await change({ send_resolved: false })
+    await change({ max_per_minute: 30, daily_check: true, send_resolved: true })
+    await change({ max_per_minute: 30 })
+    const channel = String.raw`the channel ".+" \(slack\)`
+    expect(await changes()).toMatchObject(
+      [
+        `lowered the messages of ${channel} from 20 to 1 a minute`,
+        `turned off the daily check of ${channel}`,
+        `turned off the notice of resolved alerts of ${channel}`,
+      ].map((text) => ({
+        severity: 'warning',
+        description: expect.stringMatching(new RegExp(`^operator of a test ${text}\\.$`)),
+      })),
+    )
+    await dispatch()
+    expect(receivedAt('/discord', 'a minute')).toHaveLength(1)
+  })
+
+  // A silence for months, a minute before the attack, of the agent, its fleet, or the alerts that the attack causes.
   it.each([
     ['one agent', { instances: ['agent-1'] }, /silenced all of instance agent-1 until/],
     ['what shows an attack', { types: ['activity_while_suspended'] }, /silenced all of type activity_while_suspended/],
+    ['a prefix that is nearly the agent', { instances: ['agent-1*'] }, /silenced all of instance agent-1\* until/],
+    ['a prefix of the fleet', { instances: ['agen*'], severities: ['breach'] }, /of severity breach; instance agen\* /],
+    ['matches of rules', { types: ['rule_matched'] }, /silenced all of type rule_matched until/],
+    ['rule matches of one agent', { types: ['rule_matched'], instances: ['agent-1'] }, /type rule_matched; instance/],
+    [
+      'types that hide behind harmless ones',
+      { types: ['my_1', 'my_2', 'my_3', 'my_4', 'my_5', 'auth_probing'] },
+      /silenced all of type auth_probing, my_1, my_2, my_3, my_4 and others until/,
+    ],
   ])('silenced %s', async (_, match, text) => {
-    const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
+    const ends_at = new Date(service.clock.now() + 300 * 86_400_000).toISOString()
     await call('POST', '/api/silences', { match, reason: 'Maintenance', ends_at })
     expect(await changes()).toMatchObject([{ description: expect.stringMatching(text), by_service: 1 }])
   })
 
-  it('silenced everything, immediately and despite the silence', async () => {
+  it('silenced everything, immediately and despite the silence, and not of one that silenced what agents report', async () => {
     const ends_at = new Date(service.clock.now() + 3_600_000).toISOString()
     await call('POST', '/api/silences', { match: {}, reason: 'Load test', ends_at })
     await dispatch()
     for (const path of ['/slack', '/discord']) {
       expect(receivedAt(path, 'operator of a test silenced everything until '), path).toHaveLength(1)
     }
-    await call('POST', '/api/silences', { match: { instances: ['staging-*'] }, reason: 'Load test', ends_at })
-    await call('POST', '/api/silences', { match: { types: ['policy_violation'] }, reason: 'Noise', ends_at })
+    const ordinary = [
+      { types: ['policy_violation'] },
+      { types: ['disk_nearly_full'], instances: ['staging-*'], severities: ['info', 'warning'] },
+      { types: ['instance_recovered'] },
+      { instances: ['staging-*'], severities: ['info'] },
+    ]
+    for (const match of ordinary) await call('POST', '/api/silences', { match, reason: 'Noise', ends_at })
     expect(await changes()).toHaveLength(1)
   })
 })
@@ -181,32 +219,33 @@ describe('a silence', () => {
   })
 })
 
-it('a silence is broad if it covers many types of many instances, an instance by its id, or a type that shows an attack', () => {
-  expect([{}, { severities: ['breach' as const] }, { types: ['a*', 'policy_violation'] }].map(isBroad)).toEqual([
-    true,
-    true,
-    true,
-  ])
-  expect([{ instances: ['a*'] }, { types: ['kill_unconfirmed'], instances: ['agent-*'] }].map(isBroad)).toEqual([
-    true,
-    true,
-  ])
-  expect(
-    [
-      { instances: ['agent-1'] },
-      { types: ['instance_*'], instances: ['agent-*', 'agent-1'] },
-      { types: ['activity_while_suspended'] },
-      { types: ['instance_clone'], instances: ['agent-*'] },
-    ].map(isBroad),
-  ).toEqual([true, true, true, true])
-  expect(
-    [{ types: ['policy_violation'], instances: ['agent-1'] }, { types: ['instance_offline'] }].map(isBroad),
-  ).toEqual([false, false])
-  expect([{ instances: ['agent-*'] }, { types: ['x'] }, { severities: ['info' as const] }].map(isBroad)).toEqual([
-    false,
-    false,
-    false,
-  ])
+// A type that the service begins to report is covered without a change here.
+it('a silence may hide an attack unless it names types that agents report or that end problems, or is only of info', () => {
+  const harmless = [
+    ...['anomaly_ended', 'brake_released', 'drill_answered', 'drills_answered', 'honeypot_ignored'],
+    ...['instance_recovered', 'instance_reporting', 'instance_restarted', 'instances_recovered'],
+    ...['alert_channel_recovered', 'containment_completed', 'fleet_recovered'],
+  ]
+  const ofService = [...Object.values(alertTypes), ...serviceEventTypes]
+  const unreported = ofService.filter((type) => !mayHideAttacks({ types: [type], instances: ['agent-1'] }))
+  expect(new Set(unreported)).toEqual(new Set(harmless))
+  const hiding: AlertMatch[] = [
+    {},
+    { severities: ['breach'] },
+    { severities: ['info', 'warning'] },
+    { instances: ['agent-1'] },
+    { instances: ['agent-*', 'agent-1*'] },
+    { types: ['a*', 'policy_violation'] },
+    { types: ['instance_*'], instances: ['agent-*'] },
+    { types: ['policy_violation', 'kill_unconfirmed'], instances: ['agent-*'] },
+  ]
+  expect(hiding.filter((match) => !mayHideAttacks(match))).toEqual([])
+  const ordinary: AlertMatch[] = [
+    { types: ['policy_violation'], instances: ['agent-1'] },
+    { types: ['tool_blocked', 'disk_nearly_full', 'instance_recovered'] },
+    { severities: ['info'] },
+  ]
+  expect(ordinary.filter(mayHideAttacks)).toEqual([])
 })
 
 it('a channel is narrowed if it no longer receives alerts that it received before', () => {

@@ -2,7 +2,7 @@ import { type AlertMatch, alertTypes, eventTypes } from '@wardline/contract'
 import type { Trx } from '../../../db/database.ts'
 import type { Deps } from '../../../deps.ts'
 import { type Action, type Actor, recordAction } from '../../audit/audit.ts'
-import { isAtOrAbove, mustBeNamed, type Severity } from '../outbox/alert.ts'
+import { isAtOrAbove, isOwnType, type Severity } from '../outbox/alert.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { ChannelOptions } from './channel-options.ts'
 import { countChange, countEnabled } from './queries.ts'
@@ -15,7 +15,7 @@ interface Reduction {
   text: string
 }
 
-interface ChannelState extends Pick<ChannelOptions, 'enabled' | 'min_severity' | 'quiet_hours'> {
+interface ChannelState extends ChannelOptions {
   name: string
   type: string
   destination: string
@@ -49,6 +49,18 @@ export function reductionsOf(before: ChannelState, after: ChannelState, isRedire
     const { from, to, time_zone } = after.quiet_hours
     found.push({ severity: 'warning', text: `gave ${channel} quiet hours from ${from} to ${to} (${time_zone})` })
   }
+  if (after.max_per_minute < before.max_per_minute) {
+    const text = `lowered the messages of ${channel} from ${before.max_per_minute} to ${after.max_per_minute} a minute`
+    found.push({ severity: 'warning', text })
+  }
+  // Only the check shows that a channel without alerts still works.
+  if (before.daily_check && !after.daily_check) {
+    found.push({ severity: 'warning', text: `turned off the daily check of ${channel}` })
+  }
+  // Alerts could then be resolved, which stops their reminders, without notice.
+  if (before.send_resolved && !after.send_resolved) {
+    found.push({ severity: 'warning', text: `turned off the notice of resolved alerts of ${channel}` })
+  }
   return found
 }
 
@@ -70,39 +82,40 @@ export const narrowed = (channel: Pick<ChannelState, 'name' | 'type'>): Reductio
   text: `changed routes so that ${channelOf(channel)} receives fewer alerts`,
 })
 
-/** Shorter prefixes may match half a fleet. */
-const minPrefix = 3
-
-/** Types by which the service reports an attack, or that protection failed. */
-const attackTypes: readonly string[] = [
-  eventTypes.activityWhileSuspended,
-  eventTypes.auditAltered,
-  eventTypes.brakeEngaged,
-  eventTypes.controlVersionMismatch,
-  eventTypes.enforcementFailed,
-  eventTypes.identityMismatch,
-  eventTypes.instanceClone,
+/** Types of the service whose silence hides nothing: ends of problems, restarts, and hits that an operator had ignored. */
+const harmlessTypes: readonly string[] = [
+  eventTypes.anomalyEnded,
+  eventTypes.brakeReleased,
+  eventTypes.drillAnswered,
+  eventTypes.drillsAnswered,
+  eventTypes.honeypotIgnored,
+  eventTypes.instanceRecovered,
+  eventTypes.instanceReporting,
+  eventTypes.instanceRestarted,
+  eventTypes.instancesRecovered,
+  alertTypes.channelRecovered,
+  alertTypes.containmentCompleted,
+  alertTypes.fleetRecovered,
 ]
-const isOfAttack = (type: string): boolean => mustBeNamed(type) || attackTypes.includes(type)
+
+/** Whether a silence of the type may hide an attack: a pattern, or a type that the service itself reports. */
+const hidesAttack = (type: string): boolean =>
+  type.endsWith('*') || (isOwnType(type) && !harmlessTypes.includes(type))
 
 /**
- * Whether a silence covers more than a few types or instances, or hides what shows an attack: such a type by its name, or
- * an instance by its id, with its decoy hits and kills.
+ * Whether a silence may hide an attack: unless it is only of info, or of types by their names that agents report, or that
+ * end problems. Its instances do not matter: an attack may need only one, and a prefix may match the whole fleet.
  */
-export function isBroad({ severities, types, instances }: AlertMatch): boolean {
-  if (severities?.every((severity) => severity === 'info')) return false
-  const isWide = (pattern: string) => pattern.endsWith('*') && pattern.length <= minPrefix
-  const ofAnyInstance = instances === undefined || instances.some(isWide)
-  const ofAnyType = types === undefined || types.some((type) => type.endsWith('*'))
-  const ofOneInstance = instances?.some((pattern) => !pattern.endsWith('*')) === true
-  return (types ?? []).some(isOfAttack) || ((ofAnyInstance || ofOneInstance) && ofAnyType)
-}
+export const mayHideAttacks = ({ severities, types }: AlertMatch): boolean =>
+  !severities?.every((severity) => severity === 'info') && (types === undefined || types.some(hidesAttack))
 
 const listed = (name: string, values: readonly string[] | undefined) =>
   values === undefined ? [] : [`${name} ${values.slice(0, 5).join(', ')}${values.length > 5 ? ' and others' : ''}`]
 
 export function silenced({ severities, types, instances }: AlertMatch, endsAt: string, reason: string): Reduction {
-  const conditions = [...listed('severity', severities), ...listed('type', types), ...listed('instance', instances)]
+  // Otherwise harmless types in front could hide one among the others.
+  const firstHiding = types?.toSorted((one, other) => Number(hidesAttack(other)) - Number(hidesAttack(one)))
+  const conditions = [...listed('severity', severities), ...listed('type', firstHiding), ...listed('instance', instances)]
   const what = conditions.length === 0 ? 'everything' : `all of ${conditions.join('; ')}`
   return { severity: 'critical', text: `silenced ${what} until ${endsAt} (${reason.slice(0, 200)})` }
 }

@@ -5,7 +5,7 @@ import { AppError, unknownId } from '../../../errors.ts'
 import { uuidV7 } from '../../../ids.ts'
 import type { Action } from '../../audit/audit.ts'
 import { keyNames } from '../../keys/key-names.ts'
-import { isBroad, isNarrowed, narrowed, type RoutingChange, runChange, silenced } from './changes.ts'
+import { isNarrowed, mayHideAttacks, narrowed, type RoutingChange, runChange, silenced } from './changes.ts'
 import {
   countRoutes,
   countSilences,
@@ -146,7 +146,7 @@ export function createSilence(rule: RoutingChange, request: NewSilence): Promise
     }
     await insertSilence(trx, row)
     const entry = { action: 'silence.create', target: row.id, before: null, after: silenceOf(row) }
-    const reductions = isBroad(request.match) ? [silenced(request.match, isoTime(ends_at), request.reason)] : []
+    const reductions = mayHideAttacks(request.match) ? [silenced(request.match, isoTime(ends_at), request.reason)] : []
     return { result: row.id, reductions, entry: { ...entry, reason: request.reason } }
   })
 }
