@@ -125,6 +125,8 @@ export async function verifyChainPart(
 }
 
 function linkFault(row: Pick<ChainRow, 'seq' | 'prev_hash'>, seq: number, previousHash: string): string | null {
+  if (typeof row.seq === 'number' && row.seq < seq)
+    return `Entry ${place(row.seq)} is outside the chain, in the place of entry ${place(seq)}: it was added.`
   if (row.seq !== seq) return `Entry ${place(seq)} is missing: entry ${place(row.seq)} stands in its place.`
   if (row.prev_hash !== previousHash)
     return `Entry ${place(seq)} does not follow from entry ${place(seq - 1)}: one of them was changed.`

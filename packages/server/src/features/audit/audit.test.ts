@@ -1,4 +1,4 @@
-import type { Checkpoint } from '@wardline/contract'
+import { type Checkpoint, chainText } from '@wardline/contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Db } from '../../db/database.ts'
@@ -12,6 +12,7 @@ import {
   recordAction,
   verifyAudit,
 } from './audit.ts'
+import { sha256Hex } from './chain.ts'
 
 /** Opens a service with six audit entries. */
 async function openWithHistory(): Promise<TestService> {
@@ -68,9 +69,25 @@ describe('verification detects', () => {
     ['address', 'update audit_log set ip = null where seq = 3'],
     ['state after', `update audit_log set after = '{"suspended":false,"version":3}' where seq = 3`],
     ['state after, made unreadable', `update audit_log set after = '{' where seq = 3`],
+    // Equal as parsed values, but not for another reader of the database.
+    ['state before, with white space', `update audit_log set before = ' ' || before where seq = 3`],
+    [
+      'state before, with another value of a key in front',
+      `update audit_log set before = '{"version":9,' || substr(before, 2) where seq = 3`,
+    ],
     ['hash', `update audit_log set hash = '${'0'.repeat(64)}' where seq = 3`],
   ])('an edited %s', async (_field, statement) => {
     expect(await verifyTampered([statement])).toMatchObject({ ok: false, reason: 'tampered', seq: 3 })
+  })
+
+  it('a state that is NULL instead of the text null', async () => {
+    const action = { action: 'key.create', target: 'k', before: null, after: null }
+    const afterwards = async (db: Db) => {
+      const { database, clock } = spoilt.deps
+      await db.transaction().execute((trx) => recordAction(database, trx, localActor('system'), action, clock.now()))
+      await spoilt.execute('update audit_log set before = null where seq = 7')
+    }
+    expect(await verifyTampered([], { afterwards })).toMatchObject({ ok: false, reason: 'tampered', seq: 7 })
   })
 
   it('a deleted row', async () => {
@@ -126,6 +143,52 @@ describe('verification detects', () => {
     const edit = `update audit_log set reason = 'other' where seq = 6`
     expect(await verifyTampered([edit], { afterwards })).toMatchObject({ ok: false, reason: 'tampered', seq: 6 })
     expect(await verifyTampered([], { afterwards })).toMatchObject({ ok: true, headSeq: 7 })
+  })
+
+  const forgedAs = (seq: string, hash = 'prev_hash, hash', of = 1) =>
+    `insert into audit_log select ${seq}, at, actor, scope, ip, action, 'FORGED', before, after, reason, request_id, ${hash}
+      from audit_log where seq = ${of}`
+
+  // Lists would show them as entries, and no hash covers them.
+  it.each(['0', '-1', '-9007199254740991'])('a forged row before the first entry, with seq %s', async (seq) => {
+    expect(await verifyTampered([forgedAs(seq)])).toEqual({
+      ok: false,
+      reason: 'tampered',
+      seq: 1,
+      detail: `Entry ${Number(seq).toLocaleString('en')} is outside the chain, in the place of entry 1: it was added.`,
+    })
+  })
+
+  it('a second row with the seq of an entry, and one without a seq', async () => {
+    expect(await verifyTampered([forgedAs('4', 'prev_hash, hash', 4)])).toMatchObject({
+      ok: false,
+      reason: 'tampered',
+      detail: 'Entry 4 is outside the chain, in the place of entry 5: it was added.',
+    })
+    expect(await verifyTampered([forgedAs('null')])).toMatchObject({ ok: false, reason: 'tampered' })
+  })
+
+  // Whoever can compute hashes can append a valid entry; only its transaction also moves the recorded end.
+  it('a forged row at the end with a valid hash', async () => {
+    const entry = {
+      at: 1,
+      actor: 'x',
+      scope: '',
+      ip: null,
+      action: 'key.create',
+      target: null,
+      before: null,
+      after: null,
+    }
+    const { hash: previous } = await auditCheckpoint(spoilt.deps.database.db, 0)
+    const hash = sha256Hex(chainText({ ...entry, seq: 7, reason: null, request_id: null }, previous))
+    const row = `7, 1, 'x', '', null, 'key.create', null, 'null', 'null', null, null, '${previous}', '${hash}'`
+    expect(await verifyTampered([`insert into audit_log select ${row}`])).toEqual({
+      ok: false,
+      reason: 'tampered',
+      seq: 7,
+      detail: '6 entries were written, but the table has 7 rows. Entry 7 was added outside the service.',
+    })
   })
 
   it('a forged row at the end', async () => {
@@ -193,6 +256,21 @@ describe('the view of the audit chain', () => {
     await expect(chainWatch.verify()).rejects.toThrow('the tail was cut off')
     expect((await chainOf(opened)).verification).toMatchObject({ result: 'cut', fault_seq: 5 })
   })
+})
+
+// A forged row could otherwise pass for a record of someone's kill or resume.
+it('rows before the first entry are in no list', async () => {
+  await using opened = await openWithHistory()
+  await opened.execute(`insert into audit_log select -seq, at, 'FORGED', scope, ip, action, target, before, after, reason,
+    request_id, prev_hash, hash from audit_log where seq < 4`)
+  for (const query of ['', '?target=bot', '?action=instance.*', '?order=newest']) {
+    const { body } = await opened.call<{ entries: { seq: number }[] }>('GET', `/api/audit${query}`)
+    expect(body.entries.map(({ seq }) => seq).toSorted(), query).toEqual([1, 2, 3, 4, 5, 6])
+  }
+  const changes = await opened.call<{ changes: object[] }>('GET', '/api/control-changes')
+  expect(changes.body.changes).toHaveLength(6)
+  expect((await opened.call('GET', '/api/instances/bot')).text).not.toContain('FORGED')
+  await expect(opened.services.chainWatch.verify()).rejects.toThrow('Entry -3 is outside the chain')
 })
 
 describe('the audit log', () => {

@@ -3,7 +3,14 @@ import type { Database, Db, Statement, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import { sha256Hex } from './chain.ts'
-import { appendManyStatements, appendStatements, readEntries, readHead, readLatestActors } from './queries.ts'
+import {
+  appendManyStatements,
+  appendStatements,
+  readEntries,
+  readExtent,
+  readHead,
+  readLatestActors,
+} from './queries.ts'
 
 /** Actor and address. */
 export interface Actor {
@@ -86,13 +93,16 @@ export async function recordAction(
   for (const statement of auditStatements(database, actor, action, now)) await trx.executeQuery(statement)
 }
 
-/** Returns text that is not JSON unchanged: the row was edited, and verification reports that its hash is wrong. */
+/**
+ * Parses a state. Text that the service cannot have written is returned within an object, so that it does not match the
+ * hash: white space, duplicate keys or NULL have the same value here, but not for other readers of the database.
+ */
 function parsed(text: string | null): Json {
   try {
-    return JSON.parse(text ?? 'null')
-  } catch {
-    return text
-  }
+    const state: Json = JSON.parse(text ?? '')
+    if (JSON.stringify(state) === text) return state
+  } catch {}
+  return { altered: text }
 }
 
 /** Parses the JSON columns of a stored row. */
@@ -118,7 +128,8 @@ const pageRows = 500
 const reader = 'audit verification'
 
 async function* allRows(database: Database): AsyncGenerator<ChainRow> {
-  for (let after = 0; ; ) {
+  // No lower bound: rows before the first entry were added by others.
+  for (let after: number | undefined; ; ) {
     const page = await database.scan(reader, (db) => readEntries(db, after, pageRows))
     for (const row of page) yield toRow(row)
     if (page.length < pageRows) return
@@ -133,18 +144,21 @@ export async function auditCheckpoint(db: Db, now: number): Promise<Checkpoint> 
   return { seq: head.seq, hash: head.hash, at: now }
 }
 
-/** Verifies the whole log, and that it ends at the recorded head. */
+/** Verifies the whole log, that it ends at the recorded head, and that the table has no other rows. */
 export async function verifyAudit(database: Database, checkpoint?: Checkpoint): Promise<ChainVerdict> {
   const head = await readHead(database.db)
   const result = await verifyChain(allRows(database), sha256Hex, checkpoint)
   if (!result.ok) return result
   const seq = result.headSeq + 1
   if (!head) return { ok: false, reason: 'tampered', seq, detail: 'The stored end of the log is missing.' }
-  if (result.headSeq >= head.seq) return result
-  return {
-    ok: false,
-    reason: 'cut',
-    seq,
-    detail: `The log ends at entry ${result.headSeq}, but entry ${head.seq} was written.`,
+  if (result.headSeq < head.seq) {
+    const detail = `The log ends at entry ${result.headSeq}, but entry ${head.seq} was written.`
+    return { ok: false, reason: 'cut', seq, detail }
   }
+  // Entries may have been appended since, so rows and head are of one reading.
+  const { rows, last } = await database.scan(reader, readExtent)
+  if (rows === last) return result
+  const added = result.headSeq > last ? `Entry ${last + 1} was added` : 'Others were added or deleted'
+  const detail = `${last} entries were written, but the table has ${rows} rows. ${added} outside the service.`
+  return { ok: false, reason: 'tampered', seq: last + 1, detail }
 }

@@ -73,8 +73,10 @@ export function appendManyStatements(
   ]
 }
 
-export function readEntries(db: Db, afterSeq: number, limit: number): Promise<Row[]> {
-  return db.selectFrom('audit_log').selectAll().where('seq', '>', afterSeq).orderBy('seq').limit(limit).execute()
+/** Reads rows in the order of seq. Without `afterSeq`, also those that are outside the chain. */
+export function readEntries(db: Db, afterSeq: number | undefined, limit: number): Promise<Row[]> {
+  const rows = db.selectFrom('audit_log').selectAll().orderBy('seq').limit(limit)
+  return (afterSeq === undefined ? rows : rows.where('seq', '>', afterSeq)).execute()
 }
 
 /** All given conditions must match. `after`, `before` and `to` are exclusive, `from` is inclusive. */
@@ -94,8 +96,11 @@ export interface EntryFilter {
 
 export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newest', limit: number): Promise<Row[]> {
   const { after, before, from, to, actors, action, target, isControl } = filter
-  let query = db.selectFrom('audit_log').selectAll()
-  if (after !== undefined) query = query.where('seq', '>', after)
+  // A row below the first entry is no entry: verification names it, and nothing else shows it as one.
+  let query = db
+    .selectFrom('audit_log')
+    .selectAll()
+    .where('seq', '>', after ?? 0)
   if (before !== undefined) query = query.where('seq', '<', before)
   if (from !== undefined) query = query.where('at', '>=', from)
   if (to !== undefined) query = query.where('at', '<', to)
@@ -121,6 +126,7 @@ export async function countControlEntries(
   const found = await db
     .selectFrom('audit_log')
     .select((e) => e.fn.countAll<number>().as('count'))
+    .where('seq', '>', 0)
     .where('at', '>=', from)
     .where('at', '<', to)
     .where('target', '=', target)
@@ -138,6 +144,7 @@ export function readLatestActors(db: Db, action: string, targets: readonly strin
       e
         .selectFrom('audit_log')
         .select((one) => one.fn.max('seq').as('seq'))
+        .where('seq', '>', 0)
         .where('action', '=', action)
         .where('target', 'in', targets)
         .groupBy('target'),
@@ -148,4 +155,21 @@ export function readLatestActors(db: Db, action: string, targets: readonly strin
 /** Returns the end of the chain; undefined if the row was deleted. */
 export function readHead(db: Db): Promise<{ seq: number; hash: string } | undefined> {
   return db.selectFrom('audit_head').select(['seq', 'hash']).where('id', '=', 1).executeTakeFirst()
+}
+
+/** Counts all rows of the log and returns the recorded end, in one statement: they are of the same moment. */
+export async function readExtent(db: Db): Promise<{ rows: number; last: number }> {
+  return db
+    .selectFrom('audit_head')
+    .select((e) => [
+      e.ref('seq').as('last'),
+      e
+        .selectFrom('audit_log')
+        .select((log) => log.fn.countAll<number>().as('rows'))
+        .$asScalar()
+        .$notNull()
+        .as('rows'),
+    ])
+    .where('id', '=', 1)
+    .executeTakeFirstOrThrow()
 }

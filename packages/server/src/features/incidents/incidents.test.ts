@@ -156,6 +156,18 @@ function entryAt(offset: number): string {
   return offset < archive.length - signatureMemberSize ? 'manifest.json' : 'signature.json'
 }
 
+// The bundle would otherwise be signed, and then refused by its own verification.
+it('a bundle has no audit row that is outside the chain, and verifies', async () => {
+  const at = service.clock.now() - 40 * hourMs
+  await service.execute(`insert into audit_log select -5, ${at}, actor, scope, ip, action, 'FORGED', before, after, reason,
+    request_id, prev_hash, hash from audit_log where seq = 1`)
+  const around = `from=${isoTime(at - hourMs)}&to=${isoTime(at + hourMs)}`
+  const url = `/api/incidents/export?instance_id=${bot}&${around}`
+  const bytes = await exported(url)
+  expect(await verify(bytes)).toMatchObject({ ok: true, rows: { audit: 0 } })
+  expect(gunzipSync(bytes).toString()).not.toContain('FORGED')
+})
+
 describe('an altered bundle', () => {
   it('is refused with the file and block of the altered byte, for any byte', async () => {
     const seed = 20_261_123

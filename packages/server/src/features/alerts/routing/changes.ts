@@ -99,8 +99,7 @@ const harmlessTypes: readonly string[] = [
 ]
 
 /** Whether a silence of the type may hide an attack: a pattern, or a type that the service itself reports. */
-const hidesAttack = (type: string): boolean =>
-  type.endsWith('*') || (isOwnType(type) && !harmlessTypes.includes(type))
+const hidesAttack = (type: string): boolean => type.endsWith('*') || (isOwnType(type) && !harmlessTypes.includes(type))
 
 /**
  * Whether a silence may hide an attack: unless it is only of info, or of types by their names that agents report, or that
@@ -115,7 +114,11 @@ const listed = (name: string, values: readonly string[] | undefined) =>
 export function silenced({ severities, types, instances }: AlertMatch, endsAt: string, reason: string): Reduction {
   // Otherwise harmless types in front could hide one among the others.
   const firstHiding = types?.toSorted((one, other) => Number(hidesAttack(other)) - Number(hidesAttack(one)))
-  const conditions = [...listed('severity', severities), ...listed('type', firstHiding), ...listed('instance', instances)]
+  const conditions = [
+    ...listed('severity', severities),
+    ...listed('type', firstHiding),
+    ...listed('instance', instances),
+  ]
   const what = conditions.length === 0 ? 'everything' : `all of ${conditions.join('; ')}`
   return { severity: 'critical', text: `silenced ${what} until ${endsAt} (${reason.slice(0, 200)})` }
 }
