@@ -64,6 +64,66 @@ describe('two agents under one instance id', () => {
     expect(await found(later)).toMatchObject([{ event_type: 'instance_clone' }])
   })
 
+  // A copy that takes a new boot id each time, so that the run of the original is forgotten before it returns.
+  it.each([
+    ['the first run of the instance', ['original'], 0],
+    ['a run that started an hour after a long one', ['first', 'original'], 60 * minuteMs],
+    ['a run that started a minute ago', ['first', 'second', 'original'], minuteMs],
+    ['a run that was heard once', ['first', 'original'], 0],
+  ])('are reported when the copy has many boot ids between two heartbeats of %s', async (_, starts, heardMs) => {
+    await using service = await openTestService()
+    for (const boot of starts) {
+      for (let heard = 0; heard <= 10; heard++) {
+        await beat(service, boot)
+        if (boot === 'original' && heardMs === 0) break
+        service.clock.advance((boot === 'original' ? heardMs : 60 * minuteMs) / 10)
+      }
+    }
+    const clones = async () => (await found(service)).filter(({ event_type }) => event_type === 'instance_clone')
+    for (let round = 0; round < 3; round++) {
+      for (let copy = 0; copy < 40; copy++) {
+        await beat(service, `copy-${round}-${copy}`)
+        service.clock.advance(700)
+      }
+      expect(await clones()).toHaveLength(round)
+      await beat(service, 'original')
+      expect((await clones())[round]).toMatchObject({
+        metadata: { boots: [{ boot_id: 'original' }, { boot_id: `copy-${round}-39` }] },
+      })
+      service.clock.advance(10 * minuteMs)
+    }
+    const [row] = await service.rows<{ boots: string }>(`select boots from instances where id = 'bot'`)
+    expect(JSON.parse(row!.boots).length).toBeLessThanOrEqual(7)
+  })
+
+  // Otherwise one copy that ran for a while would take the place that the original needs.
+  it('are reported when the original outlived one of the copies', async () => {
+    await using service = await openTestService()
+    const clones = async () => (await found(service)).filter(({ event_type }) => event_type === 'instance_clone').length
+    for (const boot of ['first', 'original', 'original', 'original', 'copy', 'copy']) {
+      await beat(service, boot)
+      service.clock.advance(50_000)
+    }
+    for (let copy = 0; copy < 20; copy++) await beat(service, `copy-${copy}`)
+    await beat(service, 'original')
+    expect(await clones()).toBe(1)
+  })
+
+  it('are not reported while the runs of an agent are forgotten in the order of their restarts', async () => {
+    await using service = await openTestService()
+    for (let start = 0; start < 60; start++) {
+      // Long runs, crash loops and releases without boot ids, by the remainder.
+      const beats = start % 7 === 0 ? 20 : start % 5 === 0 ? 3 : 1
+      for (let heard = 0; heard < beats; heard++) {
+        await beat(service, start % 11 === 0 ? undefined : `run-${start}`)
+        service.clock.advance(30_000)
+      }
+    }
+    expect((await found(service)).filter(({ event_type }) => event_type === 'instance_clone')).toEqual([])
+    const [row] = await service.rows<{ boots: string }>(`select boots from instances where id = 'bot'`)
+    expect(JSON.parse(row!.boots).length).toBeLessThanOrEqual(7)
+  })
+
   it('are reported once when two processes receive their heartbeats at the same time', async () => {
     await using service = await openTestService()
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })

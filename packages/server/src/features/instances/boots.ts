@@ -17,6 +17,8 @@ interface Boot {
   address: string | null
   /** When a run without a boot id was last seen again after another run. */
   again?: number
+  /** Milliseconds between its first and last heartbeat, known once another run was seen. */
+  heard?: number
 }
 
 export interface BootWatch {
@@ -24,13 +26,19 @@ export interface BootWatch {
   note(changes: readonly BootChange[], beats: ReadonlyMap<string, Beat>, now: number): Promise<void>
 }
 
-/** Runs kept per instance to recognize clones and restart loops: half a kilobyte in the row, two at most. */
-const maxBoots = 5
+/**
+ * Latest runs kept per instance to recognize clones and restart loops. With the two of `lastingOf` that is about 0.7 kB in
+ * the row, 3 kB at most.
+ */
+const recentBoots = 5
 /** Clones alternate with every heartbeat: they are reported once per period, with a count. */
 const cloneReportMs = 10 * minuteMs
 /** This many restarts within the window are a loop, which lasts until a pause longer than the window. */
 const loopRestarts = 3
 const loopWindowMs = 5 * minuteMs
+
+/** A run that was heard for longer than the window of a restart loop is no part of one. */
+const settledMs = loopWindowMs
 
 type Finding =
   /** An earlier run returned after another one was seen: both are running. */
@@ -72,17 +80,42 @@ function areTwo(returned: Boot, before: Boot, now: number, isLeaving: boolean): 
   return now - before.again <= loopWindowMs && before.again <= now
 }
 
+/**
+ * Returns which of the runs that are no longer recent are kept: the last settled one, and the longest heard since. A copy
+ * that takes a new boot id with each heartbeat would otherwise displace the original before it is heard again. Of runs with
+ * equal minutes the first one stays: agents send two heartbeats a minute, so no run of a copy is heard for a minute without
+ * the original between.
+ */
+function lastingOf(earlier: readonly Boot[]): Boot[] {
+  const settled = earlier.findIndex(({ heard = 0 }) => heard >= settledMs)
+  const since = settled < 0 ? earlier : earlier.slice(0, settled)
+  const minutes = ({ heard = 0 }: Boot) => Math.floor(heard / minuteMs)
+  const oldestFirst = since.toReversed().toSorted((one, other) => (one.at ?? 0) - (other.at ?? 0))
+  const [longest] = oldestFirst.toSorted((one, other) => minutes(other) - minutes(one))
+  return [longest ?? [], earlier[settled] ?? []].flat()
+}
+
+const kept = (boots: readonly Boot[]): Boot[] => [
+  ...boots.slice(0, recentBoots),
+  ...lastingOf(boots.slice(recentBoots)),
+]
+
 /** Returns the changes for a heartbeat of another run. `mayJudge` is false after a change of the clock: times are unreliable. */
 function noteBoot(change: BootChange, { boot: arriving, isLeaving }: Arrival, mayJudge: boolean): Noted {
   const now = arriving.at
   const known: Boot[] = change.boots === null ? [] : JSON.parse(change.boots)
   const current = runOf(change.boot_id, {}, change)
   const isKnown = known[0] !== undefined && isSameRun(known[0], current)
-  const earlier = isKnown ? known : [{ ...current, at: null, key: null, address: null }, ...known]
+  const [last, ...older] = isKnown ? known : [{ ...current, at: null, key: null, address: null }, ...known]
+  // The start of an instance's first run is not noted: it counts as settled.
+  const heard = change.boots === null ? settledMs : change.last_heartbeat_at - (last!.at ?? Infinity)
+  const earlier: Boot[] = [{ ...last!, heard: Math.max(heard, last!.heard ?? 0) }, ...older]
   const returned = earlier.find((boot) => isSameRun(boot, arriving))
   // A returning run keeps the time of its start.
-  const boot = returned ? { ...arriving, at: returned.at, ...(arriving.id === null ? { again: now } : {}) } : arriving
-  const boots = [boot, ...earlier.filter((boot) => !isSameRun(boot, arriving))].slice(0, maxBoots)
+  const { at = now, heard: heardBefore = 0 } = returned ?? {}
+  const again = returned && arriving.id === null ? { again: now } : {}
+  const boot = { ...arriving, at, heard: heardBefore, ...again }
+  const boots = kept([boot, ...earlier.filter((boot) => !isSameRun(boot, arriving))])
   const note = { ...change, before: change.boots, boots: JSON.stringify(boots) }
   const findings: Finding[] = []
   if (returned && areTwo(returned, earlier[0]!, now, isLeaving)) {
