@@ -27,6 +27,26 @@ describe.skipIf(isExternal)(
       expect([code, lines]).toEqual([1, [sentence]])
     })
 
+    // It would go on serving its main port with a closed database, and no supervisor would restart it.
+    test('if the port of decoy URLs is in use, or both ports are the same', async () => {
+      const other = createServer().listen(0, '127.0.0.1')
+      await new Promise((resolve) => other.once('listening', resolve))
+      const { port } = other.address() as AddressInfo
+      const sentence = (name: string) =>
+        `Port ${port} of 127.0.0.1 is in use: stop the program that listens there, or set ${name} to another port.`
+      const env = { WARDLINE_DECOY_PORT: String(port), WARDLINE_DECOY_URL: 'https://files.example.com' }
+      expect(await failedStart({ ...env, WARDLINE_DATA_DIR: newDataDir() })).toEqual([
+        1,
+        [sentence('WARDLINE_DECOY_PORT')],
+      ])
+      other.close()
+      await new Promise((resolve) => other.once('close', resolve))
+      expect(await failedStart({ ...env, PORT: String(port), WARDLINE_DATA_DIR: newDataDir() })).toEqual([
+        1,
+        [sentence('PORT')],
+      ])
+    })
+
     test('if the address is not local', async () => {
       const [code, lines] = await failedStart({ HOST: '192.0.2.1', WARDLINE_DATA_DIR: newDataDir() })
       expect([code, lines]).toEqual([

@@ -79,10 +79,10 @@ function listenFault(host: string, port: number, fault: NodeJS.ErrnoException, p
   return new Error(message, { cause: fault })
 }
 
-async function listenForDecoys(config: Config, { decoyFetches }: Services): Promise<DecoyListener | undefined> {
-  const { decoyPort, decoyHost = config.host } = config
+async function listenForDecoys(deps: Deps, { decoyFetches }: Services): Promise<DecoyListener | undefined> {
+  const { decoyPort, host, decoyHost = host } = deps.config
   if (decoyPort === undefined) return undefined
-  return openDecoyListener(config, decoyFetches).catch((fault) =>
+  return openDecoyListener(deps, decoyFetches).catch((fault) =>
     Promise.reject(listenFault(decoyHost, decoyPort, fault, 'WARDLINE_DECOY_')),
   )
 }
@@ -94,10 +94,12 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
     const created = await ensureAdminKey(deps)
     const services = await openServices(deps)
     const app = await createApp(deps, services)
-    await app
-      .listen({ host: config.host, port: config.port, backlog: httpLimits.backlog })
-      .catch((fault) => Promise.reject(listenFault(config.host, config.port, fault)))
-    const decoyListener = await listenForDecoys(config, services)
+    // Opened first: a process that fails to start must not answer on its main port before, or keep it.
+    const decoyListener = await listenForDecoys(deps, services)
+    await app.listen({ host: config.host, port: config.port, backlog: httpLimits.backlog }).catch(async (fault) => {
+      await decoyListener?.close()
+      throw listenFault(config.host, config.port, fault)
+    })
     const stopJobs = startJobs(listJobs(deps, services, options), deps, services)
     const { port } = app.server.address() as AddressInfo
     const host = config.host.includes(':') ? `[${config.host}]` : config.host

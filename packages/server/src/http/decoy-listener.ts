@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import type { Config } from '../config.ts'
+import type { Deps } from '../deps.ts'
 import { forwardedClient } from './actor.ts'
 import { proxyCheck } from './connections.ts'
+import { FirstBytes } from './first-bytes.ts'
 import { type Dropped, WaitingConnections } from './waiting-connections.ts'
 
 /** A request to the decoy listener. */
@@ -32,10 +33,6 @@ const limits = {
 } as const
 
 const body = 'Not Found\n'
-const head = { 'content-type': 'text/plain', 'content-length': body.length, connection: 'close' }
-
-/** The request line of bytes that node does not accept as HTTP, such as those with an unknown method or header. */
-const requestLine = /^([A-Za-z-]{1,20}) +([^ \r\n]+)/
 
 export interface DecoyListener {
   port: number
@@ -47,7 +44,7 @@ export interface DecoyListener {
  * client can neither tell which URLs are decoys nor see that the database is unavailable.
  */
 export async function openDecoyListener(
-  config: Pick<Config, 'host' | 'decoyHost' | 'decoyPort' | 'trustedProxies'>,
+  { config, clock, log }: Pick<Deps, 'config' | 'clock' | 'log'>,
   watch: DecoyWatch,
 ): Promise<DecoyListener> {
   const isProxy = proxyCheck(config)
@@ -60,41 +57,90 @@ export async function openDecoyListener(
     requireHostHeader: false,
   })
   const waiting = new WaitingConnections(server, isProxy, watch.dropped.bind(watch))
+  const firstBytes = new WeakMap<Socket, FirstBytes>()
 
-  function answer(request: IncomingMessage, response: ServerResponse): void {
-    response.writeHead(404, head).end(body)
-    const { socket, method = '' } = request
-    waiting.end(socket)
+  /** Anyone can reach this port: no exception here may end the process. */
+  function guarded(socket: Socket, work: () => void): void {
+    try {
+      work()
+    } catch (fault) {
+      socket.destroy()
+      log.error({ err: fault }, 'a request to WARDLINE_DECOY_PORT was not handled')
+    }
+  }
+
+  const headNow = () => ({
+    'content-type': 'text/plain',
+    'content-length': body.length,
+    connection: 'close',
+    date: new Date(clock.now()).toUTCString(),
+  })
+
+  function take(request: IncomingMessage, socket: Socket): void {
+    const { method = '', url: target = '' } = request
+    const first = firstBytes.get(socket)
+    first?.report(target)
+    // Node reads nothing behind such a request, whether or not it is upgraded.
+    if (method === 'CONNECT' || request.headers.upgrade !== undefined) first?.endReading()
     const headers: Record<string, string> = {}
     for (const [name, value = ''] of Object.entries(request.headers)) headers[name] = [value].flat().join(', ')
     const address = forwardedClient(socket.remoteAddress, headers['x-forwarded-for'], isProxy)
-    watch.take({ target: request.url ?? '', method, address, headers })
+    watch.take({ target, method, address, headers })
   }
 
-  // Node answers requests with these headers or methods itself unless there is a listener.
-  for (const event of ['request', 'checkContinue', 'checkExpectation'] as const) server.on(event, answer)
-  server.on('connect', (request, socket) => {
-    const response = new ServerResponse(request)
-    response.assignSocket(socket as Socket)
-    response.on('finish', () => (socket as Socket).destroySoon())
+  server.on('connection', (socket: Socket) => {
+    // Read now: a closed connection has no address.
+    const address = forwardedClient(socket.remoteAddress, undefined, isProxy)
+    const first = new FirstBytes(socket)
+    firstBytes.set(socket, first)
+    // Invalid bytes, and requests that are incomplete when the connection ends.
+    const takeUnreported = () => {
+      for (const line of first.unreported()) watch.take({ ...line, address, headers: {} })
+    }
+    socket.on('close', () => guarded(socket, takeUnreported))
+  })
+
+  // Node answers requests with these headers itself unless there is a listener.
+  for (const event of ['request', 'checkContinue', 'checkExpectation'] as const) {
+    server.on(event, (request: IncomingMessage, response: ServerResponse) =>
+      guarded(request.socket, () => {
+        response.writeHead(404, headNow()).end(body)
+        waiting.end(request.socket)
+        take(request, request.socket)
+      }),
+    )
+  }
+
+  // Node closes the connection on this method unless there is a listener, and leaves the socket to it.
+  server.on('connect', (request, stream) => {
+    const socket = stream as Socket
     // Node removes its own listener here, and an error without one ends the process.
     socket.on('error', () => socket.destroy())
-    answer(request, response)
+    guarded(socket, () => {
+      // Behind another request of the connection, that one's response is the only one.
+      if (waiting.end(socket) && socket.writable) {
+        const lines = Object.entries(headNow()).map(([name, value]) => `${name}: ${value}\r\n`)
+        socket.write(`HTTP/1.1 404 Not Found\r\n${lines.join('')}\r\n${body}`)
+      }
+      socket.destroySoon()
+      take(request, socket)
+    })
   })
 
   // Closes the connection without a response on bytes that are not HTTP, and on a request that takes too long.
-  server.on('clientError', (fault: NodeJS.ErrnoException & { rawPacket?: Buffer }, stream) => {
+  server.on('clientError', (fault: NodeJS.ErrnoException, stream) => {
     const socket = stream as Socket
-    if (fault.code === 'ERR_HTTP_REQUEST_TIMEOUT') waiting.drop(socket, 'timeout')
-    const address = forwardedClient(socket.remoteAddress, undefined, isProxy)
-    socket.destroy()
-    if (!waiting.end(socket) || !fault.rawPacket) return
-    const [, method, target] = requestLine.exec(fault.rawPacket.toString('latin1', 0, limits.headerBytes)) ?? []
-    if (method !== undefined && target !== undefined) watch.take({ target, method, address, headers: {} })
+    guarded(socket, () => {
+      if (fault.code === 'ERR_HTTP_REQUEST_TIMEOUT') waiting.drop(socket, 'timeout')
+      firstBytes.get(socket)?.endReading()
+      socket.destroy()
+    })
   })
 
   server.listen({ host: config.decoyHost ?? config.host, port: config.decoyPort! })
   await once(server, 'listening')
+  // A connection that cannot be accepted, such as without file descriptors.
+  server.on('error', (fault) => log.warn({ err: fault }, 'WARDLINE_DECOY_PORT cannot accept connections'))
   return {
     port: (server.address() as AddressInfo).port,
     close: async () => {

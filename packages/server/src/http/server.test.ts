@@ -273,6 +273,19 @@ describe('bytes that are not a request', () => {
     expect(answer.split('HTTP/1.1')).toHaveLength(2)
   })
 
+  // The response to the first request is still on its way.
+  it('do not affect the service behind another request in the same packet', async () => {
+    const get = 'GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n'
+    const post = `POST /api/heartbeat HTTP/1.1\r\nhost: localhost\r\nx-monitor-key: k\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`
+    const connectTo = 'CONNECT b:1 HTTP/1.1\r\nhost: localhost\r\n\r\n'
+    const upgrade = 'GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'
+    const expecting = 'POST / HTTP/1.1\r\nhost: localhost\r\nexpect: x\r\ncontent-length: 1\r\n\r\nx'
+    const requests = [get, post, connectTo, upgrade, expecting, 'GARBAGE\r\n\r\n']
+    const packets = requests.flatMap((first) => requests.map((second) => first + second + get))
+    for (const packet of packets) await raw(packet).catch(() => {})
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
+  })
+
   it('do not affect the service', async () => {
     await Promise.all(['\0\0\0', '\r\n\r\n', 'GET', ''].map(raw))
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)

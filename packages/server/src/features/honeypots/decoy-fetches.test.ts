@@ -14,7 +14,7 @@ async function open(env: Record<string, string> = {}): Promise<void> {
   service = await openTestService({
     env: { WARDLINE_DECOY_PORT: '0', WARDLINE_DECOY_URL: 'https://files.example.com/', ...env },
   })
-  listener = await openDecoyListener(service.deps.config, service.services.decoyFetches)
+  listener = await openDecoyListener(service.deps, service.services.decoyFetches)
   const { body } = await service.call<HoneypotCreated>('POST', '/api/honeypots', {
     body: { instanceId: 'wiki-bot', type: 'api_key', keyType: 'url', label: 'Runbook' },
   })

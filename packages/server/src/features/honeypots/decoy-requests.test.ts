@@ -21,7 +21,7 @@ beforeEach(async () => {
       WARDLINE_TRUSTED_PROXIES: '127.0.0.3',
     },
   })
-  listener = await openDecoyListener(service.deps.config, service.services.decoyFetches)
+  listener = await openDecoyListener(service.deps, service.services.decoyFetches)
   const { body } = await service.call<HoneypotCreated>('POST', '/api/honeypots', {
     body: { instanceId: 'wiki-bot', type: 'api_key', keyType: 'url' },
   })
@@ -34,19 +34,26 @@ afterEach(async () => {
   await service[Symbol.asyncDispose]()
 })
 
-async function open(localAddress = '127.0.0.1'): Promise<Socket> {
-  const socket = connect({ port: listener.port, host: '127.0.0.1', localAddress }).on('error', () => {})
+async function open(localAddress = '127.0.0.1', port = listener.port): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {})
   await once(socket, 'connect')
   return socket
 }
 
-/** Sends bytes and returns the raw response without its date. */
-async function exchange(bytes: string, localAddress?: string): Promise<string> {
-  const socket = await open(localAddress)
+/** Sends a packet, and waits until the listener has read it. */
+async function written(socket: Socket, bytes: string): Promise<void> {
+  await new Promise((resolve) => socket.write(bytes, 'latin1', resolve))
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+}
+
+/** Sends bytes, as one packet or several, and returns the raw response without its date. */
+async function exchange(bytes: string | string[], localAddress?: string, port = listener.port): Promise<string> {
+  const socket = await open(localAddress, port)
   const chunks: Buffer[] = []
   socket.on('data', (chunk: Buffer) => chunks.push(chunk))
-  socket.write(bytes, 'latin1')
-  await once(socket, 'close')
+  const closed = once(socket, 'close')
+  for (const packet of [bytes].flat()) await written(socket, packet)
+  await closed
   return Buffer.concat(chunks)
     .toString('latin1')
     .replace(/^date: .*$/im, 'date')
@@ -58,13 +65,14 @@ async function hits(): Promise<HoneypotDetail> {
 }
 
 /** Sends the same request for the decoy and for another URL. Returns the response, which must be the same for both. */
-async function noticed(requestOf: (path: string) => string): Promise<string> {
+async function noticed(requestOf: (path: string) => string | string[]): Promise<string> {
   service.clock.advance(60_000)
   const before = (await hits()).hitCount
   const other = await exchange(requestOf(unknownPath))
   expect((await hits()).hitCount).toBe(before)
   const response = await exchange(requestOf(path))
-  expect((await hits()).hitCount).toBe(before + 1)
+  // The client may see a connection that timed out closed first.
+  await expect.poll(async () => (await hits()).hitCount).toBe(before + 1)
   expect(response).toBe(other)
   return response
 }
@@ -125,17 +133,97 @@ describe('a fetch of a decoy URL is noticed, and answered like any other', () =>
     ['an unknown method', (path) => `FETCH ${path} HTTP/1.1\r\n${host}\r\n`],
     ['a method in lower case', (path) => `get ${path} HTTP/1.1\r\n${host}\r\n`],
     ['bytes above ASCII', (path) => get(`${path}\xe2\x80\xa6`)],
+    ['a tab instead of a space', (path) => `GET\t${path} HTTP/1.1\r\n${host}\r\n`],
+    ['spaces in the target', (path) => `GET /shared files${path} HTTP/1.1\r\n${host}\r\n`],
     ['an unknown version', (path) => `GET ${path} HTTP/7.1\r\n${host}\r\n`],
     ['an invalid header', (path) => `GET ${path} HTTP/1.1\r\n${host}A B: c\r\n\r\n`],
     ['two lengths', (path) => `POST ${path} HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n`],
+    [
+      'a request behind one with a length and chunks',
+      (path) =>
+        `POST / HTTP/1.1\r\n${host}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${get(path)}`,
+    ],
     ['too large headers', (path) => `GET ${path} HTTP/1.1\r\n${host}Cookie: ${'a'.repeat(20_000)}\r\n\r\n`],
   ]
   it.each(invalid)('by bytes that are not HTTP: %s', async (_form, requestOf) => {
     expect(await noticed(requestOf)).toBe('')
   })
 
+  // What node refuses in a later packet has no request line in that packet.
+  const split: [string, (path: string) => string[]][] = [
+    ['an invalid header', (path) => [`GET ${path} HTTP/1.1\r\n${host}`, 'A B: c\r\n\r\n']],
+    [
+      'too large headers',
+      (path) => [`GET ${path} HTTP/1.1\r\n`, ...Array.from({ length: 9 }, () => `Cookie: ${'a'.repeat(1_000)}\r\n`)],
+    ],
+    ['half of the target', (path) => [`GET ${path.slice(0, 9)}`, `${path.slice(9)} HTTP/7.1\r\n${host}\r\n`]],
+    ['HTTP/0.9 without a blank line', (path) => [`GET ${path}\r\n`]],
+    ['headers that do not end', (path) => [`GET ${path} HTTP/1.1\r\n`, host]],
+  ]
+  it.each(split)('in several packets: %s', async (_form, packetsOf) => {
+    expect(await noticed(packetsOf)).toBe('')
+  })
+
+  it.each(split)('when the client closes after several packets: %s', async (_form, packetsOf) => {
+    const socket = await open()
+    for (const packet of packetsOf(path)) await written(socket, packet)
+    socket.destroy()
+    await expect.poll(async () => (await hits()).hitCount).toBe(1)
+  })
+
   it('behind other requests of the same connection', async () => {
     expect(await noticed((path) => get('/') + get(path))).toMatch(/^HTTP\/1\.1 404 /)
+  })
+
+  const connectTo = (target: string) => `CONNECT ${target} HTTP/1.1\r\n${host}\r\n`
+  const upgradeOf = (target: string) =>
+    `GET ${target} HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`
+  // Each of these ended the process, or could: the response to the first request is still on its way.
+  it.each<[string, (path: string) => string]>([
+    ['a CONNECT behind a GET', (path) => get('/') + connectTo(`b:1${path}`)],
+    ['a GET behind a CONNECT', (path) => connectTo('b:1') + get(path)],
+    ['a CONNECT behind many GETs', (path) => get('/').repeat(50) + connectTo(`b:1${path}`)],
+    ['a CONNECT behind a CONNECT', (path) => connectTo('b:1') + connectTo(`b:1${path}`)],
+    ['an upgrade behind a GET', (path) => get('/') + upgradeOf(path)],
+    ['a GET behind an upgrade', (path) => upgradeOf('/') + get(path)],
+    ['a CONNECT behind an upgrade', (path) => upgradeOf('/') + connectTo(`b:1${path}`)],
+    ['an upgrade behind a CONNECT', (path) => connectTo('b:1') + upgradeOf(path)],
+    ['invalid bytes behind a GET', (path) => `${get('/')}FETCH ${path} HTTP/1.1\r\n${host}\r\n`],
+  ])('in one packet: %s', async (_form, requestOf) => {
+    const response = await noticed(requestOf)
+    expect(response.match(/HTTP/g) ?? []).toHaveLength(1)
+    expect(await exchange(get('/'))).toMatch(/^HTTP\/1\.1 404 /)
+  })
+
+  it('by a CONNECT, with the same response as by a GET', async () => {
+    expect(await exchange(connectTo(`b:1${path}`))).toBe(await exchange(get('/')))
+  })
+
+  // What a body contains was not fetched.
+  it('but not in the body of a request', async () => {
+    const text = `see ${path} for more\r\n`
+    await exchange(`POST / HTTP/1.1\r\n${host}Content-Length: ${text.length}\r\n\r\n${text}`)
+    expect((await hits()).hitCount).toBe(0)
+  })
+
+  // Anyone can reach the port: whatever fails there must not end the process.
+  it('and a fault in the look-up closes the connection, not the service', async () => {
+    const lines: unknown[] = []
+    const log = { ...service.deps.log, error: (...line: unknown[]) => void lines.push(line) }
+    const take = () => {
+      throw new Error('look-up failed')
+    }
+    const failing = await openDecoyListener({ ...service.deps, log } as never, { take, dropped: () => {} })
+    const requests = [
+      get('/'),
+      connectTo('b:1'),
+      upgradeOf('/'),
+      'FETCH / HTTP/1.1\r\n\r\n',
+      get('/') + connectTo('b:1'),
+    ]
+    for (const request of requests) await exchange(request, undefined, failing.port)
+    expect(lines.length).toBeGreaterThanOrEqual(requests.length)
+    await failing.close()
   })
 
   it('only once if invalid bytes follow the request', async () => {
@@ -179,7 +267,7 @@ describe('the time of the response', () => {
       // Holds the event loop: a response that is not with the client yet cannot be sent before the deadline.
       received.push(Atomics.wait(shared, 0, 0, 10_000) !== 'timed-out')
     }
-    const blocking = await openDecoyListener(service.deps.config, { take, dropped: () => {} })
+    const blocking = await openDecoyListener(service.deps, { take, dropped: () => {} })
     const client = new Worker(
       `const { workerData: { port, shared, request } } = require('node:worker_threads')
       let response = ''
