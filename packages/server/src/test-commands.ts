@@ -3,6 +3,43 @@ export function ordinaryCommands(): string[] {
   return [...written, ...templates.flatMap(filled)]
 }
 
+/** Everyday commands with asterisks, most of which are no globs, and none of which reads a certain file. */
+export const asteriskCommands: readonly string[] = [
+  'ls *',
+  'ls -la ./*',
+  'ls */',
+  'ls *.txt src/*',
+  'du -sh * | sort -h',
+  'wc -l /home/bot/work/*',
+  'rm -rf dist/* build/*',
+  'cd src && expr 2 \\* 3',
+  'cd src && ls * && cd .. && ls ./*',
+  'expr 2 \\* 3',
+  'echo $((3 * 4)) $((2 ** 8))',
+  'for i in *; do echo "$i"; done',
+  'for f in ./*; do wc -l "$f"; done',
+  'node -e "console.log(2 * 3)"',
+  'node -e "console.log(2 ** 10, [1, 2].map((n) => n * n))"',
+  'python3 -c "print(2 ** 10)"',
+  'python3 -c "f = lambda *args, **kwargs: print(*args, **kwargs)"',
+  'awk "{ print $1 * $2 }" data.csv',
+  'git commit -m "Use ** for powers"',
+  'git commit -m "* Fix the parser"',
+  'git add . && git commit -m "Change *.ts and **/*.md"',
+  'prettier --write "**/*.md" "*.json"',
+  'eslint "**/*.ts"',
+  'grep -E "a.*b" notes.txt',
+  'crontab -l | grep "*/5 * * * *"',
+  'sed -i "s/^ *//" notes.txt',
+  'psql -c "select count(*) from users"',
+  'int *p; char **argv',
+  "cat > README.md <<'E'\n# Notes\n\n* one\n* two\n  * three\n\n**Bold** and *italic*\nE",
+  "cat > a.c <<'E'\n/* A comment\n * of two lines\n */\nint main(int c, char **v) { return c * 2; }\nE",
+  "cat > a.ts <<'E'\n/** Raises a to b. */\nexport const raise = (a: number, b: number) => {\n  return a ** b\n}\nE",
+  "cat > a.py <<'E'\ndef raise_(a, b):\n    return a ** b\nE",
+  "cat > .gitignore <<'E'\n*.log\n**/dist\n/*\n!/src\nE",
+]
+
 const written = [
   'ls -la ~',
   'ls -la ~/.aws',

@@ -1,4 +1,5 @@
 import { readdirSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, sample, startStranger } from '../test-agent-command.ts'
 import { agentId, TestFleet } from '../test-service.ts'
@@ -95,6 +96,30 @@ describe('an allowed call', slow, () => {
     await Promise.all([home.hook(['claude-code'], call), home.hook(['claude-code'], call)])
     const events = (await fleet.events('tool_call')).filter(({ session_id }) => session_id === 'twice')
     expect(events).toHaveLength(1)
+  })
+
+  // The folder that an agent works in is where it uses asterisks, for files and for much else.
+  test('may contain asterisks where decoys are in the working folder', async () => {
+    const home = newHome()
+    const cwd = dirname(home.write('work/.env', 'KEY=1'))
+    for (const file of [join(cwd, '.env'), home.write('work/secret/creds.txt', 'x'), home.write('work/src/a.key', 'x')])
+      await fleet.plantPath(file)
+    const commands = [
+      'ls *',
+      'node -e "console.log(2 * 3)"',
+      'cd src && expr 2 \\* 3',
+      'for i in *; do echo "$i"; done',
+      'python3 -c "print(2 ** 10)"',
+      'git commit -m "Use ** for powers"',
+      "cat > README.md <<'E'\n# Notes\n\n* one\n* two\nE",
+      "cat > a.c <<'E'\n/* A comment\n * of two lines */\nE",
+      "cat > a.py <<'E'\ndef raise_(a, b):\n    return a ** b\nE",
+    ]
+    for (const command of commands)
+      expect(await home.hook(['claude-code'], bash(command, { cwd })), command).toEqual(silence)
+    const denied = ['cat .en*', `cat ${cwd}/.e??`, 'cat secret/c*', 'cat sec*/cred*']
+    for (const command of denied)
+      expect((await home.hook(['claude-code'], bash(command, { cwd }))).code, command).toBe(2)
   })
 
   test('is not reported again after it ran', async () => {

@@ -6,7 +6,7 @@ import { createDecoyDigest, type DigestKind } from './decoy-digest.ts'
 import { sweptForms } from './decoy-folders.ts'
 import { keyFormIn } from './found-form.ts'
 import { KeySearch } from './key-extraction.ts'
-import { decoyPathKeys, lookupKeys, type PathContext, pathForms } from './path-forms.ts'
+import { decoyPathKeys, lookupKeys, type PathContext, type PathForms, pathForms } from './path-forms.ts'
 import { PatternIndex } from './pattern-index.ts'
 import { createDigestLookup, type Decoy, readDigests, readExactPaths, readPatterns } from './queries.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'
@@ -113,11 +113,7 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
     return found
   }
 
-  async function findByGlobs(
-    forms: readonly string[],
-    { instances }: Principal,
-    { budget, piece }: Paid,
-  ): Promise<Decoy[]> {
+  async function findByGlobs(forms: PathForms, { instances }: Principal, { budget, piece }: Paid): Promise<Decoy[]> {
     const globs = await piece.inTurns(queryGlobs(forms, budget))
     const found: Decoy[] = []
     for (let after = ''; globs.length > 0 && !budget.isSpent; ) {
@@ -173,8 +169,9 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       const { cwd = '', realPath = '' } = context
       if (path.length + cwd.length + realPath.length > longText) await piece.nextTurn()
       const forms = await piece.inTurns(pathForms(path, context, budget))
-      const exact = await lookUp('path', await piece.inTurns(lookupKeys(forms, budget)), paid)
-      const fitting = await piece.inTurns(patterns.find(forms, budget))
+      const texts = [...forms.keys()]
+      const exact = await lookUp('path', await piece.inTurns(lookupKeys(texts, budget)), paid)
+      const fitting = await piece.inTurns(patterns.find(texts, budget))
       const byPattern = [...fitting].flatMap((pattern) => patternDecoys.get(pattern) ?? [])
       const decoys = [...exact, ...byPattern].filter(mayTrip)
       if (decoys.length > 0) {

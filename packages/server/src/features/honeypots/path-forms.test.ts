@@ -9,7 +9,7 @@ type Context = { cwd?: string; realPath?: string }
 
 /** Returns the lookup keys within the budget of a check. */
 function keysOf(input: string, context: Context = {}, budget = new WorkBudget(pathCheckUnits)): string[] {
-  return atOnce(lookupKeys(atOnce(pathForms(input, context, budget)), budget))
+  return atOnce(lookupKeys([...atOnce(pathForms(input, context, budget)).keys()], budget))
 }
 
 /** Indexes the decoy by its keys and looks up every key of the input, like the service. */

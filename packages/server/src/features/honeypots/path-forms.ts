@@ -25,29 +25,31 @@ export interface PathContext {
   realPath?: string | undefined
 }
 
+/** Each canonical text, with the number of names at its end that the input wrote; the others are the working folder's. */
+export type PathForms = ReadonlyMap<string, number>
+
 /**
  * Returns every canonical text that `input` may mean: a path in any spelling, or a command, word by word. Never throws:
  * input that cannot be parsed is taken literally. Look the forms up by `lookupKeys`, and match patterns against them.
  * Forms that the budget does not cover are skipped, unusual spellings before plain ones.
  */
-export function* pathForms(input: string, context: PathContext, budget: WorkBudget): Slices<string[]> {
-  const forms = new Set<string>()
+export function* pathForms(input: string, context: PathContext, budget: WorkBudget): Slices<PathForms> {
+  const forms = new Map<string, number>()
   const cwd = context.cwd === undefined ? undefined : startOf(boundedPath(context.cwd))
-  const isRooted = cwd !== undefined && cwd.path.root !== ''
   const realPath = boundedPath(context.realPath ?? '')
-  addPlain(forms, withoutFileScheme(realPath), [], false, budget)
+  addPlain(forms, { word: withoutFileScheme(realPath), starts: [] }, cwd, budget)
   const places = yield* placedWords(boundedPath(input), cwd, budget)
   for (const { word, starts } of places) {
-    addPlain(forms, withoutFileScheme(word), starts, isRooted, budget)
+    addPlain(forms, { word: withoutFileScheme(word), starts }, cwd, budget)
     if (budget.isSliceOver()) yield
   }
   for (const { word, starts } of [...places, { word: realPath, starts: [] }]) {
     if (isPlain(word)) continue
     if (!budget.take(word.length * 40)) break
-    for (const spelling of spellings(word)) addPlain(forms, spelling, starts, isRooted, budget)
+    for (const spelling of spellings(word)) addPlain(forms, { word: spelling, starts }, cwd, budget)
     if (budget.isSliceOver()) yield
   }
-  return [...forms]
+  return forms
 }
 
 export function boundedPath(text: string): string {
@@ -59,11 +61,14 @@ export function boundedPath(text: string): string {
 interface Start {
   path: CanonicalPath
   prefixes: string[] | undefined
+  /** Whether the input itself changed to it and it is hidden: nobody works in `~/.aws`, so it counts as written. */
+  isWritten: boolean
 }
 
-function startOf(text: string, from?: Start): Start {
+function startOf(text: string, from?: Start, isChange = false): Start {
   const path = from === undefined ? canonicalPath(text) : fromFolder(from.path, canonicalPath(text))
-  return { path, prefixes: isSettled(path) ? absoluteTexts(path) : undefined }
+  const isWritten = isChange && path.names.at(-1)?.startsWith('.') === true
+  return { path, prefixes: isSettled(path) ? absoluteTexts(path) : undefined, isWritten }
 }
 
 interface PlacedWord {
@@ -88,7 +93,7 @@ function* placedWords(text: string, cwd: Start | undefined, budget: WorkBudget):
     seen.add(key)
     if (isFolderChange(previous) && word !== '') {
       if (++folders > maxFolders || !budget.take(10 * maxPathBytes)) budget.exhaust()
-      else folder = startOf(word, folder)
+      else folder = startOf(word, folder, true)
     }
     previous = word
     if (budget.isSliceOver()) yield
@@ -101,25 +106,41 @@ export function isFolderChange(word: string): boolean {
 }
 
 function addPlain(
-  forms: Set<string>,
-  text: string,
-  starts: readonly Start[],
-  isRooted: boolean,
+  forms: Map<string, number>,
+  { word, starts }: PlacedWord,
+  cwd: Start | undefined,
   budget: WorkBudget,
 ): void {
-  if (!budget.take(200 + text.length * 4)) return
-  const path = canonicalPath(text)
-  if (path.names.length === 0 || (path.root === '' && isWebAddress(path.names))) return
-  if (path.root !== '') for (const form of absoluteTexts(path)) add(forms, form, budget)
-  else {
-    for (const start of starts) for (const form of startedTexts(path, start, budget)) add(forms, form, budget)
-    if (!isRooted) add(forms, pathText('', path.names), budget)
+  if (!budget.take(200 + word.length * 4)) return
+  const path = canonicalPath(word)
+  const { root, names } = path
+  if (names.length === 0 || (root === '' && isWebAddress(names))) return
+  if (root !== '') {
+    const written = cwd !== undefined && isBelow(path, cwd.path) ? names.length - cwd.path.names.length : Infinity
+    for (const form of absoluteTexts(path)) add(forms, form, written, budget)
+    return
   }
+  for (const start of starts) {
+    const written = start.isWritten ? Infinity : names.length
+    for (const form of startedTexts(path, start, budget)) add(forms, form, written, budget)
+  }
+  if (cwd === undefined || cwd.path.root === '') add(forms, pathText('', names), Infinity, budget)
+}
+
+/** Whether a path is below a folder that an agent works in. A hidden one may hold secrets. */
+function isBelow({ root, names }: CanonicalPath, folder: CanonicalPath): boolean {
+  return (
+    root === folder.root &&
+    names.length > folder.names.length &&
+    folder.names.at(-1)?.startsWith('.') === false &&
+    folder.names.every((name, place) => name === names[place])
+  )
 }
 
 /** Adds a form, unless it is longer than the longest path that a system opens. */
-function add(forms: Set<string>, form: string, budget: WorkBudget): void {
-  if (form.length <= maxPathBytes && budget.take(50 + form.length)) forms.add(form)
+function add(forms: Map<string, number>, form: string, written: number, budget: WorkBudget): void {
+  if (form.length > maxPathBytes || !budget.take(50 + form.length)) return
+  forms.set(form, Math.max(written, forms.get(form) ?? 0))
 }
 
 function startedTexts(path: CanonicalPath, { path: folder, prefixes }: Start, budget: WorkBudget): string[] {

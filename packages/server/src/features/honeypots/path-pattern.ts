@@ -78,11 +78,15 @@ export function literalLength(name: string): number {
  * Compares name by name. Backtracks only to the latest `**`, because extending an earlier one cannot help. This bounds
  * the work by the product of both lengths, whatever the pattern.
  */
-export function matchesNames(pattern: readonly string[], names: readonly string[]): boolean {
-  return matchesGreedily(pattern, names, '**', matchesName)
+export function matchesNames(
+  pattern: readonly string[],
+  names: readonly string[],
+  matchesOne: (pattern: string, name: string) => boolean = matchesName,
+): boolean {
+  return matchesGreedily(pattern, names, '**', matchesOne)
 }
 
-function matchesName(pattern: string, name: string): boolean {
+export function matchesName(pattern: string, name: string): boolean {
   if (!hasWildcard(pattern)) return pattern === name
   return matchesGreedily([...pattern], [...name], '*', (expected, found) => expected === '?' || expected === found)
 }
