@@ -29,6 +29,28 @@ export const invalidAnswer = 'an answer that is compressed or too long'
 /** Maximum for Retry-After, so that a proxy cannot block the kill switch for longer. */
 const maxRetryAfterMs = 60_000
 
+/** Parts in which a wait for an answer is counted. */
+const turns = 4
+
+/**
+ * Calls `giveUp` after a wait in which the event loop came round. A loop that was held runs its timers before it reads
+ * what has arrived, so a single timer would take a held loop for a service without an answer. Returns a function that
+ * cancels it.
+ */
+export function turningTimeout(ms: number, giveUp: () => void): () => void {
+  let left = turns
+  const wait = () => {
+    left -= 1
+    // Not unref'ed: the process would otherwise end before the answer arrives.
+    return setTimeout(() => {
+      if (left === 0) giveUp()
+      else timer = wait()
+    }, ms / turns)
+  }
+  let timer = wait()
+  return () => clearTimeout(timer)
+}
+
 /** Parses `Retry-After` (seconds or a date) into milliseconds. */
 export function retryAfterMs(value: string | null | undefined): number | undefined {
   if (!value) return undefined
@@ -88,14 +110,13 @@ export class Service {
    */
   async call(path: string, call: Call): Promise<Answer> {
     const giveUp = new AbortController()
-    // Not unref'ed: the process would otherwise end before the answer arrives.
-    const timer = setTimeout(() => giveUp.abort(), call.timeoutMs)
+    const stopWaiting = turningTimeout(call.timeoutMs, () => giveUp.abort())
     try {
       return await this.#send(path, call, giveUp.signal).catch(() => this.#send(path, call, giveUp.signal))
     } catch (fault) {
       return noAnswer(giveUp.signal.aborted ? `none within ${call.timeoutMs} ms` : faultName(fault))
     } finally {
-      clearTimeout(timer)
+      stopWaiting()
     }
   }
 

@@ -9,6 +9,7 @@ import {
   parsedObject,
   retryAfterMs,
   Service,
+  turningTimeout,
 } from '../service.ts'
 
 /**
@@ -53,9 +54,9 @@ type Open = (onAnswer: (message: IncomingMessage) => void) => ClientRequest
 function send(open: Open, body: string | undefined, ms: number): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = open((message) => collect(message, resolve, reject))
-    const timer = setTimeout(() => request.destroy(new Error(`none within ${ms} ms`)), ms)
+    const stopWaiting = turningTimeout(ms, () => request.destroy(new Error(`none within ${ms} ms`)))
     request.on('error', reject).on('close', () => {
-      clearTimeout(timer)
+      stopWaiting()
       // The connection can close without an error, for example after a protocol switch.
       reject(new Error('the connection was closed'))
     })
