@@ -28,8 +28,8 @@ interface DecoyCheckOptions {
   faults: ActiveFaults
   instanceId: string
   timeoutMs: number
-  /** Maximum time for a call with arguments of any length. */
-  limitMs?: number
+  /** When the checks must have ended, the probe included: a time of `performance.now()`. */
+  endsAt?: number
 }
 
 interface Question {
@@ -41,8 +41,10 @@ interface Question {
 const maxAtOnce = 8
 /** Number of requests that `timeoutMs` covers. Arguments that need more requests get proportionally more time. */
 const usualRequests = 16
-/** Time for a harmless text, after the arguments got no answer. */
-export const probeMs = 500
+/** Time for a harmless text, after the arguments got no answer. A probe that gets less proves nothing. */
+const probeMs = 500
+/** Kept free of other requests: the probe, and what the timers of a busy machine are late by. */
+export const reservedMs = probeMs + 200
 /** Wait when the service is busy and sends no Retry-After. */
 const retryMs = 250
 /** Maximum path length on Linux. */
@@ -109,9 +111,15 @@ export class DecoyChecks {
     return verdict === 'clear' ? 'unchecked' : verdict
   }
 
-  async #askAll(questions: Question[], limitMs = this.#options.limitMs ?? Infinity, isRetry = false): Promise<Verdict> {
-    const { timeoutMs, faults, service } = this.#options
-    const startedAt = performance.now()
+  async #askAll(questions: Question[], isRetry = false): Promise<Verdict> {
+    const { timeoutMs, endsAt = Infinity, faults, service } = this.#options
+    const leftMs = endsAt - performance.now()
+    if (leftMs <= 0) {
+      this.#raise(refusals.unanswered)
+      return 'unanswered'
+    }
+    // A late call gets all of the time: its answer may still come, and without the probe it is denied.
+    const limitMs = leftMs > 2 * reservedMs ? leftMs - reservedMs : leftMs
     const allowedMs = Math.min(limitMs, timeoutMs * Math.max(1, questions.length / usualRequests))
     const waiting = questions.values()
     const unanswered = new Set(questions)
@@ -148,20 +156,18 @@ export class DecoyChecks {
     if (failed.some(isAboutTheText)) return 'rejected'
     // The fail mode decides only if the service is away or refuses the caller. While it answers anything else, the
     // arguments themselves keep it from answering.
-    const isAway =
-      unanswered.size === questions.length && (failed.every(isAboutTheCaller) || !(await this.#isAnswering()))
+    const isAway = unanswered.size === questions.length && (failed.every(isAboutTheCaller) || (await this.#isAway()))
     if (isAway) return isRetry ? 'unanswered' : 'unchecked'
     if (failed.some(isStrange)) return 'rejected'
-    const leftMs = limitMs - (performance.now() - startedAt)
     // A busy machine may have delayed the answers of honest arguments.
-    if (isRetry || leftMs < probeMs) return 'unanswered'
-    const verdict = await this.#askAll([...unanswered], leftMs, true)
+    if (isRetry) return 'unanswered'
+    const verdict = await this.#askAll([...unanswered], true)
     return verdict === 'clear' && isPartial ? 'tooCostly' : verdict
   }
 
   /** Retries while the service is busy and time is left. */
-  async #ask({ route, body }: Question, deadline: number): Promise<Answer> {
-    const { service, timeoutMs } = this.#options
+  async #ask({ route, body }: Question, deadline: number, timeoutMs = this.#options.timeoutMs): Promise<Answer> {
+    const { service } = this.#options
     for (;;) {
       const left = Math.max(1, Math.min(timeoutMs, deadline - performance.now()))
       const answer = await service.call(`honeypots/check/${route}`, {
@@ -175,11 +181,13 @@ export class DecoyChecks {
     }
   }
 
-  /** Whether the service answers for a harmless text. */
-  async #isAnswering(): Promise<boolean> {
-    const deadline = performance.now() + Math.min(probeMs, this.#options.timeoutMs)
-    const answer = await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline)
-    return isAnswered(answer) || isTooMuchAtOnce(answer)
+  /** Whether a harmless text gets no answer either, in its full time. */
+  async #isAway(): Promise<boolean> {
+    const { endsAt = Infinity } = this.#options
+    const deadline = performance.now() + probeMs
+    if (deadline > endsAt) return false
+    const answer = await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline, probeMs)
+    return !isAnswered(answer) && !isTooMuchAtOnce(answer)
   }
 
   #raise(why: string): void {
@@ -224,9 +232,9 @@ const isAboutTheText = ({ status }: Answer): boolean =>
 const isStrange = ({ status, header }: Answer): boolean =>
   status > 0 && status < 500 && status !== 408 && header('x-error-code') === null
 
-/** Whether the service itself refused the key or the address, whatever the text. */
+/** Whether the service itself refused the key or the address, whatever the text; not that a long text came too slowly (408). */
 const isAboutTheCaller = (answer: Answer): boolean =>
-  answer.status >= 400 && answer.status < 500 && !isStrange(answer) && !isAboutTheText(answer)
+  answer.status >= 400 && answer.status < 500 && answer.status !== 408 && !isStrange(answer) && !isAboutTheText(answer)
 
 /** Cleans a metadata field, so that one invalid field does not make the service refuse the request. */
 function plainText(text: unknown, maxLength: number): string | undefined {
@@ -244,7 +252,7 @@ function foldersOf(folder: unknown): (string | undefined)[] {
 }
 
 /** Returns the working directory; undefined if it was removed. */
-function workingFolder(): string | undefined {
+export function workingFolder(): string | undefined {
   try {
     return process.cwd()
   } catch {

@@ -1,13 +1,11 @@
 import { writeSync } from 'node:fs'
 import { argv, env, exit, stdout } from 'node:process'
 import { type CodingTool, codingTools } from './agent/agent-settings.ts'
-import { denying, type HookAnswer, passing } from './agent/hook-answer.ts'
-import { uncheckedReason } from './denied.ts'
-import type { FailMode } from './monitor.ts'
+import { failing, type HookAnswer, type HookProgress } from './agent/hook-answer.ts'
 
 // The command `wardline-agent`. A hook runs before every tool call, so each command loads only the modules it needs.
 
-/** Timeout of a hook in milliseconds, longer than the sum of the timeouts within it. */
+/** When a hook answers at the latest, in milliseconds since its process started: after all timeouts within it. */
 const hookMs = 4_200
 
 const isCodingTool = (name: string | undefined): name is CodingTool => codingTools.includes(name as CodingTool)
@@ -45,19 +43,15 @@ function runHook(args: string[]): void {
   }
   const known = tool as CodingTool | undefined
   const failClosed = flags.length > 0
-  // Start with "closed": the settings may say so and may be unreadable.
-  let failMode: FailMode = 'closed'
-  const onFailMode = (said: FailMode) => {
-    failMode = said
-  }
+  const progress: HookProgress = { failMode: 'closed', mustCheck: false, decided: undefined }
   const fail = (fault: unknown): never => {
     const sentence = `The hook failed: ${fault instanceof Error ? fault.message : String(fault)}.`
-    return end(failMode === 'open' ? passing(known, [sentence]) : denying(known, uncheckedReason(sentence)))
+    return end(failing(known, progress, sentence))
   }
   process.on('uncaughtException', fail).on('unhandledRejection', fail)
-  setTimeout(() => fail(new Error(`it took longer than ${hookMs} ms`)), hookMs)
+  setTimeout(() => fail(new Error(`it took longer than ${hookMs} ms`)), hookMs - performance.now())
   import('./agent/hook.ts')
-    .then(({ answerHook }) => answerHook({ tool: known, failClosed, env, onFailMode }))
+    .then(({ answerHook }) => answerHook({ tool: known, failClosed, env, progress }))
     .then(end, fail)
 }
 

@@ -1,3 +1,5 @@
+import { uncheckedReason } from '../denied.ts'
+import type { FailMode } from '../monitor.ts'
 import { plainLine } from '../plain-line.ts'
 import type { CodingTool } from './agent-settings.ts'
 
@@ -42,4 +44,21 @@ export function denying(tool: CodingTool | undefined, reason: string): HookAnswe
   if (tool !== 'cursor') return { exitCode: 2, stdout: '', stderr: `${said}\n` }
   const answer = { permission: 'deny', user_message: said, agent_message: said }
   return { exitCode: 0, stdout: `${JSON.stringify(answer)}\n`, stderr: '' }
+}
+
+/** What a hook knows about the call so far, for an answer after a failure of the hook itself. */
+export interface HookProgress {
+  /** "closed" until the settings are read: they may say so, and may be unreadable. */
+  failMode: FailMode
+  /** Whether the author of the arguments may be the cause of the failure: they are long, or the service is not away. */
+  mustCheck: boolean
+  /** The decision on the call, while it is being reported. */
+  decided: HookAnswer | undefined
+}
+
+/** Answers after a failure of the hook, such as a timeout. */
+export function failing(tool: CodingTool | undefined, progress: HookProgress, sentence: string): HookAnswer {
+  if (progress.decided) return progress.decided
+  const passes = progress.failMode === 'open' && !progress.mustCheck
+  return passes ? passing(tool, [sentence]) : denying(tool, uncheckedReason(sentence))
 }

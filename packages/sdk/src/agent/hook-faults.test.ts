@@ -170,8 +170,8 @@ describe('a hook', slow, () => {
 
   // Otherwise the writer of the arguments could avoid the check.
   test.each([
-    ['open', 5_000_000, 'the maximum is 4 MiB'],
-    ['closed', 5_000_000, 'the maximum is 4 MiB'],
+    ['open', 1_100_000, 'larger than 1048576 characters'],
+    ['closed', 1_100_000, 'larger than 1048576 characters'],
     ['open', 8 * 1024 * 1024, 'larger than 8388608 bytes'],
     ['closed', 8 * 1024 * 1024, 'larger than 8388608 bytes'],
   ])('with fail mode "%s" blocks a call with %i bytes of arguments', async (failMode, size, says) => {
@@ -332,7 +332,7 @@ describe('costly arguments', slow, () => {
 
   test.each([
     ['a few long parts', 100_000],
-    ['many long parts', 2_000_000],
+    ['many long parts', 900_000],
     ['a single short part', 60],
   ])('of %s without an answer are blocked while a harmless text is answered', async (_size, length) => {
     const url = await startHostileService((request, response, body) => {
@@ -349,7 +349,7 @@ describe('costly arguments', slow, () => {
     const url = await startHostileService((request, response, body) => {
       if (!request.url?.includes('/check/')) answerPlainly(request, response, body)
     })
-    const content = 'some words of filler\n'.repeat(100_000)
+    const content = 'some words of filler\n'.repeat(40_000)
     const home = newHome({ WARDLINE_URL: url })
     expect(await home.hook(['claude-code'], write(content), open)).toMatchObject({ code: 0 })
     expect(await home.hook(['claude-code'], write(content), { WARDLINE_FAIL_MODE: 'closed' })).toMatchObject({

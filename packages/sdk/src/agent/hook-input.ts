@@ -1,11 +1,19 @@
 import type { Readable } from 'node:stream'
+import { turningTimeout } from '../service.ts'
 import type { CodingTool } from './agent-settings.ts'
 
-/**
- * Maximum input in bytes. The content of a written file is included in full. Larger input cannot be compared with
- * decoys and is denied in every fail mode.
- */
+/** Maximum input in bytes. Before a file is read, Cursor sends all of its content. */
 const maxBytes = 8 * 1024 * 1024
+/**
+ * Maximum characters of a call with arguments. A model writes at most 128,000 tokens at a time, about half of this.
+ * Splitting more into texts could take longer than a coding agent waits: several calls at once share the processor.
+ */
+const maxCallLength = 1024 * 1024
+/**
+ * From this many characters on, the author of the arguments may be the cause of a failure, which then denies the call.
+ * Honest calls are mostly shorter, and the hook handles one of this length within milliseconds.
+ */
+const maxSafeLength = 64 * 1024
 
 /** A tool call of a coding agent, with Claude Code's names of tools. */
 export interface HookCall {
@@ -16,6 +24,8 @@ export interface HookCall {
   isBefore: boolean
   toolName: string
   args: unknown
+  /** What is compared with decoys: the arguments in each form in which the tool may read them. */
+  readings: unknown[]
   cwd: string | undefined
   sessionId: string | undefined
   callId: string | undefined
@@ -25,8 +35,15 @@ export interface HookCall {
 export interface InvalidInput {
   fault: string
   /** The call is denied in every fail mode, because the writer of the arguments controls their size. */
-  isTooLarge?: true
+  isTooLarge?: boolean
+  /** The input as far as it may be a call. */
+  text?: string
 }
+
+/** Whether the author of the arguments may have caused a failure to handle them. */
+export const isLarge = (length: number): boolean => length > maxSafeLength
+
+const tooLarge = (limit: string): InvalidInput => ({ fault: `The call is larger than ${limit}.`, isTooLarge: true })
 
 /**
  * Reads the stream to its end, even if the input is invalid: a coding agent that cannot write all of it treats the hook
@@ -36,19 +53,19 @@ export function readInput(stream: Readable, withinMs: number): Promise<string | 
   return new Promise((done) => {
     const parts: Buffer[] = []
     let bytes = 0
-    const late = { fault: `Standard input did not end within ${withinMs} ms.` }
-    const timer = setTimeout(() => done(late), withinMs)
-    const tooLarge = { fault: `The call is larger than ${maxBytes} bytes.`, isTooLarge: true } as const
     const finish = (input: string | InvalidInput) => {
-      clearTimeout(timer)
+      stopWaiting()
       done(input)
     }
+    const stopWaiting = turningTimeout(withinMs, () =>
+      done({ fault: `Standard input did not end within ${withinMs} ms.`, isTooLarge: isLarge(bytes) }),
+    )
     stream.on('data', (part: Buffer) => {
       bytes += part.length
       if (bytes <= maxBytes) parts.push(part)
     })
-    stream.on('error', () => finish({ fault: 'Standard input cannot be read.' }))
-    stream.on('end', () => finish(bytes <= maxBytes ? Buffer.concat(parts).toString() : tooLarge))
+    stream.on('error', () => finish({ fault: 'Standard input cannot be read.', isTooLarge: isLarge(bytes) }))
+    stream.on('end', () => finish(bytes <= maxBytes ? Buffer.concat(parts).toString() : tooLarge(`${maxBytes} bytes`)))
   })
 }
 
@@ -67,6 +84,12 @@ const cursorNames: Record<string, string> = { Shell: 'Bash' }
  * Parses a call. `given` is the coding agent that the hook was installed for; by default it is detected from the call.
  */
 export function parseCall(input: string, given: CodingTool | undefined): HookCall | InvalidInput {
+  const call = callIn(input, given)
+  // A coding agent may cut long input, or write what is not JSON, such as NaN.
+  return 'fault' in call ? { isTooLarge: isLarge(input.length), text: input, ...call } : call
+}
+
+function callIn(input: string, given: CodingTool | undefined): HookCall | InvalidInput {
   let content: unknown
   try {
     // Cursor's input starts with a byte order mark.
@@ -83,31 +106,42 @@ export function parseCall(input: string, given: CodingTool | undefined): HookCal
     sessionId: text(fields.session_id) ?? text(fields.conversation_id),
     callId: text(fields.tool_use_id),
   }
-  if (!before.includes(event)) return { ...known, isBefore: false, toolName: '', args: undefined, cwd: undefined }
+  if (!before.includes(event)) return { ...known, isBefore: false, ...noCall }
+  // Of this event only the path is an argument.
+  if (event !== 'beforeReadFile' && input.length > maxCallLength) return tooLarge(`${maxCallLength} characters`)
   const call = callOf(event, fields)
   if ('fault' in call) return call
   return { ...known, isBefore: true, ...call, cwd: folderOf(call.args, fields) }
 }
+
+const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }
 
 function toolOf({ cursor_version, turn_id }: Fields): CodingTool {
   if (text(cursor_version)) return 'cursor'
   return text(turn_id) ? 'codex' : 'claude-code'
 }
 
-function callOf(event: string, fields: Fields): Pick<HookCall, 'toolName' | 'args'> | InvalidInput {
+type Arguments = Pick<HookCall, 'toolName' | 'args' | 'readings'>
+
+function callOf(event: string, fields: Fields): Arguments | InvalidInput {
   if (event === 'beforeShellExecution') return required(fields, 'command', 'Bash')
-  // Check only the path: the file's content is not an argument, but what the agent is about to read.
+  // Check only the path: the content is what the agent is about to read.
   if (event === 'beforeReadFile') return required(fields, 'file_path', 'Read')
   const toolName = text(fields.tool_name)
   if (toolName === undefined) return { fault: 'The call has no tool_name.' }
   // If a coding agent renamed this field, no call would be compared with the decoys any more.
   if (fields.tool_input === undefined) return { fault: 'The call has no tool_input.' }
-  return { toolName: cursorNames[toolName] ?? toolName, args: parsed(fields.tool_input) }
+  const args = parsed(fields.tool_input)
+  // Of two members with the same name, the server of the tool may take the one that this parser drops.
+  const readings = args === fields.tool_input ? [args] : [args, fields.tool_input]
+  return { toolName: cursorNames[toolName] ?? toolName, args, readings }
 }
 
-function required(fields: Fields, name: string, toolName: string): Pick<HookCall, 'toolName' | 'args'> | InvalidInput {
+function required(fields: Fields, name: string, toolName: string): Arguments | InvalidInput {
   const value = text(fields[name])
-  return value === undefined ? { fault: `The call has no ${name}.` } : { toolName, args: { [name]: value } }
+  if (value === undefined) return { fault: `The call has no ${name}.` }
+  const args = { [name]: value }
+  return { toolName, args, readings: [args] }
 }
 
 /** Parses the arguments of MCP tools, which Cursor sends as JSON in a string. */

@@ -1,10 +1,9 @@
 import { stdin } from 'node:process'
 import { ActiveFaults } from '../active-faults.ts'
-import { DecoyChecks, isRefusal, probeMs, refusals } from '../decoy-checks.ts'
+import { DecoyChecks, isRefusal, refusals, reservedMs, workingFolder } from '../decoy-checks.ts'
 import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
 import { droppedEvent, mismatchEvent, toolCallEvent } from '../events.ts'
 import { Listeners } from '../listeners.ts'
-import type { FailMode } from '../monitor.ts'
 import { isSuccess } from '../service.ts'
 import { errorsOf, type NewEvent } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
@@ -17,43 +16,47 @@ import {
   stateFolder,
 } from './agent-settings.ts'
 import { type ControlCheck, checkControl } from './control-check.ts'
-import { denying, type HookAnswer, passing } from './hook-answer.ts'
-import { type HookCall, type InvalidInput, parseCall, readInput } from './hook-input.ts'
+import { denying, type HookAnswer, type HookProgress, passing } from './hook-answer.ts'
+import { type HookCall, type InvalidInput, isLarge, parseCall, readInput } from './hook-input.ts'
 import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
-/**
- * Limits in milliseconds for the poll and for the checks after it, and for both with long arguments. With the report they stay below the coding
- * agent's limit of 5 seconds.
- */
+/** Limit in milliseconds for the poll, and for the checks after it unless the arguments are long. */
 const checksMs = 1_500
-const longChecksMs = 3_200
+/**
+ * When all checks have ended, in milliseconds since the process started, so that nothing before them extends the time.
+ * With the report they stay below the coding agent's limit of 5 seconds.
+ */
+const checksEndAt = 3_500
 const reportMs = 500
 /** Time for the decoy checks after the kill switch did not answer: enough for a service that fails only there. */
 const minChecksMs = 200
+/** Leaves the time for these checks also when the process was slow to start. */
+const pollEndAt = checksEndAt - reservedMs - minChecksMs
 
 interface HookRequest {
   /** Undefined: detected from the call. */
   tool: CodingTool | undefined
   failClosed: boolean
   env: Environment
-  /** Called once the settings are read; the caller needs the fail mode to answer after a failure. */
-  onFailMode: (failMode: FailMode) => void
+  /** Kept up to date for the caller, which answers after a failure. */
+  progress: HookProgress
 }
 
 /** Reads a call from standard input and decides on it: within 2 seconds without a service, within 4 in any case. */
-export async function answerHook({ tool: given, failClosed, env, onFailMode }: HookRequest): Promise<HookAnswer> {
-  const input = readCall(given)
+export async function answerHook({ tool: given, failClosed, env, progress }: HookRequest): Promise<HookAnswer> {
+  const input = readCall(given, progress)
   const tool = given ?? toolOf(await input)
   const settings = readAgentSettings(env, tool ?? 'claude-code', failClosed)
-  onFailMode(settings.failMode)
+  progress.failMode = settings.failMode
   if ('fault' in settings) return answerWithout(settings, stateFolder(env), await input, tool)
   const memory = new AgentMemory(stateFolder(env), settings.url, settings.instanceId)
-  return new Decision(settings, memory, tool).answer(input)
+  return new Decision(settings, memory, tool, progress).answer(input)
 }
 
-async function readCall(given: CodingTool | undefined): Promise<HookCall | InvalidInput> {
+async function readCall(given: CodingTool | undefined, progress: HookProgress): Promise<HookCall | InvalidInput> {
   const input = await readInput(stdin, checksMs)
+  progress.mustCheck ||= typeof input === 'string' ? isLarge(input.length) : input.isTooLarge === true
   return typeof input === 'string' ? parseCall(input, given) : input
 }
 
@@ -85,25 +88,24 @@ interface DecoyVerdict {
   fault?: string | undefined
 }
 
-const verdictOnInvalid = ({ fault, isTooLarge }: InvalidInput): DecoyVerdict =>
-  isTooLarge ? { denial: uncheckedReason(fault) } : { fault }
-
 /** The decision on one call. */
 class Decision {
   readonly #settings: AgentSettings
   readonly #memory: AgentMemory
   readonly #tool: CodingTool | undefined
+  readonly #progress: HookProgress
   readonly #service: PlainService
   readonly #startedAt = performance.now()
   /** Sentences about failed checks and failed writes. */
   readonly #faults: string[] = []
   readonly #warnings: string[] = []
 
-  constructor(settings: AgentSettings, memory: AgentMemory, tool: CodingTool | undefined) {
+  constructor(settings: AgentSettings, memory: AgentMemory, tool: CodingTool | undefined, progress: HookProgress) {
     this.#settings = settings
     this.#memory = memory
     this.#tool = tool
-    this.#service = this.#serviceWithin(longChecksMs + reportMs)
+    this.#progress = progress
+    this.#service = new PlainService(settings, checksEndAt + reportMs)
   }
 
   async answer(input: Promise<HookCall | InvalidInput>): Promise<HookAnswer> {
@@ -112,20 +114,35 @@ class Decision {
     const call = await input
     if (isOther(call)) return passing(this.#tool, [], eventOf(call))
     const control = await asked
+    // From here on the arguments, not an outage, are the likely cause of a failure.
+    this.#progress.mustCheck ||= control.isAnswered
     const verdict = await this.#verdict(call, control)
     const denial = this.#denial(control, verdict)
+    const answer = () =>
+      denial === undefined
+        ? passing(this.#tool, [...this.#faults, ...this.#warnings], eventOf(call))
+        : denying(this.#tool, denial)
+    this.#progress.decided = answer()
     await this.#settle(call, control, denial === undefined)
-    if (denial !== undefined) return denying(this.#tool, denial)
-    return passing(this.#tool, [...this.#faults, ...this.#warnings], eventOf(call))
+    return answer()
   }
 
   #verdict(call: HookCall | InvalidInput, { state, isAnswered }: ControlCheck): DecoyVerdict | Promise<DecoyVerdict> {
     // To the service, an agent that checks decoys while it is suspended is at work.
     if (state?.suspended) return {}
-    if ('fault' in call) return verdictOnInvalid(call)
+    if ('fault' in call && call.isTooLarge) return { denial: uncheckedReason(call.fault) }
     // A service that has not answered the poll gets no second full wait.
     const passed = performance.now() - this.#startedAt
-    return this.#checkDecoys(call, isAnswered ? checksMs : Math.max(minChecksMs, checksMs - passed))
+    const timeoutMs = isAnswered ? checksMs : Math.max(minChecksMs, checksMs - passed)
+    return 'fault' in call ? this.#verdictOnText(call, timeoutMs) : this.#checkDecoys(call, timeoutMs)
+  }
+
+  /** Searches also input that cannot be parsed. */
+  async #verdictOnText({ fault, text }: InvalidInput, timeoutMs: number): Promise<DecoyVerdict> {
+    if (!text) return { fault }
+    const call = { toolName: 'unknown', args: text, readings: [text], cwd: undefined }
+    const { denial } = await this.#checkDecoys(call, timeoutMs)
+    return { denial, fault }
   }
 
   #denial({ state, fault }: ControlCheck, verdict: DecoyVerdict): string | undefined {
@@ -140,16 +157,12 @@ class Decision {
 
   #checkControl(): Promise<ControlCheck> {
     return checkControl({
-      service: this.#serviceWithin(checksMs + reportMs),
+      service: new PlainService(this.#settings, Math.min(this.#startedAt + checksMs + reportMs, pollEndAt)),
       settings: this.#settings,
       known: this.#known(),
       isBeatDue: this.#memory.isBeatDue,
       timeoutMs: checksMs,
     })
-  }
-
-  #serviceWithin(ms: number): PlainService {
-    return new PlainService(this.#settings, this.#startedAt + ms)
   }
 
   #known() {
@@ -163,20 +176,21 @@ class Decision {
     }
   }
 
-  async #checkDecoys({ toolName, args, cwd = process.cwd() }: HookCall, timeoutMs: number): Promise<DecoyVerdict> {
+  async #checkDecoys(
+    { toolName, args, readings, cwd = workingFolder() }: Pick<HookCall, 'toolName' | 'args' | 'readings' | 'cwd'>,
+    timeoutMs: number,
+  ): Promise<DecoyVerdict> {
     const listeners = new Listeners()
     const { instanceId } = this.#settings
     const faults = new ActiveFaults(listeners)
-    const service = this.#serviceWithin(longChecksMs)
-    // Leave time for the probe, which tells arguments without an answer from a service without one.
-    const limitMs = longChecksMs - probeMs - (performance.now() - this.#startedAt)
-    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs, limitMs })
+    const service = new PlainService(this.#settings, checksEndAt)
+    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs, endsAt: checksEndAt })
     let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
       fault = error.message
     })
     withoutFetch()
-    const verdict = await checks.checkCall({ toolName, args: [args, realPaths(args, cwd)], cwd })
+    const verdict = await checks.checkCall({ toolName, args: [...readings, realPaths(args, cwd)], cwd })
     if (verdict === 'decoy') return { denial: notAllowed }
     if (isRefusal(verdict)) return { denial: uncheckedReason(refusals[verdict]) }
     return verdict === 'unchecked' ? { fault } : {}

@@ -11,9 +11,9 @@ const maxDepth = 4
 
 /**
  * Returns the targets of paths in the arguments with links resolved, where they differ from the path: a link must not
- * hide a decoy. A link changed after this check goes unnoticed.
+ * hide a decoy. A link changed after this check goes unnoticed. Without a working folder only absolute paths lead anywhere.
  */
-export function realPaths(args: unknown, cwd: string): string[] {
+export function realPaths(args: unknown, cwd = '/'): string[] {
   const folder = cwd.length > maxLength ? plainPath(cwd) : cwd
   // No file can be opened from a folder with such a long path.
   if (folder.length > maxLength) return []
