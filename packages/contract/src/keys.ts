@@ -130,6 +130,7 @@ const LoginCode = Type.Object({
   }),
 })
 
+const signInFailures = { 429: 'The key signed in too often; retry after Retry-After seconds' }
 const linkFailures = {
   401: 'The link was used, has expired or is invalid',
   403: 'The page of another site sent it',
@@ -199,6 +200,7 @@ export const keyEndpoints = {
     summary: `Exchange a key for a browser session: an HttpOnly, SameSite=Strict cookie and the secret for the header ${sessionHeader}. It ends after 30 minutes without use, and after 12 hours`,
     status: 201,
     reply: SessionCreated,
+    failures: signInFailures,
   }),
   getSession: define({
     method: 'GET',
@@ -218,6 +220,7 @@ export const keyEndpoints = {
       'Make a link that opens one browser session with the key, within 10 minutes; an earlier unused link of the key ends',
     status: 201,
     reply: LoginLink,
+    failures: signInFailures,
   }),
   previewLoginLink: define({
     method: 'POST',

@@ -44,8 +44,7 @@ export function forwardedClient(
   return plainAddress(address)
 }
 
-/** Returns the actor of a change for the audit log. */
-export function requestActor(request: FastifyRequest) {
-  const { keyId, name, scope } = request.principal
+/** Returns the actor of a change for the audit log, by default the caller. */
+export function requestActor(request: FastifyRequest, { keyId, name, scope } = request.principal) {
   return { keyId, name, scope, ip: clientAddress(request), requestId: String(request.id) }
 }

@@ -104,19 +104,30 @@ export class Keyring {
    */
   async findStored(presented: string): Promise<Principal | undefined> {
     const id = parseKeyId(presented)
-    if (id !== undefined && this.#lookUps < maxLookUps) {
-      this.#lookUps += 1
-      try {
-        const row = await findKey(this.#deps.database.db, id)
-        const isRight = sameHash(hashKey(presented), row?.secret_hash ?? noHash)
-        if (isRight && !this.#known.has(id)) await this.refresh()
-      } catch {
-        throw new AppError('unavailable', 'The key in X-Monitor-Key cannot be checked: the database is unavailable.', 1)
-      } finally {
-        this.#lookUps -= 1
-      }
+    if (id !== undefined) {
+      await this.#lookUp(id, (row) => sameHash(hashKey(presented), row?.secret_hash ?? noHash))
     }
     return this.find(presented)
+  }
+
+  /** Like `findById`, after a database look-up of a key that this process does not know. Throws AppError `unavailable`. */
+  async findStoredById(keyId: string): Promise<Principal | undefined> {
+    if (!this.isValid(keyId) && !this.#known.has(keyId)) await this.#lookUp(keyId, (row) => row !== undefined)
+    return this.findById(keyId)
+  }
+
+  /** Reloads the keys if the stored key is accepted and unknown. */
+  async #lookUp(id: string, isRight: (row: KeyRow | undefined) => boolean): Promise<void> {
+    if (this.#lookUps >= maxLookUps) return
+    this.#lookUps += 1
+    try {
+      const row = await findKey(this.#deps.database.db, id)
+      if (isRight(row) && !this.#known.has(id)) await this.refresh()
+    } catch {
+      throw new AppError('unavailable', 'The key cannot be checked: the database is unavailable.', 1)
+    } finally {
+      this.#lookUps -= 1
+    }
   }
 
   #prove(presented: string): Principal | 'malformed' | 'unknown' | 'expired' {

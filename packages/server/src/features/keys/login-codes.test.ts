@@ -67,6 +67,48 @@ it('a login link opens one session if several clients redeem it at the same time
   expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 401, 401, 401])
 })
 
+// A load balancer sends the browser to a process that has not reloaded its keys: the link would be used up.
+it('a login link of a new key works at once in a process that does not know the key', async () => {
+  await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  for (const attempt of [redeem, preview]) {
+    const { key } = await service.createKey('viewer')
+    const { code } = await link(key)
+    const answer = await attempt(code, origin, other)
+    expect([answer.status < 300, answer.body.scope]).toEqual([true, 'viewer'])
+  }
+})
+
+it('a login link stays valid when its session cannot be stored', async () => {
+  const { key } = await service.createKey('viewer')
+  const { code } = await link(key)
+  const allow = await service.refuse('insert', 'sessions')
+  expect((await redeem(code, origin)).status).toBe(500)
+  await allow()
+  expect((await redeem(code, origin)).status).toBe(201)
+})
+
+// Otherwise a link of a revoked key could lock out an address that many people share.
+it('a login link of a revoked key gets 401, which does not count as a guess', async () => {
+  await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  const viewer = await service.createKey('viewer')
+  const { code } = await link(viewer.key)
+  await service.call('DELETE', `/api/keys/${viewer.id}`)
+  const statuses = []
+  for (let count = 0; count < 25; count++) statuses.push((await redeem(code, origin, other)).status)
+  expect(statuses).toEqual(Array(25).fill(401))
+  expect((await redeem((await link()).code, origin, other)).status).toBe(201)
+})
+
+it('a session by a login link leaves an audit entry, and a refused link none', async () => {
+  const { id, key } = await service.createKey('operator')
+  const { code } = await link(key)
+  expect((await redeem(code, origin)).status).toBe(201)
+  expect((await redeem(code, origin)).status).toBe(401)
+  const { body, text } = await service.call<{ entries: object[] }>('GET', `/api/audit?target=${id}&action=session.*`)
+  expect(body.entries).toMatchObject([{ action: 'session.create', actor: id, after: { by: 'login_link' } }])
+  expect(text).not.toContain(code)
+})
+
 // A foreign page could otherwise log the operator in to a session of the attacker (login CSRF).
 it('a page of another site gets 403 when it redeems a login link', async () => {
   const { code } = await link()

@@ -1,9 +1,9 @@
 import { minuteMs } from '../../clock.ts'
-import type { Database, Db } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import { randomSecret } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { hashKey } from './key-format.ts'
-import { findLoginCode, loginCodeStatement, takeLoginCode } from './queries.ts'
+import { findLoginCode, loginCodeStatement, takeLoginCodeStatements } from './queries.ts'
 
 /** Long enough to open the link on another machine, short enough that links in a terminal's history have expired. */
 const validMs = 10 * minuteMs
@@ -30,11 +30,11 @@ export async function createLoginCode(
   return { code, expiresAt }
 }
 
-/** Redeems a code. Resolves with its key; undefined if the code was used, replaced, has expired or never existed. */
-export const redeemLoginCode = (db: Db, code: string, now: number): Promise<string | undefined> =>
-  takeLoginCode(db, hashKey(code), now)
+/** Returns statements that use up a code. They fail the batch if it was used, replaced or has expired. */
+export const redeemStatements = (database: Database, code: string, now: number): Statement[] =>
+  takeLoginCodeStatements(database, hashKey(code), now)
 
-/** Resolves with the key of a code, which stays valid. */
+/** Resolves with the key of a code, which stays valid; undefined if it was used, replaced, has expired or never existed. */
 export const keyOfLoginCode = (db: Db, code: string, now: number): Promise<string | undefined> =>
   findLoginCode(db, hashKey(code), now)
 

@@ -61,8 +61,8 @@ export async function touchKeys(db: Db, ids: readonly string[], now: number): Pr
   await db.updateTable('api_keys').set({ last_used_at: now }).where('id', 'in', ids).execute()
 }
 
-export async function insertSession(db: Db, row: SessionRow): Promise<void> {
-  await db.insertInto('sessions').values(row).execute()
+export function insertSessionStatement(db: Db, row: SessionRow): Statement {
+  return db.insertInto('sessions').values(row).compile()
 }
 
 export function findSession(db: Db, tokenHash: string): Promise<SessionRow | undefined> {
@@ -114,15 +114,14 @@ export async function findLoginCode(db: Db, codeHash: string, now: number): Prom
   return row?.key_id
 }
 
-/** Deletes a code that has not expired and returns its key. Of concurrent calls only one gets the key. */
-export async function takeLoginCode(db: Db, codeHash: string, now: number): Promise<string | undefined> {
-  const row = await db
-    .deleteFrom('login_codes')
+/** Deletes a code that has not expired. Of concurrent batches only one succeeds. */
+export function takeLoginCodeStatements({ db, dialect }: Database, codeHash: string, now: number): Statement[] {
+  const valid = db
+    .selectFrom('login_codes')
+    .select('key_id')
     .where('code_hash', '=', codeHash)
     .where('expires_at', '>', now)
-    .returning('key_id')
-    .executeTakeFirst()
-  return row?.key_id
+  return [dialect.lockFound(valid.compile()), db.deleteFrom('login_codes').where('code_hash', '=', codeHash).compile()]
 }
 
 export async function deleteLoginCodesBefore(db: Db, expiredBefore: number): Promise<void> {

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isoTime } from '../../clock.ts'
+import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
@@ -7,6 +8,7 @@ import {
   isForeignPage,
   type Principal,
   type RefusalWatch,
+  type SessionProof,
   sessionCookie,
   sessionProof,
   sessionToken,
@@ -14,8 +16,9 @@ import {
 import type { Router } from '../../http/route.ts'
 import type { Keyring } from './keyring.ts'
 import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
-import { createLoginCode, keyOfLoginCode, loginUrl, redeemLoginCode } from './login-codes.ts'
-import { type Sessions, startSession } from './sessions.ts'
+import { createLoginCode, keyOfLoginCode, loginUrl, redeemStatements } from './login-codes.ts'
+import { prepareSession, type Sessions } from './sessions.ts'
+import { SignIns } from './sign-ins.ts'
 
 /** The `__Host-` prefix and `Secure` require HTTPS, which a trusted proxy terminates. */
 function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
@@ -45,14 +48,26 @@ interface KeyRoutes {
 export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch }: KeyRoutes): void {
   const { database } = deps
 
-  async function openSession(request: FastifyRequest, reply: FastifyReply, { keyId, scope }: Principal) {
-    const { token, secret, expiresAt } = await startSession(deps, keyId, sessionToken(request))
+  const signIns = new SignIns(deps)
+
+  function sendSession(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { scope }: Principal,
+    { token, secret, expiresAt }: SessionProof & { expiresAt: number },
+  ) {
     setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
     return { ok: true, scope, secret, expires_at: isoTime(expiresAt) } as const
   }
 
-  const principalOfLink = (request: FastifyRequest, keyId: string | undefined): Principal =>
-    (keyId === undefined ? undefined : keyring.findById(keyId)) ?? refuseCode(request, watch)
+  /** A valid code whose key is no longer valid is refused, but is no guess. */
+  async function principalOfLink(request: FastifyRequest, code: string): Promise<Principal> {
+    const keyId = await keyOfLoginCode(database.db, code, deps.clock.now())
+    if (keyId === undefined) return refuseCode(request, watch)
+    const principal = await keyring.findStoredById(keyId)
+    if (!principal) throw new AppError('unauthorized', 'The key of the login link is no longer valid.')
+    return principal
+  }
 
   function assertMayUseLink(request: FastifyRequest): void {
     if (isForeignPage(request)) {
@@ -109,7 +124,13 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     if (principal.session !== undefined) {
       throw new AppError('unauthorized', 'Only a key opens a session: send it in the header X-Monitor-Key.')
     }
-    return openSession(request, reply, principal)
+    signIns.take(principal.keyId)
+    const actor = requestActor(request)
+    const opening = { actor, earlier: sessionToken(request), by: 'key' } as const
+    const { session, statements } = await prepareSession(deps, opening)
+    // Like a control change, because an operator must be able to sign in when the disk is full.
+    await database.batch(statements, { isControl: true })
+    return sendSession(request, reply, principal, session)
   })
 
   router.handle('getSession', ({ principal }) => sessionView(principal))
@@ -121,6 +142,7 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
         'A login link needs a key, not a session: send the key in the header X-Monitor-Key.',
       )
     }
+    signIns.take(principal.keyId)
     const now = deps.clock.now()
     const { code, expiresAt } = await createLoginCode(database, principal.keyId, requestActor(request), now)
     const base = deps.config.publicUrl ?? `${request.protocol}://${request.host}`
@@ -129,15 +151,23 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
 
   router.handle('previewLoginLink', async ({ body, request }) => {
     assertMayUseLink(request)
-    const keyId = await keyOfLoginCode(database.db, body.code, deps.clock.now())
-    return sessionView(principalOfLink(request, keyId))
+    return sessionView(await principalOfLink(request, body.code))
   })
 
   router.handle('redeemLoginLink', async ({ body, request }, reply) => {
     assertMayUseLink(request)
     await assertSignedOut(request)
-    const keyId = await redeemLoginCode(database.db, body.code, deps.clock.now())
-    return openSession(request, reply, principalOfLink(request, keyId))
+    // The code is used up together with the opening of the session, so that a failure leaves it valid.
+    return changeGuarded(database, async () => {
+      const principal = await principalOfLink(request, body.code)
+      const actor = requestActor(request, principal)
+      const opening = { actor, earlier: sessionToken(request), by: 'login_link' } as const
+      const { session, statements } = await prepareSession(deps, opening)
+      return {
+        statements: [...redeemStatements(database, body.code, deps.clock.now()), ...statements],
+        result: () => sendSession(request, reply, principal, session),
+      }
+    })
   })
 
   router.handle('deleteSession', async ({ request }, reply) => {

@@ -125,6 +125,56 @@ describe('a browser session', () => {
     expect((await service.call('GET', '/api/keys', { key: null, headers })).status).toBe(403)
   })
 
+  // A load balancer sends the next request to a process that has not reloaded its keys.
+  it('works at once in a process that does not know its key yet, for many requests at a time', async () => {
+    await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+    const { key } = await service.createKey('viewer')
+    const session = await logIn(key)
+    expect(await Promise.all(Array.from({ length: 20 }, () => read(session, other)))).toEqual(Array(20).fill(200))
+    const revoked = await service.createKey('viewer')
+    const ended = await logIn(revoked.key)
+    await service.call('DELETE', `/api/keys/${revoked.id}`)
+    expect(await read(ended, other)).toBe(401)
+  })
+
+  // Otherwise a stolen key could open sessions for twelve hours without a trace.
+  it('leaves an audit entry that names the key, but no token or secret', async () => {
+    const { id, key } = await service.createKey('operator')
+    const { cookie, secret } = await logIn(key)
+    const { body, text } = await service.call<{ entries: object[] }>('GET', `/api/audit?target=${id}&action=session.*`)
+    expect(body.entries).toMatchObject([
+      {
+        action: 'session.create',
+        actor: id,
+        scope: 'operator',
+        ip: '127.0.0.1',
+        after: { by: 'key', expires_at: service.clock.now() + 12 * hourMs },
+      },
+    ])
+    for (const part of [cookie.split('=')[1]!, secret, hashKey(secret)]) expect(text).not.toContain(part)
+    const allow = await service.refuse('insert', 'audit_log')
+    expect((await service.call('POST', '/api/session', { key })).status).toBe(500)
+    await allow()
+    expect(await service.rows(`select * from sessions where key_id = '${id}'`)).toHaveLength(1)
+  })
+
+  // A stolen key of any scope could otherwise fill the disk, as audit entries are never deleted.
+  it('is opened by a key at most 60 times at once, and then once in ten seconds', async () => {
+    const [{ id, key }, other] = [await service.createKey('viewer'), await service.createKey('viewer')]
+    const attempt = async (path: string, by = key) => (await service.call('POST', path, { key: by })).status
+    const statuses = []
+    for (let count = 0; count < 70; count++)
+      statuses.push(await attempt(count % 2 ? '/api/session' : '/api/login-links'))
+    expect(statuses).toEqual([...Array(60).fill(201), ...Array(10).fill(429)])
+    const refused = await service.call<{ error: string }>('POST', '/api/session', { key })
+    expect(refused.headers['retry-after']).toBe('10')
+    expect(refused.body.error).toMatch(/^The key signed in more than 60 times: .*\.$/)
+    expect(await attempt('/api/session', other.key)).toBe(201)
+    expect(await service.rows(`select seq from audit_log where target = '${id}'`)).toHaveLength(60 + 1)
+    service.clock.advance(10_000)
+    expect([await attempt('/api/session'), await attempt('/api/session')]).toEqual([201, 429])
+  })
+
   it('is refused to an agent key with 403', async () => {
     const { key } = await service.createKey('agent')
     expect((await service.call('POST', '/api/session', { key })).status).toBe(403)

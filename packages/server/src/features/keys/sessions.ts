@@ -1,7 +1,9 @@
 import { hourMs } from '../../clock.ts'
+import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Authenticator, Principal, SessionProof } from '../../http/auth.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
 import { hashKey, sameHash } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
 import {
@@ -10,7 +12,7 @@ import {
   deleteStaleSessions,
   findSession,
   findSessions,
-  insertSession,
+  insertSessionStatement,
   type SessionRow,
   touchSession,
 } from './queries.ts'
@@ -27,21 +29,27 @@ const lookUpRows = 500
 const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean =>
   expires_at <= now || now - last_used_at > idleMs
 
-/**
- * Starts a session that acts with the key. Only hashes of its token and secret are stored. `earlier` is the session that the
- * browser already has: if both use the same key, they form a family, and logging out of one ends both.
- */
-export async function startSession(
-  deps: Deps,
-  keyId: string,
-  earlier: string | undefined,
-): Promise<SessionProof & { expiresAt: number }> {
-  const now = deps.clock.now()
+/** A browser session to open. */
+interface NewSession {
+  actor: Actor
+  /** The session that the browser already has. If both use the same key, they form a family, and logging out of one ends both. */
+  earlier: string | undefined
+  /** What the browser presented. */
+  by: 'key' | 'login_link'
+}
+
+/** Returns a session that acts with the actor's key, and the statements that store it. Only hashes of its token and secret are stored. */
+export async function prepareSession(
+  { clock, database }: Pick<Deps, 'clock' | 'database'>,
+  { actor, earlier, by }: NewSession,
+): Promise<{ session: SessionProof & { expiresAt: number }; statements: Statement[] }> {
+  const { keyId } = actor
+  const now = clock.now()
   const [token, secret] = [randomSecret(32), randomSecret(32)]
   const expiresAt = now + absoluteMs
-  const known = earlier === undefined ? undefined : await findSession(deps.database.db, hashKey(earlier))
+  const known = earlier === undefined ? undefined : await findSession(database.db, hashKey(earlier))
   const family = known?.key_id === keyId && !isOver(known, now) ? known.family : null
-  await insertSession(deps.database.db, {
+  const row = {
     token_hash: hashKey(token),
     key_id: keyId,
     created_at: now,
@@ -49,8 +57,12 @@ export async function startSession(
     last_used_at: now,
     family: family ?? uuidV7(now),
     secret_hash: hashKey(secret),
-  })
-  return { token, secret, expiresAt }
+  }
+  const action = { action: 'session.create', target: keyId, before: null, after: { by, expires_at: expiresAt } }
+  return {
+    session: { token, secret, expiresAt },
+    statements: [insertSessionStatement(database.db, row), ...auditStatements(database, actor, action, now)],
+  }
 }
 
 /** Hash of no secret: sessions of older versions have none. */
@@ -69,13 +81,13 @@ function makeRoom(remembered: Map<string, unknown> | Set<string>): void {
 /** Looks up sessions by the token of a request. */
 export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession'> {
   readonly #deps: Deps
-  readonly #keyring: Pick<Keyring, 'findById'>
+  readonly #keyring: Pick<Keyring, 'findById' | 'findStoredById'>
   readonly #live = new Map<string, { readAt: number; session: SessionRow }>()
   /** Hashes of invalid tokens. An ended session never becomes valid again. */
   readonly #over = new Set<string>()
   readonly #underWay = new Map<string, Promise<SessionRow | undefined>>()
 
-  constructor(deps: Deps, keyring: Pick<Keyring, 'findById'>) {
+  constructor(deps: Deps, keyring: Pick<Keyring, 'findById' | 'findStoredById'>) {
     this.#deps = deps
     this.#keyring = keyring
   }
@@ -124,6 +136,8 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
       this.#over.add(tokenHash)
       return undefined
     }
+    // Another process may have just created the key. Read here, concurrent requests share the query.
+    await this.#keyring.findStoredById(session.key_id)
     makeRoom(this.#live)
     this.#live.set(tokenHash, { readAt, session })
     return session
