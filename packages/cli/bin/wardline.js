@@ -23,10 +23,23 @@ else {
   await import(isClone ? '../src/main.js' : '../dist/main.js')
 }
 
+/**
+ * Returns the Node of the clone, from the package that npm chose for this machine; undefined without one. Not from
+ * `node_modules/.bin`: on Windows that has scripts, which start only through a shell.
+ */
+function findOwnNode() {
+  const isWindows = process.platform === 'win32'
+  const machine = `${isWindows ? 'win' : process.platform}-${process.arch}`
+  return [`node-${machine}`, `node-bin-${machine}`]
+    .map((name) => new URL(`../../../node_modules/${name}/bin/node${isWindows ? '.exe' : ''}`, import.meta.url))
+    .map((url) => fileURLToPath(url))
+    .find((path) => existsSync(path))
+}
+
 /** `npx` takes the clone's Node; a call of the linked file by its path may come from an older one. */
 function startOnOwnNode() {
-  const own = fileURLToPath(new URL('../../../node_modules/node/bin/node', import.meta.url))
-  if (!isClone || !existsSync(own)) {
+  const own = isClone ? findOwnNode() : undefined
+  if (own === undefined) {
     console.error(`Wardline needs Node 24.15 or newer, this is ${process.versions.node}: install a newer Node`)
     process.exitCode = 1
     return
