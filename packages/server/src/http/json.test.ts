@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EventFields } from '../db/schema/events.ts'
 import { AppError } from '../errors.ts'
 import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
-import { openTestService, type TestService } from '../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../test-service.ts'
 import { bodyText, parseJson } from './json.ts'
 
 const faultOf = (work: () => unknown): string => {
@@ -68,6 +68,35 @@ describe('parseJson', () => {
       )
     }
   })
+})
+
+// Some systems write one before every file. Agents must not get another answer for a single event than for a batch.
+it('a byte order mark before a body is ignored by every endpoint and refused anywhere else', async () => {
+  await using service = await openTestService()
+  const event = JSON.stringify({ severity: 'info', source: 'bot', event_type: 'note', description: 'x' })
+  const rule = 'title: T\nseverity: info\ndetection:\n  one:\n    event_type: note\n  condition: one\n'
+  const bodies: [string, string, string, number][] = [
+    ['/api/events', 'application/json', event, 201],
+    // Not on the direct path.
+    ['/api/events', 'application/json;charset=utf-8', event, 201],
+    ['/api/events/batch', 'application/json', `[${event}]`, 200],
+    ['/api/events/batch', 'application/x-ndjson', `${event}\n`, 200],
+    ['/api/rules', 'application/yaml', rule, 201],
+  ]
+  const base = await service.app.listen({ host: '127.0.0.1', port: 0 })
+  const post = async (path: string, type: string, body: string) => {
+    const headers = { 'x-monitor-key': adminKey, 'content-type': type }
+    const answer = await fetch(`${base}${path}`, { method: 'POST', headers, body: Buffer.from(body) })
+    return { status: answer.status, text: await answer.text() }
+  }
+  for (const [path, type, text, status] of bodies) {
+    for (const sent of [text, `\ufeff${text}`]) expect(await post(path, type, sent), type).toMatchObject({ status })
+  }
+  const twice = `\ufeff\ufeff${event}`
+  const single = await post('/api/events', 'application/json', twice)
+  expect(single).toEqual({ status: 400, text: '{"error":"The body must be JSON."}' })
+  const lines = await post('/api/events/batch', 'application/x-ndjson', twice)
+  expect(lines.text).toContain('The line must be JSON.')
 })
 
 describe('bodyText', () => {

@@ -67,10 +67,24 @@ export function assertStorable(value: unknown, text: string): void {
   check(value, [], text.includes('\\'))
 }
 
-/** Decodes a body. Throws AppError `invalid` if it is not UTF-8. */
+/**
+ * Decodes a body. A byte order mark in front, which some systems write, is ignored (RFC 8259, section 8.1). Throws AppError
+ * `invalid` if it is not UTF-8.
+ */
 export function bodyText(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new AppError('invalid', 'The body must be UTF-8.')
-  return bytes.toString('utf8')
+  const text = bytes.toString('utf8')
+  return text.startsWith('\ufeff') ? text.slice(1) : text
+}
+
+const isWhiteSpace = (code: number): boolean => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d
+
+/** Removes the white space of JSON at both ends. `trim` also removes what JSON does not allow there, such as other byte order marks. */
+export function trimJson(text: string): string {
+  let [start, end] = [0, text.length]
+  while (start < end && isWhiteSpace(text.charCodeAt(start))) start++
+  while (end > start && isWhiteSpace(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
 }
 
 /** Shorter texts cannot contain enough values to be slow to parse. */

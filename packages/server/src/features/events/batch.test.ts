@@ -18,7 +18,7 @@ const bySlices = (text: string) =>
   valuesOrFault(() => itemsOf(text).map((item) => ('value' in item ? item.value : item.fault)))
 const byParser = (text: string) =>
   valuesOrFault(() => {
-    const values = JSON.parse(text)
+    const values = JSON.parse(text.replace(/^\ufeff/, ''))
     if (!Array.isArray(values) || values.length === 0) throw new Error('refused')
     return values
   })
@@ -36,9 +36,42 @@ test('splits an array into the same values as JSON.parse', () => {
   )
 })
 
+test('ignores a byte order mark before the body, but not before a later line or within white space', () => {
+  const mark = '\ufeff'
+  expect(itemsOf(`${mark}[1]`)).toEqual([{ value: 1 }])
+  expect(itemsOf(`${mark}1\r\n \t2 \n\n`, true)).toEqual([{ value: 1 }, { value: 2 }])
+  const fault = { fault: 'The line must be JSON.' }
+  expect(itemsOf(`1\n${mark}2\n3${mark}\n\u00a04\n${mark}\n5`, true)).toEqual([
+    { value: 1 },
+    ...Array(4).fill(fault),
+    { value: 5 },
+  ])
+  expect(itemsOf(`${mark}${mark}1`, true)).toEqual([fault])
+  for (const text of [`${mark}${mark}[1]`, `[1]${mark}`, `[${mark}]`, `\u00a0[1]`, `[1]\u2028`]) {
+    expect(() => itemsOf(text), JSON.stringify(text)).toThrow('The body must be a JSON array of events.')
+  }
+})
+
 // If two parsers read one body differently, an event could bypass one of them.
 test('rejects an array with changed characters exactly when JSON.parse does', () => {
-  const sign = fc.constantFrom('', '[', ']', '{', '}', ',', ':', '"', '\\"', '\\', ' ', '0', 'x', '\n')
+  const sign = fc.constantFrom(
+    '',
+    '[',
+    ']',
+    '{',
+    '}',
+    ',',
+    ':',
+    '"',
+    '\\"',
+    '\\',
+    ' ',
+    '0',
+    'x',
+    '\n',
+    '\u00a0',
+    '\ufeff',
+  )
   fc.assert(
     fc.property(array, fc.nat(), fc.nat(2), sign, (text, place, removed, inserted) => {
       const at = place % (text.length + 1)

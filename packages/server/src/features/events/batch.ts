@@ -1,6 +1,6 @@
 import { limits } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
-import { assertFewValues, assertStorable, bodyText, parseJson } from '../../http/json.ts'
+import { assertFewValues, assertStorable, bodyText, parseJson, trimJson } from '../../http/json.ts'
 import type { Slices, WorkBudget } from '../../work-turns.ts'
 
 /** An element of a batch: its value, or the sentence that says why it is not JSON. */
@@ -26,7 +26,7 @@ function* parseLines(text: string, budget: WorkBudget): Slices<BatchItem[]> {
   for (let start = 0; start < text.length; ) {
     const found = text.indexOf('\n', start)
     const end = found === -1 ? text.length : found
-    const line = text.slice(start, end).trim()
+    const line = trimJson(text.slice(start, end))
     start = end + 1
     budget.count(100 + line.length * unitsOfParsing)
     if (budget.isSliceOver()) yield
@@ -62,7 +62,7 @@ function parseElement(text: string): BatchItem {
 /** Finds the bounds of the elements of a JSON array. Elements are validated later, when they are parsed. */
 function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, end: number][]> {
   const elements: [number, number][] = []
-  const first = text.search(/\S/)
+  const first = text.search(/[^ \t\n\r]/)
   if (text[first] !== '[') throw new AppError('invalid', notAnArray)
   const signs = /["[\]{},]/g
   signs.lastIndex = first + 1
@@ -82,10 +82,10 @@ function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, e
       if (character !== ',') break
     }
   }
-  const isClosed = text[start - 1] === ']' && text.slice(start).trim() === ''
+  const isClosed = text[start - 1] === ']' && trimJson(text.slice(start)) === ''
   if (!isClosed) throw new AppError('invalid', notAnArray)
   const [only] = elements
-  return elements.length === 1 && text.slice(...only!).trim() === '' ? [] : elements
+  return elements.length === 1 && trimJson(text.slice(...only!)) === '' ? [] : elements
 }
 
 /** Returns the index after a quoted string. */
