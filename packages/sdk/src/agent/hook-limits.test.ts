@@ -101,6 +101,22 @@ describe('with the default fail mode, a decoy in arguments', slow, () => {
     },
   )
 
+  test('of a call from a working folder that was removed is denied', async () => {
+    const home = newHome()
+    const folder = home.path('removed')
+    const program = `import { mkdirSync, rmdirSync } from 'node:fs'
+      mkdirSync('${folder}')
+      process.chdir('${folder}')
+      rmdirSync('${folder}')`
+    const call = (command: string) => ({ ...bash(command), cwd: undefined })
+    const env = withProgram(home, program)
+    expect(await home.hook(['claude-code'], call(`echo ${decoyKey}`), env)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('does not allow this call'),
+    })
+    expect(await home.hook(['claude-code'], call('ls'), env)).toMatchObject({ code: 0, stderr: '' })
+  })
+
   test('in input that is not JSON is denied', async () => {
     const call = JSON.stringify(bash(`echo ${decoyKey}`)).replace('"tool_input":{', '"tool_input":{"n":NaN,')
     expect(await newHome().hook(['claude-code'], call)).toMatchObject({

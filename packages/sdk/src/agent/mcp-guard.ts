@@ -1,9 +1,8 @@
+import { workingFolder } from '../decoy-checks.ts'
 import type { Monitor } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
-import { isAmbiguous } from './mcp-ambiguity.ts'
+import { isMessage, type Message, messagesIn, parsed, type Reading } from './mcp-messages.ts'
 import { realPaths } from './real-paths.ts'
-
-type Message = Record<string, unknown>
 
 /** Decision on a message of the client. */
 export interface Passage {
@@ -22,32 +21,26 @@ interface PendingCall {
 /** Limit for a client that does not wait for responses; beyond it the oldest call is reported without outcome. */
 const maxPending = 1_000
 
-const isMessage = (value: unknown): value is Message =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-const isCall = (message: unknown): message is Message => isMessage(message) && message.method === 'tools/call'
+const isCall = ({ method }: Message): boolean => method === 'tools/call'
 
 /** Key of a call. Ids are strings or numbers; a deeply nested value would exhaust the stack. */
 const keyOf = (id: unknown): string | undefined =>
   typeof id === 'string' || typeof id === 'number' ? JSON.stringify(id) : undefined
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+const refusal = (code: number, why: string): Message => ({
+  jsonrpc: '2.0',
+  id: null,
+  error: { code, message: `${why} The security monitor does not forward it.` },
+})
+const tooLong = refusal(-32600, 'The message is too long.')
+const refusals: Record<Exclude<Reading, Message[]>, Message> = {
+  unreadable: refusal(-32700, 'The line is not one JSON text in UTF-8.'),
+  invalid: refusal(-32600, 'The line is not a message of JSON-RPC, or a batch of them.'),
+  ambiguous: refusal(
+    -32600,
+    'The message has two fields of the same name, or one whose name differs from a field of the protocol only in case or behind a NUL.',
+  ),
 }
-
-const failure = (code: number, message: string): Message => ({ jsonrpc: '2.0', id: null, error: { code, message } })
-const unreadable = failure(
-  -32700,
-  'The security monitor cannot parse this message, and does not forward messages it has not checked.',
-)
-const tooLong = failure(-32600, 'The message is too long for the security monitor, and is not forwarded.')
-const ambiguous = failure(
-  -32600,
-  'The message has two fields of the same name, or one whose name differs from a field of the protocol only in case. The security monitor does not forward it.',
-)
 
 /** `resultType` is required since revision 2026-07-28 of the protocol; earlier revisions do not define it. */
 const denied = (id: unknown, reason: string): Message => ({
@@ -55,6 +48,15 @@ const denied = (id: unknown, reason: string): Message => ({
   id,
   result: { resultType: 'complete', isError: true, content: [{ type: 'text', text: reason }] },
 })
+
+/** Undefined without messages, and for those that are nested deeper than the stack allows: no server could read them. */
+function batchOf(messages: Message[]): Buffer | undefined {
+  try {
+    return messages.length > 0 ? Buffer.from(`${JSON.stringify(messages)}\n`) : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** Inspects messages of an MCP client: holds tool calls until they are allowed, and reports them. */
 export class McpGuard {
@@ -70,38 +72,32 @@ export class McpGuard {
   async pass(piece: Piece): Promise<Passage> {
     const { bytes, kind } = piece
     // Refuse long lines, otherwise an attacker could avoid the check by long arguments.
-    if (kind !== 'line') return { forward: undefined, answers: kind === 'lastPart' ? [tooLong] : [] }
-    const text = bytes.toString()
-    const content = parsed(text)
-    // Servers may read another message than the one that is checked here.
-    if (typeof content === 'object' && content !== null && isAmbiguous(text, content)) {
-      return { forward: undefined, answers: [ambiguous] }
-    }
-    if (Array.isArray(content)) return this.#passBatch(content, bytes)
-    if (isMessage(content)) return this.#passBatch([content], bytes)
-    // Some clients keep a connection alive by empty lines.
-    if (text.trim() === '') return { forward: bytes, answers: [] }
-    if (this.#monitor.failMode === 'closed') return { forward: undefined, answers: [unreadable] }
-    this.#warn('A message of the client was forwarded unchecked.')
-    return { forward: bytes, answers: [] }
+    if (kind !== 'line') return kind === 'lastPart' ? this.#refuse(tooLong) : { forward: undefined, answers: [] }
+    const messages = messagesIn(bytes)
+    return typeof messages === 'string' ? this.#refuse(refusals[messages]) : this.#passAll(messages, bytes)
   }
 
-  /** Handles a batch (revisions before 2025-06-18), or a single message as a batch of one. */
-  async #passBatch(messages: unknown[], bytes: Buffer): Promise<Passage> {
+  /** Refuses in every fail mode: the author of a call may have chosen its form. */
+  #refuse(answer: Message): Passage {
+    const { message } = answer.error as { message: string }
+    this.#warn(`A message of the client was refused. ${message}`)
+    return { forward: undefined, answers: [answer] }
+  }
+
+  async #passAll(messages: Message[], bytes: Buffer): Promise<Passage> {
     const reasons = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
-    const forwarded = messages.filter((_, place) => reasons[place] === undefined)
-    for (const message of forwarded) if (isCall(message)) this.#await(message)
-    const answers = messages.flatMap((message, place) => {
-      const { id } = message as Message
+    const allowed = messages.filter((_, place) => reasons[place] === undefined)
+    const answers = messages.flatMap(({ id }, place) => {
       if (reasons[place] === undefined || id === undefined) return []
       return [denied(keyOf(id) === undefined ? null : id, reasons[place])]
     })
-    if (forwarded.length === messages.length) return { forward: bytes, answers }
-    return { forward: forwarded.length > 0 ? Buffer.from(`${JSON.stringify(forwarded)}\n`) : undefined, answers }
+    const forward = allowed.length === messages.length ? bytes : batchOf(allowed)
+    if (forward) for (const message of allowed) if (isCall(message)) this.#await(message)
+    return { forward, answers }
   }
 
   async #denial({ params }: Message): Promise<string | undefined> {
-    const cwd = process.cwd()
+    const cwd = workingFolder()
     const denial = await this.#monitor.guard({
       toolName: toolNameOf(params),
       args: [params, realPaths(params, cwd)],

@@ -20,6 +20,8 @@ const flushMs = 2_000
 const closeWithinMs = 1_000
 /** A server that never ends a line must not keep answers of the proxy from the client: above this the line is cut. */
 const openLineMs = 5_000
+/** Bytes of such answers at which the line is cut at once: a client may make many calls meanwhile. */
+const maxOwnLength = 64 * 1024
 
 interface ProxyRequest {
   command: string
@@ -89,7 +91,10 @@ function start(command: string, args: string[], guard: McpGuard | undefined): Ch
     output.pause()
     stdout.once('drain', () => output.resume())
   })
-  output.on('end', () => relay(splitter.rest()))
+  output.on('end', () => {
+    relay(splitter.rest())
+    toClient.end()
+  })
   return child
 }
 
@@ -119,8 +124,11 @@ class Lane {
     if (this.#isFull) from.pause()
     this.#last = this.#last.then(async () => {
       const { forward, answers } = await passage
-      for (const answer of answers) toClient.add(`${JSON.stringify(answer)}\n`)
-      if (forward && !this.#to.write(forward)) await drained(this.#to)
+      for (const answer of answers) await toClient.add(`${JSON.stringify(answer)}\n`)
+      if (forward) {
+        this.#to.write(forward)
+        await drained(this.#to)
+      }
       this.#waiting -= 1
       this.#bytes -= bytes
       if (!this.#isFull) from.resume()
@@ -134,7 +142,7 @@ class Lane {
 
 const drained = (stream: Writable) =>
   new Promise<void>((resolve) => {
-    if (stream.destroyed) return resolve()
+    if (stream.destroyed || !stream.writableNeedDrain) return resolve()
     stream.once('drain', resolve).once('close', resolve)
   })
 
@@ -143,16 +151,26 @@ class LineGaps {
   readonly #to: Writable
   #own = ''
   #line: 'ended' | 'open' | 'cut' = 'ended'
+  #isLast = false
   #cut: NodeJS.Timeout | undefined
 
   constructor(to: Writable) {
     this.#to = to
   }
 
-  add(line: string): void {
+  /** Resolves once the client has read enough for more. */
+  add(line: string): Promise<void> {
     this.#own += line
     if (this.#line !== 'open') this.#flush()
+    else if (this.#isLast || this.#own.length > maxOwnLength) this.#cutLine()
     else this.#cut ??= setTimeout(() => this.#cutLine(), openLineMs)
+    return drained(this.#to)
+  }
+
+  /** Call when the server has closed its output: a line that is open then never ends. */
+  end(): void {
+    this.#isLast = true
+    if (this.#own !== '') this.#cutLine()
   }
 
   relay({ bytes, kind }: Piece): void {
