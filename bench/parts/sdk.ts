@@ -12,7 +12,7 @@ const killMaxMs = 50
 const guardedCalls = 20_000
 const guardRounds = 5
 const guardMaxUs = 50
-const packageMaxKb = 115
+const packageMaxKb = 126
 const hookCalls = 30
 const hookMaxMs = 150
 
