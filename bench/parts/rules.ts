@@ -160,8 +160,8 @@ function measureBound(): Figure {
     value: grown / 1024 ** 2,
     unit: 'MiB',
     sides: [],
-    notes: [`${state.root.groups.size} groups kept, ${state.evicted} evicted`],
-    faults: state.root.groups.size + state.evicted === keys ? [] : ['groups were lost without being counted'],
+    notes: [`${state.root.groups.size} groups kept, ${state.memory.evicted} evicted`],
+    faults: state.root.groups.size + state.memory.evicted === keys ? [] : ['groups were lost without being counted'],
   }
 }
 

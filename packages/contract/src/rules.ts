@@ -63,12 +63,17 @@ export const ruleLimits = {
   count: 10_000,
   /** Seconds of a timespan or cooldown: 90 days, the usual retention of events. */
   timespanSeconds: 90 * 86_400,
-  /** Groups per rule whose windows are kept, and the times or values in all of them: some 100 MiB at worst. */
-  groups: 100_000,
-  groupEntries: 1_000_000,
   /**
-   * Values that new_value keeps per rule for what one instance showed, with five for each group. An agent can invent values:
-   * this is ten times what an agent shows, and a hundred such agents have room.
+   * Bytes of the windows of a rule, and as many of what its new_value knows: room for some 80,000 groups, 200,000 values or
+   * millions of events. Less where the heap of the process is below 768 MiB. All rules of a process together have a quarter
+   * of its heap.
+   */
+  stateBytes: 48 * 1024 ** 2,
+  /** Instances whose firings of a minute a rule counts, and that a backtest counts: some 15 MiB at worst. */
+  firingInstances: 100_000,
+  /**
+   * Values that new_value keeps per rule of those that one instance alone showed, with five for each group. An agent can
+   * invent values: this is ten times what an agent shows, and twenty such agents have room.
    */
   instanceValues: 10_000,
   /** Values per event that new_value stores per rule: they are rows of the database, and metadata has room for 4,000. */

@@ -168,7 +168,7 @@ const RuleBacktest = Type.Object({
     ...Count,
     description: `Firings that would have been counted, not stored: beyond ${ruleLimits.minuteFirings} about one instance in a minute`,
   },
-  instances: { ...Count, description: `Instances of these firings; at most ${ruleLimits.groups} are counted` },
+  instances: { ...Count, description: `Instances of these firings; at most ${ruleLimits.firingInstances} are counted` },
   suspensions: {
     ...Count,
     description:

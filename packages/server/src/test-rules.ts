@@ -1,7 +1,9 @@
 import type { EventRow } from '@wardline/contract'
 import { stringify } from 'yaml'
+import type { Fired } from './features/rules/language/cooldowns.ts'
 import type { RuleEvent } from './features/rules/language/fields.ts'
 import { type CompiledRule, parseRules } from './features/rules/language/rule.ts'
+import type { Firing } from './features/rules/language/rule-state.ts'
 
 /** Compiles the rule of a valid document. */
 export function compiled(document: object): CompiledRule {
@@ -41,6 +43,10 @@ export function logged({
     tags,
   }
 }
+
+/** Returns what a process would read of the stored firings of a log whose seqs begin at 1. */
+export const storedFirings = (firings: readonly Firing[], events: readonly RuleEvent[]): Fired[] =>
+  firings.map(({ group, time, seq }) => ({ group, time, instance: events[seq - 1]!.row.instance_id ?? '' }))
 
 /** Start of the times of `logged`. */
 export const epoch = Date.UTC(2026, 0, 5)

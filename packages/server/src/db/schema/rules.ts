@@ -90,12 +90,13 @@ interface RuleValuesTable {
   rule_id: string
   /** Digest of detection and correlation, because values seen by another detection do not count. */
   basis: string
+  /** Text of the group and the value, or their digest if it is long. */
   group_key: string
   value: string
   seen_at: number
   /** Seq of the last event for which the value was new; 0 = never. */
   new_seq: number
-  /** Instance that showed the value first, '' = none; null = a row of a group, or of an older version. */
+  /** Instance that showed the value, '' = none, '*' = several; null = a row of a group, or of an older version. */
   reporter: string | null
 }
 

@@ -61,7 +61,7 @@ export class BacktestTally {
     if (this.#newest.length >= 2 * ruleLimits.backtestSamples) {
       this.#newest = this.#newest.slice(-ruleLimits.backtestSamples)
     }
-    if (row.instance_id === null || this.#instances.size >= ruleLimits.groups) return
+    if (row.instance_id === null || this.#instances.size >= ruleLimits.firingInstances) return
     this.#instances.add(row.instance_id)
     if (firing.ofOneInstance) this.#acted.add(row.instance_id)
   }

@@ -182,7 +182,7 @@ export class Backtests {
         to: isoTime(to),
         ...found,
         events_read: eventsRead,
-        evicted: running.state.evicted + running.history.evicted,
+        evicted: running.state.memory.evicted + running.history.memory.evicted,
         duration_ms: Math.round(clock.monotonic() - startedAt),
       }
     } finally {

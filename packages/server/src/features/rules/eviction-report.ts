@@ -1,19 +1,28 @@
 import { eventTypes } from '@wardline/contract'
 import { minuteMs } from '../../clock.ts'
 import type { Ingest } from '../events/ingest.ts'
+import type { MemoryLimit } from './language/memory-limit.ts'
 import type { RunningRule } from './running-rule.ts'
 
 /** Rules in a report, and agents named for each: what a person reads. */
 const maxRules = 20
 const maxAgents = 5
 
-const agentsOf = (evictedBy: ReadonlyMap<string, number>) =>
-  [...evictedBy]
-    // Groups of values that an older version stored name no instance.
-    .filter(([reporter]) => reporter !== '' && !reporter.includes('['))
-    .sort(([, a], [, b]) => b - a)
-    .slice(0, maxAgents)
-    .map(([instance_id, evicted]) => ({ instance_id, evicted }))
+/** Dropped by instance, of what both limits of a rule hold. */
+function agentsOf(limits: readonly MemoryLimit[]): { instance_id: string; evicted: number }[] {
+  const evictedBy = new Map<string, number>()
+  for (const [name, evicted] of limits.flatMap((limit) => [...limit.evictedBy])) {
+    evictedBy.set(name, (evictedBy.get(name) ?? 0) + evicted)
+  }
+  return (
+    [...evictedBy]
+      // Groups of values that an older version stored name no instance.
+      .filter(([reporter]) => reporter !== '' && !reporter.includes('['))
+      .sort(([, a], [, b]) => b - a)
+      .slice(0, maxAgents)
+      .map(([instance_id, evicted]) => ({ instance_id, evicted }))
+  )
+}
 
 /** Reports once a minute what rules forgot at their limits and which agents caused it, so that this never happens silently. */
 export class EvictionReport {
@@ -29,8 +38,8 @@ export class EvictionReport {
     const counts = rules.map(({ row, state, history }) => ({
       rule: row.id,
       title: row.title,
-      evicted: state.evicted + history.evicted,
-      history,
+      limits: [state.memory, history.memory],
+      evicted: state.memory.evicted + history.memory.evicted,
     }))
     const total = counts.reduce((sum, { evicted }) => sum + evicted, 0)
     if (total <= this.#reported) {
@@ -42,9 +51,9 @@ export class EvictionReport {
     const named = counts
       .filter((each) => each.evicted > 0)
       .slice(0, maxRules)
-      .map(({ history, ...rest }) => ({ ...rest, instances: agentsOf(history.evictedBy) }))
+      .map(({ limits, ...rest }) => ({ ...rest, instances: agentsOf(limits) }))
     const [first] = named.flatMap(({ instances }) => instances).sort((a, b) => b.evicted - a.evicted)
-    const cause = first === undefined ? '' : `; ${first.evicted} of them are values that ${first.instance_id} showed`
+    const cause = first === undefined ? '' : `; ${first.evicted} of them of ${first.instance_id}`
     await this.#ingest.store([
       this.#ingest.own({
         severity: 'warning',
@@ -53,7 +62,7 @@ export class EvictionReport {
         metadata: { evicted, rules: named },
       }),
     ])
-    for (const { history } of counts) history.evictedBy.clear()
+    for (const limit of counts.flatMap(({ limits }) => limits)) limit.evictedBy.clear()
     this.#reported = total
     this.#reportedAt = now
   }

@@ -2,35 +2,58 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Deps } from '../../deps.ts'
 import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
 import { readRuleEvents } from './event-log.ts'
+import { limitTogether } from './language/rule-memory.ts'
 import { ruleStates } from './language/rule-state.ts'
 import { RuleTurn } from './rule-pace.ts'
-import { readGroupFirings, readSpentFirings, readValues } from './runner-queries.ts'
+import {
+  type Holding,
+  heldStatement,
+  readFirings,
+  readSpentFirings,
+  readValues,
+  runnerStatements,
+} from './runner-queries.ts'
 import { asksHistory, type RunningRule, replay, rereadOf } from './running-rule.ts'
-import { StoredHistory } from './value-history.ts'
+import { compactRows, type ValueRow } from './value-history.ts'
 
 const caller = 'rules'
 
-async function* noting<Page>(pages: AsyncIterable<Page>, onPage: () => Promise<void>): AsyncGenerator<Page, void> {
-  for await (const page of pages) {
+/** Reads what new_value knows, and stores it again with short keys where an older version stored long ones. */
+async function* valuesOf(
+  database: Deps['database'],
+  { row: { id }, basis }: RunningRule,
+  holding: Holding,
+  onPage: () => Promise<void>,
+): AsyncGenerator<ValueRow[], void> {
+  const statements = runnerStatements(database)
+  for await (const rows of readValues(database, caller, { id, basis })) {
+    const compact = compactRows(rows)
+    const isLong = (row: ValueRow, index: number) =>
+      row.group_key !== compact[index]!.group_key || row.value !== compact[index]!.value
+    const forgotten = rows.filter(isLong)
+    if (forgotten.length > 0) {
+      const changed = compact.filter((_, index) => isLong(rows[index]!, index))
+      await database.batch([heldStatement(database, holding), ...statements.values(id, basis, { changed, forgotten })])
+    }
     await onPage()
-    yield page
+    yield compact
   }
 }
 
 /**
- * Rebuilds the states of rules at a position in the log, from stored data and the events within their windows. `onPage` is
- * called regularly, because a long window takes longer than a lease.
+ * Rebuilds the states of rules at the stored position in the log, from stored data and the events within their windows.
+ * `onPage` is called regularly, because a long window takes longer than a lease.
  */
 export async function rebuildStates(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   rules: readonly RunningRule[],
-  upTo: number,
+  holding: Holding,
   onPage: () => Promise<void>,
 ): Promise<void> {
+  const upTo = holding.seq
+  limitTogether(rules)
   for (const rule of rules) {
-    if (!asksHistory(rule.rule.correlation)) continue
-    const pages = readValues(database, caller, { id: rule.row.id, basis: rule.basis })
-    rule.history = await StoredHistory.restored(noting(pages, onPage))
+    if (asksHistory(rule.rule.correlation)) await rule.history.load(valuesOf(database, rule, holding, onPage))
   }
   const [last] = await database.scan(caller, (db) => readEventsBetween(db, { after: upTo - 1, upTo, limit: 1 }))
   const time = last?.created_at ?? clock.now()
@@ -65,6 +88,12 @@ export async function rebuildStates(
     if (rule.cooldown === 0) continue
     const effective = Number.isFinite(state.time) ? state.time : time
     const since = { seq: afterSeq, time: effective - rule.cooldown }
-    ruleStates.setFirings(state, await readGroupFirings(database.db, row.id, since))
+    ruleStates.setFirings(state, [])
+    for await (const firings of readFirings(database, caller, row.id, since)) {
+      ruleStates.addFirings(state, firings)
+      await onPage()
+    }
   }
+  // What had to be forgotten just now stays stored: deleting it could be a transaction of any size.
+  for (const { history } of rules) history.takeChanges()
 }

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { minuteMs, startOf } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { Fired } from './language/cooldowns.ts'
 import type { SpentFirings } from './language/firing-budget.ts'
 import type { ValueChanges, ValueRow } from './value-history.ts'
 
@@ -99,21 +100,39 @@ export function startStatements(db: Db, start: Schema['rule_starts']): Statement
   return [mark.compile(), db.deleteFrom('rule_values').where('rule_id', '=', rule_id).compile()]
 }
 
-/** Reads the last firing of each group of a rule, among the firings since a time. */
-export async function readGroupFirings(
-  db: Db,
+/** Rows of a page of firings: a millisecond. */
+const firingRows = 2_000
+
+/** Reads the firings of a rule since a time page by page, oldest first, on the connections of scans. */
+export async function* readFirings(
+  database: Pick<Database, 'scan'>,
+  caller: string,
   id: string,
   since: { seq: number; time: number },
-): Promise<{ group: string; time: number }[]> {
-  const rows = await db
-    .selectFrom('rule_firings')
-    .select((e) => ['group_key as group', e.fn.max('fired_at').as('time')])
-    .where('rule_id', '=', id)
-    .where('fired_at', '>=', since.time)
-    .where('seq', '>', since.seq)
-    .groupBy('group_key')
-    .execute()
-  return rows.map(({ group, time }) => ({ group, time: Number(time) }))
+): AsyncGenerator<Fired[], void> {
+  for (let last = { time: since.time, seq: 0 }; ; ) {
+    const rows = await database.scan(caller, (db) =>
+      db
+        .selectFrom('rule_firings')
+        .select(['group_key', 'instance_id', 'fired_at', 'seq'])
+        .where('rule_id', '=', id)
+        .where('fired_at', '>=', last.time)
+        .where(sql<boolean>`(fired_at, seq) > (${last.time}, ${last.seq})`)
+        .where('seq', '>', since.seq)
+        .orderBy('fired_at')
+        .orderBy('seq')
+        .limit(firingRows)
+        .execute(),
+    )
+    yield rows.map(({ group_key, instance_id, fired_at }) => ({
+      group: group_key,
+      instance: instance_id ?? '',
+      time: Number(fired_at),
+    }))
+    if (rows.length < firingRows) return
+    const { fired_at, seq } = rows.at(-1)!
+    last = { time: Number(fired_at), seq: Number(seq) }
+  }
 }
 
 /**
@@ -143,7 +162,7 @@ export async function readSpentFirings(
     .where('seq', '>', afterSeq)
     .groupBy(['instance_id', 'by_service'])
     .orderBy((e) => e.fn.max('seq'), 'desc')
-    .limit(ruleLimits.groups)
+    .limit(ruleLimits.firingInstances)
     .execute()
   const firings = rows.map((row) => ({
     instance_id: row.instance_id,

@@ -312,7 +312,7 @@ export class RuleRunner {
     const known = rules.filter(({ row, basis }) => starts.get(row.id)?.basis === basis)
     for (const rule of known) rule.afterSeq = Number(starts.get(rule.row.id)!.after_seq)
     let renewedAt = clock.monotonic()
-    await rebuildStates(this.#deps, known, holding.seq, async () => {
+    await rebuildStates(this.#deps, known, holding, async () => {
       if (clock.monotonic() - renewedAt < moveEveryMs) return
       renewedAt = clock.monotonic()
       if (!(await renewLease(database.db, holding.epoch, clock.now() + leaseMs))) throw new Outdated()

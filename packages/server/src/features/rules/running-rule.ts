@@ -4,6 +4,7 @@ import type { Correlation } from './language/correlation.ts'
 import type { RuleEvent } from './language/fields.ts'
 import { FiringBudget } from './language/firing-budget.ts'
 import type { CompiledRule } from './language/rule.ts'
+import { limitTogether } from './language/rule-memory.ts'
 import { type RuleFiring, RuleSet } from './language/rule-set.ts'
 import { type RuleState, ruleStates, step } from './language/rule-state.ts'
 import type { RuleRow } from './queries.ts'
@@ -88,6 +89,7 @@ export class RunningSet {
 
   constructor(rules: readonly RunningRule[]) {
     this.rules = rules
+    limitTogether(rules)
     this.#set = new RuleSet(rules)
     this.withTags = rules.some(({ rule }) => looksAtTags(rule))
     this.#histories = rules.filter(({ rule }) => asksHistory(rule.correlation)).map(({ history }) => history)

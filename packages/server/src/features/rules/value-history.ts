@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ValueHistory } from './language/correlation.ts'
+import { compactKey } from './language/group-keys.ts'
 import { type KnownGroup, type KnownValue, ValueMemory } from './language/value-memory.ts'
 
 /** A row of the database; the value '' stands for the group itself. */
@@ -8,7 +9,7 @@ export interface ValueRow {
   value: string
   seen_at: number
   new_seq: number
-  /** Instance that showed the value first, '' = none; null = stored by an older version. */
+  /** Instance that showed the value, '' = none, '*' = several; null = stored by an older version. */
   reporter: string | null
 }
 
@@ -20,6 +21,34 @@ export interface ValueChanges {
 /** Rows restored per turn of the event loop: about a millisecond. */
 const rowsPerTurn = 1_000
 
+/** Sorts rows by their time, a few thousand in a turn of the event loop. */
+async function byTime(rows: readonly ValueRow[]): Promise<ValueRow[]> {
+  if (rows.length <= rowsPerTurn) return rows.toSorted((a, b) => a.seen_at - b.seen_at)
+  const middle = Math.floor(rows.length / 2)
+  const [older, newer] = [await byTime(rows.slice(0, middle)), await byTime(rows.slice(middle))]
+  await nextTurn()
+  const sorted: ValueRow[] = []
+  let at = 0
+  for (const row of newer) {
+    for (; at < older.length && older[at]!.seen_at <= row.seen_at; at += 1) sorted.push(older[at]!)
+    sorted.push(row)
+  }
+  return sorted.concat(older.slice(at))
+}
+
+/** Drops the older half of the rows of the reporter with the most; returns how many. */
+async function dropOldHalf(byReporter: Map<string, ValueRow[]>): Promise<number> {
+  const [reporter, rows] = [...byReporter].reduce((most, each) => (each[1].length > most[1].length ? each : most))
+  const kept = (await byTime(rows)).slice(Math.ceil(rows.length / 2))
+  byReporter.set(reporter, kept)
+  return rows.length - kept.length
+}
+
+/** Returns rows with long keys, which an older version stored, as they are stored now. */
+export function compactRows(rows: readonly ValueRow[]): ValueRow[] {
+  return rows.map((row) => ({ ...row, group_key: compactKey(row.group_key), value: compactKey(row.value) }))
+}
+
 /** Earlier values of groups, and what changed since they were written last. */
 export class StoredHistory extends ValueMemory {
   #began = new Set<KnownGroup>()
@@ -27,34 +56,39 @@ export class StoredHistory extends ValueMemory {
   #dropped = new Set<KnownValue>()
   #emptied = new Set<string>()
 
-  /** `pages`: the rows of a group after the row of the group itself. */
-  static async restored(pages: AsyncIterable<readonly ValueRow[]>): Promise<StoredHistory> {
-    const history = new StoredHistory()
-    const groups = new Map<string, KnownGroup>()
+  /** Adds stored rows; of too many, it leaves out the oldest. */
+  async load(pages: AsyncIterable<readonly ValueRow[]>): Promise<void> {
+    const groups = new Map<string, number>()
     const byReporter = new Map<string, ValueRow[]>()
+    let count = 0
     for await (const rows of pages) {
       for (const row of rows) {
         const { group_key, value, seen_at, reporter } = row
-        if (value === '') groups.set(group_key, history.restoreGroup(group_key, seen_at))
+        if (value === '') groups.set(group_key, seen_at)
         else {
           // A group with the values of an older version counts as a reporter.
-          const name = reporter ?? group_key
+          const name = reporter ?? `[${group_key}`
           const known = byReporter.get(name)
           if (known) known.push(row)
           else byReporter.set(name, [row])
+          count += 1
         }
       }
+      while (count > this.maxValues) count -= await dropOldHalf(byReporter)
     }
     let restored = 0
     for (const [reporter, rows] of byReporter) {
-      rows.sort((a, b) => a.seen_at - b.seen_at)
-      for (const { group_key, value, seen_at, new_seq } of rows) {
-        history.restore(groups.get(group_key)!, value, { reporter, at: seen_at, newSeq: new_seq })
+      for (const { group_key, value, seen_at, new_seq } of await byTime(rows)) {
+        if (this.find(group_key, value)) continue
+        const group = this.groupOf(group_key) ?? this.restoreGroup(group_key, groups.get(group_key) ?? seen_at)
+        this.restore(group, value, { reporter, at: seen_at, newSeq: new_seq })
         restored += 1
-        if (restored % rowsPerTurn === 0) await nextTurn()
+        if (restored % rowsPerTurn > 0) continue
+        this.memory.settle('')
+        await nextTurn()
       }
+      this.memory.settle('')
     }
-    return history
   }
 
   protected override began(group: KnownGroup): void {
@@ -84,12 +118,12 @@ export class StoredHistory extends ValueMemory {
       ({ key, since }): ValueRow => ({ group_key: key, value: '', seen_at: since, new_seq: 0, reporter: null }),
     )
     const changed = [...this.#changed].map(
-      ({ group, value, at, newSeq, reporter }): ValueRow => ({
+      ({ group, value, at, newSeq, share }): ValueRow => ({
         group_key: group.key,
         value,
         seen_at: at,
         new_seq: newSeq,
-        reporter: reporter.name,
+        reporter: share!.name,
       }),
     )
     const dropped = [...this.#dropped].map(({ group, value }) => ({ group_key: group.key, value }))

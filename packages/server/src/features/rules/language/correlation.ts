@@ -1,7 +1,10 @@
 import { type RuleCorrelation, ruleLimits } from '@wardline/contract'
-import { ByUse, type Keyed } from './by-use.ts'
+import { ByUse } from './by-use.ts'
 import type { RuleEvent } from './fields.ts'
+import type { GroupKey } from './group-keys.ts'
+import { type Group, Groups } from './groups.ts'
 import { type Mark, Marks } from './marks.ts'
+import type { MemoryLimit } from './memory-limit.ts'
 import type { Predicate } from './selection.ts'
 
 /** A correlation, checked and compiled. Times in milliseconds. */
@@ -9,7 +12,7 @@ export interface Correlation {
   type: RuleCorrelation['type']
   steps: Step[]
   /** Returns undefined if the event belongs to no group. */
-  group(event: RuleEvent): string | undefined
+  group(event: RuleEvent): GroupKey | undefined
   timespan: number
   /** For value_count and new_value: returns the values of their fields in the event. */
   values: ((event: RuleEvent) => readonly string[]) | undefined
@@ -20,45 +23,21 @@ export interface Correlation {
   learning: number
   /** For new_value: key of a group in the history of the rule, which several correlations may share. */
   historyKey: ((event: RuleEvent) => string) | undefined
+  /** For new_value: whether a group has the values of one instance only. */
+  isOfInstance: boolean
 }
 
 export type Step = { predicate: Predicate } | { correlation: Correlation }
 
-/** Limits of a correlation: groups, and marks or values in all of them; firings per instance and minute. */
+/** Limits of a rule: instances whose firings of a minute it counts, and firings of each. */
 export interface Bounds {
-  groups: number
-  entries: number
+  instances: number
   firings: number
-}
-
-/** A value of a group, with the last event that had it. */
-interface SeenValue extends Keyed<SeenValue> {
-  mark: Mark
-}
-
-/** A group of a correlation. Contains only the fields that its type needs. */
-interface Group extends Keyed<Group> {
-  /** event_count: the newest, as many as the condition distinguishes. value_count: by value, oldest first. */
-  marks: Marks | undefined
-  values: ByUse<SeenValue> | undefined
-  /** temporal: the newest event of each step. */
-  steps: (Mark | null)[] | undefined
-  /** temporal_ordered: for each number of steps, the sequence that began last. */
-  chains: (Mark[] | null)[] | undefined
-  /** Instance of its newest events, and seq of the first of them in a row; undefined: events of several counted as one. */
-  instance: string | null | undefined
-  instanceSince: number
-  /** When the group last fired. */
-  firedAt: number | undefined
-  /** Effective time of the group's last event. */
-  touched: number
 }
 
 /** State of a correlation and of nested ones. */
 export interface CorrelationState {
-  groups: ByUse<Group>
-  /** Number of marks and values in all groups. */
-  entries: number
+  groups: Groups
   inner: (CorrelationState | null)[]
 }
 
@@ -82,14 +61,11 @@ export interface Surroundings {
   /** Effective time: the highest time of all events so far, so that a clock set back does not reopen a window. */
   time: number
   seq: number
-  cooldown: number
   history: ValueHistory
-  bounds: Bounds
-  /** Counts groups dropped because of the limit. */
-  counter: { evicted: number }
 }
 
 interface Hit {
+  /** Values of group-by as a JSON list. */
   group: string
   /** Number of events, values or steps. */
   count: number
@@ -99,70 +75,17 @@ interface Hit {
   seqs(): number[]
 }
 
-export const newState = ({ steps }: Correlation): CorrelationState => ({
-  groups: new ByUse(),
-  entries: 0,
-  inner: steps.map((step) => ('correlation' in step ? newState(step.correlation) : null)),
+export const newState = ({ steps }: Correlation, memory: MemoryLimit): CorrelationState => ({
+  groups: new Groups(memory),
+  inner: steps.map((step) => ('correlation' in step ? newState(step.correlation, memory) : null)),
 })
-
-export const newGroup = (key: string, touched: number): Group => ({
-  key,
-  touched,
-  older: undefined,
-  newer: undefined,
-  marks: undefined,
-  values: undefined,
-  steps: undefined,
-  chains: undefined,
-  instance: undefined,
-  instanceSince: 0,
-  firedAt: undefined,
-})
-
-function sizeOf({ marks, values, steps, chains }: Group): number {
-  if (marks) return marks.length
-  if (values) return values.size
-  if (steps) return steps.length
-  return chains ? chains.reduce((sum, chain) => sum + (chain?.length ?? 0), 0) : 0
-}
-
-function drop(state: CorrelationState, group: Group): void {
-  state.groups.delete(group)
-  state.entries -= sizeOf(group)
-}
-
-/** Returns the group of this key as the most recently used, and removes groups whose window has passed. */
-function enter({ timespan }: Correlation, state: CorrelationState, key: string, around: Surroundings): Group {
-  const { groups } = state
-  const since = around.time - Math.max(timespan, around.cooldown)
-  for (let { oldest } = groups; oldest && oldest.touched < since; { oldest } = groups) drop(state, oldest)
-  const known = groups.get(key)
-  if (known) {
-    known.touched = around.time
-    groups.use(known)
-    return known
-  }
-  const group = newGroup(key, around.time)
-  groups.add(group)
-  return group
-}
-
-/** Enforces the limits after a group grew. */
-function settle(state: CorrelationState, grown: number, { bounds, counter }: Surroundings): void {
-  const { groups } = state
-  state.entries += grown
-  while ((groups.size > bounds.groups || state.entries > bounds.entries) && groups.size > 1) {
-    drop(state, groups.oldest!)
-    counter.evicted += 1
-  }
-}
 
 /** Number of events that the condition distinguishes: above `max` only that there are more matters. */
 const capOf = ({ min, max }: Correlation): number => Math.max(1, Number.isFinite(max) ? max + 1 : min)
 
 function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): number {
   if (group.marks) group.marks.add(time, seq)
-  else group.marks = new Marks([[time, seq]])
+  else group.marks = new Marks(time, seq)
   group.marks.drop(time - correlation.timespan, capOf(correlation))
   return group.marks.length
 }
@@ -178,13 +101,14 @@ function countValues(
   for (const key of shown) {
     const known = values.get(key)
     if (known) {
-      known.mark = [time, seq]
+      known.time = time
+      known.seq = seq
       values.use(known)
-    } else values.add({ key, mark: [time, seq], older: undefined, newer: undefined })
+    } else values.add({ key, time, seq, older: undefined, newer: undefined })
   }
   const from = time - correlation.timespan
   const cap = capOf(correlation)
-  while (values.oldest!.mark[0] < from || values.size > cap) values.delete(values.oldest!)
+  while (values.oldest!.time < from || values.size > cap) values.delete(values.oldest!)
   return values.size
 }
 
@@ -219,7 +143,7 @@ function findInOrder(
     if (!matched[index]) continue
     const before = index === 0 ? [] : chains[index - 1]!
     const isOpen = before !== null && (before.length === 0 || before[0]![0] >= time - timespan)
-    if (isOpen) chains[index] = [...before, [time, seq]]
+    if (isOpen) chains[index] = before.concat([[time, seq]])
   }
   const whole = chains.at(-1)
   const isNow = matched.at(-1) === true && whole?.at(-1)?.[1] === seq
@@ -275,7 +199,7 @@ function matchedSteps(
   let ofOneInstance = true
   const found = steps.map((step, index) => {
     if ('predicate' in step) return matched.includes(step.predicate)
-    const hit = advance(step.correlation, inner[index]!, event, matched, { ...around, cooldown: 0 })
+    const hit = advance(step.correlation, inner[index]!, event, matched, around)
     if (hit?.ofOneInstance === false) ofOneInstance = false
     return hit !== undefined
   })
@@ -287,7 +211,7 @@ function oldestSeq({ type, timespan }: Correlation, group: Group, time: number):
     case 'event_count':
       return group.marks!.oldestSeq!
     case 'value_count':
-      return group.values!.oldest!.mark[1]
+      return group.values!.oldest!.seq
     case 'temporal':
       return Math.min(...stepsSince(group, time - timespan).map(([, seq]) => seq))
     default:
@@ -300,7 +224,7 @@ const marksOf = ({ type, timespan }: Correlation, group: Group, time: number): r
     case 'event_count':
       return [...group.marks!]
     case 'value_count':
-      return [...group.values!].map(({ mark }) => mark)
+      return [...group.values!].map(({ time, seq }): Mark => [time, seq])
     case 'temporal':
       return stepsSince(group, time - timespan)
     default:
@@ -326,18 +250,20 @@ export function advance(
   if (key === undefined) return undefined
   const values = correlation.values?.(event)
   if (values?.length === 0) return undefined
-  const { type, min, max } = correlation
+  const { type, min, max, timespan } = correlation
+  const { time } = around
   if (type === 'new_value') {
     if (!isNewTo(correlation, event, values!, around)) return undefined
-    return { group: key, count: 1, ofOneInstance, seqs: () => [around.seq] }
+    // Whether a value is new depends on what other instances of the group showed.
+    const isOwn = ofOneInstance && correlation.isOfInstance
+    return { group: key.text, count: 1, ofOneInstance: isOwn, seqs: () => [around.seq] }
   }
-  const group = enter(correlation, state, key, around)
+  const group = state.groups.enter(key.key, event.row.instance_id ?? '', { time, since: time - timespan })
   const instance = ofOneInstance ? event.row.instance_id : undefined
   if (instance !== group.instance || instance === undefined) {
     group.instance = instance
     group.instanceSince = around.seq
   }
-  const before = sizeOf(group)
   let count: number
   switch (type) {
     case 'event_count':
@@ -352,34 +278,13 @@ export function advance(
     case 'temporal_ordered':
       count = findInOrder(correlation, group, steps, around)
   }
-  settle(state, sizeOf(group) - before, around)
+  state.groups.changed(group)
   if (count < min || count > max) return undefined
-  const seqs = () => marksOf(correlation, group, around.time).map(([, seq]) => seq)
+  const seqs = () => marksOf(correlation, group, time).map(([, seq]) => seq)
   return {
-    group: key,
+    group: key.text,
     count,
-    ofOneInstance: ofOneInstance && oldestSeq(correlation, group, around.time) >= group.instanceSince,
+    ofOneInstance: ofOneInstance && oldestSeq(correlation, group, time) >= group.instanceSince,
     seqs: () => [...new Set(seqs())].sort((a, b) => a - b),
   }
-}
-
-/**
- * Whether the group may fire now: false during its cooldown, and if the budget is spent. Records the firing. A suppressed
- * firing starts no cooldown, because it is not stored.
- */
-export function mayFire(
-  correlation: Correlation,
-  state: CorrelationState,
-  key: string,
-  around: Surroundings,
-  spend: () => boolean,
-): boolean {
-  const { time, cooldown } = around
-  if (cooldown === 0) return spend()
-  const group = enter(correlation, state, key, around)
-  settle(state, 0, around)
-  if (group.firedAt !== undefined && time - group.firedAt < cooldown) return false
-  if (!spend()) return false
-  group.firedAt = time
-  return true
 }

@@ -2,7 +2,7 @@ import type { RuleCorrelation } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
-import { compiled, epoch, faultsOf, logged } from '../../../test-rules.ts'
+import { compiled, epoch, faultsOf, logged, storedFirings } from '../../../test-rules.ts'
 import type { ValueHistory } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
@@ -241,7 +241,7 @@ describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_nam
         // From the first event of the window on: a later one whose clock went back counts as of the time before it.
         const first = events.findIndex(({ row }) => Date.parse(row.created_at) >= from)
         for (const event of events.slice(Math.max(0, first), cut)) step(rule, rebuilt, event, ignored)
-        ruleStates.setFirings(rebuilt, stored)
+        ruleStates.setFirings(rebuilt, storedFirings(stored, events))
         const after = events.slice(cut).flatMap((event) => step(rule, rebuilt, event, history))
         expect(after).toEqual(through.filter(({ seq }) => seq > cut))
       }),
@@ -264,7 +264,7 @@ test('an event by a group without the field is not counted; without group-by all
     logged({ seq: index + 1, event_type: 'x', instance_id: instance }),
   )
   expect(run(compiled({ detection: any, correlation: { ...count, 'group-by': ['instance_id'] } }), events)).toEqual([])
-  expect(seqs(run(compiled({ detection: any, correlation: count }), events))).toEqual([2])
+  expect(seqs(run(compiled({ detection: any, correlation: count }), events))).toEqual([2, 3])
 })
 
 test('a long value is kept as its digest, and still tells groups apart', () => {
@@ -288,22 +288,22 @@ describe('what a rule keeps is bounded:', () => {
   })
   const of = (seq: number, v: string) => logged({ seq, at: seq, event_type: 'x', metadata: { v } })
 
-  test('100,000 groups, the oldest are dropped and counted', () => {
-    const state = ruleStates.start(rule)
+  test('bytes, the groups used longest ago are dropped and counted', () => {
+    const state = ruleStates.start(rule, 200_000)
     const history = new ValueMemory()
-    const groups = 100_000 + 250
     let seq = 0
-    for (; seq < groups; seq += 1) step(rule, state, of(seq + 1, `g${seq}`), history)
-    expect(state.root.groups.size).toBe(100_000)
-    expect(state.evicted).toBe(250)
-    // The first 250 begin again; the next is as it was. Each new group drops one more.
-    const again = (name: string) => {
+    const next = (name: string) => {
       seq += 1
       return step(rule, state, of(seq, name), history).length
     }
-    expect([again('g250'), again('g250')]).toEqual([0, 1])
-    expect([again('g0'), again('g0')]).toEqual([0, 0])
-    expect(state.evicted).toBe(251)
+    for (let group = 0; group < 1_000; group += 1) next(`g${group}`)
+    const { size } = state.root.groups
+    expect(size).toBeGreaterThan(400)
+    expect(state.memory.bytes).toBeLessThanOrEqual(200_000)
+    expect(state.memory.evicted).toBe(1_000 - size)
+    // The newest groups are as they were, the oldest begin again.
+    expect([next('g999'), next('g999')]).toEqual([0, 1])
+    expect([next('g0'), next('g0')]).toEqual([0, 0])
   })
 
   test('marks of all groups together', () => {
@@ -311,12 +311,10 @@ describe('what a rule keeps is bounded:', () => {
       detection: any,
       correlation: { type: 'event_count', 'group-by': ['metadata.v'], timespan: '90d', condition: { gte: 10_000 } },
     })
-    const state = ruleStates.start(many)
-    for (let seq = 1; seq <= 3_000; seq += 1)
-      step(many, state, of(seq, `g${seq % 30}`), new ValueMemory(), { groups: 100, entries: 1_000, firings: 1 })
-    expect(state.root.entries).toBeLessThanOrEqual(1_000)
-    expect(state.root.entries).toBe([...state.root.groups].reduce((sum, { marks }) => sum + marks!.length, 0))
-    expect(state.evicted).toBeGreaterThan(0)
+    const state = ruleStates.start(many, 50_000)
+    for (let seq = 1; seq <= 30_000; seq += 1) step(many, state, of(seq, `g${seq % 30}`), new ValueMemory())
+    expect(state.memory.bytes).toBeLessThanOrEqual(50_000)
+    expect(state.memory.evicted).toBeGreaterThan(0)
   })
 
   test('groups whose window has passed go without being counted', () => {
@@ -327,7 +325,7 @@ describe('what a rule keeps is bounded:', () => {
     const state = ruleStates.start(short)
     for (let seq = 1; seq <= 10_000; seq += 1) step(short, state, of(seq, `g${seq}`), new ValueMemory())
     expect(state.root.groups.size).toBeLessThanOrEqual(1_001)
-    expect(state.evicted).toBe(0)
+    expect(state.memory.evicted).toBe(0)
   })
 
   test('correlations within a rule share its bounds', () => {
@@ -344,26 +342,29 @@ describe('what a rule keeps is bounded:', () => {
       detection,
       correlation: { type: 'temporal', rules: [inner, 'y or z'], 'group-by': ['metadata.v'], timespan: '1d' },
     })
-    const state = ruleStates.start(nested)
-    for (let seq = 1; seq <= 500; seq += 1)
-      step(nested, state, of(seq, `g${seq}`), new ValueMemory(), { groups: 100, entries: 1_000, firings: 1 })
-    expect(state.root.inner[0]!.groups.size).toBe(50)
+    const state = ruleStates.start(nested, 100_000)
+    for (let seq = 1; seq <= 500; seq += 1) {
+      step(nested, state, logged({ seq, at: seq, event_type: 'x', metadata: { v: `g${seq}` } }), new ValueMemory())
+      step(nested, state, logged({ seq, at: seq, event_type: 'y', metadata: { v: `g${seq}` } }), new ValueMemory())
+    }
+    expect(state.memory.bytes).toBeLessThanOrEqual(100_000)
+    for (const { size } of [state.root.groups, state.root.inner[0]!.groups]) expect(size).toBeGreaterThan(50)
   })
 
   test('values per agent: those that a flooding agent showed longest ago go, and its group stays known', () => {
-    const history = new ValueMemory({ entries: 1_000, reporterEntries: 50 })
+    const history = new ValueMemory({ entries: 1_000, instanceEntries: 50 })
     history.note('others', 'v', { reporter: 'b', time: 0 })
     for (let time = 0; time < 100; time += 1) history.note('own', `v${time}`, { reporter: 'a', time })
-    expect(history.entries).toBe(50 + 6)
-    expect(history.evicted).toBe(50)
-    expect(history.look('own', 'v95')).toEqual({ groupSince: 0, valueSeen: 95 })
+    const known = Array.from({ length: 100 }, (_, time) => history.look('own', `v${time}`).valueSeen)
+    expect(known.filter((seen) => seen !== undefined)).toEqual(known.slice(51))
+    expect(history.memory.evicted).toBe(51)
     expect(history.look('own', 'v5')).toEqual({ groupSince: 0, valueSeen: undefined })
     expect(history.look('others', 'v')).toEqual({ groupSince: 0, valueSeen: 0 })
-    expect([...history.evictedBy]).toEqual([['a', 50]])
+    expect([...history.memory.evictedBy]).toEqual([['a', 51]])
   })
 
   test('values of all agents: those of the agent with the most go first, also from a group that agents share', () => {
-    const history = new ValueMemory({ entries: 100, reporterEntries: 90 })
+    const history = new ValueMemory({ entries: 200, instanceEntries: 190 })
     for (let time = 0; time < 10; time += 1) history.note('shared', `b${time}`, { reporter: 'b', time })
     for (let time = 0; time < 500; time += 1) {
       const group = time % 2 === 0 ? 'shared' : `made-up-${time}`
@@ -371,9 +372,18 @@ describe('what a rule keeps is bounded:', () => {
       // An agent that repeats a value of another does not take it over.
       history.note('shared', 'b3', { reporter: 'a', time })
     }
-    expect(history.entries).toBeLessThanOrEqual(100)
     for (let time = 0; time < 10; time += 1) expect(history.look('shared', `b${time}`).valueSeen).toBeDefined()
-    expect([...history.evictedBy.keys()]).toEqual(['a'])
+    expect(history.memory.evicted).toBeGreaterThan(0)
+    expect([...history.memory.evictedBy.keys()]).toEqual(['a'])
+  })
+
+  // Attack: an agent shows a value before others do, and makes the service forget it with a flood of made-up values.
+  test('a value that another agent showed as well is not forgotten by a flood of the agent that showed it first', () => {
+    const history = new ValueMemory({ entries: 1_000, instanceEntries: 50 })
+    history.note('g', 'usual', { reporter: 'a', time: 0 })
+    history.note('g', 'usual', { reporter: 'b', time: 1 })
+    for (let time = 2; time < 500; time += 1) history.note('g', `made-up-${time}`, { reporter: 'a', time })
+    expect(history.look('g', 'usual').valueSeen).toBe(1)
   })
 
   test('values of an event that are stored; repeated events store all of a longer list', () => {
@@ -388,7 +398,7 @@ describe('what a rule keeps is bounded:', () => {
     const events = [of(1, list), of(2, list), of(3, list), of(4, list), of(5, [...list, 'new']), of(6, list)]
     // The second and third event store what the first left out, which is new until then.
     expect(seqs(run(rule, events, history))).toEqual([2, 3, 5])
-    expect(history.entries).toBe(251 + 5)
+    expect([...list, 'new'].every((v) => history.look('0:[]', JSON.stringify([v])).valueSeen !== undefined)).toBe(true)
   })
 })
 

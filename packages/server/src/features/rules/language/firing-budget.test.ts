@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
 import { minuteMs, startOf } from '../../../clock.ts'
-import { compiled, logged } from '../../../test-rules.ts'
+import { compiled, logged, storedFirings } from '../../../test-rules.ts'
 import type { RuleEvent } from './fields.ts'
 import type { SpentFirings } from './firing-budget.ts'
 import type { CompiledRule } from './rule.ts'
@@ -62,17 +62,17 @@ test('a suppressed firing silences no group: it fires for the next agent', () =>
 })
 
 // Attack: a key for a prefix names another instance with every event, to fill the memory of the service.
-test('budgets are bounded like groups, those that were used least recently are dropped and counted', () => {
+test('budgets are bounded, those that were used least recently are dropped and counted', () => {
   const state = ruleStates.start(every)
-  const bounds = { ...ruleBounds, groups: 10, firings: 1 }
+  const bounds = { ...ruleBounds, instances: 10, firings: 1 }
   const fire = (seq: number, instance_id: string) =>
     step(every, state, of(seq, { instance_id }), new ValueMemory(), bounds).length
   for (let seq = 1; seq <= 12; seq += 1) fire(seq, `i${seq}`)
-  expect(state.evicted).toBe(2)
+  expect(state.memory.evicted).toBe(2)
   expect([fire(13, 'i12'), fire(14, 'i3'), fire(15, 'i1')]).toEqual([0, 0, 1])
-  expect(state.evicted).toBe(3)
+  expect(state.memory.evicted).toBe(3)
   fire(minuteMs, 'next')
-  expect(state.evicted).toBe(3)
+  expect(state.memory.evicted).toBe(3)
 })
 
 /** `back`: seconds by which the clock may be set back. */
@@ -139,7 +139,7 @@ describe.each(Object.entries(rules))('of the rule %s', (name, { rule, logs }) =>
         const reread = lookbackOf(rule) === 0 ? [] : events.slice(Math.max(0, first), cut)
         for (const event of reread) step(rule, rebuilt, event, new ValueMemory(), bounds)
         ruleStates.setSpent(rebuilt, spentOf(stored, events))
-        if (rule.cooldown > 0) ruleStates.setFirings(rebuilt, stored)
+        if (rule.cooldown > 0) ruleStates.setFirings(rebuilt, storedFirings(stored, events))
         const take = (state: RuleState) =>
           events.slice(cut).flatMap((event) => step(rule, state, event, new ValueMemory(), bounds))
         expect(take(rebuilt).map(({ seq }) => seq)).toEqual(take(live).map(({ seq }) => seq))

@@ -1,7 +1,7 @@
 import type { EventRow } from '@wardline/contract'
 import { hourMs, minuteMs, startOf } from '../../../clock.ts'
 import { ByUse, type Keyed } from './by-use.ts'
-import type { Surroundings } from './correlation.ts'
+import type { Bounds } from './correlation.ts'
 
 /** The reporter of the event that completes a firing. */
 type Reporter = Pick<EventRow, 'instance_id' | 'by_service'>
@@ -28,14 +28,17 @@ export class FiringBudget {
   readonly #suppressed = new Map<number, number>()
 
   /** Takes a firing from the budget; false if the reporter's budget is spent. */
-  take(reporter: Reporter, { time, bounds, counter }: Pick<Surroundings, 'time' | 'bounds' | 'counter'>): boolean {
+  take(
+    reporter: Reporter,
+    { time, bounds, counter }: { time: number; bounds: Bounds; counter: { evicted: number } },
+  ): boolean {
     const minute = startOf(time, minuteMs)
     if (minute !== this.#minute) this.restore(minute, [])
     const key = keyOf(reporter)
     const known = this.#spent.get(key)
     if (!known) {
       this.#add(key, 1)
-      if (this.#spent.size > bounds.groups) {
+      if (this.#spent.size > bounds.instances) {
         this.#spent.delete(this.#spent.oldest!)
         counter.evicted += 1
       }

@@ -1,9 +1,16 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { askedOnce } from './asked-once.ts'
 import type { Field, RuleEvent } from './fields.ts'
 
-/** Longer values are replaced by their digest, so that a group never costs as much as an event's metadata. */
+/** Longer values are replaced by their digest, so that a firing is never as long as an event's metadata. */
 const maxKeyLength = 200
+/** Longer keys are replaced by their digest: whatever agents report, a key costs a rule the same. */
+const maxCompact = 32
+const digestBytes = 16
+
+/** Returns the text, or its digest if it is long. No text of groups or values looks like one, since it has a bracket. */
+export const compactKey = (text: string): string =>
+  text.length <= maxCompact ? text : hash('sha256', text, 'buffer').toString('base64url', 0, digestBytes)
 
 /** Joins the values of the fields; undefined if one is missing or not a scalar. */
 function keyOf(fields: readonly Pick<Field, 'read'>[], event: RuleEvent): string | undefined {
@@ -22,28 +29,25 @@ function valuesOf(fields: readonly Field[], event: RuleEvent): readonly string[]
   const [only] = fields
   const value = fields.length === 1 ? only!.read(event) : undefined
   const readers = Array.isArray(value) ? value.map((element) => [{ read: () => element }]) : [fields]
-  return [...new Set(readers.map((reader) => keyOf(reader, event)).filter((key) => key !== undefined))]
+  const texts = readers.map((reader) => keyOf(reader, event)).filter((text) => text !== undefined)
+  return [...new Set(texts.map(compactKey))]
 }
 
 const nameOf = (fields: readonly Field[]): string => JSON.stringify(fields.map(({ name }) => name))
 
-/** Maximum cached keys per reader. */
-const maxKeys = 10_000
+/** A group of events. */
+export interface GroupKey {
+  /** Values of group-by as a JSON list. */
+  text: string
+  key: string
+}
 
 /** Returns a reader of an event's group, which is undefined if the event belongs to none. */
-export function groupReader(fields: readonly Field[]): (event: RuleEvent) => string | undefined {
-  // Rules share one string per group: comparing a string with itself does not read it.
-  const keys = new Map<string, string>()
-  return askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => {
-    const key = keyOf(fields, event)
-    if (key === undefined) return undefined
-    const known = keys.get(key)
-    if (known !== undefined) return known
-    if (keys.size >= maxKeys) keys.clear()
-    keys.set(key, key)
-    return key
+export const groupReader = (fields: readonly Field[]): ((event: RuleEvent) => GroupKey | undefined) =>
+  askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => {
+    const text = keyOf(fields, event)
+    return text === undefined ? undefined : { text, key: compactKey(text) }
   })
-}
 
 /** Returns a reader of the distinct values of these fields in an event. */
 export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => readonly string[]) =>
@@ -52,5 +56,7 @@ export const valuesReader = (fields: readonly Field[]): ((event: RuleEvent) => r
 /** Returns a reader of the key of an event's group in the history of its rule, which several correlations share. */
 export function historyReader(correlation: string, fields: readonly Field[]): (event: RuleEvent) => string {
   const group = groupReader(fields)
-  return askedOnce(`history ${correlation}${nameOf(fields)}`, (event: RuleEvent) => `${correlation}${group(event)}`)
+  return askedOnce(`history ${correlation}${nameOf(fields)}`, (event: RuleEvent) =>
+    compactKey(`${correlation}${group(event)?.text}`),
+  )
 }

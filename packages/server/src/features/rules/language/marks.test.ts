@@ -7,7 +7,7 @@ test('a window holds what a list holds from which old and surplus marks are take
   const log = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 300, size: 'max' })
   fc.assert(
     fc.property(log, fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 120 }), (waits, timespan, max) => {
-      const marks = new Marks([[0, 0]])
+      const marks = new Marks(0, 0)
       let plain: Mark[] = [[0, 0]]
       let time = 0
       for (const [index, wait] of waits.entries()) {

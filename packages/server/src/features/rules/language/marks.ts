@@ -1,6 +1,14 @@
 /** A counted event: its effective time and its seq. */
 export type Mark = [time: number, seq: number]
 
+/** Bytes of a mark outside of `Marks`. */
+export const markBytes = 96
+/** Bytes of `Marks` with one mark, with a few, and of so many more numbers: a list grows by half. */
+const oneBytes = 112
+const fewBytes = 256
+const stepNumbers = 32
+const stepBytes = 12 * stepNumbers
+
 /**
  * Dropped numbers are only cut off the list once they are this many and half of it, because a window moves with each
  * event.
@@ -16,12 +24,17 @@ export class Marks {
   /** Index of the oldest mark. */
   #from = 0
 
-  constructor(marks: readonly Mark[]) {
-    this.#list = marks.flat()
+  constructor(time: number, seq: number) {
+    this.#list = [time, seq]
   }
 
   get length(): number {
     return (this.#list.length - this.#from) / 2
+  }
+
+  get bytes(): number {
+    const { length } = this.#list
+    return length <= 2 ? oneBytes : fewBytes + Math.floor(length / stepNumbers) * stepBytes
   }
 
   /** Seq of the oldest mark; undefined if there is none. */

@@ -1,20 +1,13 @@
 import { eventTypes, ruleLimits } from '@wardline/contract'
 import { minuteMs, startOf } from '../../../clock.ts'
 import { askedOnce } from './asked-once.ts'
-import { ByUse } from './by-use.ts'
-import {
-  advance,
-  type Bounds,
-  type CorrelationState,
-  mayFire,
-  newGroup,
-  newState,
-  type Surroundings,
-  type ValueHistory,
-} from './correlation.ts'
+import { Cooldowns, type Fired } from './cooldowns.ts'
+import { advance, type Bounds, type CorrelationState, newState, type ValueHistory } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
 import { FiringBudget, type SpentFirings } from './firing-budget.ts'
+import { MemoryLimit } from './memory-limit.ts'
 import type { CompiledRule } from './rule.ts'
+import { stateBytes } from './rule-memory.ts'
 import type { Predicate } from './selection.ts'
 
 /** The state of a rule, which depends only on the events so far. */
@@ -22,9 +15,10 @@ export interface RuleState {
   /** Highest time of the matched events, in epoch milliseconds. */
   time: number
   root: CorrelationState
+  cooldowns: Cooldowns
   budget: FiringBudget
-  /** Groups and budgets dropped at their limits since the state was created. */
-  evicted: number
+  /** Limit of groups and cooldowns; also counts what was dropped since the state was created, and dropped budgets. */
+  memory: MemoryLimit
 }
 
 /** A match of a rule. The same events always cause the same firings, so rule, group and seq identify one. */
@@ -48,22 +42,16 @@ const firingEvents = 100
 /** Events that rules cause: a rule that matched its own would fire for ever. */
 const rulesOwnTypes: ReadonlySet<string> = new Set([eventTypes.ruleMatched, eventTypes.ruleStateEvicted])
 
-const start = (rule: CompiledRule): RuleState => ({
-  time: Number.NEGATIVE_INFINITY,
-  root: newState(rule.correlation),
-  budget: new FiringBudget(),
-  evicted: 0,
-})
-
-/** Divides the limits of a rule among its correlations. */
-const boundsOf = ({ correlations }: CompiledRule, all: Bounds): Bounds =>
-  correlations === 1
-    ? all
-    : {
-        ...all,
-        groups: Math.max(1, Math.floor(all.groups / correlations)),
-        entries: Math.max(1, Math.floor(all.entries / correlations)),
-      }
+function start({ correlation }: CompiledRule, bytes: number = stateBytes): RuleState {
+  const memory = new MemoryLimit(bytes)
+  return {
+    time: Number.NEGATIVE_INFINITY,
+    root: newState(correlation, memory),
+    cooldowns: new Cooldowns(memory),
+    budget: new FiringBudget(),
+    memory,
+  }
+}
 
 const timeOf = askedOnce('time', ({ row }: RuleEvent) => Date.parse(row.created_at))
 
@@ -76,8 +64,7 @@ function isPassedOver({ row }: RuleEvent): boolean {
 }
 
 export const ruleBounds: Bounds = {
-  groups: ruleLimits.groups,
-  entries: ruleLimits.groupEntries,
+  instances: ruleLimits.firingInstances,
   firings: ruleLimits.minuteFirings,
 }
 
@@ -112,16 +99,17 @@ export function stepMatched(
   if (rule.isExcepted(event, at)) return noFiring
   state.time = Math.max(state.time, at)
   const { time } = state
+  const spend = () => state.budget.take(event.row, { time, bounds, counter: state.memory })
   // The only state of a rule without correlation and cooldown is its budget.
   if (correlation.timespan === 0 && cooldown === 0) {
-    if (!state.budget.take(event.row, { time, bounds, counter: state })) return noFiring
-    return [{ group: correlation.group(event)!, time, seq, events: [seq], count: 1, ofOneInstance: true }]
+    if (!spend()) return noFiring
+    return [{ group: correlation.group(event)!.text, time, seq, events: [seq], count: 1, ofOneInstance: true }]
   }
-  const around: Surroundings = { time, seq, cooldown, history, bounds: boundsOf(rule, bounds), counter: state }
-  const hit = advance(correlation, state.root, event, matched, around)
-  if (hit === undefined) return noFiring
-  const spend = () => state.budget.take(event.row, { time, bounds, counter: state })
-  if (!mayFire(correlation, state.root, hit.group, around, spend)) return noFiring
+  const instance = event.row.instance_id ?? ''
+  const hit = advance(correlation, state.root, event, matched, { time, seq, history })
+  const fires = hit !== undefined && state.cooldowns.mayFire({ group: hit.group, instance, time }, cooldown, spend)
+  state.memory.settle(instance)
+  if (!fires) return noFiring
   const { group, count, ofOneInstance } = hit
   return [{ group, time, seq, events: hit.seqs().slice(-firingEvents), count, ofOneInstance }]
 }
@@ -136,19 +124,16 @@ export function lookbackOf({ correlation }: Pick<CompiledRule, 'correlation'>): 
   return correlation.timespan + Math.max(0, ...inner)
 }
 
-/** Replaces the earlier firings of a rebuilt state by the stored ones. */
-function setFirings(state: RuleState, firings: readonly Pick<Firing, 'group' | 'time'>[]): void {
-  const groups = new Map([...state.root.groups].map((group) => [group.key, group]))
-  for (const group of groups.values()) group.firedAt = undefined
-  for (const { group: key, time } of firings) {
-    const group = groups.get(key) ?? newGroup(key, time)
-    group.touched = Math.max(group.touched, time)
-    group.firedAt = Math.max(group.firedAt ?? time, time)
-    groups.set(key, group)
-  }
-  state.root.groups = new ByUse()
-  // Added oldest first, which is the order of use.
-  for (const group of [...groups.values()].sort((a, b) => a.touched - b.touched)) state.root.groups.add(group)
+/** Replaces the earlier firings of a rebuilt state by the stored ones, oldest first. */
+function setFirings(state: RuleState, firings: readonly Fired[]): void {
+  state.cooldowns.clear()
+  addFirings(state, firings)
+}
+
+/** Adds stored firings that are newer than those before. */
+function addFirings({ cooldowns, memory }: RuleState, firings: readonly Fired[]): void {
+  cooldowns.restore(firings)
+  memory.settle('')
 }
 
 /** Replaces the spent budgets of a rebuilt state by the stored firings of the minute in which the rule fired last. */
@@ -164,4 +149,4 @@ function setSpent(
 }
 
 /** Creates a state, and restores parts of it from stored firings. */
-export const ruleStates = { start, setFirings, setSpent }
+export const ruleStates = { start, setFirings, addFirings, setSpent }

@@ -1,0 +1,86 @@
+import type { ByUse, Keyed } from './by-use.ts'
+import { type Mark, type Marks, markBytes } from './marks.ts'
+import type { MemoryLimit } from './memory-limit.ts'
+import { type Owned, Shares } from './shares.ts'
+
+/** A value of a group, with the last event that had it. */
+export interface SeenValue extends Keyed<SeenValue> {
+  time: number
+  seq: number
+}
+
+/** A group of a correlation. Contains only the fields that its type needs. */
+export interface Group extends Owned<Group> {
+  readonly key: string
+  /** event_count: the newest, as many as the condition distinguishes. value_count: by value, oldest first. */
+  marks: Marks | undefined
+  values: ByUse<SeenValue> | undefined
+  /** temporal: the newest event of each step. */
+  steps: (Mark | null)[] | undefined
+  /** temporal_ordered: for each number of steps, the sequence that began last. */
+  chains: (Mark[] | null)[] | undefined
+  /** Instance of its newest events, and seq of the first of them in a row; undefined: events of several counted as one. */
+  instance: string | null | undefined
+  instanceSince: number
+}
+
+/** Bytes of a group with its key and its place in the map, of a set of values, and of a value in it; measured, rounded up. */
+const groupBytes = 336
+const valuesBytes = 256
+const seenBytes = 224
+
+function sizeOf({ marks, values, steps, chains }: Group): number {
+  if (marks) return groupBytes + marks.bytes
+  if (values) return groupBytes + valuesBytes + values.size * seenBytes
+  if (steps) return groupBytes + steps.length * markBytes
+  return groupBytes + (chains?.reduce((sum, chain) => sum + ((chain?.length ?? 0) + 1) * markBytes, 0) ?? 0)
+}
+
+/** The groups of a correlation. */
+export class Groups {
+  readonly #byKey = new Map<string, Group>()
+  readonly #shares: Shares<Group>
+
+  constructor(limit: MemoryLimit) {
+    this.#shares = new Shares(limit, ({ key }) => this.#byKey.delete(key))
+  }
+
+  get size(): number {
+    return this.#byKey.size
+  }
+
+  /** Returns the group of this key as the most recently used, and drops groups last used before `since`. */
+  enter(key: string, instance: string, { time, since }: { time: number; since: number }): Group {
+    const known = this.#byKey.get(key)
+    const group = known ?? this.#begin(key, time)
+    group.at = time
+    if (known) this.#shares.use(known, instance)
+    else this.#shares.add(group, instance)
+    this.#shares.dropBefore(since, group)
+    return group
+  }
+
+  /** Call after the content of a group changed. */
+  changed(group: Group): void {
+    this.#shares.resize(group, sizeOf(group))
+  }
+
+  #begin(key: string, time: number): Group {
+    const group: Group = {
+      key,
+      at: time,
+      bytes: groupBytes,
+      share: undefined,
+      older: undefined,
+      newer: undefined,
+      marks: undefined,
+      values: undefined,
+      steps: undefined,
+      chains: undefined,
+      instance: undefined,
+      instanceSince: 0,
+    }
+    this.#byKey.set(key, group)
+    return group
+  }
+}
