@@ -124,3 +124,25 @@ test('a missing file is reported with its name', async () => {
   process.exitCode = 0
   expect(errors[0]).toMatch(/^<files> .*no\.yml is invalid: there is no such file\.$/)
 })
+
+test('lint refuses rules that together cost an event too much, also over several files', async () => {
+  const costly = (index: number) => {
+    const values = Array.from({ length: 450 }, (_, value) => `v${index}-${value}`)
+    return burst(2)
+      .replace('Shell burst', `Costly ${index}`)
+      .replace(
+        'tool: shell-exec }\n  condition: shell',
+        `'metadata.a|contains': [${values.join(', ')}] }\n  condition: shell`,
+      )
+      .replace(/tests:.*/s, 'tests: { match: [[{ metadata: { a: v0 } }]], no_match: [[{}]] }\n')
+  }
+  const text = [0, 1, 2].map(costly).join('---\n')
+  expect(await rules('lint', text)).toBe(0)
+  const others = join(folder, 'b.yml')
+  writeFileSync(others, [3, 4, 5, 6].map(costly).join('---\n'))
+  expect(await rules('lint', text, others)).toBe(1)
+  expect(output).toHaveLength(1)
+  expect(output[0]).toMatch(
+    /b\.yml:\d+:1: The rule costs an event of 16 KiB up to 7\.4 ms, and the other rules 44\.2 ms: all rules together may cost at most 50 ms/,
+  )
+})

@@ -42,7 +42,12 @@ function end(hasFailed: boolean): void {
 
 async function lint(files: string[], { json }: JsonOption): Promise<void> {
   const { lintRules } = await loadRuleFiles()
-  const results = files.map((file) => ({ file, ...lintRules(read(file)) }))
+  let others = 0
+  const results = files.map((file) => {
+    const linted = lintRules(read(file), others)
+    others = linted.cost
+    return { file, ...linted }
+  })
   const faults = results.flatMap(({ file, faults: found }) => inFile(file, found))
   const notes = results.flatMap(({ file, notes: found }) => inFile(file, found))
   end(faults.length > 0)

@@ -29,7 +29,7 @@ export const ruleLimits = {
   conditionDepth: 20,
   /** Selections named by a rule's conditions, each mention counted: `1 of x*` names many. */
   conditionNames: 1_000,
-  /** Values per rule with wildcards, or with contains and similar modifiers: some 20 µs each for a value of 16 KiB. */
+  /** Values per rule with wildcards, or with contains and similar modifiers: some 16 µs each for a value of 16 KiB. */
   comparedValues: 500,
   /**
    * Total characters of the longest parts between two `*` in values that contain `?`, which are compared at every
@@ -90,6 +90,11 @@ export const ruleLimits = {
   testEvents: 1_000,
   /** Rules per deployment. Each is evaluated for every event of its types. */
   rules: 500,
+  /**
+   * Milliseconds that all rules of a deployment together may cost the costliest event of 16 KiB. 20 such events a second
+   * then take the time of one core. Usual events cost less than a hundredth of it.
+   */
+  eventMs: 50,
   /** Listed versions, newest first. */
   listedVersions: 100,
   /** Listed events per firing: the newest. */
@@ -286,9 +291,11 @@ export const RuleDocument = Type.Object(
     correlation: Type.Optional(RuleCorrelation),
     response: Type.Optional(Type.Array(RuleResponse, { minItems: 1, maxItems: ruleLimits.responses })),
     cooldown: Type.Optional(
-      Duration(
-        'After a firing the same group does not fire again for this long. Default: the timespan of the correlation, or none; the group of a rule without correlation is the instance',
-      ),
+      Pattern('^(0s|[1-9][0-9]{0,6}[smhd])$', 'must be 0s, or a whole number followed by s, m, h or d, such as 15m', {
+        maxLength: 8,
+        description:
+          'After a firing the same group does not fire again for this long; 0s: no cooldown. Default: the timespan of the correlation; 0s without one and for new_value. The group of a rule without correlation is the instance',
+      }),
     ),
     exceptions: Type.Optional(Type.Array(RuleException, { maxItems: ruleLimits.exceptions })),
     tests: Type.Optional(

@@ -55,9 +55,14 @@ export class WorkBudget {
     return this.#isSpent
   }
 
+  /** Whether the work should yield now. */
+  get isDue(): boolean {
+    return this.#sinceYield >= sliceUnits
+  }
+
   /** Whether the work should yield now. Returning true starts the next slice. */
   isSliceOver(): boolean {
-    if (this.#sinceYield < sliceUnits) return false
+    if (!this.isDue) return false
     this.#sinceYield = 0
     return true
   }

@@ -43,6 +43,7 @@ import { chainDrops } from './migrations/0039-chain-drops.ts'
 import { reporters } from './migrations/0040-reporters.ts'
 import { observedAddresses } from './migrations/0041-observed-addresses.ts'
 import { heldKeys } from './migrations/0042-held-keys.ts'
+import { ruleCosts } from './migrations/0043-rule-costs.ts'
 
 interface Migration {
   version: number
@@ -96,6 +97,7 @@ const migrations: Migration[] = [
   { version: 40, name: 'reporters', statements: reporters },
   { version: 41, name: 'observed-addresses', statements: observedAddresses },
   { version: 42, name: 'held-keys', statements: heldKeys },
+  { version: 43, name: 'rule-costs', statements: ruleCosts },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -12,6 +12,8 @@ interface RulesTable {
   file: string | null
   /** JSON list of the responses' actions, so that listing rules does not compile them. */
   responses: string
+  /** Units of work that an event costs at worst; null = stored by an older version, until a process has compiled it. */
+  cost: number | null
   created_at: number
   changed_at: number
   /** Key of the last change; null = read from a file. */
@@ -106,6 +108,10 @@ interface RuleStartsTable {
   basis: string
   /** The rule sees events after this seq. */
   after_seq: number
+  /** Mode in which it runs; null = stored by an older version. */
+  mode: RuleMode | null
+  /** It has that mode since the event after this seq; 0 = stored by an older version. */
+  mode_after: number
 }
 
 /** One row with the lease of the process that runs the rules, and its position in the log. */

@@ -3,7 +3,7 @@ import { hourMs, isoTime, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
-import { type Piece, workLane } from '../../work-turns.ts'
+import { type Piece, WorkBudget, workLane } from '../../work-turns.ts'
 import { readOldest, readSeqRange } from '../events/log-statements.ts'
 import { BacktestTally } from './backtest-tally.ts'
 import { readRuleEvents } from './event-log.ts'
@@ -198,9 +198,16 @@ export class Backtests {
     piece: Piece,
   ): Promise<void> {
     const turn = new RuleTurn(this.#deps.clock)
+    const work = new WorkBudget(Number.POSITIVE_INFINITY)
     const [{ state }] = set.rules as [RunningRule]
     for (const event of events) {
-      for (const { firing } of set.take(event)) tally.add(firing, event)
+      const steps = set.take(event, work)
+      let step = steps.next()
+      for (; step.done !== true; step = steps.next()) {
+        await piece.nextTurn()
+        turn.begin()
+      }
+      for (const { firing } of step.value) tally.add(firing, event)
       for (const [, count] of state.budget.takeSuppressed()) tally.addSuppressed(state.time, count)
       if (turn.isOver()) {
         await piece.nextTurn()

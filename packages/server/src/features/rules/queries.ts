@@ -21,6 +21,21 @@ export async function countRules(db: Db): Promise<number> {
   return Number(count)
 }
 
+/** Adds up the costs of all rules but this one. */
+export async function readOtherCosts(db: Db, id: string): Promise<number> {
+  const { cost } = await db
+    .selectFrom('rules')
+    .select((e) => e.fn.sum<number>('cost').as('cost'))
+    .where('id', '!=', id)
+    .executeTakeFirstOrThrow()
+  return Number(cost ?? 0)
+}
+
+/** Stores what a version of a rule costs. */
+export async function storeCost(db: Db, { id, version }: Pick<RuleRow, 'id' | 'version'>, cost: number): Promise<void> {
+  await db.updateTable('rules').set({ cost }).where('id', '=', id).where('version', '=', version).execute()
+}
+
 /** Returns the last version of a rule with this id, also of a deleted one; 0: none. */
 export async function readLastVersion(db: Db, id: string): Promise<number> {
   const { version } = await db

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Deps } from '../../deps.ts'
+import { WorkBudget } from '../../work-turns.ts'
 import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
 import { readRuleEvents } from './event-log.ts'
 import { limitTogether } from './language/rule-memory.ts'
@@ -23,7 +24,7 @@ async function* valuesOf(
   database: Deps['database'],
   { row: { id }, basis }: RunningRule,
   holding: Holding,
-  onPage: () => Promise<void>,
+  keep: () => Promise<void>,
 ): AsyncGenerator<ValueRow[], void> {
   const statements = runnerStatements(database)
   for await (const rows of readValues(database, caller, { id, basis })) {
@@ -35,25 +36,29 @@ async function* valuesOf(
       const changed = compact.filter((_, index) => isLong(rows[index]!, index))
       await database.batch([heldStatement(database, holding), ...statements.values(id, basis, { changed, forgotten })])
     }
-    await onPage()
+    await keep()
     yield compact
   }
 }
 
 /**
- * Rebuilds the states of rules at the stored position in the log, from stored data and the events within their windows.
- * `onPage` is called regularly, because a long window takes longer than a lease.
+ * Rebuilds the states of rules at a position in the log, from stored data and the events within their windows. Calls `keep`
+ * in each turn of the event loop: a long window, and a single page of it with costly rules, takes longer than a lease.
  */
 export async function rebuildStates(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   rules: readonly RunningRule[],
   holding: Holding,
-  onPage: () => Promise<void>,
+  keep: () => Promise<void>,
 ): Promise<void> {
   const upTo = holding.seq
+  const rest = async () => {
+    await nextTurn()
+    await keep()
+  }
   limitTogether(rules)
   for (const rule of rules) {
-    if (asksHistory(rule.rule.correlation)) await rule.history.load(valuesOf(database, rule, holding, onPage))
+    if (asksHistory(rule.rule.correlation)) await rule.history.load(valuesOf(database, rule, holding, keep), rest)
   }
   const [last] = await database.scan(caller, (db) => readEventsBetween(db, { after: upTo - 1, upTo, limit: 1 }))
   const time = last?.created_at ?? clock.now()
@@ -63,35 +68,42 @@ export async function rebuildStates(
     if (span === 0 || spans.has(span)) continue
     const range = await database.scan(caller, (db) => readSeqRange(db, time - span, Number.MAX_SAFE_INTEGER))
     spans.set(span, range ? range.first - 1 : upTo)
+    await keep()
   }
   const histories = new Map(rules.map((rule) => [rule, rule.history.asBefore()]))
   const begins = rules.flatMap((rule) => {
     const from = spans.get(rereadOf(rule.rule.correlation))
     return from === undefined ? [] : [{ rule, from: Math.max(from, rule.afterSeq) }]
   })
+  const work = new WorkBudget(Number.POSITIVE_INFINITY)
   for (let after = Math.min(upTo, ...begins.map(({ from }) => from)); after < upTo; ) {
     const events = await readRuleEvents(database, caller, { after, upTo })
     if (events.length === 0) break
     const turn = new RuleTurn(clock)
     for (const event of events) {
-      for (const { rule, from } of begins) if (event.row.seq! > from) replay(rule, event, histories.get(rule)!)
+      for (const { rule, from } of begins) {
+        if (event.row.seq! <= from) continue
+        for (const _slice of replay(rule, event, histories.get(rule)!, work)) {
+          await rest()
+          turn.begin()
+        }
+      }
       if (!turn.isOver()) continue
-      await nextTurn()
+      await rest()
       turn.begin()
     }
     after = events.at(-1)!.row.seq!
-    await onPage()
-    await nextTurn()
+    await rest()
   }
-  for (const { rule, row, afterSeq, state } of rules) {
+  for (const { rule, row, afterSeq, modeAfter, state } of rules) {
     ruleStates.setSpent(state, await readSpentFirings(database.db, row, afterSeq))
     if (rule.cooldown === 0) continue
     const effective = Number.isFinite(state.time) ? state.time : time
-    const since = { seq: afterSeq, time: effective - rule.cooldown }
+    const since = { seq: Math.max(afterSeq, modeAfter), time: effective - rule.cooldown }
     ruleStates.setFirings(state, [])
     for await (const firings of readFirings(database, caller, row.id, since)) {
       ruleStates.addFirings(state, firings)
-      await onPage()
+      await rest()
     }
   }
   // What had to be forgotten just now stays stored: deleting it could be a transaction of any size.

@@ -111,6 +111,33 @@ it('stay while the folder is missing', async () => {
   expect((await read()).file_faults).toEqual([])
 })
 
+it('are refused beyond the cost of all rules, and stored once there is room', async () => {
+  const costly = (index: number) => {
+    const values = Array.from({ length: 490 }, (_, value) => `${index}-${value}`)
+    return shellRule({ detection: { a: { 'metadata.a|contains': values }, condition: 'a' }, tests: undefined })
+  }
+  const ids = []
+  for (let index = 0; index < 6; index += 1) ids.push(await on.create(costly(index)))
+  write('shell.yml', shellRule())
+  write('costly.yml', costly(6))
+  const list = await read()
+  expect(list.rules.map(({ file }) => file).filter((file) => file !== null)).toEqual(['shell.yml'])
+  const error = expect.stringMatching(
+    /^The rule costs an event of 16 KiB up to 8\.\d ms, and the other rules 48\.\d ms/,
+  )
+  expect(list.file_faults).toEqual([{ file: 'costly.yml', error }])
+  await read()
+  expect(await on.eventsOf('rule_file_invalid')).toHaveLength(1)
+  expect((await on.call('DELETE', `/api/rules/${ids[0]}`)).status).toBe(200)
+  expect((await read()).file_faults).toEqual([])
+  expect((await read()).rules).toHaveLength(7)
+  // A change of the folder may need the room of a file that is removed with it.
+  rmSync(join(folder, 'costly.yml'))
+  write('another.yml', costly(7))
+  expect((await read()).file_faults).toEqual([])
+  expect(await on.eventsOf('rule_file_invalid')).toHaveLength(1)
+})
+
 it('are refused with the id of a rule that was stored over the API', async () => {
   const id = await on.create(shellRule())
   write('shell.yml', shellRule({ id }))

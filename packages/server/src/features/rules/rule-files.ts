@@ -93,6 +93,8 @@ export class RuleFiles {
   readonly #protection: ProtectionAlerts
   #last: Reading | undefined
   #syncFaults: RuleFileFault[] = []
+  /** Rules that were refused because of others; each run stores them once that is possible. */
+  #refused: FileRule[] = []
   readonly #reported = new Set<string>()
   #synced: string | undefined
 
@@ -116,10 +118,16 @@ export class RuleFiles {
       this.#synced = undefined
       return
     }
-    if (this.#synced === reading.signature) return
-    this.#syncFaults = []
-    for (const rule of reading.rules) await this.#store(rule)
-    await this.#removeMissing(reading)
+    const isSame = this.#synced === reading.signature
+    if (isSame && this.#refused.length === 0) return
+    // A run that fails is repeated for all files.
+    this.#synced = undefined
+    await this.#storeAll(isSame ? this.#refused : reading.rules)
+    if (!isSame) {
+      await this.#removeMissing(reading)
+      // There may be room for a rule now.
+      if (this.#refused.length > 0) await this.#storeAll(this.#refused)
+    }
     await this.#report()
     this.#synced = reading.signature
   }
@@ -169,12 +177,17 @@ export class RuleFiles {
     return { database, protection: this.#protection, actor: localActor('system'), now: clock.now() }
   }
 
-  async #store({ id, file, mode, read }: FileRule): Promise<void> {
-    try {
-      await storeFileRule(this.#changing(), { id, file, mode, read })
-    } catch (fault) {
-      if (!(fault instanceof AppError)) throw fault
-      this.#syncFaults.push({ file, error: fault.message })
+  async #storeAll(rules: readonly FileRule[]): Promise<void> {
+    this.#syncFaults = []
+    this.#refused = []
+    for (const rule of rules) {
+      try {
+        await storeFileRule(this.#changing(), rule)
+      } catch (fault) {
+        if (!(fault instanceof AppError)) throw fault
+        this.#syncFaults.push({ file: rule.file, error: fault.message })
+        this.#refused.push(rule)
+      }
     }
   }
 

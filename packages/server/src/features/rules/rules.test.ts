@@ -135,6 +135,36 @@ it('run their tests on request without being stored', async () => {
   })
 })
 
+it('are refused when all rules together would cost an event too much', async () => {
+  await using on = await openTestService()
+  const store = (id: string | undefined, values: number) =>
+    on.call<Answer<RuleStored>>(id === undefined ? 'POST' : 'PUT', `/api/rules${id === undefined ? '' : `/${id}`}`, {
+      body: document({
+        detection: {
+          a: { 'metadata.a|contains': Array.from({ length: values }, (_, value) => `${value}-${values}`) },
+          condition: 'a',
+        },
+      }),
+    })
+  const stored = []
+  for (let index = 0; index < 6; index += 1) stored.push((await store(undefined, 480 + index)).body.id)
+  const refused = await store(undefined, 300)
+  expect(refused.status).toBe(400)
+  expect(refused.body.error).toMatch(
+    /^The rule costs an event of 16 KiB up to 4\.9 ms, and the other rules 47\.4 ms: all rules together may cost at most 50 ms\. Use fewer /,
+  )
+  expect((await store(undefined, 100)).status).toBe(201)
+  expect((await store(stored[0], 500)).status).toBe(200)
+  expect((await store(stored[1], 500)).status).toBe(200)
+  expect((await store(stored[2], 500)).status).toBe(400)
+  // A rule that costs less is stored in any case.
+  await on.execute('update rules set cost = 10 * cost')
+  expect((await store(stored[3], 400)).status).toBe(200)
+  expect((await store(stored[3], 410)).status).toBe(400)
+  expect((await create(document({ cooldown: '0s' }))).status).toBe(201)
+  expect((await create(document({ cooldown: '0m' }))).status).toBe(400)
+})
+
 it('are sent as YAML, which the views API refuses with 415', async () => {
   const headers = { 'content-type': 'application/yaml' }
   expect((await service.call('POST', '/api/views', { body: 'name: x', headers })).status).toBe(415)

@@ -6,6 +6,7 @@ import { uuidV7 } from '../../ids.ts'
 import { type Action, type Actor, recordAction } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { keyNames } from '../keys/key-names.ts'
+import { costFault } from './language/cost.ts'
 import {
   countRules,
   findRule,
@@ -15,6 +16,7 @@ import {
   readHours,
   readLastFirings,
   readLastVersion,
+  readOtherCosts,
   readProgress,
   readRules,
   readVersions,
@@ -85,6 +87,16 @@ function assertNoFile({ file }: RuleRow, { hasNoFiles = false }: Changing): void
   throw new AppError('conflict', `The rule is read from the file ${file}: change it there.`)
 }
 
+/**
+ * Throws AppError `invalid` if all rules together would cost an event too much. A rule that costs no more than `before` is
+ * stored in any case.
+ */
+async function assertCost(db: Db, { id, cost }: RuleRow, before?: RuleRow): Promise<void> {
+  if (cost === null || cost <= (before?.cost ?? 0)) return
+  const sentence = costFault(cost, await readOtherCosts(db, id))
+  if (sentence !== undefined) throw new AppError('invalid', sentence)
+}
+
 /** Throws AppError `invalid`, or `conflict` if the id exists. */
 export async function createRule(changing: Changing, given: GivenRule): Promise<RuleStored> {
   const { database, actor, now } = changing
@@ -104,6 +116,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
     format: read.format,
     file: null,
     responses: actionsOf(document),
+    cost: read.rule.cost,
     created_at: now,
     changed_at: now,
     changed_by: actor.keyId,
@@ -113,6 +126,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
       throw new AppError('invalid', `There are ${ruleLimits.rules} rules, the maximum: delete one first.`)
     }
     if (await findRule(trx, id)) throw new AppError('conflict', `There is a rule with id ${id} already: replace it.`)
+    await assertCost(trx, row)
     await insertRule(trx, row)
   })
   return storedOf(row)
@@ -161,6 +175,7 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
     text,
     format,
     responses: actionsOf(document),
+    cost: read.rule.cost,
     changed_at: now,
     changed_by: actor.keyId,
   }
@@ -168,6 +183,7 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
   const action = { action: 'rule.change', target: id, before: stateOf(old), after }
   await change(changing, action, async (trx) => {
     await assertUnchanged(trx, old)
+    await assertCost(trx, row, old)
     await updateRule(trx, row, isNewVersion)
   })
   return storedOf(row)
@@ -208,10 +224,14 @@ export async function storeFileRule(
   const { text, format } = read
   const responses = actionsOf(document)
   const created_at = old?.created_at ?? now
-  const columns = { title, severity, mode, version, text, format, file, responses }
+  const { cost } = read.rule
+  const columns = { title, severity, mode, version, text, format, file, responses, cost }
   const row: RuleRow = { id, ...columns, created_at, changed_at: now, changed_by: null }
+  // A refused file is retried every other second: without a transaction.
+  await assertCost(database.db, row, old)
   const action = { action: old ? 'rule.change' : 'rule.create', target: id, before: old ? stateOf(old) : null }
   await change(changing, { ...action, after: stateOf(row) }, async (trx) => {
+    await assertCost(trx, row, old)
     if (old) return updateRule(trx, row, isNewVersion)
     if ((await countRules(trx)) >= ruleLimits.rules) {
       throw new AppError('invalid', `There are ${ruleLimits.rules} rules, the maximum: delete one first.`)

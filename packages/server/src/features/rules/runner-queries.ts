@@ -10,6 +10,7 @@ import type { ValueChanges, ValueRow } from './value-history.ts'
 export type FiringRow = Schema['rule_firings']
 export type ResponseRow = Schema['rule_responses']
 export type HourRow = Schema['rule_hours']
+export type RuleStart = Schema['rule_starts']
 /** A response with its firing. */
 export interface PendingResponse extends ResponseRow {
   title: string
@@ -90,14 +91,17 @@ export function readStarts(db: Db) {
   return db.selectFrom('rule_starts').selectAll().execute()
 }
 
-/** Starts a rule, and deletes the history of its previous detection. */
-export function startStatements(db: Db, start: Schema['rule_starts']): Statement[] {
-  const { rule_id, basis, after_seq } = start
+/** Starts a rule, and deletes the history of another detection. No statements if it is `stored` like this. */
+export function startStatements(db: Db, start: RuleStart, stored: RuleStart | undefined): Statement[] {
+  const { rule_id, ...columns } = start
+  if (stored?.basis === start.basis && stored.mode === start.mode) return []
   const mark = db
     .insertInto('rule_starts')
     .values(start)
-    .onConflict((conflict) => conflict.column('rule_id').doUpdateSet({ basis, after_seq }))
-  return [mark.compile(), db.deleteFrom('rule_values').where('rule_id', '=', rule_id).compile()]
+    .onConflict((conflict) => conflict.column('rule_id').doUpdateSet(columns))
+    .compile()
+  if (stored?.basis === start.basis) return [mark]
+  return [mark, db.deleteFrom('rule_values').where('rule_id', '=', rule_id).compile()]
 }
 
 /** Rows of a page of firings: a millisecond. */

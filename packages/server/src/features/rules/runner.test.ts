@@ -1,6 +1,8 @@
 import type { RuleFirings } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
 import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { RuleResponder } from './responder.ts'
+import { RuleRunner } from './runner.ts'
 
 const open: RuleService[] = []
 afterEach(async () => {
@@ -102,6 +104,64 @@ it('continues with the windows of another process after its lease ends', async (
   expect(await on.firings(id)).toMatchObject(expected)
   await other.runRules()
   expect(await on.firings(id)).toMatchObject([{ group: ['agent-b'] }, ...expected])
+})
+
+/** Returns runners as in two processes on a machine that is overloaded: each reading of the time takes a while. */
+function slowRunners(on: RuleService): RuleRunner[] {
+  const clock = {
+    now: () => on.clock.now(),
+    monotonic: () => {
+      on.clock.advance(200)
+      return on.clock.now()
+    },
+  }
+  return [1, 2].map(() => {
+    const deps = { ...on.deps, clock }
+    const ruleResponder = new RuleResponder({ ...deps, ...on.services }, on.services)
+    return new RuleRunner(deps, { ...on.services, ruleResponder })
+  })
+}
+
+/** Has the second runner ask for the lease all the time until the first has done its work. */
+async function keepsLease(on: RuleService, [first, second]: RuleRunner[]): Promise<boolean> {
+  let isOver = false
+  const before = on.clock.now()
+  const work = first!.run().finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    await new Promise(setImmediate)
+    await second!.run()
+  }
+  await work
+  expect(on.clock.now() - before).toBeGreaterThan(3_500)
+  return first!.isHolder && !second!.isHolder
+}
+
+it.each(['many rules', 'a page of the log'])('keeps its lease while it is slow to take over with %s', async (slow) => {
+  const on = await service()
+  for (const index of Array(slow === 'many rules' ? 40 : 1).keys()) {
+    await on.create(shellRule({ ...burst, title: `Shell ${index}` }))
+  }
+  if (slow !== 'many rules') await on.report(...Array.from({ length: 500 }, () => toolCall('shell-exec')))
+  await on.runRules()
+  await on.services.ruleRunner.close()
+  const runners = slowRunners(on)
+  expect(await keepsLease(on, runners)).toBe(true)
+  await runners[0]!.close()
+})
+
+it('keeps its lease while an event goes slowly through costly rules', async () => {
+  const on = await service()
+  const values = Array.from({ length: 490 }, (_, value) => `aaaaa${value}`)
+  const detection = { a: { 'metadata.a|contains': values }, condition: 'a' }
+  for (const index of [1, 2, 3, 4]) await on.create(shellRule({ detection, title: `${index}`, tests: undefined }))
+  await on.services.ruleRunner.close()
+  const runners = slowRunners(on)
+  await runners[0]!.run()
+  await on.report(toolCall('shell-exec', 'agent-a', { metadata: { a: 'a'.repeat(16_000) } }))
+  expect(await keepsLease(on, runners)).toBe(true)
+  await runners[0]!.close()
 })
 
 it('keeps the cooldown of a group after a takeover', async () => {

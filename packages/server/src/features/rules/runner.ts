@@ -3,7 +3,7 @@ import { readCounter } from '../../db/counters.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
-import { randomSecret } from '../../ids.ts'
+import { WorkBudget } from '../../work-turns.ts'
 import { parseEventRow } from '../events/event-row.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { readOperatorTagsOf } from '../instances/tag-statements.ts'
@@ -12,30 +12,28 @@ import { EvictionReport } from './eviction-report.ts'
 import { createFiringWriter, type Matched } from './firing-writer.ts'
 import type { RuleEvent } from './language/fields.ts'
 import { NearEvents } from './near-events.ts'
+import { storeCost } from './queries.ts'
 import { rebuildStates } from './rebuild.ts'
 import type { RuleResponder } from './responder.ts'
+import { Outdated, RuleLease } from './rule-lease.ts'
 import { RulePace, RuleTurn } from './rule-pace.ts'
 import {
-  claimLease,
   type Holding,
   heldStatement,
   moveStatement,
+  type RuleStart,
   readLease,
   readRuleMarks,
   readRulesOf,
   readStarts,
-  releaseLease,
-  renewLease,
   runnerStatements,
   startStatements,
 } from './runner-queries.ts'
-import { inherit, newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
+import { inherit, newRunningRule, type RunningRule, RunningSet, resume, startOf } from './running-rule.ts'
 
-/** Lease: after this time without a renewal another process takes over, at most a second later. */
-const leaseMs = 3_500
 /** Events per page from memory. */
 const nearRows = 500
-/** Maximum duration of a page, including pauses in a flood: the lease is renewed between pages. */
+/** Maximum duration of a page, including pauses in a flood: changed rules wait for its end. */
 const maxPageMs = 1_000
 /** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
 const moveEveryMs = 1_000
@@ -46,9 +44,6 @@ const maxMatched = 250
 const followMs = 250
 const caller = 'rules'
 
-/** The lease was lost or a write was stale: the state in memory may be outdated. */
-class Outdated extends Error {}
-
 /**
  * Runs the rules on every stored event, in order of seq, in the process that holds the lease. The state is derived from the
  * log, so that another process can continue.
@@ -58,7 +53,7 @@ export class RuleRunner {
   readonly #responder: RuleResponder
   readonly #near = new NearEvents()
   readonly #pace: RulePace
-  readonly #holder = randomSecret(12)
+  readonly #lease: RuleLease
   readonly #statements: ReturnType<typeof runnerStatements>
   readonly #writer: ReturnType<typeof createFiringWriter>
   readonly #evictions: EvictionReport
@@ -80,6 +75,7 @@ export class RuleRunner {
     this.#deps = deps
     this.#responder = ruleResponder
     this.#pace = new RulePace(deps.clock)
+    this.#lease = new RuleLease(deps)
     this.#statements = runnerStatements(deps.database)
     this.#writer = createFiringWriter(deps, { ingest })
     this.#evictions = new EvictionReport(ingest)
@@ -118,9 +114,9 @@ export class RuleRunner {
     // Also while the database is unavailable, because the bus may deliver events.
     if (this.#holding) metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
     try {
-      if (this.#holding && !(await renewLease(database.db, this.#holding.epoch, now + leaseMs))) this.#drop()
+      if (this.#holding && !(await this.#lease.renew(this.#holding))) this.#drop()
       if (!this.#holding) {
-        const holding = await claimLease(database.db, this.#holder, now, now + leaseMs)
+        const holding = await this.#lease.claim()
         if (!holding) {
           const { seq } = await readLease(database.db)
           metrics.rulesLag.set(Math.max(0, (await readCounter(database.db, 'event_seq')) - Number(seq)))
@@ -162,7 +158,7 @@ export class RuleRunner {
     await this.whenIdle()
     const holding = this.#holding
     this.#drop()
-    if (holding) await releaseLease(this.#deps.database.db, holding.epoch)
+    if (holding) await this.#lease.release(holding)
   }
 
   async whenIdle(): Promise<void> {
@@ -223,16 +219,19 @@ export class RuleRunner {
     const rules = this.#index
     const matched: Matched[] = []
     const turn = new RuleTurn(this.#deps.clock)
+    const work = new WorkBudget(Number.POSITIVE_INFINITY)
     const until = this.#deps.clock.monotonic() + maxPageMs
     for (const event of events) {
+      const steps = rules.take(event, work)
+      let step = steps.next()
+      for (; step.done !== true; step = steps.next()) await this.#rest(holding, turn)
       this.#seq = event.row.seq!
-      for (const { running, firing } of rules.take(event)) matched.push({ rule: running, firing, event })
+      for (const { running, firing } of step.value) matched.push({ rule: running, firing, event })
       if (matched.length >= maxMatched || rules.pendingValues() >= maxPendingValues) {
         await this.#write(holding, matched.splice(0))
         turn.begin()
       } else if (turn.isOver()) {
-        await this.#pace.giveWay(turn.workedMs)
-        turn.begin()
+        await this.#rest(holding, turn)
         if (this.#deps.clock.monotonic() > until) break
       }
     }
@@ -241,6 +240,13 @@ export class RuleRunner {
       await this.#write(holding, matched)
     } else await this.#pace.giveWay(turn.workedMs)
     return true
+  }
+
+  /** Yields to other work, and keeps the lease: an event may take many turns. */
+  async #rest(holding: Holding, turn: RuleTurn): Promise<void> {
+    await (this.#isOpen ? this.#pace.giveWay(turn.workedMs) : nextTurn())
+    await this.#lease.keep(holding)
+    turn.begin()
   }
 
   async #nextPage(): Promise<RuleEvent[]> {
@@ -266,7 +272,11 @@ export class RuleRunner {
     const suppressed = this.#index.takeSuppressed()
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
-    const first = [heldStatement(database, holding), moveStatement(database.db, this.#seq, now + leaseMs), ...values]
+    const first = [
+      heldStatement(database, holding),
+      moveStatement(database.db, this.#seq, this.#lease.endOf(now)),
+      ...values,
+    ]
     const results = await this.#batch([...first, ...writing.statements, ...counts]).catch((fault) => {
       // The unwritten changes are no longer in the states; they are recomputed from the log.
       this.#drop()
@@ -300,57 +310,52 @@ export class RuleRunner {
 
   /** Starts as lease holder: rebuilds the state of each rule. */
   async #take(holding: Holding): Promise<void> {
-    const { clock, database, log } = this.#deps
+    const { database, log } = this.#deps
     this.#seq = holding.seq
     this.#head = Math.max(holding.seq, await readCounter(database.db, 'event_seq'))
     const marks = await readRuleMarks(database.db)
-    const rules = await this.#compile(
-      marks.map(({ id }) => id),
-      holding.seq,
-    )
+    const keep = () => this.#lease.keep(holding)
+    const ids = marks.map(({ id }) => id)
+    const rules = await this.#compile(ids, holding.seq, keep)
     const starts = new Map((await readStarts(database.db)).map((start) => [start.rule_id, start]))
     const known = rules.filter(({ row, basis }) => starts.get(row.id)?.basis === basis)
-    for (const rule of known) rule.afterSeq = Number(starts.get(rule.row.id)!.after_seq)
-    let renewedAt = clock.monotonic()
-    await rebuildStates(this.#deps, known, holding, async () => {
-      if (clock.monotonic() - renewedAt < moveEveryMs) return
-      renewedAt = clock.monotonic()
-      if (!(await renewLease(database.db, holding.epoch, clock.now() + leaseMs))) throw new Outdated()
-    })
-    await this.#begin(
-      holding,
-      rules.filter((rule) => !known.includes(rule)),
-    )
+    for (const rule of known) resume(rule, starts.get(rule.row.id)!, holding.seq)
+    await rebuildStates(this.#deps, known, holding, keep)
+    await this.#begin(holding, rules, starts)
     this.#holding = holding
     this.#index = new RunningSet(rules)
     log.info({ epoch: holding.epoch, rules: rules.length, seq: holding.seq }, 'this process runs the rules')
   }
 
-  /** Stores that rules process events from here on. */
-  async #begin(holding: Holding, rules: readonly RunningRule[]): Promise<void> {
-    if (rules.length === 0) return
+  /** Stores from where on rules process events, and since when they have their mode. */
+  async #begin(
+    holding: Holding,
+    rules: readonly RunningRule[],
+    stored: ReadonlyMap<string, RuleStart> = new Map(),
+  ): Promise<void> {
     const { database } = this.#deps
-    await this.#batch([
-      heldStatement(database, holding),
-      ...rules.flatMap(({ row, basis, afterSeq }) =>
-        startStatements(database.db, { rule_id: row.id, basis, after_seq: afterSeq }),
-      ),
-    ])
+    const statements = rules.flatMap((rule) => startStatements(database.db, startOf(rule), stored.get(rule.row.id)))
+    if (statements.length > 0) await this.#batch([heldStatement(database, holding), ...statements])
   }
 
-  async #compile(ids: readonly string[], afterSeq: number): Promise<RunningRule[]> {
+  async #compile(ids: readonly string[], afterSeq: number, keep: () => Promise<void>): Promise<RunningRule[]> {
     if (ids.length === 0) return []
     const rules: RunningRule[] = []
     for (const row of await readRulesOf(this.#deps.database.db, ids)) {
       try {
-        rules.push(newRunningRule(row, afterSeq))
+        const running = newRunningRule(row, afterSeq)
+        rules.push(running)
         this.#broken.delete(row.id)
+        const { cost } = running.rule
+        // Of a rule that an earlier version stored, the cost is not known.
+        if (row.cost !== cost) await storeCost(this.#deps.database.db, row, cost)
       } catch (fault) {
         this.#broken.set(row.id, row.changed_at)
         this.#deps.log.error({ err: fault, rule: row.id }, 'a rule does not compile; it is not run')
       }
-      // A rule takes milliseconds at worst.
+      // A rule takes some ten milliseconds at worst, and there may be hundreds.
       await nextTurn()
+      await keep()
     }
     return rules
   }
@@ -365,10 +370,10 @@ export class RuleRunner {
       return row?.version !== version || row.mode !== mode || row.changed_at !== changed_at
     })
     if (changed.length === 0 && marks.length === running.size) return
-    const next = await this.#compile(
-      changed.map(({ id }) => id),
-      this.#seq,
-    )
+    const holding = this.#holding
+    if (!holding) return
+    const changedIds = changed.map(({ id }) => id)
+    const next = await this.#compile(changedIds, this.#seq, () => this.#lease.keep(holding))
     const ids = marks.map(({ id }) => id)
     await this.#alone(() => this.#exchange(ids, next))
   }
@@ -381,12 +386,14 @@ export class RuleRunner {
     if (running.size === 0) this.#seq = this.#head
     const next = compiled.map((rule) => {
       const before = running.get(rule.row.id)
-      return before?.basis === rule.basis ? inherit(rule, before) : { ...rule, afterSeq: this.#seq }
+      return before?.basis === rule.basis
+        ? inherit(rule, before, this.#seq)
+        : { ...rule, afterSeq: this.#seq, modeAfter: this.#seq }
     })
-    const fresh = next.filter(({ row, basis }) => running.get(row.id)?.basis !== basis)
+    const stored = new Map([...running].map(([id, rule]) => [id, startOf(rule)]))
     // No rule begins behind the stored place: a restart goes on from there. What was suppressed is counted.
     if (holding.seq !== this.#seq) await this.#write(holding, [])
-    await this.#begin(holding, fresh)
+    await this.#begin(holding, next, stored)
     const replaced = new Map(next.map((rule) => [rule.row.id, rule]))
     this.#index = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))
   }

@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { RuleDocument } from '@wardline/contract'
+import type { Slices, WorkBudget } from '../../work-turns.ts'
 import type { Correlation } from './language/correlation.ts'
 import type { RuleEvent } from './language/fields.ts'
 import { FiringBudget } from './language/firing-budget.ts'
 import type { CompiledRule } from './language/rule.ts'
 import { limitTogether } from './language/rule-memory.ts'
-import { type RuleFiring, RuleSet } from './language/rule-set.ts'
-import { type RuleState, ruleStates, step } from './language/rule-state.ts'
+import { type RuleFiring, RuleSet, stepInSlices } from './language/rule-set.ts'
+import { type RuleState, ruleStates } from './language/rule-state.ts'
 import type { RuleRow } from './queries.ts'
 import { readRule } from './rule-text.ts'
+import type { RuleStart } from './runner-queries.ts'
 import { StoredHistory } from './value-history.ts'
 
 /** A rule with its state. */
@@ -21,6 +23,8 @@ export interface RunningRule {
   history: StoredHistory
   /** Only events after this seq are processed. */
   afterSeq: number
+  /** Only firings after this seq count for cooldowns: those before were made in another mode. */
+  modeAfter: number
 }
 
 const basisOf = ({ detection, correlation }: RuleDocument): string =>
@@ -40,16 +44,38 @@ export function newRunningRule(row: RunningRule['row'] & Pick<RuleRow, 'text'>, 
     state: ruleStates.start(rule),
     history: new StoredHistory(),
     afterSeq,
+    modeAfter: afterSeq,
   }
 }
 
+/** What is stored about the start of a rule. */
+export const startOf = ({ row: { id, mode }, basis, afterSeq, modeAfter }: RunningRule): RuleStart => ({
+  rule_id: id,
+  basis,
+  after_seq: afterSeq,
+  mode,
+  mode_after: modeAfter,
+})
+
+/** Continues from a stored start at a position in the log. */
+export function resume(rule: RunningRule, { after_seq, mode, mode_after }: RuleStart, seq: number): void {
+  rule.afterSeq = Number(after_seq)
+  // Null: stored by an earlier version, which kept cooldowns over a change of mode.
+  rule.modeAfter = mode === null || mode === rule.row.mode ? Number(mode_after) : seq
+}
+
 /**
- * Takes over the state of an earlier version with the same basis. Another version or mode starts with new budgets, so that
- * a rule switched to enforce during a flood acts at once.
+ * Takes over the state of an earlier version with the same basis. Another version or mode starts with new budgets, and
+ * another mode without cooldowns, so that a rule that is switched to enforce acts at the next event, whatever it fired for
+ * in mode observe.
  */
-export function inherit(next: RunningRule, { row, state, history, afterSeq }: RunningRule): RunningRule {
-  const isSame = next.row.version === row.version && next.row.mode === row.mode
-  return { ...next, state: isSame ? state : { ...state, budget: new FiringBudget() }, history, afterSeq }
+export function inherit(next: RunningRule, before: RunningRule, seq: number): RunningRule {
+  const { row, state, history, afterSeq } = before
+  const isMode = next.row.mode === row.mode
+  const isSame = isMode && next.row.version === row.version
+  if (!isMode) for (const group of state.root.groups) group.firedAt = undefined
+  const modeAfter = isMode ? before.modeAfter : seq
+  return { ...next, state: isSame ? state : { ...state, budget: new FiringBudget() }, history, afterSeq, modeAfter }
 }
 
 const historyless = ({ type }: Correlation) => type === 'new_value'
@@ -74,10 +100,15 @@ const looksAtTags = ({ document: { detection, correlation, exceptions } }: Compi
   JSON.stringify([detection, correlation, exceptions]).includes('"tags')
 
 /** Processes an earlier event in a state that is rebuilt. */
-export function replay(running: RunningRule, event: RuleEvent, history: ReturnType<StoredHistory['asBefore']>): void {
-  if (event.row.seq! <= running.afterSeq) return
+export function* replay(
+  { rule, state, afterSeq }: RunningRule,
+  event: RuleEvent,
+  history: ReturnType<StoredHistory['asBefore']>,
+  work: WorkBudget,
+): Slices<void> {
+  if (event.row.seq! <= afterSeq) return
   history.seq = event.row.seq!
-  step(running.rule, running.state, event, history)
+  yield* stepInSlices({ rule, state, history }, event, work)
 }
 
 /** The rules that run, and what they need of an event. */
@@ -96,8 +127,8 @@ export class RunningSet {
   }
 
   /** Processes the next event of the log in all rules. */
-  take(event: RuleEvent): readonly RuleFiring<RunningRule>[] {
-    return this.#set.take(event)
+  take(event: RuleEvent, work: WorkBudget): Slices<readonly RuleFiring<RunningRule>[]> {
+    return this.#set.takeInSlices(event, work)
   }
 
   /** Firings beyond the budgets since the last call, by hour of the events. */

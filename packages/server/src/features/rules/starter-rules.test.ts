@@ -1,9 +1,14 @@
 import { readFileSync } from 'node:fs'
 import type { RuleList } from '@wardline/contract'
 import { describe, expect, it, test } from 'vitest'
+import { dayMs, hourMs } from '../../clock.ts'
+import { logged } from '../../test-rules.ts'
 import { openTestService } from '../../test-service.ts'
 import { lintRules, testRules } from './language/offline.ts'
 import { parseRules } from './language/rule.ts'
+import { RuleSet } from './language/rule-set.ts'
+import { ruleStates } from './language/rule-state.ts'
+import { ValueMemory } from './language/value-memory.ts'
 import { starterRules } from './starter-rules.ts'
 
 const rules = starterRules()
@@ -21,6 +26,34 @@ describe('starter rules', () => {
     expect(tested?.passed).toBeGreaterThanOrEqual(2)
     expect(guide).toContain(`| \`${name}\` |`)
     expect(guide).toContain(description)
+  })
+
+  // Attack: an agent shows a value that harms nobody, and does what it is after while the rule is silent.
+  test.each([
+    ['first-use-of-a-tool', 'tool', ['read-notes', 'shell-exec', 'email-send', 'http-request', 'code-exec']],
+    ['unusual-hour', 'hour', [3, 4, 15, 20, 23]],
+  ] as const)('%s fires for each new value, also right after another one', (name, kind, values) => {
+    const { text } = rules.find((each) => each.name === name)!
+    const [explicit, byDefault] = [text, text.replace(/^cooldown: .*\n/m, '')].map(
+      (each) => parseRules(each).rules[0]!.rule,
+    )
+    expect(explicit!.document.cooldown).toBe('0s')
+    expect(byDefault!.document.cooldown).toBeUndefined()
+    for (const rule of [explicit!, byDefault!]) {
+      const set = new RuleSet([{ rule, state: ruleStates.start(rule), history: new ValueMemory() }])
+      let seq = 0
+      const isFiredAt = (day: number, value?: string | number) => {
+        seq += 1
+        const hour = kind === 'hour' ? Number(value ?? 12) : 12
+        const metadata = { toolName: kind === 'tool' ? (value ?? 'file-read') : 'file-read' }
+        const at = Math.floor(day) * dayMs + hour * hourMs
+        return set.take(logged({ seq, at, event_type: 'tool_call', metadata })).length === 1
+      }
+      for (let day = 0; day < 15; day += 1) expect(isFiredAt(day), `day ${day}`).toBe(false)
+      const days = [15, 15, 16, 27, 44]
+      expect(values.map((value, index) => isFiredAt(days[index]!, value))).toEqual([true, true, true, true, true])
+      expect(values.map((value) => isFiredAt(44, value)).slice(1)).toEqual([false, false, false, false])
+    }
   })
 
   it('are accepted by the service, and the rule for runaway loops fires', async () => {

@@ -56,8 +56,8 @@ export class StoredHistory extends ValueMemory {
   #dropped = new Set<KnownValue>()
   #emptied = new Set<string>()
 
-  /** Adds stored rows; of too many, it leaves out the oldest. */
-  async load(pages: AsyncIterable<readonly ValueRow[]>): Promise<void> {
+  /** Adds stored rows; of too many, it leaves out the oldest. `rest` waits for the next turn of the event loop. */
+  async load(pages: AsyncIterable<readonly ValueRow[]>, rest: () => Promise<unknown> = nextTurn): Promise<void> {
     const groups = new Map<string, number>()
     const byReporter = new Map<string, ValueRow[]>()
     let count = 0
@@ -85,7 +85,7 @@ export class StoredHistory extends ValueMemory {
         restored += 1
         if (restored % rowsPerTurn > 0) continue
         this.memory.settle('')
-        await nextTurn()
+        await rest()
       }
       this.memory.settle('')
     }

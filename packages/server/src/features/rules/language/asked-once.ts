@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto'
+import type { Slices, WorkBudget } from '../../../work-turns.ts'
 
-type Question<Event extends object, Answer> = (event: Event) => Answer
+/** A question about an event. `work` counts what the answer costs. */
+export interface Question<Event extends object, Answer> {
+  (event: Event, work?: WorkBudget): Answer
+  /** Answers in slices, where one answer may cost more than a slice. */
+  inSlices?: ((event: Event, work: WorkBudget) => Slices<Answer>) | undefined
+}
 
 /** Maximum shared predicates: fleets have some dozens of fields. Beyond it, newer rules only share among themselves. */
 const maxQuestions = 1_000
@@ -19,12 +25,23 @@ export function askedOnce<Event extends object, Answer>(
   if (known) return known as Question<Event, Answer>
   let last: Event | undefined
   let answer: Answer
-  const question: Question<Event, Answer> = (event) => {
+  const question: Question<Event, Answer> = (event, work) => {
     if (event !== last) {
-      answer = ask(event)
+      answer = ask(event, work)
       last = event
     }
     return answer
+  }
+  const { inSlices } = ask
+  if (inSlices) {
+    question.inSlices = function* (event, work) {
+      if (event === last) return answer
+      // Another event may be asked about between the slices.
+      const found = yield* inSlices(event, work)
+      answer = found
+      last = event
+      return found
+    }
   }
   if (questions.size >= maxQuestions) questions.clear()
   questions.set(key, question)

@@ -2,6 +2,7 @@ import { RuleCorrelation, ruleLimits } from '@wardline/contract'
 import { lazyCheck, validationSentence } from '../../../validation.ts'
 import { type Condition, namesIn, parseCondition } from './condition.ts'
 import type { Correlation, Step } from './correlation.ts'
+import { highestValuesCost } from './cost.ts'
 import { durationMs } from './duration.ts'
 import type { Faults, Path } from './fault.ts'
 import { type Field, findField } from './fields.ts'
@@ -150,6 +151,8 @@ export function compileCorrelation(
   if (groupBy.some((field) => field.name === 'tags')) {
     faults.add([...path, 'group-by'], 'Events cannot be grouped by tags: an instance has several.')
   }
+  const valueFields = needsField ? compileFields(list, fieldPath, parts) : []
+  parts.budget.units += highestValuesCost(valueFields)
   const steps = rules?.map((rule, index) => compileStep(rule, [...path, 'rules', index], parts, depth))
   if (!steps && parts.predicate === undefined) {
     return refuse('type', 'The detection needs a condition, or the correlation needs rules.')
@@ -158,7 +161,7 @@ export function compileCorrelation(
     type,
     group: groupReader(groupBy),
     timespan: spanMs(timespan, [...path, 'timespan'], faults),
-    values: needsField ? valuesReader(compileFields(list, fieldPath, parts)) : undefined,
+    values: needsField ? valuesReader(valueFields) : undefined,
     ...range,
     learning: type === 'new_value' ? spanMs(given.learning ?? '1d', [...path, 'learning'], faults) : 0,
     historyKey: type === 'new_value' ? historyReader(name, groupBy) : undefined,

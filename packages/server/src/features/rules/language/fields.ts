@@ -1,4 +1,4 @@
-import { type EventRow, ruleLimits, toolOf } from '@wardline/contract'
+import { type EventRow, limits, ruleLimits, toolOf } from '@wardline/contract'
 import { askedOnce } from './asked-once.ts'
 import { shown } from './fault.ts'
 
@@ -12,11 +12,17 @@ export interface RuleEvent {
 /** A field of an event. */
 export interface Field {
   name: string
+  /** Maximum characters of its values. */
+  characters: number
+  /** Whether its value may be a list of any length. */
+  isList: boolean
   /** Undefined if the event lacks the field; null if its value is null. */
   read(event: RuleEvent): unknown
   /** The value with texts in lower case, also within lists. */
   lower(event: RuleEvent): unknown
 }
+
+const metadataPrefix = 'metadata.'
 
 function lowerOf(value: unknown): unknown {
   switch (typeof value) {
@@ -32,7 +38,14 @@ function lowerOf(value: unknown): unknown {
 
 export function fieldOf(name: string, ask: (event: RuleEvent) => unknown): Field {
   const read = askedOnce(`field ${name}`, ask)
-  return { name, read, lower: askedOnce(`lower ${name}`, (event: RuleEvent) => lowerOf(read(event))) }
+  const isList = name.startsWith(metadataPrefix)
+  return {
+    name,
+    characters: isList || name === 'tool' ? limits.metadataBytes : limits.description,
+    isList,
+    read,
+    lower: askedOnce(`lower ${name}`, (event: RuleEvent) => lowerOf(read(event))),
+  }
 }
 
 const ownFields: Record<string, (event: RuleEvent) => unknown> = {
@@ -71,8 +84,6 @@ function descend(value: unknown, path: readonly string[], from: number): unknown
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, path[from]!)) return undefined
   return descend((value as Record<string, unknown>)[path[from]!], path, from + 1)
 }
-
-const metadataPrefix = 'metadata.'
 
 /** Returns the field of this name, or a sentence that says why there is none. */
 export function findField(name: string): Field | string {

@@ -1,3 +1,4 @@
+import { costFault } from './cost.ts'
 import type { RuleFault } from './fault.ts'
 import { parseRules } from './rule.ts'
 import { ruleNotes } from './rule-notes.ts'
@@ -8,12 +9,26 @@ export { importSigma } from './sigma-import.ts'
 
 // Commands on rule files that need no service.
 
+interface Linted {
+  titles: string[]
+  faults: RuleFault[]
+  notes: RuleFault[]
+  /** Units that its rules cost an event, with those of `others`. */
+  cost: number
+}
+
 /**
  * Returns the faults of a text of rules, and notes on what is valid but hardly meant. A rule without tests is a fault here,
- * because it can only run in mode observe.
+ * because it can only run in mode observe. `others`: what the rules of other texts cost.
  */
-export function lintRules(text: string): { titles: string[]; faults: RuleFault[]; notes: RuleFault[] } {
+export function lintRules(text: string, others = 0): Linted {
   const { rules, faults } = parseRules(text)
+  let cost = others
+  const costly = rules.flatMap(({ rule, source }) => {
+    const sentence = costFault(rule.cost, cost)
+    cost += rule.cost
+    return sentence === undefined ? [] : [source.fault(['detection'], sentence)]
+  })
   const untested = rules
     .filter(({ rule }) => rule.document.tests === undefined)
     .map(({ source }) =>
@@ -24,8 +39,9 @@ export function lintRules(text: string): { titles: string[]; faults: RuleFault[]
     )
   return {
     titles: rules.map(({ rule }) => rule.document.title),
-    faults: [...faults, ...untested],
+    faults: [...faults, ...untested, ...costly],
     notes: rules.flatMap(({ rule, source }) => ruleNotes(rule.document, source)),
+    cost,
   }
 }
 

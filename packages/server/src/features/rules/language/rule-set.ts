@@ -1,8 +1,10 @@
+import { type Slices, WorkBudget } from '../../../work-turns.ts'
 import type { Bounds, ValueHistory } from './correlation.ts'
+import { exceptionsCost, readsValues, valuesCost } from './cost.ts'
 import { type RuleEvent, toolName, typeName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, type RuleState, ruleBounds, stepMatched } from './rule-state.ts'
-import type { EventKind, Matches, Predicate } from './selection.ts'
+import { asked, type EventKind, type Matches, type Predicate } from './selection.ts'
 
 /** Maximum cached candidates, about 15 MiB: kinds of events are combinations of the types and tools that rules name. */
 const maxCandidates = 50_000
@@ -29,6 +31,10 @@ interface Candidate<Running> {
   certain: readonly Predicate[]
   /** Predicates that depend on the event, with the test that remains. */
   asked: readonly { predicate: Predicate; matches: Matches }[]
+  /** Whether a test may cost more than a slice. */
+  isCostly: boolean
+  /** Whether a match costs more than a lookup. */
+  isCounted: boolean
 }
 
 const noFiring: readonly never[] = []
@@ -40,18 +46,52 @@ function candidateOf<Running extends RunningRule>(running: Running, kind: EventK
   const asked = left.flatMap(({ predicate, matches }) =>
     typeof matches === 'function' ? [{ predicate, matches }] : [],
   )
-  return certain.length + asked.length === 0 ? undefined : { running, certain, asked }
+  if (certain.length + asked.length === 0) return undefined
+  const { correlation, exceptionPatterns } = running.rule
+  const isCostly = asked.some(({ matches }) => matches.inSlices)
+  return { running, certain, asked, isCostly, isCounted: exceptionPatterns > 0 || readsValues(correlation) }
 }
 
 /** Allocates a list only if a test matches: most events match nothing of most rules. */
-function matchedOf({ certain, asked }: Candidate<RunningRule>, event: RuleEvent): readonly Predicate[] {
+function matchedOf(
+  { certain, asked }: Candidate<RunningRule>,
+  event: RuleEvent,
+  work: WorkBudget,
+): readonly Predicate[] {
   let matched: Predicate[] | undefined
   for (const { predicate, matches } of asked) {
-    if (!matches(event)) continue
+    if (!matches(event, work)) continue
     matched ??= [...certain]
     matched.push(predicate)
   }
   return matched ?? certain
+}
+
+function* matchedInSlices(
+  { certain, asked: questions }: Pick<Candidate<RunningRule>, 'certain' | 'asked'>,
+  event: RuleEvent,
+  work: WorkBudget,
+): Slices<readonly Predicate[]> {
+  const matched = [...certain]
+  for (const { predicate, matches } of questions) if (yield* asked(matches, event, work)) matched.push(predicate)
+  return matched
+}
+
+/** Units of what a rule does with an event that it matched. */
+const matchedCost = ({ correlation, exceptionPatterns }: CompiledRule, event: RuleEvent): number =>
+  valuesCost(correlation, event) + exceptionsCost(exceptionPatterns, event.tags.length)
+
+/** Like `step`, in slices of about a millisecond. Another event must wait until the last slice is done. */
+export function* stepInSlices(
+  { rule, state, history }: RunningRule,
+  event: RuleEvent,
+  work: WorkBudget,
+): Slices<readonly Firing[]> {
+  const questions = rule.predicates.map((predicate) => ({ predicate, matches: predicate.matches }))
+  const matched = yield* matchedInSlices({ certain: [], asked: questions }, event, work)
+  if (matched.length === 0) return noFiring
+  work.count(matchedCost(rule, event))
+  return stepMatched(rule, state, event, matched, history, ruleBounds)
 }
 
 /**
@@ -71,6 +111,7 @@ export class RuleSet<Running extends RunningRule> {
   readonly #candidates = new Map<EventKind['event_type'], Map<EventKind['tool'], readonly Candidate<Running>[]>>()
   #kept = 0
   readonly #names: ReadonlySet<string>
+  readonly #work = new WorkBudget(Number.POSITIVE_INFINITY)
 
   constructor(rules: readonly Running[], bounds: Bounds = ruleBounds) {
     this.#rules = rules
@@ -80,18 +121,55 @@ export class RuleSet<Running extends RunningRule> {
 
   /** Runs the next event of the log through every rule. Returns firings in the order of the rules. */
   take(event: RuleEvent): readonly RuleFiring<Running>[] {
-    let found: RuleFiring<Running>[] | undefined
-    for (const candidate of this.#candidatesOf(event)) {
-      const matched = matchedOf(candidate, event)
-      if (matched.length === 0) continue
-      const { running } = candidate
-      const { rule, state, history } = running
-      const firings = stepMatched(rule, state, event, matched, history, this.#bounds)
-      if (firings.length === 0) continue
-      found ??= []
-      for (const firing of firings) found.push({ running, firing })
+    const steps = this.takeInSlices(event, this.#work)
+    for (;;) {
+      const step = steps.next()
+      if (step.done === true) return step.value
     }
-    return found ?? noFiring
+  }
+
+  /** The same in slices of about a millisecond: the rules together may cost an event much more. */
+  *takeInSlices(event: RuleEvent, work: WorkBudget): Slices<readonly RuleFiring<Running>[]> {
+    const candidates = this.#candidatesOf(event)
+    const found: RuleFiring<Running>[] = []
+    for (let at = 0; ; at += 1) {
+      at = this.#run(candidates, at, event, work, found)
+      const costly = candidates[at]
+      if (costly === undefined) return found
+      if (work.isSliceOver()) yield
+      this.#match(costly, yield* matchedInSlices(costly, event, work), event, work, found)
+    }
+  }
+
+  /** Runs candidates from `at` on. Returns the index of the next one that is costly, or that comes after the slice. */
+  #run(
+    candidates: readonly Candidate<Running>[],
+    from: number,
+    event: RuleEvent,
+    work: WorkBudget,
+    found: RuleFiring<Running>[],
+  ): number {
+    let at = from
+    for (; at < candidates.length; at += 1) {
+      const candidate = candidates[at]!
+      if (candidate.isCostly || work.isDue) break
+      this.#match(candidate, matchedOf(candidate, event, work), event, work, found)
+    }
+    return at
+  }
+
+  #match(
+    { running, isCounted }: Candidate<Running>,
+    matched: readonly Predicate[],
+    event: RuleEvent,
+    work: WorkBudget,
+    found: RuleFiring<Running>[],
+  ): void {
+    if (matched.length === 0) return
+    const { rule, state, history } = running
+    if (isCounted) work.count(matchedCost(rule, event))
+    const firings = stepMatched(rule, state, event, matched, history, this.#bounds)
+    for (const firing of firings) found.push({ running, firing })
   }
 
   #candidatesOf(event: RuleEvent): readonly Candidate<Running>[] {

@@ -1,9 +1,10 @@
-import { RuleDocument, ruleLimits } from '@wardline/contract'
+import { limits, RuleDocument, ruleLimits } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import { lazyCheck, validationSentence } from '../../../validation.ts'
 import { type CorrelationParts, compileCorrelation, pointer, spanMs } from './compile-correlation.ts'
 import { namesIn, parseCondition, selectionNameFault } from './condition.ts'
 import type { Correlation } from './correlation.ts'
+import { exceptionsCost } from './cost.ts'
 import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
 import { fieldOf, type RuleEvent } from './fields.ts'
@@ -17,7 +18,11 @@ export interface CompiledRule {
   correlations: number
   /** Milliseconds. */
   cooldown: number
+  /** Units of work (see `WorkBudget`) that an event costs at worst. */
+  cost: number
   isExcepted(event: RuleEvent, time: number): boolean
+  /** Patterns of all exceptions. */
+  exceptionPatterns: number
   /** Predicates of all its correlations. */
   predicates: readonly Predicate[]
   /** Selections by name, to explain failed tests. */
@@ -87,6 +92,16 @@ function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
   }
 }
 
+const patternsOf = ({ exceptions = [] }: RuleDocument): number =>
+  exceptions.reduce((sum, { who: { instances = [], tags = [] } }) => sum + instances.length + tags.length, 0)
+
+/**
+ * Default cooldown. A new value is none when it is shown again, and the next one must not pass in silence: what a new tool
+ * of an agent does first is rarely what it does last.
+ */
+const defaultCooldown = (correlation: Correlation | undefined): number =>
+  correlation === undefined || correlation.type === 'new_value' ? 0 : correlation.timespan
+
 const predicatesOf = ({ steps }: Correlation): Predicate[] =>
   steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
 
@@ -136,19 +151,18 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   checkResponses(document, faults)
   const isExcepted = exceptionsOf(document, faults)
   const cooldown =
-    document.cooldown === undefined
-      ? given
-        ? (correlation?.timespan ?? 0)
-        : 0
-      : spanMs(document.cooldown, ['cooldown'], faults)
+    document.cooldown === undefined ? defaultCooldown(correlation) : spanMs(document.cooldown, ['cooldown'], faults)
   if (!correlation) return undefined
   const predicates = [...new Set(predicatesOf(correlation))]
+  const exceptionPatterns = patternsOf(document)
   return {
     correlation,
     correlations: Math.max(1, parts.count),
     cooldown,
+    cost: budget.units + exceptionsCost(exceptionPatterns, 2 * limits.tags),
     predicates,
     isExcepted,
+    exceptionPatterns,
     selections,
   }
 }

@@ -1,9 +1,12 @@
 import { ruleLimits } from '@wardline/contract'
-import { askedOnce } from './asked-once.ts'
+import { type Slices, sliceUnits, type WorkBudget } from '../../../work-turns.ts'
+import { askedOnce, type Question } from './asked-once.ts'
 import type { Condition } from './condition.ts'
+import { type Cost, elementCost, noCost, unitsOf } from './cost.ts'
 import { type Faults, type Path, shown } from './fault.ts'
 import { type Field, findField, type RuleEvent } from './fields.ts'
-import { type Cost, equalTo, looksAtCase, modifiers, noCost, readChain, type Test } from './modifiers.ts'
+import { indexOf } from './list-index.ts'
+import { equalTo, inNetworks, looksAtCase, modifiers, readChain, type Test } from './modifiers.ts'
 
 /** A test of an event. */
 export interface Predicate {
@@ -14,7 +17,12 @@ export interface Predicate {
   names: ReadonlySet<string>
 }
 
-export type Matches = (event: RuleEvent) => boolean
+export type Matches = Question<RuleEvent, boolean>
+
+/** Answers in slices, where that may cost more than one. */
+export function* asked(matches: Matches, event: RuleEvent, work: WorkBudget): Slices<boolean> {
+  return matches.inSlices ? yield* matches.inSlices(event, work) : matches(event, work)
+}
 
 /** Type and tool of an event, in lower case; null: one that no rule names. */
 export interface EventKind {
@@ -35,17 +43,60 @@ function holds(test: Test, value: unknown): boolean {
       return test(value)
     default:
       if (!Array.isArray(value)) return false
-      return (test.reads === undefined ? value : beginning(value, test.reads)).some((element) => holds(test, element))
+      if (test.reads !== undefined) return beginning(value, test.reads).some((element) => test(element))
+      return test.inList ? test.inList(indexOf(value)) : indexOf(value).scalars.some((element) => test(element))
   }
 }
 
-/** Fixed cost of reading an element, in characters. */
-const elementCost = 16
+/** Characters that tests read of a value. */
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return typeof value === 'object' && Array.isArray(value) ? indexOf(value).characters : elementCost
+}
+
+/** Above these units, the tests of a value are run in slices: a few of them then make one. */
+const costlyUnits = sliceUnits / 4
+/** Up to these units (a microsecond) they are not counted, because the rest of a rule costs as much. */
+const freeUnits = sliceUnits / 1_000
+
+/** Whether all tests of a value pass, or any; `characters` is its maximum. */
+function testing(
+  tests: readonly Test[],
+  { isAll, read, characters }: { isAll: boolean; read: (event: RuleEvent) => unknown; characters: number },
+): Matches {
+  const costs = tests.map(({ cost = noCost }) => cost)
+  const sum = costs.reduce(added, noCost)
+  const most = unitsOf(sum, characters)
+  const free = (freeUnits / most) * characters
+  const [only] = tests
+  const decides = (given: unknown) => (test: Test) => holds(test, given) !== isAll
+  const matches: Matches = (event, work) => {
+    const given = read(event)
+    if (isMissing(given)) return false
+    const size = most > freeUnits ? sizeOf(given) : 0
+    if (size > free) work?.count(unitsOf(sum, size))
+    if (tests.length === 1) return holds(only!, given)
+    return tests.some(decides(given)) !== isAll
+  }
+  if (most <= costlyUnits || tests.length === 1) return matches
+  matches.inSlices = function* (event, work) {
+    const given = read(event)
+    if (isMissing(given)) return false
+    const size = sizeOf(given)
+    for (const [index, test] of tests.entries()) {
+      work.count(unitsOf(costs[index]!, size))
+      if (work.isSliceOver()) yield
+      if (holds(test, given) !== isAll) return !isAll
+    }
+    return isAll
+  }
+  return matches
+}
 
 /** Returns the elements of a list within this number of characters; cuts the last one. */
-function beginning(list: readonly unknown[], characters: number): unknown[] {
+function beginning(list: readonly unknown[], characters: number): string[] {
   let left = characters
-  const read = (elements: readonly unknown[]): unknown[] =>
+  const read = (elements: readonly unknown[]): string[] =>
     elements.flatMap((element) => {
       if (left <= 0) return []
       if (Array.isArray(element)) return read(element)
@@ -58,10 +109,18 @@ function beginning(list: readonly unknown[], characters: number): unknown[] {
 
 const isMissing = (value: unknown): boolean => value === undefined || value === null
 
+function added(one: Cost, other: Cost): Cost {
+  const sum = { ...one }
+  for (const name of Object.keys(sum) as (keyof Cost)[]) sum[name] += other[name]
+  return sum
+}
+
 /** Adds up the cost of a rule's tests, which share its limits. */
 export class Budget {
-  readonly #spent: Cost = { ...noCost }
+  #spent = noCost
   #names = 0
+  /** The highest units that its tests cost an event. */
+  units = 0
 
   /** Adds selections named by a condition; adds a fault when they exceed the limit of the rule. */
   name(selections: number, path: Path, faults: Faults): void {
@@ -77,10 +136,11 @@ export class Budget {
   }
 
   /** Adds the cost of a test; returns a sentence if a limit is exceeded. */
-  spend({ cost }: Test): string | undefined {
+  spend({ cost }: Test, { characters }: Field): string | undefined {
     if (cost === undefined) return undefined
-    const spent = this.#spent
-    for (const name of Object.keys(spent) as (keyof Cost)[]) spent[name] += cost[name]
+    const spent = added(this.#spent, cost)
+    this.#spent = spent
+    this.units += unitsOf(cost, characters)
     const { comparedValues, wildcardSigns, expressions, expressionSizes, expressionText } = ruleLimits
     if (spent.compared > comparedValues) {
       return `A rule has at most ${comparedValues} values with contains, startswith, endswith or wildcards.`
@@ -94,6 +154,12 @@ export class Budget {
     }
     return undefined
   }
+}
+
+function equalToAny(exact: ReadonlySet<string>): Test {
+  const test: Test = (given) => exact.has(given as string)
+  test.inList = (list) => list.hasAnyOf(exact)
+  return test
 }
 
 function compileValues(field: Field, names: string[], value: unknown, budget: Budget): Predicate | string {
@@ -117,35 +183,26 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   if (/^[gl]te?$/.test(modifier ?? '') && Array.isArray(value)) return `${modifier} needs one number, not a list.`
   const exact = new Set<string>()
   const tests: Test[] = []
-  for (const one of values) {
+  // One lookup covers all networks.
+  const isOne = modifier === 'cidr' && !isAll
+  for (const one of isOne ? [values] : values) {
     if (typeof one === 'string' && one.length > ruleLimits.valueLength) {
       return `A value has at most ${ruleLimits.valueLength} characters.`
     }
-    const test = modifier === undefined ? equalTo(one) : modifiers[modifier]!(one, flags)
+    const test = isOne ? inNetworks(values) : modifier === undefined ? equalTo(one) : modifiers[modifier]!(one, flags)
     if (typeof test === 'string') return test
     if (typeof test === 'function') {
-      const excess = budget.spend(test)
+      const excess = budget.spend(test, field)
       if (excess !== undefined) return excess
       tests.push(test)
-    } else if (isAll) tests.push((given) => given === test.exact)
+    } else if (isAll) tests.push(equalToAny(new Set([test.exact])))
     else exact.add(test.exact)
   }
   const read = looksAtCase(modifier) ? field.read : field.lower
-  if (isAll) {
-    return any((event) => {
-      const given = read(event)
-      return tests.every((test) => holds(test, given))
-    })
-  }
   // One lookup covers all plain values.
-  if (exact.size > 0) tests.unshift((given) => exact.has(given as string))
-  const [only] = tests
+  if (exact.size > 0) tests.unshift(equalToAny(exact))
   const isPlain = exact.size > 0 && tests.length === 1
-  const matches: Matches = (event) => {
-    const given = read(event)
-    if (isMissing(given)) return false
-    return tests.length === 1 ? holds(only!, given) : tests.some((test) => holds(test, given))
-  }
+  const matches = testing(tests, { isAll, read, characters: field.characters })
   const { name } = field
   if (!isPlain || (name !== 'event_type' && name !== 'tool')) return any(matches)
   return { matches, ofKind: ({ [name]: given }) => typeof given === 'string' && exact.has(given), names: exact }
@@ -157,10 +214,17 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
  */
 function joined(questions: readonly Matches[], answer: boolean): Matches {
   if (questions.length === 1) return questions[0]!
-  return (event) => {
-    for (const matches of questions) if (matches(event) !== answer) return !answer
+  const matches: Matches = (event, work) => {
+    for (const question of questions) if (question(event, work) !== answer) return !answer
     return answer
   }
+  if (questions.some(({ inSlices }) => inSlices)) {
+    matches.inSlices = function* (event, work) {
+      for (const question of questions) if ((yield* asked(question, event, work)) !== answer) return !answer
+      return answer
+    }
+  }
+  return matches
 }
 
 function combined(predicates: readonly Predicate[], answer: boolean): Predicate {
@@ -249,10 +313,15 @@ export function compileCondition(condition: Condition, selections: Selections): 
       return selections.get(condition.name)!
     case 'not': {
       const { matches, ofKind, names } = compileCondition(condition.operand, selections)
-      const not =
-        (asked: Matches): Matches =>
-        (event) =>
-          !asked(event)
+      const not = (question: Matches): Matches => {
+        const opposite: Matches = (event, work) => !question(event, work)
+        if (question.inSlices) {
+          opposite.inSlices = function* (event, work) {
+            return !(yield* asked(question, event, work))
+          }
+        }
+        return opposite
+      }
       return {
         matches: not(matches),
         names,

@@ -36,6 +36,8 @@ interface Wildcards {
   matches(text: string): boolean
   /** Maximum characters compared at each position of a text. */
   signs: number
+  /** The longest part without wildcards, which each matching text contains. */
+  longest: string
 }
 
 let lastText = ''
@@ -69,8 +71,13 @@ function piecesOf(parts: Part[]): Piece[] {
   return pieces
 }
 
-const fits = ({ signs }: Piece, text: string[], at: number): boolean =>
-  signs.every((sign, index) => sign === undefined || sign === text[at + index])
+function fits({ signs }: Piece, text: string[], at: number): boolean {
+  for (let index = 0; index < signs.length; index += 1) {
+    const sign = signs[index]
+    if (sign !== undefined && sign !== text[at + index]) return false
+  }
+  return true
+}
 
 /** Matches the general case: pieces in order, each as early as possible, so that it never backtracks. */
 function matchPieces(pieces: Piece[], text: string[]): boolean {
@@ -112,23 +119,30 @@ export function readWildcards(value: string, anchor?: Anchor): Wildcards {
   if (anchor === 'contains' || anchor === 'startswith') if (parts.at(-1) !== any || parts.length === 1) parts.push(any)
   const texts = parts.filter((part) => typeof part === 'string')
   const [text = ''] = texts
+  const longest = texts.reduce((found, each) => (each.length > found.length ? each : found), '')
+  const found = (matches: Wildcards['matches'], signs = 0): Wildcards => ({
+    exact: undefined,
+    matches,
+    signs,
+    longest,
+  })
   const stars = parts.map((part) => (part === any ? '*' : part === one ? '?' : 'a')).join('')
   switch (stars) {
     case '':
     case 'a':
-      return { exact: text, matches: (given) => given === text, signs: 0 }
+      return { ...found((given) => given === text), exact: text }
     case '*':
     case '**':
-      return { exact: undefined, matches: () => true, signs: 0 }
+      return found(() => true)
     case '*a*':
-      return { exact: undefined, matches: (given) => given.includes(text), signs: 0 }
+      return found((given) => given.includes(text))
     case 'a*':
-      return { exact: undefined, matches: (given) => given.startsWith(text), signs: 0 }
+      return found((given) => given.startsWith(text))
     case '*a':
-      return { exact: undefined, matches: (given) => given.endsWith(text), signs: 0 }
+      return found((given) => given.endsWith(text))
   }
-  if (!parts.includes(one)) return { exact: undefined, matches: (given) => matchTexts(parts, texts, given), signs: 0 }
+  if (!parts.includes(one)) return found((given) => matchTexts(parts, texts, given))
   const pieces = piecesOf(parts)
   const signs = Math.max(0, ...pieces.slice(1, -1).map((piece) => piece.signs.length))
-  return { exact: undefined, matches: (given) => matchPieces(pieces, characters(given)), signs }
+  return found((given) => matchPieces(pieces, characters(given)), signs)
 }
