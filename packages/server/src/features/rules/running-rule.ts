@@ -73,7 +73,7 @@ export function inherit(next: RunningRule, before: RunningRule, seq: number): Ru
   const { row, state, history, afterSeq } = before
   const isMode = next.row.mode === row.mode
   const isSame = isMode && next.row.version === row.version
-  if (!isMode) for (const group of state.root.groups) group.firedAt = undefined
+  if (!isMode) state.cooldowns.clear()
   const modeAfter = isMode ? before.modeAfter : seq
   return { ...next, state: isSame ? state : { ...state, budget: new FiringBudget() }, history, afterSeq, modeAfter }
 }

@@ -3,6 +3,8 @@ import { afterEach, expect, it } from 'vitest'
 import { dayMs, isoTime, minuteMs } from '../../clock.ts'
 import { openRuleService, type RuleService, toolCall } from '../../test-rule-service.ts'
 import { logged } from '../../test-rules.ts'
+import { atOnce } from '../../test-work.ts'
+import { WorkBudget } from '../../work-turns.ts'
 import { allStatesBytes } from './language/rule-memory.ts'
 import { rebuildStates } from './rebuild.ts'
 import { newRunningRule, RunningSet } from './running-rule.ts'
@@ -102,7 +104,7 @@ it('keeps no more of all rules together than a process has room for, live and wh
   for (let seq = 161; seq < 300; seq += 1) {
     const files = Array.from({ length: perEvent }, (_, index) => (seq + index).toString(36))
     const more = { event_type: 'tool_call', instance_id: 'agent-flood', session_id: `s${seq}` }
-    set.take(logged({ seq, at: seq, ...more, metadata: { files } }))
+    atOnce(set.take(logged({ seq, at: seq, ...more, metadata: { files } }), new WorkBudget(Number.MAX_SAFE_INTEGER)))
   }
   expect(bytesOf(next)).toBeLessThanOrEqual(allStatesBytes)
 })
