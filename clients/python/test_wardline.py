@@ -1161,6 +1161,10 @@ class DecoyTest(ServiceTest):
             'as the name of a field': {value: 1},
             'in bytes': f'x={value}'.encode(),
             'in bytes of UTF-16': f'x={value}'.encode('utf-16'),
+            'in a list of numbers': {'type': 'Buffer', 'data': list(f'x={value}'.encode())},
+            'in a list of numbers, in UTF-16': tuple(value.encode('utf-16')),
+            'in a list of numbers behind others': [-1, 0.5, *range(256), True, *value.encode(), 300],
+            'in numbers by place': {str(place): byte for place, byte in enumerate(value.encode())},
             'in a set': {'x', value},
             'in a model': Model(),
             'behind control characters': f'\0\x01\x1b{value}\ud800',
@@ -1181,6 +1185,10 @@ class DecoyTest(ServiceTest):
                 passed.append(f'{place}, by name: {tool(option=argument)}')
         self.assertEqual(passed, [])
         self.assertEqual(tool('ls -l /srv', {'n': 1, 'text': 'nothing here'}), 'ran')
+        # What is mostly in lists of numbers is no text.
+        pixels, temperatures = [n * n % 251 for n in range(200_000)], [50 + n % 60 for n in range(50_000)]
+        for numbers in (list(range(256)), pixels, temperatures, [0.5] * 3_000):
+            self.assertEqual(tool(numbers), 'ran')
         self.assertEqual(monitor.health.unchecked_calls, 0)
 
     def test_a_check_by_hand_answers_yes_or_no(self) -> None:

@@ -51,7 +51,21 @@ import urllib.request
 import uuid
 import weakref
 from dataclasses import dataclass
-from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    cast,
+)
 
 try:
     import fcntl
@@ -379,15 +393,19 @@ def _is_model(value: Any) -> bool:
 
 
 _CONTROLS = re.compile(r'[\x01-\x08\x0b\x0c\x0e-\x1f]')
+# As long as a key: lists of numbers are mostly something else, such as pixels.
+_PRINTABLE_RUN = re.compile(rb'[\t\n\r -~]{%d,}' % _SHORTEST_KEY)
 _CONTROLS_AND_SURROGATES = re.compile('[\x01-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]')
 
 
 class _Texts:
-    """Every text in the arguments of a call, as far as they are plain data: strings, bytes, paths, dictionaries and
-    their keys, lists, tuples, sets, and models of pydantic."""
+    """Every text in the arguments of a call, as far as they are plain data: strings, bytes (also as a list of numbers),
+    paths, dictionaries and their keys, lists, tuples, sets, and models of pydantic."""
 
     def __init__(self, arguments: Any) -> None:
         self.found: List[str] = []
+        # Texts in lists of numbers. No tool takes a path so, and most such lists are data in which paths seem to be.
+        self.numbers: List[str] = []
         self.complete = True
         self._values = 0
         self._size = 0
@@ -409,11 +427,33 @@ class _Texts:
             for name, item in value.items():
                 self._collect(name, depth - 1)
                 self._collect(item, depth - 1)
+            self._add_numbers(value.values())
         elif isinstance(value, (list, tuple, set, frozenset)):
             for item in value:
                 self._collect(item, depth - 1)
+            self._add_numbers(value)
         elif _is_model(value):
             self._collect(value.model_dump(), depth - 1)
+
+    def _add_numbers(self, items: Iterable[Any]) -> None:
+        run = bytearray()
+        for item in items:
+            if type(item) is int and 0 <= item <= 255:
+                run.append(item)
+            elif run:
+                self._add_runs(run)
+                run = bytearray()
+        self._add_runs(run)
+
+    def _add_runs(self, run: bytearray) -> None:
+        # In UTF-16 a NUL stands beside each character.
+        for form in (run, run.replace(b'\0', b'')) if len(run) >= _SHORTEST_KEY else ():
+            text = b'\n'.join(_PRINTABLE_RUN.findall(form)).decode('ascii')
+            self._size += len(text)
+            if self._size > _KEY_TEXT:
+                self.complete = False
+            elif text and text not in self.numbers[-1:]:
+                self.numbers.append(text)
 
     def _add(self, text: str) -> None:
         self._size += len(text)
@@ -1198,7 +1238,7 @@ class _DecoyChecks:
 
     def key(self, value: Any, tool: Optional[str]) -> Optional[bool]:
         texts = _Texts(value)
-        return self._check(texts.found, [], texts.complete, tool)
+        return self._check(texts.found + texts.numbers, [], texts.complete, tool)
 
     def path(self, value: Any, tool: Optional[str]) -> Optional[bool]:
         texts = _Texts(value)
@@ -1207,7 +1247,7 @@ class _DecoyChecks:
     def arguments(self, values: Sequence[Any], tool: str) -> Optional[bool]:
         texts = _Texts(values)
         long_enough = [text for text in texts.found if len(text) >= _SHORTEST_KEY]
-        return self._check(long_enough, texts.found, texts.complete, tool)
+        return self._check(long_enough + texts.numbers, texts.found, texts.complete, tool)
 
     def _check(self, keys: Sequence[str], paths: Sequence[str], complete: bool, tool: Optional[str]) -> Optional[bool]:
         """Whether a text is a decoy; None when the service did not say. Raises _Uncheckable when the arguments are

@@ -151,6 +151,9 @@ test('walks through the entries by keys alone, and shows hostile reasons as text
   await page.getByText('U+202E').first().waitFor()
   await page.keyboard.press('Enter')
   const drawer = page.getByRole('dialog')
+  // The newest entry is the sign-in of this browser.
+  await drawer.getByText('session.create').waitFor()
+  await page.keyboard.press('j')
   await drawer.getByText('key.create').waitFor()
   await drawer.getByText('U+202E').first().waitFor()
   await page.keyboard.press('j')

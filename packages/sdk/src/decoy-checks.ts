@@ -4,7 +4,7 @@ import { plainPath } from './decoy-paths.ts'
 import { type DecoyTexts, decoyTexts, keyParts, maxTextLength, pathParts, sendable } from './decoy-texts.ts'
 import { MonitorError } from './faults.ts'
 import type { CheckOptions, GuardedCall } from './monitor.ts'
-import { type Answer, isBadKey, isSuccess, type Service } from './service.ts'
+import { type Answer, isBadKey, isLate, isSuccess, type Service } from './service.ts'
 
 /**
  * Verdict on a call. For `unchecked`, the fail mode decides. `refusals` are denied in every fail mode; otherwise an
@@ -30,6 +30,8 @@ interface DecoyCheckOptions {
   timeoutMs: number
   /** When the checks must have ended, the probe included: a time of `performance.now()`. */
   endsAt?: number
+  /** Time for the harmless text, if any is left: a service that answered just now is rather slow than away. */
+  maxProbeMs?: number
 }
 
 interface Question {
@@ -114,10 +116,6 @@ export class DecoyChecks {
   async #askAll(questions: Question[], isRetry = false): Promise<Verdict> {
     const { timeoutMs, endsAt = Infinity, faults, service } = this.#options
     const leftMs = endsAt - performance.now()
-    if (leftMs <= 0) {
-      this.#raise(refusals.unanswered)
-      return 'unanswered'
-    }
     // A late call gets all of the time: its answer may still come, and without the probe it is denied.
     const limitMs = leftMs > 2 * reservedMs ? leftMs - reservedMs : leftMs
     const allowedMs = Math.min(limitMs, timeoutMs * Math.max(1, questions.length / usualRequests))
@@ -181,13 +179,14 @@ export class DecoyChecks {
     }
   }
 
-  /** Whether a harmless text gets no answer either, in its full time. */
+  /** Whether a harmless text gets no answer either: none in its full time, or no connection. */
   async #isAway(): Promise<boolean> {
-    const { endsAt = Infinity } = this.#options
-    const deadline = performance.now() + probeMs
-    if (deadline > endsAt) return false
-    const answer = await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline, probeMs)
-    return !isAnswered(answer) && !isTooMuchAtOnce(answer)
+    const { endsAt = Infinity, maxProbeMs = probeMs } = this.#options
+    const leftMs = Math.min(maxProbeMs, endsAt - performance.now())
+    const deadline = performance.now() + leftMs
+    const answer = await this.#ask({ route: 'key', body: { key: 'wardline' } }, deadline, maxProbeMs)
+    if (isAnswered(answer) || isTooMuchAtOnce(answer)) return false
+    return leftMs >= probeMs || !isLate(answer)
   }
 
   #raise(why: string): void {

@@ -21,11 +21,21 @@ beforeAll(async () => {
 })
 afterAll(() => fleet[Symbol.asyncDispose]())
 
+/** Reproducible numbers from 0 to 1 (mulberry32). */
+let seed = 1
+const random = () => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+}
+
 const half = '\ud800'
 const check = /\/check\//
 const filler = (length: number) => 'some words of filler\n'.repeat(length / 21)
 const openMonitor = () => fleet.monitor({ failMode: 'open', checkTimeoutMs: 10_000 })
 
+const bytesOf = (text: string) => [...Buffer.from(text)]
 const inside = (text: string, sign: string) => `${text.slice(0, 12)}${sign}${text.slice(12)}`
 
 // The service refuses such texts. A refused check must not let the call through when failing open.
@@ -41,6 +51,15 @@ test.each<[string, () => unknown]>([
   ['bytes with a NUL in them', () => new TextEncoder().encode(inside(decoyKey, '\0'))],
   ['bytes that are no text', () => new Uint8Array([0xff, 0xd8, 0, ...new TextEncoder().encode(` ${decoyKey} `), 0xff])],
   ['bytes in UTF-16', () => new Uint16Array([...decoyKey, '\ud8ff'].map((character) => character.charCodeAt(0)))],
+  ['a key as a list of its bytes', () => ({ bytes: bytesOf(decoyKey) })],
+  ['a key as a serialized Buffer', () => JSON.parse(JSON.stringify(Buffer.from(`Bearer ${decoyKey}\n`)))],
+  ['a key as a serialized Uint8Array', () => JSON.parse(JSON.stringify(Uint8Array.from(bytesOf(decoyKey))))],
+  ['a key as a list of bytes in UTF-16', () => [...Buffer.from(decoyKey, 'utf16le')]],
+  [
+    'a key in a list of bytes behind binary data',
+    () => [...Array.from({ length: 90_000 }, (_, n) => n & 255), ...bytesOf(decoyKey)],
+  ],
+  ['a key as bytes among other values', () => [-1, 'a', 256, ...bytesOf(decoyKey), null, 0.5]],
   ['a path that a NUL ends', () => [`${decoyPath}\0.txt`]],
   ['a path with a NUL in it', () => [inside(decoyPath, '\0')]],
   ['a path with half a pair in it', () => [inside(decoyPath, half)]],
@@ -51,6 +70,26 @@ test.each<[string, () => unknown]>([
   const { monitor, heard } = openMonitor()
   await monitor.start()
   expect(await monitor.guard({ toolName: 'http-request', args: args() })).toMatchObject({ code: 'decoy' })
+  expect(heard.error).toEqual([])
+})
+
+// What agents pass as numbers is mostly no text, and must neither be denied nor slow a call down.
+test.each<[string, number, () => number]>([
+  ['embeddings', 3_072, () => random() * 2 - 1],
+  ['pixels', 300_000, () => Math.floor(random() * 256)],
+  ['dark pixels', 300_000, () => Math.floor(random() * 40)],
+  ['temperatures', 100_000, () => 48 + Math.floor(random() * 75)],
+  ['percentages', 100_000, () => Math.floor(random() * 101)],
+  ['sizes', 100_000, () => Math.floor(random() * 5_000)],
+  ['flags', 100_000, () => Math.floor(random() * 2)],
+  ['one value', 100_000, () => 47],
+])('allows a list of numbers at little cost: %s', async (_kind, length, value) => {
+  const args = { values: Array.from({ length }, value) }
+  const { keys, paths } = decoyTexts(args)
+  expect(keys.length + paths.length).toBeLessThan(10)
+  const { monitor, heard } = openMonitor()
+  await monitor.start()
+  expect(await monitor.guard({ toolName: 'plot', args })).toBeUndefined()
   expect(heard.error).toEqual([])
 })
 

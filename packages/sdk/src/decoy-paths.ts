@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { documentAt, hereDocuments } from './here-documents.ts'
 
 /**
  * Up to this length, any text may be a name or short command and is checked, even if it does not look like a path
@@ -14,6 +15,7 @@ export const maxPathBytes = 4_090
 export const maxRequests = 1_500
 /** Long scripts are checked in pieces that overlap by this much, which is longer than any decoy. */
 const overlapBytes = 1_100
+/** Space in each piece for its starting folder, and for the lines of its here-document. */
 const maxFolderBytes = 1_000
 const pieceBytes = maxPathBytes - maxFolderBytes - 20
 
@@ -81,9 +83,14 @@ function addWord(words: Set<string>, word: string): void {
   }
 }
 
-/** Splits a script into pieces that fit a request, each with its starting folder. */
+/**
+ * Splits a script into pieces that fit a request, each with its starting folder and within the here-document in which it
+ * starts: the service distinguishes the content of a file, which looks like costly shell syntax, from what a shell reads.
+ */
 function scriptPieces(text: string): string[] {
   const bytes = Buffer.from(text)
+  const documents = hereDocuments(text)
+  const [openAtStart, openAtEnd] = [documentAt(documents), documentAt(documents)]
   const changes = text.matchAll(folderChange)
   let change = changes.next()
   let at = 0
@@ -93,10 +100,12 @@ function scriptPieces(text: string): string[] {
   for (let start = 0; ; start += pieceBytes - overlapBytes) {
     const before = folder
     while (!change.done) {
-      const [, double, single, bare] = change.value
-      at += bytesOf(text.slice(index, change.value.index))
-      index = change.value.index
-      if (at > start) break
+      const [whole, double, single, bare] = change.value
+      const place = change.value.index + (/^[\s;|&(]/.test(whole) ? 1 : 0)
+      at += bytesOf(text.slice(index, place))
+      index = place
+      // The piece itself contains this change.
+      if (at >= start) break
       const path = (double ?? single ?? bare ?? '').replaceAll("'", '')
       folder = /^(?:[/~\\$%]|[a-z]:)/i.test(path) ? path : `${folder ?? '.'}/${path}`
       change = changes.next()
@@ -104,9 +113,16 @@ function scriptPieces(text: string): string[] {
     // Normalize once per piece: scripts may change folder hundreds of thousands of times.
     if (folder !== before) folder = plainPath(folder!) || '.'
     if (folder && bytesOf(folder) > maxFolderBytes) folder = '.'
-    const piece = bytes.subarray(start, start + pieceBytes).toString()
-    pieces.push(folder === undefined ? piece : `cd '${folder}'; ${piece}`)
-    if (start + pieceBytes >= bytes.length) return pieces
+    const end = start + pieceBytes
+    const opened = openAtStart(start)
+    const cut = openAtEnd(end)
+    // The folder stands in front already.
+    const opening = opened ? `${opened.opening.replace(folderChange, ' ')}\n` : ''
+    const closing = cut ? `\n${cut.closing}` : ''
+    const piece = bytes.subarray(start, end).toString()
+    const within = bytesOf(`${folder ?? ''}${opening}${closing}`) > maxFolderBytes ? piece : opening + piece + closing
+    pieces.push(folder === undefined ? within : `cd '${folder}'; ${within}`)
+    if (end >= bytes.length) return pieces
   }
 }
 

@@ -44,10 +44,10 @@ export function sendable(text: string): string[] {
 export function decoyTexts(args: unknown): DecoyTexts {
   const found = new Collector()
   found.visit(args, 0)
-  const { texts, names, gap } = found
+  const { texts, names, numbers, gap } = found
   return gap === 'tooLarge'
     ? { keys: [], paths: [], gap }
-    : bounded(keyTexts([...texts, ...names]), pathTexts([...texts], [...names]), gap)
+    : bounded(keyTexts([...texts, ...names, ...numbers]), pathTexts([...texts], [...names]), gap)
 }
 
 /** Splits a text that may contain a key into parts that the service can search. */
@@ -68,10 +68,12 @@ function bounded(keys: string[] | undefined, paths: string[] | undefined, gap?: 
   return { keys, paths, gap }
 }
 
-/** Collects all texts in a value: strings, bytes decoded as text, field names. */
+/** Collects all texts in a value: strings, bytes decoded as text (also those in a list of numbers), field names. */
 class Collector {
   readonly texts = new Set<string>()
   readonly names = new Set<string>()
+  /** Texts in lists of numbers. No tool takes a path so, and most such lists are data in which paths seem to be. */
+  readonly numbers = new Set<string>()
   gap: DecoyTexts['gap']
   readonly #seen = new Set<object>()
   #values = 0
@@ -103,13 +105,20 @@ class Collector {
       }
       const isList = Array.isArray(value)
       if (isList && this.#isFull(value.length)) return
+      let bytes: number[] = []
       for (const name of Object.keys(value)) {
         if (this.#isFull(1)) return
         if (!isList) this.#add(name, this.names)
         const property = Object.getOwnPropertyDescriptor(value, name)
         if (property?.get) this.gap ??= 'unreadable'
         this.visit(property?.value, depth)
+        if (isByte(property?.value)) bytes.push(property.value)
+        else if (bytes.length > 0) {
+          this.#addNumbers(bytes)
+          bytes = []
+        }
       }
+      this.#addNumbers(bytes)
     }
   }
 
@@ -121,12 +130,22 @@ class Collector {
   #addBytes(bytes: Buffer): void {
     if (bytes.length > maxTextLength) this.gap = 'tooLarge'
     else if (isUtf8(bytes)) this.#add(bytes.toString(), this.texts)
-    else {
-      // Extract the texts from binary data: as ASCII, and as UTF-16 by removing the NUL next to each character.
-      const characters = bytes.toString('latin1')
-      for (const form of [characters, characters.replaceAll('\0', '')]) {
-        this.#add(form.match(/[\t\n\r -~]{4,}/g)?.join('\n') ?? '', this.texts)
-      }
+    else this.#addRuns(bytes, /[\t\n\r -~]{4,}/g, this.texts)
+  }
+
+  /**
+   * Adds the texts in a list of bytes, such as a serialized Buffer. Only those as long as a key: lists of numbers are
+   * mostly something else, such as pixels, of which short texts would be found everywhere.
+   */
+  #addNumbers(bytes: number[]): void {
+    if (bytes.length >= minKeyLength) this.#addRuns(Buffer.from(bytes), keyLengthRuns, this.numbers)
+  }
+
+  /** Adds the texts in binary data: as ASCII, and as UTF-16 by removing the NUL next to each character. */
+  #addRuns(bytes: Buffer, run: RegExp, found: Set<string>): void {
+    const characters = bytes.toString('latin1')
+    for (const form of new Set([characters, characters.replaceAll('\0', '')])) {
+      this.#add(form.match(run)?.join('\n') ?? '', found)
     }
   }
 
@@ -136,6 +155,11 @@ class Collector {
     else for (const form of sendable(text)) if (form !== '') found.add(form)
   }
 }
+
+const keyLengthRuns = new RegExp(`[\\t\\n\\r -~]{${minKeyLength},}`, 'g')
+
+const isByte = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 255
 
 /** Whether the object keeps its content outside enumerable fields. */
 const isCollection = (value: object): value is Iterable<unknown> =>

@@ -24,6 +24,7 @@ export interface Call {
 /** Answers of the service have a few KiB. The limit keeps any other server at the url from filling the memory. */
 export const maxBytes = 1024 * 1024
 export const unsigned = 'not signed by the deployment'
+export const late = 'none within'
 export const invalidAnswer = 'an answer that is compressed or too long'
 
 /** Maximum for Retry-After, so that a proxy cannot block the kill switch for longer. */
@@ -59,6 +60,9 @@ export function retryAfterMs(value: string | null | undefined): number | undefin
 }
 
 export const retryWithin = (ms: number): number => Math.min(Math.max(ms, 0), maxRetryAfterMs)
+
+/** Whether there was no answer because the time was over, rather than no connection. */
+export const isLate = ({ fault }: Answer): boolean => fault?.startsWith(late) === true
 
 export const isSuccess = ({ status }: Pick<Answer, 'status'>): boolean =>
   (status >= 200 && status < 300) || status === 304
@@ -114,7 +118,7 @@ export class Service {
     try {
       return await this.#send(path, call, giveUp.signal).catch(() => this.#send(path, call, giveUp.signal))
     } catch (fault) {
-      return noAnswer(giveUp.signal.aborted ? `none within ${call.timeoutMs} ms` : faultName(fault))
+      return noAnswer(giveUp.signal.aborted ? `${late} ${call.timeoutMs} ms` : faultName(fault))
     } finally {
       stopWaiting()
     }

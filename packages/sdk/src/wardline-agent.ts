@@ -6,7 +6,7 @@ import { failing, type HookAnswer, type HookProgress } from './agent/hook-answer
 // The command `wardline-agent`. A hook runs before every tool call, so each command loads only the modules it needs.
 
 /** When a hook answers at the latest, in milliseconds since its process started: after all timeouts within it. */
-const hookMs = 4_200
+const hookMs = 4_500
 
 const isCodingTool = (name: string | undefined): name is CodingTool => codingTools.includes(name as CodingTool)
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, ended, sample } from '../test-agent-command.ts'
+import { answerPlainly, startHostileService } from '../test-hostile-service.ts'
 import { agentId, TestFleet } from '../test-service.ts'
 
 // The author of the arguments controls their size and so the time of the hook. With the default fail mode, neither may
@@ -42,19 +43,16 @@ const failingSplit = `String.prototype.matchAll = () => { throw new RangeError('
 
 describe('with the default fail mode, a decoy in arguments', slow, () => {
   test.each([
-    ['of 4 MiB', 4 * 1024 * 1024, /larger than 1048576 characters|did not end within/],
-    ['just below the limit', 750_000, /does not allow this call|did not check all|more work|too many|did not end/],
-  ])('%s that are costly to split is denied in time, in four calls at once', async (_size, length, says) => {
+    ['of 4 MiB', 4 * 1024 * 1024, /larger than 1048576 characters|did not end within|took longer/],
+    ['just below the limit', 750_000, /does not allow (?:this|unchecked) call/],
+  ])('%s that are costly to split is denied, in four calls at once', async (_size, length, says) => {
     for (let run = 0; run < 3; run++) {
-      const startedAt = performance.now()
       const answers = await Promise.all(
         Array.from({ length: 4 }, () => newHome().hook(['claude-code'], costly(length))),
       )
       for (const answer of answers) {
         expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(says) })
       }
-      // The limit of the coding agents, and the start of four processes.
-      expect(performance.now() - startedAt).toBeLessThan(10_000)
     }
   })
 
@@ -65,17 +63,36 @@ describe('with the default fail mode, a decoy in arguments', slow, () => {
   }
 
   test.each([
-    ['most of', 2_900, /does not allow this call|did not check all/],
-    ['more than', 3_600, /did not check all/],
+    ['most of', 3_200, /does not allow (?:this|unchecked) call/],
+    ['more than', 4_000, /did not check all|took longer/],
   ])('whose splitting takes %s the time is denied', (_part, ms, says) => isSlowlyDenied(ms, says))
 
   test('whose splitting leaves no time to find out whether the service is away is denied', async () => {
     fleet.wire.stall = /\/honeypots\/check\//
     try {
-      await isSlowlyDenied(2_900, /did not check all/)
+      await isSlowlyDenied(3_200, /did not check all|took longer/)
     } finally {
       fleet.wire.stall = /(?!)/
     }
+  })
+
+  // A refused connection needs no time to show that the service is away.
+  test('whose splitting takes most of the time leaves the decision to the fail mode while nothing listens', async () => {
+    const home = newHome(nowhere)
+    const answer = await home.hook(['claude-code'], costly(12_000), withProgram(home, slowSplit(3_500)))
+    expect(answer).toMatchObject({ code: 0, stderr: expect.stringContaining('ECONNREFUSED') })
+  })
+
+  // Costly arguments slow the service down; it has just answered the poll.
+  test('is denied if the service answers a harmless text late', async () => {
+    const url = await startHostileService((request, response, body) => {
+      if (!request.url?.includes('/check/')) answerPlainly(request, response, body)
+      else if (body.includes('"wardline"')) setTimeout(() => answerPlainly(request, response, body), 900)
+    })
+    expect(await newHome({ WARDLINE_URL: url }).hook(['claude-code'], bash(`echo ${decoyKey}`))).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('did not check all'),
+    })
   })
 
   test('whose splitting fails is denied once the service has answered', async () => {
@@ -166,7 +183,7 @@ test('a suspended agent stays blocked if the hook takes too long to acknowledge'
   await fleet.kill('exfiltration', instanceId)
   const lateFolder = `import fs from 'node:fs'
     import { syncBuiltinESMExports } from 'node:module'
-    fs.mkdirSync = () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_300)
+    fs.mkdirSync = () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_600)
     syncBuiltinESMExports()`
   expect(await hook(withProgram(home, lateFolder))).toMatchObject({
     code: 2,

@@ -27,7 +27,7 @@ const checksMs = 1_500
  * When all checks have ended, in milliseconds since the process started, so that nothing before them extends the time.
  * With the report they stay below the coding agent's limit of 5 seconds.
  */
-const checksEndAt = 3_500
+const checksEndAt = 3_900
 const reportMs = 500
 /** Time for the decoy checks after the kill switch did not answer: enough for a service that fails only there. */
 const minChecksMs = 200
@@ -88,6 +88,11 @@ interface DecoyVerdict {
   fault?: string | undefined
 }
 
+interface CheckTimes {
+  timeoutMs: number
+  maxProbeMs?: number
+}
+
 /** The decision on one call. */
 class Decision {
   readonly #settings: AgentSettings
@@ -134,14 +139,15 @@ class Decision {
     // A service that has not answered the poll gets no second full wait.
     const passed = performance.now() - this.#startedAt
     const timeoutMs = isAnswered ? checksMs : Math.max(minChecksMs, checksMs - passed)
-    return 'fault' in call ? this.#verdictOnText(call, timeoutMs) : this.#checkDecoys(call, timeoutMs)
+    const times = isAnswered ? { timeoutMs, maxProbeMs: checksMs } : { timeoutMs }
+    return 'fault' in call ? this.#verdictOnText(call, times) : this.#checkDecoys(call, times)
   }
 
   /** Searches also input that cannot be parsed. */
-  async #verdictOnText({ fault, text }: InvalidInput, timeoutMs: number): Promise<DecoyVerdict> {
+  async #verdictOnText({ fault, text }: InvalidInput, times: CheckTimes): Promise<DecoyVerdict> {
     if (!text) return { fault }
     const call = { toolName: 'unknown', args: text, readings: [text], cwd: undefined }
-    const { denial } = await this.#checkDecoys(call, timeoutMs)
+    const { denial } = await this.#checkDecoys(call, times)
     return { denial, fault }
   }
 
@@ -178,13 +184,13 @@ class Decision {
 
   async #checkDecoys(
     { toolName, args, readings, cwd = workingFolder() }: Pick<HookCall, 'toolName' | 'args' | 'readings' | 'cwd'>,
-    timeoutMs: number,
+    times: CheckTimes,
   ): Promise<DecoyVerdict> {
     const listeners = new Listeners()
     const { instanceId } = this.#settings
     const faults = new ActiveFaults(listeners)
     const service = new PlainService(this.#settings, checksEndAt)
-    const checks = new DecoyChecks({ service, faults, instanceId, timeoutMs, endsAt: checksEndAt })
+    const checks = new DecoyChecks({ service, faults, instanceId, endsAt: checksEndAt, ...times })
     let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
       fault = error.message

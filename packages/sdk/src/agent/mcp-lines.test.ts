@@ -18,6 +18,8 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const newHome = (env: Record<string, string> = {}) =>
   new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: fleet.agentKey, WARDLINE_INSTANCE_ID: agentId, ...env })
 
+/** Echoes every byte. */
+const echo = ['-e', 'process.stdin.pipe(process.stdout)']
 const proxy = (...server: string[]) => ['mcp-proxy', '--', process.execPath, ...server]
 
 const call = (id: unknown, said: string, method = 'tools/call') =>
@@ -115,7 +117,7 @@ describe('the proxy', slow, () => {
 
   const suspendedHome = async (instanceId: string) => {
     const home = newHome({ WARDLINE_INSTANCE_ID: instanceId, WARDLINE_KEY: await fleet.createKey([instanceId]) })
-    await home.run(proxy('-e', ''), '')
+    await home.run(proxy(...echo), `${call(1, 'a')}\n`)
     await fleet.kill('exfiltration', instanceId)
     return home
   }
@@ -185,13 +187,14 @@ describe('the proxy', slow, () => {
 
   test('reads no further calls while the client does not read the answers, and answers all', async () => {
     const home = await suspendedHome('unread')
-    const count = 50_000
+    const count = 5_000
     const child = home.start(proxy('-e', 'process.stdin.resume()'))
     child.stdout!.pause()
     let written = 0
     function* calls() {
-      for (; written < count; written++) yield `${call(written, 'x'.repeat(100))}\n`
+      for (; written < count; written++) yield `${call(written, 'x'.repeat(1_000))}\n`
     }
+    child.stdin!.on('error', () => {})
     Readable.from(calls()).pipe(child.stdin!)
     await once(child.stderr!, 'data')
     await eventually(async () => {

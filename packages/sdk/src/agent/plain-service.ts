@@ -4,6 +4,7 @@ import {
   type Call,
   invalidAnswer,
   isPlain,
+  late,
   maxBytes,
   noAnswer,
   parsedObject,
@@ -54,7 +55,7 @@ type Open = (onAnswer: (message: IncomingMessage) => void) => ClientRequest
 function send(open: Open, body: string | undefined, ms: number): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = open((message) => collect(message, resolve, reject))
-    const stopWaiting = turningTimeout(ms, () => request.destroy(new Error(`none within ${ms} ms`)))
+    const stopWaiting = turningTimeout(ms, () => request.destroy(new Error(`${late} ${ms} ms`)))
     request.on('error', reject).on('close', () => {
       stopWaiting()
       // The connection can close without an error, for example after a protocol switch.

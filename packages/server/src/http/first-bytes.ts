@@ -8,7 +8,7 @@ const maxBytes = 8 * 1024
 /** Requests looked for in these bytes; each costs a look-up. */
 const maxLines = 16
 
-export interface RequestLine {
+interface RequestLine {
   method: string
   /** The rest of the line: a client that writes no valid request may write blanks in it. */
   target: string

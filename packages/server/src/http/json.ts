@@ -68,8 +68,8 @@ export function assertStorable(value: unknown, text: string): void {
 }
 
 /**
- * Decodes a body. A byte order mark in front, which some systems write, is ignored (RFC 8259, section 8.1). Throws AppError
- * `invalid` if it is not UTF-8.
+ * Decodes a body. A byte order mark in front, which some systems write, is ignored (RFC 8259, section 8.1). Throws
+ * AppError `invalid` if it is not UTF-8.
  */
 export function bodyText(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new AppError('invalid', 'The body must be UTF-8.')
@@ -79,7 +79,7 @@ export function bodyText(bytes: Buffer): string {
 
 const isWhiteSpace = (code: number): boolean => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d
 
-/** Removes the white space of JSON at both ends. `trim` also removes what JSON does not allow there, such as other byte order marks. */
+/** Removes the white space of JSON at both ends. `trim` also removes what JSON refuses, such as byte order marks. */
 export function trimJson(text: string): string {
   let [start, end] = [0, text.length]
   while (start < end && isWhiteSpace(text.charCodeAt(start))) start++

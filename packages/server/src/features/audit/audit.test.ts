@@ -168,7 +168,7 @@ describe('verification detects', () => {
     expect(await verifyTampered([forgedAs('null')])).toMatchObject({ ok: false, reason: 'tampered' })
   })
 
-  // Whoever can compute hashes can append a valid entry; only its transaction also moves the recorded end.
+  // A writer who computes hashes can append a valid entry; the service also moves the recorded end.
   it('a forged row at the end with a valid hash', async () => {
     const entry = {
       at: 1,

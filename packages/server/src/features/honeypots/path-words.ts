@@ -65,6 +65,13 @@ const hereDocument = /<<-?[ \t]*(["'\\]?)([A-Za-z_]\w*)\1/y
 /** Programs that run what they read. */
 const shell = /(?:^|[\s/|;&(])(?:[a-z]{0,4}sh|source|eval|\.|xargs|env)(?=[\s<|;&)]|$)|\|/
 
+/** Returns the place of the line that closes a here-document; 0 if there is none. */
+function endOfDocument(command: string, delimiter: string, place: number): number {
+  const closing = new RegExp(`\\n\\t*${delimiter}(?=\\n|$)`, 'g')
+  closing.lastIndex = place
+  return closing.exec(command)?.index ?? 0
+}
+
 const ansiQuoted = /'((?:[^'\\]|\\.)*)'?/
 
 /** The words of each command between separators (`;`, `|`, `&`, line ends, brackets), quotes and escapes removed. */
@@ -93,7 +100,7 @@ export function simpleCommands(text: string): ShellWord[][] {
       delimiter = hereDocument.exec(command)?.[2] ?? delimiter
     } else if (character === '\n' && delimiter !== undefined) {
       const line = command.slice(command.lastIndexOf('\n', place - 1) + 1, place)
-      if (!shell.test(line)) dataUntil = Math.max(0, command.indexOf(`\n${delimiter}`, place))
+      if (!shell.test(line)) dataUntil = endOfDocument(command, delimiter, place)
       delimiter = undefined
     }
     if (quote === '' && character === '$' && (command[place + 1] === "'" || command[place + 1] === '"')) {

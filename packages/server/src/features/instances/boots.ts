@@ -27,8 +27,8 @@ export interface BootWatch {
 }
 
 /**
- * Latest runs kept per instance to recognize clones and restart loops. With the two of `lastingOf` that is about 0.7 kB in
- * the row, 3 kB at most.
+ * Latest runs kept per instance to recognize clones and restart loops. With the two of `lastingOf` that is about 0.7 kB
+ * in the row, 3 kB at most.
  */
 const recentBoots = 5
 /** Clones alternate with every heartbeat: they are reported once per period, with a count. */

@@ -34,7 +34,7 @@ export async function createLoginCode(
 export const redeemStatements = (database: Database, code: string, now: number): Statement[] =>
   takeLoginCodeStatements(database, hashKey(code), now)
 
-/** Resolves with the key of a code, which stays valid; undefined if it was used, replaced, has expired or never existed. */
+/** Resolves with the key of a code; undefined if it was used, replaced, has expired or never existed. */
 export const keyOfLoginCode = (db: Db, code: string, now: number): Promise<string | undefined> =>
   findLoginCode(db, hashKey(code), now)
 

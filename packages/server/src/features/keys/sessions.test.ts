@@ -126,7 +126,7 @@ describe('a browser session', () => {
   })
 
   // A load balancer sends the next request to a process that has not reloaded its keys.
-  it('works at once in a process that does not know its key yet, for many requests at a time', async () => {
+  it('is accepted at once by a process that does not know its key, in many requests at a time', async () => {
     await using other = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
     const { key } = await service.createKey('viewer')
     const session = await logIn(key)

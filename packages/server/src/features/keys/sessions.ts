@@ -32,13 +32,18 @@ const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean 
 /** A browser session to open. */
 interface NewSession {
   actor: Actor
-  /** The session that the browser already has. If both use the same key, they form a family, and logging out of one ends both. */
+  /**
+   * The session that the browser already has. If both use the same key, they form a family, and logging out of one ends
+   * both.
+   */
   earlier: string | undefined
   /** What the browser presented. */
   by: 'key' | 'login_link'
 }
 
-/** Returns a session that acts with the actor's key, and the statements that store it. Only hashes of its token and secret are stored. */
+/**
+ * Returns a session that acts with the actor's key, and the statements that store it, of token and secret only the hashes.
+ */
 export async function prepareSession(
   { clock, database }: Pick<Deps, 'clock' | 'database'>,
   { actor, earlier, by }: NewSession,

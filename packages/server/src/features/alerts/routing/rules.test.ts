@@ -21,7 +21,11 @@ const routes = async () => (await service.call<{ routes: RouteView[] }>('GET', '
 const silences = async () => (await service.call<{ silences: SilenceView[] }>('GET', '/api/silences')).body.silences
 const current = () => service.services.routingTable.current
 const audited = async (target: string) =>
-  (await service.rows<{ action: string; before: string; after: string; target: string }>('select * from audit_log'))
+  (
+    await service.rows<{ action: string; before: string; after: string; target: string }>(
+      'select * from audit_log order by seq',
+    )
+  )
     .filter((row) => row.target === target)
     .map(({ action, before, after }) => ({ action, before: JSON.parse(before), after: JSON.parse(after) }))
 const unknownId = '01970000-0000-7000-8000-000000000000'
