@@ -38,7 +38,7 @@ async function byTime(rows: readonly ValueRow[]): Promise<ValueRow[]> {
 
 /** Drops the older half of the rows of the reporter with the most; returns how many. */
 async function dropOldHalf(byReporter: Map<string, ValueRow[]>): Promise<number> {
-  const [reporter, rows] = [...byReporter].reduce((most, each) => (each[1].length > most[1].length ? each : most))
+  const [reporter, rows] = [...byReporter].reduce((max, each) => (each[1].length > max[1].length ? each : max))
   const kept = (await byTime(rows)).slice(Math.ceil(rows.length / 2))
   byReporter.set(reporter, kept)
   return rows.length - kept.length

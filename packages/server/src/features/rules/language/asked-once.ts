@@ -4,7 +4,9 @@ import type { Slices, WorkBudget } from '../../../work-turns.ts'
 /** A question about an event. `work` counts what the answer costs. */
 export interface Question<Event extends object, Answer> {
   (event: Event, work?: WorkBudget): Answer
-  /** Answers in slices, where one answer may cost more than a slice. */
+  /** Units of work that an answer costs at worst; undefined: next to nothing. */
+  units?: number | undefined
+  /** Answers in slices, where one answer may cost much of a slice. */
   inSlices?: ((event: Event, work: WorkBudget) => Slices<Answer>) | undefined
 }
 
@@ -33,6 +35,7 @@ export function askedOnce<Event extends object, Answer>(
     return answer
   }
   const { inSlices } = ask
+  question.units = ask.units
   if (inSlices) {
     question.inSlices = function* (event, work) {
       if (event === last) return answer

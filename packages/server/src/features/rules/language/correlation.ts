@@ -57,7 +57,7 @@ export interface ValueHistory {
 }
 
 /** Inputs of a step besides its own state. */
-export interface Surroundings {
+interface Surroundings {
   /** Effective time: the highest time of all events so far, so that a clock set back does not reopen a window. */
   time: number
   seq: number
@@ -261,7 +261,8 @@ export function advance(
   const group = state.groups.enter(key.key, event.row.instance_id ?? '', { time, since: time - timespan })
   const instance = ofOneInstance ? event.row.instance_id : undefined
   if (instance !== group.instance || instance === undefined) {
-    group.instance = instance
+    // The same text as that of the share, which is read for each event.
+    group.instance = instance === group.share!.name ? group.share!.name : instance
     group.instanceSince = around.seq
   }
   let count: number

@@ -1,7 +1,5 @@
 import { limits, ruleLimits } from '@wardline/contract'
 import { sliceUnits } from '../../../work-turns.ts'
-import type { Correlation } from './correlation.ts'
-import type { RuleEvent } from './fields.ts'
 
 /** Costs of tests in addition to a lookup. */
 export interface Cost {
@@ -18,9 +16,6 @@ export interface Cost {
 
 export const noCost: Readonly<Cost> = { compared: 0, signs: 0, expressions: 0, sizes: 0, networks: 0 }
 
-/** Characters that an element of a list costs besides its own. */
-export const elementCost = 16
-
 /**
  * Units of `WorkBudget` (about 2 ns) for reading a value of so many characters. Measured with the costliest texts and
  * lists that were found: 16 µs for `contains` and 16 KiB, 0.3 ms for an expression, 35 µs for a sign, 5 ms for 200
@@ -32,22 +27,12 @@ export function unitsOf({ compared, signs, expressions, sizes, networks }: Cost,
 }
 
 /** Units for each value of an event that a correlation compares with earlier ones. */
-const valueUnits = 150
+export const valueUnits = 150
 
 /** Distinct values in a list in metadata: most have four characters and a comma. */
 const maxValues = Math.ceil(limits.metadataBytes / 5)
 
-export const readsValues = ({ values, steps }: Correlation): boolean =>
-  values !== undefined || steps.some((step) => 'correlation' in step && readsValues(step.correlation))
-
-/** Units that the values of an event cost in a correlation and nested ones. */
-export function valuesCost({ values, steps }: Correlation, event: RuleEvent): number {
-  let units = values === undefined ? 0 : valueUnits * values(event).length
-  for (const step of steps) if ('correlation' in step) units += valuesCost(step.correlation, event)
-  return units
-}
-
-/** The highest `valuesCost` of a correlation over fields, of which only one can be a list. */
+/** Units that the values of an event cost a correlation at worst: one field can be a list, several have one value. */
 export const highestValuesCost = (fields: readonly { isList: boolean }[]): number =>
   fields.length === 1 && fields[0]!.isList ? valueUnits * maxValues : 0
 

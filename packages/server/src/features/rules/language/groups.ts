@@ -4,7 +4,7 @@ import type { MemoryLimit } from './memory-limit.ts'
 import { type Owned, Shares } from './shares.ts'
 
 /** A value of a group, with the last event that had it. */
-export interface SeenValue extends Keyed<SeenValue> {
+interface SeenValue extends Keyed<SeenValue> {
   time: number
   seq: number
 }

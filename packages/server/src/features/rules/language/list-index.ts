@@ -1,5 +1,3 @@
-import { elementCost } from './cost.ts'
-
 type Scalar = string | number | boolean
 
 const isScalar = (value: unknown): value is Scalar =>
@@ -8,7 +6,7 @@ const isScalar = (value: unknown): value is Scalar =>
 /** The scalars of a list and of the lists in it, indexed once for all tests: rules have hundreds, a list thousands. */
 export class ListIndex {
   readonly scalars: readonly Scalar[]
-  /** Characters of the scalars, with `elementCost` for each. */
+  /** Characters of the scalars, and one between them. */
   readonly characters: number
   #set: ReadonlySet<unknown> | undefined
   #text: string | undefined
@@ -16,7 +14,7 @@ export class ListIndex {
 
   constructor(list: readonly unknown[]) {
     this.scalars = list.flat(Number.POSITIVE_INFINITY).filter(isScalar)
-    this.characters = this.scalars.reduce<number>((sum, each) => sum + elementCost + String(each).length, 0)
+    this.characters = this.scalars.reduce<number>((sum, each) => sum + 1 + String(each).length, 0)
   }
 
   has(value: Scalar): boolean {

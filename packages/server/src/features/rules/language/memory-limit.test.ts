@@ -46,7 +46,7 @@ describe('a flood of groups by one agent', () => {
     expect([...on.state.memory.evictedBy.keys()]).toEqual(['a'])
   })
 
-  test('takes no group that several agents use, whoever used it first or last', () => {
+  test('takes no group that several agents use, of any order of use', () => {
     const on = running(twoInSession, 100_000)
     take(on, of(1, { session_id: 'first' }))
     take(on, of(2, { instance_id: 'b', session_id: 'first' }))

@@ -74,10 +74,10 @@ export class MemoryLimit {
   }
 
   #fullest(isOfSeveral: boolean): Holder {
-    const most = (sizeOf: (holder: Holder) => number) =>
+    const maxBy = (sizeOf: (holder: Holder) => number) =>
       this.#holders.reduce((found, holder) => (sizeOf(holder) > sizeOf(found) ? holder : found))
-    if (isOfSeveral) return most(({ severalBytes }) => severalBytes)
-    const holder = most(({ largestBytes }) => largestBytes)
-    return holder.largestBytes > 0 ? holder : most(({ bytes, severalBytes }) => bytes - severalBytes)
+    if (isOfSeveral) return maxBy(({ severalBytes }) => severalBytes)
+    const holder = maxBy(({ largestBytes }) => largestBytes)
+    return holder.largestBytes > 0 ? holder : maxBy(({ bytes, severalBytes }) => bytes - severalBytes)
   }
 }

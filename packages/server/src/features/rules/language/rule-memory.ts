@@ -1,8 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
 import { ruleLimits } from '@wardline/contract'
 import { MemoryLimit } from './memory-limit.ts'
-import type { RuleState } from './rule-state.ts'
-import type { ValueMemory } from './value-memory.ts'
 
 const heapBytes = getHeapStatistics().heap_size_limit
 
@@ -17,7 +15,7 @@ export const allStatesBytes = Math.min(256 * 1024 ** 2, Math.floor(heapBytes / 4
 
 /** Limits the memory of these rules together, from now on. */
 export function limitTogether(
-  rules: readonly { state: Pick<RuleState, 'memory'>; history: Pick<ValueMemory, 'memory'> }[],
+  rules: readonly { state: { memory: MemoryLimit }; history: { memory: MemoryLimit } }[],
   bytes: number = allStatesBytes,
 ): void {
   const all = new MemoryLimit(bytes)

@@ -1,10 +1,10 @@
 import { type Slices, WorkBudget } from '../../../work-turns.ts'
-import type { Bounds, ValueHistory } from './correlation.ts'
-import { exceptionsCost, readsValues, valuesCost } from './cost.ts'
+import type { Bounds, Correlation, ValueHistory } from './correlation.ts'
+import { exceptionsCost, valueUnits } from './cost.ts'
 import { type RuleEvent, toolName, typeName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
-import { type Firing, type RuleState, ruleBounds, stepMatched } from './rule-state.ts'
-import { asked, type EventKind, type Matches, type Predicate } from './selection.ts'
+import { type Firing, type RuleState, ruleBounds, step, stepMatched } from './rule-state.ts'
+import { asked, type EventKind, isCostly, type Matches, type Predicate } from './selection.ts'
 
 /** Maximum cached candidates, about 15 MiB: kinds of events are combinations of the types and tools that rules name. */
 const maxCandidates = 50_000
@@ -31,7 +31,7 @@ interface Candidate<Running> {
   certain: readonly Predicate[]
   /** Predicates that depend on the event, with the test that remains. */
   asked: readonly { predicate: Predicate; matches: Matches }[]
-  /** Whether a test may cost more than a slice. */
+  /** Whether the tests may cost much of a slice. */
   isCostly: boolean
   /** Whether a match costs more than a lookup. */
   isCounted: boolean
@@ -47,9 +47,13 @@ function candidateOf<Running extends RunningRule>(running: Running, kind: EventK
     typeof matches === 'function' ? [{ predicate, matches }] : [],
   )
   if (certain.length + asked.length === 0) return undefined
-  const { correlation, exceptionPatterns } = running.rule
-  const isCostly = asked.some(({ matches }) => matches.inSlices)
-  return { running, certain, asked, isCostly, isCounted: exceptionPatterns > 0 || readsValues(correlation) }
+  return {
+    running,
+    certain,
+    asked,
+    isCostly: isCostly(asked.map(({ matches }) => matches)),
+    isCounted: isCountedRule(running.rule),
+  }
 }
 
 /** Allocates a list only if a test matches: most events match nothing of most rules. */
@@ -77,6 +81,20 @@ function* matchedInSlices(
   return matched
 }
 
+const readsValues = ({ values, steps }: Correlation): boolean =>
+  values !== undefined || steps.some((step) => 'correlation' in step && readsValues(step.correlation))
+
+/** Units that the values of an event cost in a correlation and nested ones. */
+function valuesCost({ values, steps }: Correlation, event: RuleEvent): number {
+  let units = values === undefined ? 0 : valueUnits * values(event).length
+  for (const step of steps) if ('correlation' in step) units += valuesCost(step.correlation, event)
+  return units
+}
+
+/** Whether a match costs more than a lookup. */
+const isCountedRule = ({ correlation, exceptionPatterns }: CompiledRule): boolean =>
+  exceptionPatterns > 0 || readsValues(correlation)
+
 /** Units of what a rule does with an event that it matched. */
 const matchedCost = ({ correlation, exceptionPatterns }: CompiledRule, event: RuleEvent): number =>
   valuesCost(correlation, event) + exceptionsCost(exceptionPatterns, event.tags.length)
@@ -87,6 +105,9 @@ export function* stepInSlices(
   event: RuleEvent,
   work: WorkBudget,
 ): Slices<readonly Firing[]> {
+  if (work.isSliceOver()) yield
+  const isCheap = !isCountedRule(rule) && !isCostly(rule.predicates.map(({ matches }) => matches))
+  if (isCheap) return step(rule, state, event, history, ruleBounds, work)
   const questions = rule.predicates.map((predicate) => ({ predicate, matches: predicate.matches }))
   const matched = yield* matchedInSlices({ certain: [], asked: questions }, event, work)
   if (matched.length === 0) return noFiring

@@ -1,5 +1,6 @@
 import { eventTypes, ruleLimits } from '@wardline/contract'
 import { minuteMs, startOf } from '../../../clock.ts'
+import type { WorkBudget } from '../../../work-turns.ts'
 import { askedOnce } from './asked-once.ts'
 import { Cooldowns, type Fired } from './cooldowns.ts'
 import { advance, type Bounds, type CorrelationState, newState, type ValueHistory } from './correlation.ts'
@@ -78,8 +79,9 @@ export function step(
   event: RuleEvent,
   history: ValueHistory,
   bounds: Bounds = ruleBounds,
+  work?: WorkBudget,
 ): readonly Firing[] {
-  const matched = rule.predicates.filter(({ matches }) => matches(event))
+  const matched = rule.predicates.filter(({ matches }) => matches(event, work))
   return stepMatched(rule, state, event, matched, history, bounds)
 }
 

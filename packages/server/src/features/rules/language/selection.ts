@@ -2,7 +2,7 @@ import { ruleLimits } from '@wardline/contract'
 import { type Slices, sliceUnits, type WorkBudget } from '../../../work-turns.ts'
 import { askedOnce, type Question } from './asked-once.ts'
 import type { Condition } from './condition.ts'
-import { type Cost, elementCost, noCost, unitsOf } from './cost.ts'
+import { type Cost, noCost, unitsOf } from './cost.ts'
 import { type Faults, type Path, shown } from './fault.ts'
 import { type Field, findField, type RuleEvent } from './fields.ts'
 import { indexOf } from './list-index.ts'
@@ -19,10 +19,16 @@ export interface Predicate {
 
 export type Matches = Question<RuleEvent, boolean>
 
-/** Answers in slices, where that may cost more than one. */
+/** Answers after a yield if the slice is over, and in slices if an answer may cost much of one. */
 export function* asked(matches: Matches, event: RuleEvent, work: WorkBudget): Slices<boolean> {
+  if (work.isSliceOver()) yield
   return matches.inSlices ? yield* matches.inSlices(event, work) : matches(event, work)
 }
+
+const unitsOfAll = (questions: readonly Matches[]): number => questions.reduce((sum, { units = 0 }) => sum + units, 0)
+
+/** Whether the answers to all of the questions may cost much of a slice. */
+export const isCostly = (questions: readonly Matches[]): boolean => unitsOfAll(questions) > costlyUnits
 
 /** Type and tool of an event, in lower case; null: one that no rule names. */
 export interface EventKind {
@@ -51,7 +57,7 @@ function holds(test: Test, value: unknown): boolean {
 /** Characters that tests read of a value. */
 function sizeOf(value: unknown): number {
   if (typeof value === 'string') return value.length
-  return typeof value === 'object' && Array.isArray(value) ? indexOf(value).characters : elementCost
+  return Array.isArray(value) ? indexOf(value).characters : 1
 }
 
 /** Above these units, the tests of a value are run in slices: a few of them then make one. */
@@ -66,19 +72,20 @@ function testing(
 ): Matches {
   const costs = tests.map(({ cost = noCost }) => cost)
   const sum = costs.reduce(added, noCost)
-  const most = unitsOf(sum, characters)
-  const free = (freeUnits / most) * characters
+  const highest = unitsOf(sum, characters)
+  const free = (freeUnits / highest) * characters
   const [only] = tests
   const decides = (given: unknown) => (test: Test) => holds(test, given) !== isAll
   const matches: Matches = (event, work) => {
     const given = read(event)
     if (isMissing(given)) return false
-    const size = most > freeUnits ? sizeOf(given) : 0
+    const size = highest > freeUnits ? sizeOf(given) : 0
     if (size > free) work?.count(unitsOf(sum, size))
     if (tests.length === 1) return holds(only!, given)
     return tests.some(decides(given)) !== isAll
   }
-  if (most <= costlyUnits || tests.length === 1) return matches
+  matches.units = highest
+  if (highest <= costlyUnits || tests.length === 1) return matches
   matches.inSlices = function* (event, work) {
     const given = read(event)
     if (isMissing(given)) return false
@@ -92,6 +99,9 @@ function testing(
   }
   return matches
 }
+
+/** Fixed cost of reading an element, in characters. */
+const elementCost = 16
 
 /** Returns the elements of a list within this number of characters; cuts the last one. */
 function beginning(list: readonly unknown[], characters: number): string[] {
@@ -218,7 +228,8 @@ function joined(questions: readonly Matches[], answer: boolean): Matches {
     for (const question of questions) if (question(event, work) !== answer) return !answer
     return answer
   }
-  if (questions.some(({ inSlices }) => inSlices)) {
+  matches.units = unitsOfAll(questions)
+  if (isCostly(questions)) {
     matches.inSlices = function* (event, work) {
       for (const question of questions) if ((yield* asked(question, event, work)) !== answer) return !answer
       return answer
@@ -315,6 +326,7 @@ export function compileCondition(condition: Condition, selections: Selections): 
       const { matches, ofKind, names } = compileCondition(condition.operand, selections)
       const not = (question: Matches): Matches => {
         const opposite: Matches = (event, work) => !question(event, work)
+        opposite.units = question.units
         if (question.inSlices) {
           opposite.inSlices = function* (event, work) {
             return !(yield* asked(question, event, work))

@@ -16,11 +16,22 @@ export interface Owned<Item extends Owned<Item>> extends Linked<Item> {
   at: number
 }
 
-export interface Share<Item extends Owned<Item>> extends Linked<Share<Item>> {
+/** Items of one instance, in the order of use. One object with its own places, because each event touches it. */
+class Share<Item extends Owned<Item>> extends UseOrder<Item> implements Linked<Share<Item>> {
   readonly name: string
-  bytes: number
-  /** Oldest first. */
-  readonly items: UseOrder<Item>
+  bytes = 0
+  older: Share<Item> | undefined = undefined
+  newer: Share<Item> | undefined = undefined
+  /** Time of its last use, and the time when it came to its place among the shares. */
+  at: number
+  placedAt: number
+
+  constructor(name: string, time: number) {
+    super()
+    this.name = name
+    this.at = time
+    this.placedAt = time
+  }
 }
 
 /** Items by the instance that caused them, within a limit of bytes. */
@@ -28,6 +39,7 @@ export class Shares<Item extends Owned<Item>> {
   readonly #limit: MemoryLimit
   readonly #dropped: (item: Item) => void
   readonly #byName = new Map<string, Share<Item>>()
+  /** In the order of their places. A share that was used since keeps its place until it is looked at. */
   readonly #order = new UseOrder<Share<Item>>()
   readonly #large = new Set<Share<Item>>()
   bytes = 0
@@ -57,19 +69,19 @@ export class Shares<Item extends Owned<Item>> {
   /** Adds an item as the most recently used of an instance. */
   add(item: Item, name: string): void {
     let share = this.#byName.get(name)
-    if (share) this.#order.use(share)
+    if (share) share.at = item.at
     else {
-      share = { name, bytes: 0, items: new UseOrder(), older: undefined, newer: undefined }
+      share = new Share(name, item.at)
       this.#byName.set(name, share)
       this.#order.append(share)
       this.#grow(share, shareBytes)
     }
     item.share = share
-    share.items.append(item)
+    share.append(item)
     this.#grow(share, item.bytes)
   }
 
-  /** Makes an item the most recently used; an item of another instance becomes one of several. */
+  /** Call when the time of an item changed: it becomes the most recently used, and of several if the instance is another. */
   use(item: Item, name: string): void {
     const share = item.share!
     if (share.name !== name && share.name !== severalName) {
@@ -77,8 +89,8 @@ export class Shares<Item extends Owned<Item>> {
       this.add(item, severalName)
       return
     }
-    share.items.use(item)
-    this.#order.use(share)
+    share.use(item)
+    share.at = item.at
   }
 
   resize(item: Item, bytes: number): void {
@@ -88,9 +100,11 @@ export class Shares<Item extends Owned<Item>> {
   }
 
   /** Drops items last used before a time: those in the share of an item that was just used, and in shares without use. */
-  dropBefore(time: number, { share: used }: Item): void {
-    for (let share = this.#order.oldest!; share !== used && this.#dropOld(share, time); share = this.#order.oldest!);
+  dropBefore(time: number, { share: used, at }: Item): void {
     this.#dropOld(used!, time)
+    for (let share = this.#order.oldest!; share.placedAt < time; share = this.#order.oldest!) {
+      if (!this.#dropOld(share, time)) this.#place(share, at)
+    }
   }
 
   /** Drops the oldest items of an instance until its share has at most so many bytes. */
@@ -100,31 +114,38 @@ export class Shares<Item extends Owned<Item>> {
   }
 
   giveWay(isOfSeveral: boolean, cause: string, isEnough: () => boolean): void {
-    const share = isOfSeveral ? this.#byName.get(severalName)! : (this.#largest ?? this.#oldestOfOne()!)
+    const share = isOfSeveral ? this.#byName.get(severalName)! : (this.#largest ?? this.#oldestOfOne())
     const half = share.bytes / 2
     do this.#evict(share, cause)
     while (!isEnough() && share.bytes > half)
   }
 
   clear(): void {
-    for (let share = this.#order.oldest; share; share = this.#order.oldest) this.#remove(share.items.oldest!)
+    for (let share = this.#order.oldest; share; share = this.#order.oldest) this.#remove(share.oldest!)
   }
 
   /** Returns whether the share is empty then. */
   #dropOld(share: Share<Item>, time: number): boolean {
-    const { items } = share
-    for (let { oldest } = items; oldest && oldest.at < time; { oldest } = items) this.#remove(oldest)
-    return items.oldest === undefined
+    for (let { oldest } = share; oldest && oldest.at < time; { oldest } = share) this.#remove(oldest)
+    return share.oldest === undefined
   }
 
-  #oldestOfOne(): Share<Item> | undefined {
-    const { oldest } = this.#order
-    return oldest?.name === severalName ? oldest.newer : oldest
+  /** The share of one instance that was used longest ago. */
+  #oldestOfOne(): Share<Item> {
+    for (let share = this.#order.oldest!; ; share = this.#order.oldest!) {
+      if (share.name !== severalName && share.at <= share.placedAt) return share
+      this.#place(share, share.at)
+    }
+  }
+
+  #place(share: Share<Item>, time: number): void {
+    share.placedAt = time
+    this.#order.use(share)
   }
 
   /** What several instances use counts for the one whose event was processed. */
   #evict(share: Share<Item>, cause: string): void {
-    this.#remove(share.items.oldest!)
+    this.#remove(share.oldest!)
     this.#limit.count(share.name === severalName ? cause : share.name)
   }
 
@@ -135,9 +156,9 @@ export class Shares<Item extends Owned<Item>> {
 
   #leave(item: Item): void {
     const share = item.share!
-    share.items.unlink(item)
+    share.unlink(item)
     this.#grow(share, -item.bytes)
-    if (share.items.oldest !== undefined) return
+    if (share.oldest !== undefined) return
     this.#grow(share, -share.bytes)
     this.#byName.delete(share.name)
     this.#order.unlink(share)
