@@ -90,7 +90,7 @@ function searchWorst<Input>(
 }
 
 /** Units per character of a reading that the most expensive decoding costs. */
-const largestStep = 65 * 64 * 1024
+const largestStep = 68 * 64 * 1024
 
 const keyUnits =
   '\\|"| |%25|VVVV|sk-proj-|8Q~|+ASt|/aB1|\ufdfa|41|" + |\\\\n|1\n|+\n|%41\\u0041|0x41, |115,|&#65;|=41|MFRGG|ac|eJwA|H4sI|chr(0x41)+|a |AKIAQ9|aB19 |\u0000|🦀|9'
