@@ -72,7 +72,7 @@ export const ruleLimits = {
   /** Instances whose firings of a minute a rule counts, and that a backtest counts: some 15 MiB at worst. */
   firingInstances: 100_000,
   /**
-   * Values that new_value keeps per rule of those that one instance alone showed, with five for each group. An agent can
+   * Values that new_value keeps per rule of those that one instance alone showed, with two for each group. An agent can
    * invent values: this is ten times what an agent shows, and twenty such agents have room.
    */
   instanceValues: 10_000,

@@ -35,6 +35,19 @@ function valuesOf(fields: readonly Field[], event: RuleEvent): readonly string[]
 
 const nameOf = (fields: readonly Field[]): string => JSON.stringify(fields.map(({ name }) => name))
 
+/** Maximum shared keys: a megabyte. */
+const maxKeys = 10_000
+const keys = new Map<string, string>()
+
+/** Rules share one string per key: comparing a string with itself does not read it. */
+function sharedKey(key: string): string {
+  const known = keys.get(key)
+  if (known !== undefined) return known
+  if (keys.size >= maxKeys) keys.clear()
+  keys.set(key, key)
+  return key
+}
+
 /** A group of events. */
 export interface GroupKey {
   /** Values of group-by as a JSON list. */
@@ -46,7 +59,7 @@ export interface GroupKey {
 export const groupReader = (fields: readonly Field[]): ((event: RuleEvent) => GroupKey | undefined) =>
   askedOnce(`group ${nameOf(fields)}`, (event: RuleEvent) => {
     const text = keyOf(fields, event)
-    return text === undefined ? undefined : { text, key: compactKey(text) }
+    return text === undefined ? undefined : { text, key: sharedKey(compactKey(text)) }
   })
 
 /** Returns a reader of the distinct values of these fields in an event. */

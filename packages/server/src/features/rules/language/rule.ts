@@ -54,7 +54,6 @@ const single = (predicate: Predicate): Correlation => ({
   max: Number.POSITIVE_INFINITY,
   learning: 0,
   historyKey: undefined,
-  isOfInstance: true,
 })
 
 function exceptionsOf({ exceptions = [] }: RuleDocument, faults: Faults): CompiledRule['isExcepted'] {
