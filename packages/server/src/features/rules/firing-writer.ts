@@ -55,7 +55,9 @@ const isAboutInstance = ({ action }: Response): boolean => action === 'suspend' 
  * be able to have it suspended.
  */
 const sharedSentence = ({ firing }: Pick<Matched, 'firing'>): string | undefined =>
-  firing.ofOneInstance ? undefined : 'Several agents reported the events: a person decides about whom to suspend.'
+  firing.ofOneInstance
+    ? undefined
+    : 'The firing depends on events of several agents: a person decides about whom to suspend.'
 
 /** Builds the statements that store firings: rows, rule_matched events, alerts and pending responses. */
 export function createFiringWriter({ database }: Pick<Deps, 'database'>, { ingest }: { ingest: Ingest }) {

@@ -289,7 +289,7 @@ it.each([
   ] as const)
     await step(n, instance)
   expect(await suspended(on)).toEqual([])
-  const detail = 'Several agents reported the events: a person decides about whom to suspend.'
+  const detail = 'The firing depends on events of several agents: a person decides about whom to suspend.'
   const skipped = { target: expect.anything(), result: 'skipped', detail }
   expect((await responsesOf(on, id))[0]).toMatchObject([
     { action: 'suspend', ...skipped },

@@ -131,7 +131,7 @@ const newDomain = (more: object = {}) => ({
 const visits = (instance: string, domain: string | string[]) => toolCall('web', instance, { metadata: { domain } })
 
 // Attack: an agent shows what others use, and makes the service forget it by a flood, so that a rule suspends another one.
-it('keeps what several agents showed during a flood of one, over a takeover', async () => {
+it('keeps what several agents showed during a flood of one, over a takeover, and suspends nobody for it', async () => {
   const on = await service()
   for (const id of ['agent-1', 'agent-2']) {
     await on.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
@@ -158,6 +158,23 @@ it('keeps what several agents showed during a flood of one, over a takeover', as
   await third.report(visits('agent-2', 'kv.corp.example'), visits('agent-2', 'ntp.corp.example'))
   await third.runRules()
   expect(new Set(await firedOf(third, id))).toEqual(new Set(['agent-1']))
+  // What is new for the group depends on what others showed: nobody is suspended for it.
+  third.clock.advance(2_000)
+  await third.report(visits('agent-2', 'new.example'))
+  await third.runRules()
+  const [newest] = await third.firings(id)
+  expect(newest).toMatchObject({ instance_id: 'agent-2', responses: [{ action: 'suspend', result: 'skipped' }] })
+})
+
+it('notes a rule that suspends for new values of a group that instances share', async () => {
+  const on = await service()
+  const notesOf = async (groupBy: string[]) => {
+    const correlation = { type: 'new_value', field: 'metadata.domain', 'group-by': groupBy, timespan: '30d' }
+    const body = { rule: JSON.stringify(newDomain({ correlation })) }
+    return (await on.call<{ notes: object[] }>('POST', '/api/rules/test', { body })).body.notes
+  }
+  expect(await notesOf(['event_type'])).toHaveLength(1)
+  expect(await notesOf(['event_type', 'instance_id'])).toEqual([])
 })
 
 // Attack: an agent completes the firing of a group that it shares with others, so that the group is silent for them.

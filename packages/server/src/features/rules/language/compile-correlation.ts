@@ -165,6 +165,7 @@ export function compileCorrelation(
     ...range,
     learning: type === 'new_value' ? spanMs(given.learning ?? '1d', [...path, 'learning'], faults) : 0,
     historyKey: type === 'new_value' ? historyReader(name, groupBy) : undefined,
+    isOfInstance: groupBy.some((field) => field.name === 'instance_id'),
   }
   if (steps?.includes(undefined)) return undefined
   return { ...correlation, steps: (steps as Step[]) ?? [{ predicate: parts.predicate! }] }

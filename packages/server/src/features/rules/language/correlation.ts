@@ -23,6 +23,8 @@ export interface Correlation {
   learning: number
   /** For new_value: key of a group in the history of the rule, which several correlations may share. */
   historyKey: ((event: RuleEvent) => string) | undefined
+  /** For new_value: whether a group has the values of one instance only. */
+  isOfInstance: boolean
 }
 
 export type Step = { predicate: Predicate } | { correlation: Correlation }
@@ -252,7 +254,9 @@ export function advance(
   const { time } = around
   if (type === 'new_value') {
     if (!isNewTo(correlation, event, values!, around)) return undefined
-    return { group: key.text, count: 1, ofOneInstance, seqs: () => [around.seq] }
+    // Whether a value is new depends on what other instances of the group showed.
+    const isOwn = ofOneInstance && correlation.isOfInstance
+    return { group: key.text, count: 1, ofOneInstance: isOwn, seqs: () => [around.seq] }
   }
   const group = state.groups.enter(key.key, event.row.instance_id ?? '', { time, since: time - timespan })
   const instance = ofOneInstance ? event.row.instance_id : undefined

@@ -2,15 +2,15 @@ import type { RuleCorrelation, RuleDocument } from '@wardline/contract'
 import type { SourceDocument } from './document.ts'
 import type { RuleFault } from './fault.ts'
 
-/** Whether events of several instances may count together. */
-function isShared({ type, 'group-by': groupBy = [], rules = [] }: RuleCorrelation): boolean {
-  // A new value is that of a single event.
-  const isOwn = type === 'new_value' || groupBy.includes('instance_id')
-  return !isOwn || rules.some((rule) => typeof rule !== 'string' && isShared(rule.correlation))
+/** Whether events of several instances may count together, or be compared. */
+function isShared({ 'group-by': groupBy = [], rules = [] }: RuleCorrelation): boolean {
+  return (
+    !groupBy.includes('instance_id') || rules.some((rule) => typeof rule !== 'string' && isShared(rule.correlation))
+  )
 }
 
 const sharedSentence =
-  'acts only where all events of a firing are of one instance, and this correlation counts those of several together: add instance_id to each group-by, or expect firings on which nobody acts.'
+  'acts only where all events of a firing are of one instance, and this correlation counts or compares those of several together: add instance_id to each group-by, or expect firings on which nobody acts.'
 
 /** Returns what is valid in a rule, but hardly meant. */
 export function ruleNotes({ correlation, response = [] }: RuleDocument, source: SourceDocument): RuleFault[] {

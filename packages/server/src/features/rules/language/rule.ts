@@ -14,8 +14,6 @@ import { Budget, compileCondition, compileSelection, type Predicate } from './se
 export interface CompiledRule {
   document: RuleDocument
   correlation: Correlation
-  /** Number of correlations, which share the limits of the rule. */
-  correlations: number
   /** Milliseconds. */
   cooldown: number
   /** Units of work (see `WorkBudget`) that an event costs at worst. */
@@ -54,6 +52,7 @@ const single = (predicate: Predicate): Correlation => ({
   max: Number.POSITIVE_INFINITY,
   learning: 0,
   historyKey: undefined,
+  isOfInstance: true,
 })
 
 function exceptionsOf({ exceptions = [] }: RuleDocument, faults: Faults): CompiledRule['isExcepted'] {
@@ -156,7 +155,6 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   const exceptionPatterns = patternsOf(document)
   return {
     correlation,
-    correlations: Math.max(1, parts.count),
     cooldown,
     cost: budget.units + exceptionsCost(exceptionPatterns, 2 * limits.tags),
     predicates,
