@@ -97,6 +97,7 @@ describe('a row that another program publishes on the events channel', () => {
         by_service: false,
         session_id: null,
         ip_address: null,
+        observed_ip_address: null,
       })
       // A client that resumes must not skip events stored in the meantime.
       expect(message.id).toBeUndefined()
