@@ -116,13 +116,13 @@ async function fromSource({ clone }: { clone: string }): Promise<Partial<Walk>> 
 
 /** The real `npm ci` at night if the registry is reachable; otherwise links, because `.ci/run` starts with `npm ci`. */
 async function install(): Promise<Record<string, string>> {
-  if (effort(true, false)) return { 'npm ci': 'npm ls vitest' }
+  if (effort(true, false)) return { 'npm ci': 'test -x node_modules/.bin/node' }
   const { stdout } = await run('npm', ['config', 'get', 'registry'], { env: { ...process.env, PATH: machinePath } })
   const isReachable = await fetch(stdout.trim(), { signal: AbortSignal.timeout(10_000) }).then(
     () => true,
     () => false,
   )
-  return isReachable ? {} : { 'npm ci': 'npm ls vitest' }
+  return isReachable ? {} : { 'npm ci': 'test -x node_modules/.bin/node' }
 }
 
 const receivers = () => ({ 'https://hooks.slack.com': `http://127.0.0.1:${(slack.address() as AddressInfo).port}` })
