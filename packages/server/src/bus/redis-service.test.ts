@@ -305,7 +305,7 @@ describe('an event that another program publishes', () => {
     await outsider.publish(JSON.stringify({ ...given, ...more }))
     await vi.waitFor(() => expect(listener.frames.map(({ data }) => data.type)).toContain('stats'), deadline)
     const shown = listener.frames.find(({ data }) => data.type === 'event')!
-    expect(shown.data.data).toEqual({ ...given, seq: null, by_service: false })
+    expect(shown.data.data).toEqual({ ...given, seq: null, by_service: false, observed_ip_address: null })
     expect(shown.id).toBeUndefined()
     for (const { data } of listener.frames) expect(isStreamMessage.Check(data)).toBe(true)
     expect((await one.call('GET', '/api/events')).body).toEqual(before)
