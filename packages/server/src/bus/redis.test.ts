@@ -178,6 +178,7 @@ describe('two processes', () => {
     const { metadata, created_at, by_service, ...fields } = event(7)
     expect(JSON.parse(heard[0]!)).toEqual({
       ...fields,
+      observed_ip_address: fields.ip_address,
       by_service: by_service === 1,
       created_at: new Date(created_at).toISOString(),
       metadata: JSON.parse(metadata!),
