@@ -106,17 +106,15 @@ it('continues with the windows of another process after its lease ends', async (
   expect(await on.firings(id)).toMatchObject([{ group: ['agent-b'] }, ...expected])
 })
 
-/** Returns runners as in two processes on a machine that is overloaded: each reading of the time takes a while. */
+/** Returns the runners of two processes. For the first, each reading of the time takes a while, as on an overloaded machine. */
 function slowRunners(on: RuleService): RuleRunner[] {
-  const clock = {
-    now: () => on.clock.now(),
-    monotonic: () => {
-      on.clock.advance(200)
-      return on.clock.now()
-    },
+  const now = () => on.clock.now()
+  const slow = () => {
+    on.clock.advance(200)
+    return now()
   }
-  return [1, 2].map(() => {
-    const deps = { ...on.deps, clock }
+  return [slow, now].map((monotonic) => {
+    const deps = { ...on.deps, clock: { now, monotonic } }
     const ruleResponder = new RuleResponder({ ...deps, ...on.services }, on.services)
     return new RuleRunner(deps, { ...on.services, ruleResponder })
   })
