@@ -83,6 +83,7 @@ export class SuspendedAgents {
 
   /** Call with events reported by a key: those without a registered instance may be from a suspended one. */
   noteReported(events: readonly Event[], principal: Principal): void {
+    if (this.#versions.size === 0) return
     for (const event of events) {
       if (!isActivity(event)) continue
       if (event.instance_id !== null) this.#noteStranger(event.instance_id, principal, event.created_at)
@@ -122,7 +123,10 @@ export class SuspendedAgents {
     if (this.#strangers.size === 0) return
     const strangers = this.#strangers
     this.#strangers = new Map()
-    const known = await readKnownIds(this.#deps.database, [...strangers.keys()])
+    const known = await readKnownIds(this.#deps.database, [...strangers.keys()]).catch((fault) => {
+      this.#strangers = new Map([...strangers, ...this.#strangers])
+      throw fault
+    })
     for (const [id, { owner, at, count }] of strangers) {
       const [holder] = this.#holders.get(owner) ?? []
       if (holder !== undefined && !known.has(id)) this.#noteUnlogged(holder, at, count)
