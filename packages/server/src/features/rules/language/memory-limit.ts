@@ -7,7 +7,7 @@ interface Holder {
   readonly largestBytes: number
   /**
    * Drops what was used longest ago, until it is enough or half of the share is gone: from the share of several instances,
-   * or from the largest one.
+   * or from the largest one. If all are small, from those used longest ago, until a part of them is gone.
    */
   giveWay(isOfSeveral: boolean, cause: string, isEnough: () => boolean): void
 }
@@ -16,6 +16,8 @@ interface Holder {
 const maxNamed = 1_000
 /** One part in this many of the limit is freed at once, so that looking for the largest share costs little per event. */
 const slackParts = 256
+/** Shares of this part of the largest one give way together with it. */
+const similar = 7 / 8
 
 /**
  * Maximum bytes of what rules keep. Beyond it the largest share loses what was used longest ago in it: a flood makes the
@@ -69,15 +71,27 @@ export class MemoryLimit {
     while (this.bytes > this.#max) {
       const several = this.#holders.reduce((sum, { severalBytes }) => sum + severalBytes, 0)
       const isOfSeveral = several > this.bytes / 2
-      this.#fullest(isOfSeveral).giveWay(isOfSeveral, cause, isEnough)
+      for (const holder of this.#fullest(isOfSeveral)) {
+        holder.giveWay(isOfSeveral, cause, isEnough)
+        if (isEnough()) return
+      }
     }
   }
 
-  #fullest(isOfSeveral: boolean): Holder {
-    const maxBy = (sizeOf: (holder: Holder) => number) =>
-      this.#holders.reduce((found, holder) => (sizeOf(holder) > sizeOf(found) ? holder : found))
-    if (isOfSeveral) return maxBy(({ severalBytes }) => severalBytes)
-    const holder = maxBy(({ largestBytes }) => largestBytes)
-    return holder.largestBytes > 0 ? holder : maxBy(({ bytes, severalBytes }) => bytes - severalBytes)
+  /**
+   * The holder with the largest share, and after it those with almost as much: hundreds of rules may have the same little
+   * shares, and to look for the largest after each of them takes longer than everything else.
+   */
+  #fullest(isOfSeveral: boolean): Holder[] {
+    const sized = (sizeOf: (holder: Holder) => number) => {
+      const sizes = this.#holders.map(sizeOf)
+      const largest = sizes.reduce((found, size) => Math.max(found, size), 0)
+      const first = sizes.indexOf(largest)
+      const others = this.#holders.filter((_, index) => index !== first && sizes[index]! >= similar * largest)
+      return { largest, holders: [this.#holders[first]!, ...others] }
+    }
+    if (isOfSeveral) return sized(({ severalBytes }) => severalBytes).holders
+    const { largest, holders } = sized(({ largestBytes }) => largestBytes)
+    return largest > 0 ? holders : sized(({ bytes, severalBytes }) => bytes - severalBytes).holders
   }
 }

@@ -7,6 +7,10 @@ const severalName = '*'
 const shareBytes = 224
 /** Shares below this size are not compared: a limit has room for a few thousand larger ones. */
 const largeBytes = 16 * 1024
+/** One part in this many of small shares gives way at once, so that several holders lose some and none loses much. */
+const smallParts = 16
+/** Items without use dropped per event. More than an event adds, and little: they may all have had their last use at once. */
+const maxOld = 16
 
 /** Something that a rule keeps, in the share of the instance that caused it. */
 export interface Owned<Item extends Owned<Item>> extends Linked<Item> {
@@ -99,11 +103,15 @@ export class Shares<Item extends Owned<Item>> {
     item.bytes = bytes
   }
 
-  /** Drops items last used before a time: those in the share of an item that was just used, and in shares without use. */
+  /**
+   * Drops some items last used before a time: those in the share of an item that was just used, and in shares without use.
+   * What is left has no effect, and goes with the next events.
+   */
   dropBefore(time: number, { share: used, at }: Item): void {
-    this.#dropOld(used!, time)
-    for (let share = this.#order.oldest!; share.placedAt < time; share = this.#order.oldest!) {
-      if (!this.#dropOld(share, time)) this.#place(share, at)
+    let left = maxOld - this.#dropOld(used!, time, maxOld)
+    for (let share = this.#order.oldest!; left > 0 && share.placedAt < time; share = this.#order.oldest!) {
+      left -= 1 + this.#dropOld(share, time, left)
+      if (share.oldest !== undefined && share.oldest.at >= time) this.#place(share, at)
     }
   }
 
@@ -114,20 +122,25 @@ export class Shares<Item extends Owned<Item>> {
   }
 
   giveWay(isOfSeveral: boolean, cause: string, isEnough: () => boolean): void {
-    const share = isOfSeveral ? this.#byName.get(severalName)! : (this.#largest ?? this.#oldestOfOne())
-    const half = share.bytes / 2
-    do this.#evict(share, cause)
-    while (!isEnough() && share.bytes > half)
+    const share = isOfSeveral ? this.#byName.get(severalName)! : this.#largest
+    const bytes = () => (share ? share.bytes : this.bytes - this.severalBytes)
+    const left = share ? share.bytes / 2 : bytes() * (1 - 1 / smallParts)
+    do this.#evict(share ?? this.#oldestOfOne(), cause)
+    while (!isEnough() && bytes() > left)
   }
 
   clear(): void {
     for (let share = this.#order.oldest; share; share = this.#order.oldest) this.#remove(share.oldest!)
   }
 
-  /** Returns whether the share is empty then. */
-  #dropOld(share: Share<Item>, time: number): boolean {
-    for (let { oldest } = share; oldest && oldest.at < time; { oldest } = share) this.#remove(oldest)
-    return share.oldest === undefined
+  /** Returns how many were dropped, at most `max`. */
+  #dropOld(share: Share<Item>, time: number, max: number): number {
+    let dropped = 0
+    for (let { oldest } = share; oldest && oldest.at < time && dropped < max; { oldest } = share) {
+      this.#remove(oldest)
+      dropped += 1
+    }
+    return dropped
   }
 
   /** The share of one instance that was used longest ago. */
