@@ -221,4 +221,31 @@ describe('counted bytes are no less than those of the heap:', () => {
     expect(history.memory.evicted).toBeGreaterThan(0)
     expect(grown).toBeLessThan(history.memory.bytes + on.state.memory.bytes + 1024 ** 2)
   })
+
+  // Attack: the first value of a group counts for the group as well, and an agent has it forgotten before a second one.
+  test('groups of new_value whose first value is forgotten', () => {
+    const rule = correlated({ type: 'new_value', field: 'source', ...group, timespan: '30d' }, { cooldown: '1s' })
+    const before = heapBytes()
+    const history = new ValueMemory({ entries: 60_000, instanceEntries: 60_000 })
+    const on = { ...running(rule), history }
+    let seq = 0
+    const show = (groups: readonly number[], source: string) => {
+      for (const each of groups) {
+        seq += 1
+        take(on, of(seq, { session_id: wide(each), source }))
+      }
+    }
+    const known: number[] = []
+    for (let round = 0; round < 10; round += 1) {
+      const begun = Array.from({ length: Math.floor((59_900 - known.length) / 3) }, (_, index) => known.length + index)
+      show(begun, 'first')
+      show(known, 'second')
+      show(begun, 'second')
+      known.push(...begun)
+    }
+    const grown = heapBytes() - before
+    expect(history.memory.evicted).toBeGreaterThan(0)
+    expect(grown).toBeLessThan(history.memory.bytes + on.state.memory.bytes + 1024 ** 2)
+    show([-1], 'last')
+  })
 })

@@ -16,6 +16,8 @@ export interface KnownGroup {
   /** Since when the group is known. */
   since: number
   readonly values: Map<string, KnownValue>
+  /** The value shown last, unless it was dropped. */
+  newest: KnownValue | undefined
 }
 
 interface ValueBounds {
@@ -74,6 +76,7 @@ export class ValueMemory implements ValueHistory {
     const known = this.find(key, value)
     if (known) {
       known.at = time
+      known.group.newest = known
       if (newSeq !== undefined) known.newSeq = newSeq
       this.#shares.use(known, reporter)
       this.changed(known)
@@ -97,7 +100,7 @@ export class ValueMemory implements ValueHistory {
   protected dropped(_value: KnownValue): void {}
 
   protected restoreGroup(key: string, since: number): KnownGroup {
-    const group = { key, since, values: new Map<string, KnownValue>() }
+    const group: KnownGroup = { key, since, values: new Map(), newest: undefined }
     this.#groups.set(key, group)
     return group
   }
@@ -121,6 +124,7 @@ export class ValueMemory implements ValueHistory {
       newer: undefined,
     }
     group.values.set(value, added)
+    group.newest = added
     this.#shares.add(added, reporter)
     return added
   }
@@ -128,7 +132,15 @@ export class ValueMemory implements ValueHistory {
   #drop(dropped: KnownValue): void {
     const { group, value } = dropped
     group.values.delete(value)
+    if (group.newest === dropped) group.newest = undefined
     if (group.values.size === 0) this.#groups.delete(group.key)
+    else if (dropped.bytes > valueBytes) this.#bequeath(group)
     this.dropped(dropped)
+  }
+
+  /** Counts the group for another value: an agent must not have groups that count for none. */
+  #bequeath(group: KnownGroup): void {
+    group.newest ??= group.values.values().next().value!
+    this.#shares.resize(group.newest, (1 + groupEntries) * valueBytes)
   }
 }
