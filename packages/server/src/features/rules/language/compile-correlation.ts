@@ -37,7 +37,10 @@ export function spanMs(text: string, path: Path, faults: Faults): number {
 function compileFields(names: readonly string[], path: Path, parts: CorrelationParts): Field[] {
   return names.flatMap((name, index) => {
     const field = findField(name)
-    if (typeof field !== 'string') return [field]
+    if (typeof field !== 'string') {
+      parts.budget.read(field)
+      return [field]
+    }
     parts.faults.add([...path, index], field)
     return []
   })
@@ -152,7 +155,7 @@ export function compileCorrelation(
     faults.add([...path, 'group-by'], 'Events cannot be grouped by tags: an instance has several.')
   }
   const valueFields = needsField ? compileFields(list, fieldPath, parts) : []
-  parts.budget.units += highestValuesCost(valueFields)
+  parts.budget.add(highestValuesCost(valueFields))
   const steps = rules?.map((rule, index) => compileStep(rule, [...path, 'rules', index], parts, depth))
   if (!steps && parts.predicate === undefined) {
     return refuse('type', 'The detection needs a condition, or the correlation needs rules.')

@@ -16,6 +16,8 @@ export interface Field {
   characters: number
   /** Whether its value may be a list of any length. */
   isList: boolean
+  /** Whether it is found by a walk through lists of the metadata. */
+  isDeep: boolean
   /** Undefined if the event lacks the field; null if its value is null. */
   read(event: RuleEvent): unknown
   /** The value with texts in lower case, also within lists. */
@@ -43,6 +45,7 @@ export function fieldOf(name: string, ask: (event: RuleEvent) => unknown): Field
     name,
     characters: isList || name === 'tool' ? limits.metadataBytes : limits.description,
     isList,
+    isDeep: isList && name.includes('.', metadataPrefix.length),
     read,
     lower: askedOnce(`lower ${name}`, (event: RuleEvent) => lowerOf(read(event))),
   }
@@ -74,10 +77,22 @@ export const typeName = fieldOf('event_type', ownFields.event_type!).lower as (e
 /** Returns the tool of an event in lower case. */
 export const toolName = fieldOf('tool', ownFields.tool!).lower as (event: RuleEvent) => string | undefined
 
+/** Units of work (see `WorkBudget`) of an element on the way: some 60 ns. */
+const elementUnits = 30
+let walked = 0
+
+/** Returns the units of walks through metadata since the last call. Not of one rule: rules share what they read. */
+export function takeWalked(): number {
+  const units = walked
+  walked = 0
+  return units
+}
+
 /** Resolves a path, through each element of lists on the way. */
 function descend(value: unknown, path: readonly string[], from: number): unknown {
   if (from === path.length) return value
   if (Array.isArray(value)) {
+    walked += elementUnits * value.length
     const found = value.map((element) => descend(element, path, from)).filter((element) => element !== undefined)
     return found.length === 0 ? undefined : found.flat()
   }

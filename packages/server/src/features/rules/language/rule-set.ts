@@ -1,7 +1,7 @@
 import { type Slices, WorkBudget } from '../../../work-turns.ts'
 import type { Bounds, Correlation, ValueHistory } from './correlation.ts'
 import { exceptionsCost, valueUnits } from './cost.ts'
-import { type RuleEvent, toolName, typeName } from './fields.ts'
+import { type RuleEvent, takeWalked, toolName, typeName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, type RuleState, ruleBounds, step, stepMatched } from './rule-state.ts'
 import { asked, type EventKind, isCostly, type Matches, type Predicate } from './selection.ts'
@@ -175,6 +175,7 @@ export class RuleSet<Running extends RunningRule> {
       const candidate = candidates[at]!
       if (candidate.isCostly || work.isDue) break
       this.#match(candidate, matchedOf(candidate, event, work), event, work, found)
+      work.count(takeWalked())
     }
     return at
   }

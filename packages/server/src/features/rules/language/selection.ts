@@ -2,9 +2,9 @@ import { ruleLimits } from '@wardline/contract'
 import { type Slices, sliceUnits, type WorkBudget } from '../../../work-turns.ts'
 import { askedOnce, type Question } from './asked-once.ts'
 import type { Condition } from './condition.ts'
-import { type Cost, noCost, unitsOf } from './cost.ts'
+import { type Cost, noCost, sizeCost, unitsOf } from './cost.ts'
 import { type Faults, type Path, shown } from './fault.ts'
-import { type Field, findField, type RuleEvent } from './fields.ts'
+import { type Field, findField, type RuleEvent, takeWalked } from './fields.ts'
 import { indexOf } from './list-index.ts'
 import { equalTo, inNetworks, looksAtCase, modifiers, readChain, type Test } from './modifiers.ts'
 
@@ -22,7 +22,9 @@ export type Matches = Question<RuleEvent, boolean>
 /** Answers after a yield if the slice is over, and in slices if an answer may cost much of one. */
 export function* asked(matches: Matches, event: RuleEvent, work: WorkBudget): Slices<boolean> {
   if (work.isSliceOver()) yield
-  return matches.inSlices ? yield* matches.inSlices(event, work) : matches(event, work)
+  const answer = matches.inSlices ? yield* matches.inSlices(event, work) : matches(event, work)
+  work.count(takeWalked())
+  return answer
 }
 
 const unitsOfAll = (questions: readonly Matches[]): number => questions.reduce((sum, { units = 0 }) => sum + units, 0)
@@ -62,6 +64,8 @@ function sizeOf(value: unknown): number {
 
 /** Above these units, the tests of a value are run in slices: a few of them then make one. */
 const costlyUnits = sliceUnits / 4
+/** Of a test whose field is found by a walk: a few of them make a slice. */
+const deepUnits = costlyUnits / 4
 /** Up to these units (a microsecond) they are not counted, because the rest of a rule costs as much. */
 const freeUnits = sliceUnits / 1_000
 
@@ -129,8 +133,25 @@ function added(one: Cost, other: Cost): Cost {
 export class Budget {
   #spent = noCost
   #names = 0
-  /** The highest units that its tests cost an event. */
-  units = 0
+  #tests = 0
+  readonly #deepFields = new Set<string>()
+  #units = 0
+
+  /** The highest units that the rule costs an event. */
+  get units(): number {
+    return this.#units + sizeCost(this.#tests, this.#deepFields.size)
+  }
+
+  /** Counts units that are not those of a test. */
+  add(units: number): void {
+    this.#units += units
+  }
+
+  /** Counts a field that is tested, or that a correlation reads. */
+  read({ name, isDeep }: Pick<Field, 'name' | 'isDeep'>): void {
+    this.#tests += 1
+    if (isDeep) this.#deepFields.add(name)
+  }
 
   /** Adds selections named by a condition; adds a fault when they exceed the limit of the rule. */
   name(selections: number, path: Path, faults: Faults): void {
@@ -150,7 +171,7 @@ export class Budget {
     if (cost === undefined) return undefined
     const spent = added(this.#spent, cost)
     this.#spent = spent
-    this.units += unitsOf(cost, characters)
+    this.#units += unitsOf(cost, characters)
     const { comparedValues, wildcardSigns, expressions, expressionSizes, expressionText } = ruleLimits
     if (spent.compared > comparedValues) {
       return `A rule has at most ${comparedValues} values with contains, startswith, endswith or wildcards.`
@@ -176,7 +197,11 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   const chain = readChain(names)
   if (typeof chain === 'string') return chain
   const { modifier, isAll, flags } = chain
-  const any = (matches: Matches): Predicate => ({ matches, ofKind: () => matches, names: noNames })
+  budget.read(field)
+  const any = (matches: Matches): Predicate => {
+    if (field.isDeep) matches.units = (matches.units ?? 0) + deepUnits
+    return { matches, ofKind: () => matches, names: noNames }
+  }
   if (modifier === 'exists') {
     if (typeof value !== 'boolean') return 'exists needs true or false.'
     return any((event) => (field.read(event) !== undefined) === value)

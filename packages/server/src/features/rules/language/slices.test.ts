@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
 import { compiled, logged } from '../../../test-rules.ts'
 import { sliceUnits, WorkBudget } from '../../../work-turns.ts'
-import { unitsOf } from './cost.ts'
+import { costFault, unitsOf } from './cost.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
 import { RuleSet, stepInSlices } from './rule-set.ts'
@@ -69,6 +69,55 @@ test('an event goes in slices through many selections of a rule, each of which c
     expect(work.spent).toBeGreaterThan(6 * sliceUnits)
     expect(work.largest).toBeLessThan(1.2 * sliceUnits)
   }
+})
+
+/** A rule that looks for many fields in the elements of a list. */
+const deep = (rule: number, fields: number) =>
+  compiled({
+    detection: {
+      ...Object.fromEntries(
+        many(Math.ceil(fields / 40), (part) => [
+          `s${part}`,
+          many(Math.min(40, fields - 40 * part), (index) => ({ [`metadata.a.r${rule}x${part}_${index}`]: 1 })),
+        ]),
+      ),
+      condition: '1 of s*',
+    },
+  })
+
+// Attack: rules that name thousands of fields, and an agent that reports a list of thousands of maps. Each field is found
+// by a walk through the list, which counted as nothing: such a rule held the event loop for 600 ms.
+test('an event goes in slices through rules that look for many fields in lists', () => {
+  const event = () => logged({ metadata: { a: many(5_400, () => ({})) } })
+  for (const rules of [[deep(0, 1_000)], many(100, (index) => deep(index + 1, 8))]) {
+    const set = new RuleSet(running(rules))
+    const work = new CountingBudget()
+    let slices = 1
+    for (const steps = set.takeInSlices(event(), work); steps.next().done !== true; ) slices += 1
+    expect(slices).toBeGreaterThan(100)
+    expect(work.largest).toBeLessThan(4 * sliceUnits)
+  }
+})
+
+test('a few fields in lists cost a rule nothing, and many more than all rules may cost', () => {
+  expect(deep(0, 20).cost).toBe(0)
+  expect(costFault(deep(0, 21).cost, 0)).toBeUndefined()
+  expect(costFault(deep(0, 200).cost, 0)).toMatch(/fewer fields/)
+})
+
+test('rules with thousands of tests, each of a few KiB of memory, cost more than all rules may', () => {
+  const tests = (count: number) =>
+    compiled({
+      detection: {
+        ...Object.fromEntries(
+          many(count / 50, (part) => [`s${part}`, many(50, (index) => ({ [`metadata.a${index}`]: part }))]),
+        ),
+        condition: '1 of s*',
+      },
+    }).cost
+  expect(tests(100)).toBe(0)
+  expect(costFault(tests(1_000), tests(1_000))).toBeUndefined()
+  expect(costFault(tests(1_000), 2 * tests(1_000))).toBeDefined()
 })
 
 test('an earlier event goes through a costly rule in slices when its state is rebuilt', () => {
