@@ -84,6 +84,7 @@ export async function rebuildStates(
       for (const { rule, from } of begins) {
         if (event.row.seq! <= from) continue
         for (const _slice of replay(rule, event, histories.get(rule)!, work)) {
+          if (!turn.isOverAfterSlice()) continue
           await rest()
           turn.begin()
         }

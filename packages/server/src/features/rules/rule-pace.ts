@@ -13,13 +13,17 @@ const maxPauseMs = 100
 /** Shorter bursts, such as concurrent batches, are not floods. */
 const measuredMs = 250
 
-/** How long rules may block the event loop. */
-const turnMs = 1
+/** How long rules may block the event loop: longer if other work does, or they would get next to nothing beside it. */
+const turnMs = { shortest: 1, longest: 5, partOfOthers: 4 }
+/** Counted slices after which a turn ends in any case. What is counted is the worst case: most take a few microseconds. */
+const maxSlices = 8
 
 /** A turn of the event loop in which rules process events. */
 export class RuleTurn {
   readonly #clock: Clock
   #since: number
+  #ms = turnMs.shortest
+  #slices = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -28,16 +32,24 @@ export class RuleTurn {
 
   /** Call after each event: a single one may have a thousand values. */
   isOver(): boolean {
-    return this.workedMs >= turnMs
+    return this.workedMs >= this.#ms
+  }
+
+  /** Call after each counted slice of an event. */
+  isOverAfterSlice(): boolean {
+    this.#slices += 1
+    return this.#slices >= maxSlices || this.isOver()
   }
 
   get workedMs(): number {
     return this.#clock.monotonic() - this.#since
   }
 
-  /** Call when the next turn begins. */
-  begin(): void {
+  /** Call when the next turn begins, with the milliseconds that other work took before it. */
+  begin(othersMs = 0): void {
     this.#since = this.#clock.monotonic()
+    this.#slices = 0
+    this.#ms = Math.max(turnMs.shortest, Math.min(turnMs.longest, othersMs / turnMs.partOfOthers))
   }
 }
 
@@ -72,10 +84,15 @@ export class RulePace {
     this.#count = 0
   }
 
-  /** Yields to other work after this many milliseconds. */
-  async giveWay(workedMs: number): Promise<void> {
+  /** Yields to other work after this many milliseconds. Returns how long it took; 0 in a flood, when it has priority. */
+  async giveWay(workedMs: number): Promise<number> {
     this.#measure()
-    if (this.#parts === undefined) await nextTurn()
-    else await pause(Math.min(maxPauseMs, Math.max(1, workedMs * (this.#parts - 1))))
+    const since = this.#clock.monotonic()
+    if (this.#parts === undefined) {
+      await nextTurn()
+      return this.#clock.monotonic() - since
+    }
+    await pause(Math.min(maxPauseMs, Math.max(1, workedMs * (this.#parts - 1))))
+    return 0
   }
 }

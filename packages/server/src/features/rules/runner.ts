@@ -224,7 +224,7 @@ export class RuleRunner {
     for (const event of events) {
       const steps = rules.take(event, work)
       let step = steps.next()
-      for (; step.done !== true; step = steps.next()) await this.#rest(holding, turn)
+      for (; step.done !== true; step = steps.next()) if (turn.isOverAfterSlice()) await this.#rest(holding, turn)
       this.#seq = event.row.seq!
       for (const { running, firing } of step.value) matched.push({ rule: running, firing, event })
       if (matched.length >= maxMatched || rules.pendingValues() >= maxPendingValues) {
@@ -244,9 +244,9 @@ export class RuleRunner {
 
   /** Yields to other work, and keeps the lease: an event may take many turns. */
   async #rest(holding: Holding, turn: RuleTurn): Promise<void> {
-    await (this.#isOpen ? this.#pace.giveWay(turn.workedMs) : nextTurn())
+    const othersMs = await (this.#isOpen ? this.#pace.giveWay(turn.workedMs) : nextTurn(0))
     await this.#lease.keep(holding)
-    turn.begin()
+    turn.begin(othersMs)
   }
 
   async #nextPage(): Promise<RuleEvent[]> {
