@@ -107,7 +107,11 @@ export function* stepInSlices(
 ): Slices<readonly Firing[]> {
   if (work.isSliceOver()) yield
   const isCheap = !isCountedRule(rule) && !isCostly(rule.predicates.map(({ matches }) => matches))
-  if (isCheap) return step(rule, state, event, history, ruleBounds, work)
+  if (isCheap) {
+    const firings = step(rule, state, event, history, ruleBounds, work)
+    work.count(takeWalked())
+    return firings
+  }
   const questions = rule.predicates.map((predicate) => ({ predicate, matches: predicate.matches }))
   const matched = yield* matchedInSlices({ certain: [], asked: questions }, event, work)
   if (matched.length === 0) return noFiring

@@ -99,6 +99,16 @@ test('an event goes in slices through rules that look for many fields in lists',
   }
 })
 
+test('an earlier event goes in slices through many rules that each look for a few fields in lists', () => {
+  const event = logged({ metadata: { a: many(5_400, () => ({})) } })
+  const work = new CountingBudget()
+  const slices = running(many(100, (index) => deep(200 + index, 3))).flatMap((rule) => [
+    ...stepInSlices(rule, event, work),
+  ])
+  expect(slices.length).toBeGreaterThan(40)
+  expect(work.largest).toBeLessThan(3 * sliceUnits)
+})
+
 test('a few fields in lists cost a rule nothing, and many more than all rules may cost', () => {
   expect(deep(0, 20).cost).toBe(0)
   expect(costFault(deep(0, 21).cost, 0)).toBeUndefined()
