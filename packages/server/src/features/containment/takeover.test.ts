@@ -197,8 +197,7 @@ it('a decoy takes over the suspension by a timer even while the brake is engaged
 
 // Between the request of a fleet resume and its work on an agent, which a crash prolongs, the agent is suspended.
 describe('while a fleet resume is pending', () => {
-  const held = Object.entries(ways).filter(([name]) => strengthOf(name) >= 3)
-  it.each(held)('%s holds the agent in the end', async (name, suspend) => {
+  it.each(Object.entries(ways))('%s holds the agent in the end', async (name, suspend) => {
     const on = await openFleet(['agent-a', 'agent-b'])
     const selector = { all: true }
     await contain(on, 'agent-a', { selector, confirm: 'suspend 2 agents' })

@@ -16,11 +16,15 @@ export interface Hold {
  */
 export type Verdict = 'suspend' | 'take_over' | 'extend' | 'hold_key' | 'keep'
 
-/** Decides on a request to suspend: of two suspensions the stronger one holds, then the longer one. */
+/**
+ * Decides on a request to suspend: of two suspensions the stronger one holds, then the longer one. One that is about to
+ * end holds nothing.
+ */
 export function onSuspend(held: Hold | undefined, requested: Hold): Verdict {
   if (!held) return 'suspend'
+  if (held.isEnding) return 'take_over'
   if (requested.endsAt === null) {
-    if (held.endsAt !== null || held.isEnding || (requested.twoPerson && !held.twoPerson)) return 'take_over'
+    if (held.endsAt !== null || (requested.twoPerson && !held.twoPerson)) return 'take_over'
     return requested.holdsKey && !held.holdsKey ? 'hold_key' : 'keep'
   }
   return held.endsAt !== null && requested.endsAt > held.endsAt ? 'extend' : 'keep'
