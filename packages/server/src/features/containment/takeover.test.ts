@@ -242,6 +242,35 @@ it('the same event suspends by each of its rules, and the longest holds', async 
   expect((await stateOf(on, 'agent-a')).suspended).toBe(1)
 })
 
+// A rule reads that its agent is suspended, and then what holds it.
+it('a rule holds the agent that a person resumes between these two readings, and a breach beside it holds', async () => {
+  const on = await openFleet(['agent-a', 'agent-b'])
+  await fire(on, 'short', 'agent-a')
+  const { pendingResumes } = on.services
+  const { find } = pendingResumes
+  let resumed: { status: number } | undefined
+  pendingResumes.find = async (suspensions) => {
+    const found = await find(suspensions)
+    if (!resumed && suspensions.length > 0) {
+      resumed = { status: 0 }
+      resumed = await resume(on, 'agent-a')
+    }
+    return found
+  }
+  const { autoSuspension } = on.services
+  const breach = { instanceId: 'agent-a', keyId: 'k', eventId: 'e', reason: 'r' }
+  const rule = { id: 'r', endsAt: on.clock.now() + 15 * minuteMs, settle: () => [] }
+  const breaches = [
+    { ...breach, rule },
+    { ...breach, instanceId: 'agent-b', eventId: 'f' },
+  ]
+  // Both in one batch.
+  const outcomes = await Promise.allSettled(breaches.map((one) => autoSuspension.answer(one)))
+  expect(resumed).toMatchObject({ status: 200 })
+  expect(outcomes).toMatchObject([{ value: 'suspend' }, { value: 'suspend' }])
+  for (const id of ['agent-a', 'agent-b']) expect((await stateOf(on, id)).suspended).toBe(1)
+})
+
 describe('two processes', () => {
   it('make one of two kills of an agent that a timer holds succeed', async () => {
     const on = await openFleet(['agent-a'])

@@ -48,7 +48,7 @@ export interface KillSwitchDeps extends Deps {
 export const holdUntil = (endsAt: number | null): Hold => ({ endsAt, twoPerson: false, holdsKey: false })
 
 /** Anything takes it over, in a batch that fails as stale, because the instance changed between two reads. */
-const outdated = holdUntil(0)
+const outdated: Hold = { ...holdUntil(null), isEnding: true }
 
 /**
  * Returns what holds an instance as read, for requests of `holdUntil`: whether two operators have to resume it makes no
