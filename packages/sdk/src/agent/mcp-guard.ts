@@ -1,7 +1,7 @@
 import { workingFolder } from '../decoy-checks.ts'
 import type { Monitor } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
-import { isMessage, type Message, messagesIn, parsed, type Reading } from './mcp-messages.ts'
+import { isMessage, type Message, messagesIn, parsed, type Reading, toolCall } from './mcp-messages.ts'
 import { realPaths } from './real-paths.ts'
 
 /** Decision on a message of the client. */
@@ -21,7 +21,7 @@ interface PendingCall {
 /** Limit for a client that does not wait for responses; beyond it the oldest call is reported without outcome. */
 const maxPending = 1_000
 
-const isCall = ({ method }: Message): boolean => method === 'tools/call'
+const isCall = ({ method }: Message): boolean => method === toolCall
 
 /** Key of a call. Ids are strings or numbers; a deeply nested value would exhaust the stack. */
 const keyOf = (id: unknown): string | undefined =>
@@ -38,7 +38,7 @@ const refusals: Record<Exclude<Reading, Message[]>, Message> = {
   invalid: refusal(-32600, 'The line is not a message of JSON-RPC, or a batch of them.'),
   ambiguous: refusal(
     -32600,
-    'The message has two fields of the same name, or one whose name differs from a field of the protocol only in case or behind a NUL.',
+    'The message has two fields of the same name, or a field or method that differs from one of the protocol only in case or by signs without a width.',
   ),
 }
 

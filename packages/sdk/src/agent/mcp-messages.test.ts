@@ -13,6 +13,11 @@ test.each([
   ['a batch', `[${ping}, ${ping}]\n`],
   ['separators of lines and surrogates in texts', '{"method":"a","params":{"s":"\u2028 \u0085 \\r \\ud800"}}\n'],
   ['a number too large to be exact', '{"id":12345678901234567890,"result":{"n":1e999}}\n'],
+  [
+    'methods that are like the one of a call',
+    '[{"method":"tools/call2"},{"method":"tools/calls"},{"method":"tools_call"}]\n',
+  ],
+  ['a response with all fields', '{"id":1,"method":null,"params":null,"result":{}}\n'],
   ['names that repeat in different objects', '{"a":{"x":1,"y:":"x:\\"y\\":"},"b":[{"x":1},{"x":1}]}\n'],
 ])('reads %s', (_form, line) => {
   expect(read(line)).toEqual([JSON.parse(line)].flat())
@@ -47,6 +52,9 @@ test.each([
   ['invalid', 'a batch in a batch', `[[${ping}]]`],
   ['invalid', 'a batch with a text', `[${ping},"a"]`],
   ['invalid', 'a batch with null', `[${ping},null]`],
+  // As a property name of JavaScript, a list of one text is that text.
+  ['invalid', 'a method in a list', '{"id":1,"method":["tools/call"],"params":{}}'],
+  ['invalid', 'a method in a list of a list, in a batch', `[${ping},{"method":[["tools/call"]]}]`],
   ['ambiguous', 'two equal names', '{"method":"a","params":{"x":1,"x":2}}'],
   ['ambiguous', 'two names that are equal once unescaped', '{"method":"a","params":{"x":1,"\\u0078":2}}'],
   ['ambiguous', 'a method in another case', '{"method":"a","Method":"b"}'],
@@ -55,6 +63,11 @@ test.each([
   // In C a text ends at a NUL.
   ['ambiguous', 'a NUL behind a field of the protocol', '{"method":"a","method\\u0000x":"tools/call"}'],
   ['ambiguous', 'a NUL behind the method', '{"method":"tools/call\\u0000","params":{}}'],
+  // PowerShell compares texts so.
+  ['ambiguous', 'the method of a call in another case', '{"method":"Tools/Call","params":{}}'],
+  ['ambiguous', 'the method of a call with a long s', `{"method":"tool${longS}/call"}`],
+  ['ambiguous', 'the method of a call with a sign without a width', '{"method":"tools\\u200b/call","params":{}}'],
+  ['ambiguous', 'the method of a call with a blank, in a batch', `[${ping},{"method":"tools/call "}]`],
 ])('finds %s: %s', (reading, _form, line) => {
   expect(read(Buffer.isBuffer(line) ? line : `${line}\n`)).toBe(reading)
 })

@@ -8,6 +8,8 @@ export type Reading = Message[] | 'unreadable' | 'invalid' | 'ambiguous'
 /** Fields of JSON-RPC and of `tools/call` that decide what a server does. */
 const messageFields = ['jsonrpc', 'id', 'method', 'params']
 const callFields = ['name', 'arguments', '_meta']
+/** The method of a call. */
+export const toolCall = 'tools/call'
 
 export const isMessage = (value: unknown): value is Message =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -35,6 +37,8 @@ export function messagesIn(line: Buffer): Reading {
   if (content === undefined || text.trimEnd().includes('\r')) return 'unreadable'
   const messages = Array.isArray(content) ? content : [content]
   if (messages.length === 0 || !messages.every(isMessage)) return 'invalid'
+  // A server that looks its methods up in an object would take a list of one name for the name.
+  if (messages.some(({ method = null }) => method !== null && typeof method !== 'string')) return 'invalid'
   return messages.some(hasVariant) || membersIn(text) !== membersOf(messages) ? 'ambiguous' : messages
 }
 
@@ -51,7 +55,12 @@ const hasVariantOf = (value: unknown, fields: readonly string[]): boolean =>
 const hasVariant = (message: Message): boolean =>
   hasVariantOf(message, messageFields) ||
   hasVariantOf(message.params, callFields) ||
-  (typeof message.method === 'string' && message.method.includes('\0'))
+  (typeof message.method === 'string' && isVariant(message.method))
+
+/** Comparisons of PowerShell and .NET ignore case, and signs without a width; other servers remove blanks. */
+const isVariant = (method: string): boolean =>
+  method.includes('\0') ||
+  (method !== toolCall && folded(method.normalize('NFKC')).replace(/[^a-z0-9/]/g, '') === toolCall)
 
 /** Counts the members of all objects in a valid JSON text: each has one colon outside of strings. */
 function membersIn(text: string): number {
