@@ -1,4 +1,5 @@
 import { workingFolder } from '../decoy-checks.ts'
+import { suspendedReason } from '../denied.ts'
 import type { Monitor } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
 import { isMessage, type Message, messagesIn, parsed, type Reading, toolCall } from './mcp-messages.ts'
@@ -32,8 +33,8 @@ const refusal = (code: number, why: string): Message => ({
   id: null,
   error: { code, message: `${why} The security monitor does not forward it.` },
 })
-const tooLong = refusal(-32600, 'The message is too long.')
-const refusals: Record<Exclude<Reading, Message[]>, Message> = {
+const refusals: Record<Exclude<Reading, Message[]> | 'tooLong', Message> = {
+  tooLong: refusal(-32600, 'The message is too long.'),
   unreadable: refusal(-32700, 'The line is not one JSON text in UTF-8.'),
   invalid: refusal(-32600, 'The line is not a message of JSON-RPC, or a batch of them.'),
   ambiguous: refusal(
@@ -69,12 +70,14 @@ export class McpGuard {
     this.#warn = warn
   }
 
-  async pass(piece: Piece): Promise<Passage> {
-    const { bytes, kind } = piece
+  /** Checks a line, and returns how it passes once its turn comes. */
+  async check({ bytes, kind }: Piece): Promise<() => Passage> {
     // Refuse long lines, otherwise an attacker could avoid the check by long arguments.
-    if (kind !== 'line') return kind === 'lastPart' ? this.#refuse(tooLong) : { forward: undefined, answers: [] }
-    const messages = messagesIn(bytes)
-    return typeof messages === 'string' ? this.#refuse(refusals[messages]) : this.#passAll(messages, bytes)
+    if (kind === 'part') return () => ({ forward: undefined, answers: [] })
+    const messages = kind === 'line' ? messagesIn(bytes) : 'tooLong'
+    if (typeof messages === 'string') return () => this.#refuse(refusals[messages])
+    const reasons = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
+    return () => this.#pass(messages, reasons, bytes)
   }
 
   /** Refuses in every fail mode: the author of a call may have chosen its form. */
@@ -84,8 +87,11 @@ export class McpGuard {
     return { forward: undefined, answers: [answer] }
   }
 
-  async #passAll(messages: Message[], bytes: Buffer): Promise<Passage> {
-    const reasons = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
+  #pass(messages: readonly Message[], checked: readonly (string | undefined)[], bytes: Buffer): Passage {
+    // The agent may have been suspended while the line waited for a server that does not read.
+    const { suspended, health } = this.#monitor
+    const now = suspended ? suspendedReason(health.reason) : undefined
+    const reasons = messages.map((message, place) => checked[place] ?? (isCall(message) ? now : undefined))
     const allowed = messages.filter((_, place) => reasons[place] === undefined)
     const answers = messages.flatMap(({ id }, place) => {
       if (reasons[place] === undefined || id === undefined) return []

@@ -211,4 +211,36 @@ describe('the proxy', slow, () => {
     await new Promise((resolve) => child.once('close', resolve))
     expect(linesOf(shown).map((line) => JSON.parse(line).id)).toEqual(Array.from({ length: count }, (_, id) => id))
   })
+
+  // A client could otherwise make many calls ahead for a slow server, and they would run while the agent is suspended.
+  test('denies calls that still wait for the server when the agent is suspended', async () => {
+    const key = await fleet.createKey(['ahead'])
+    const home = newHome({ WARDLINE_INSTANCE_ID: 'ahead', WARDLINE_KEY: key })
+    const server = `const { existsSync } = require('node:fs')
+      const timer = setInterval(() => {
+        if (!existsSync('suspended')) return
+        clearInterval(timer)
+        process.stdin.pipe(process.stdout)
+      }, 5)`
+    const child = home.start(proxy('-e', server))
+    const end = ended(child)
+    const count = 60
+    for (let id = 0; id < count; id++) child.stdin!.write(`${call(id, `${id} ${'a '.repeat(10_000)}`)}\n`)
+    child.stdin!.end(`${call(count, 'the last one of all')}\n`)
+    await eventually(() => expect(fleet.wire.sent).toContain('the last one of all'))
+    await fleet.letTimePass()
+    await fleet.kill('exfiltration', 'ahead')
+    await eventually(async () =>
+      expect(await fleet.suspensions('ahead')).toMatchObject([{ acknowledged_at: expect.any(String) }]),
+    )
+    home.write('suspended', '')
+    const lines = linesOf((await end).stdout).map((line) => JSON.parse(line))
+    expect(lines.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: count + 1 }, (_, id) => id),
+    )
+    // Nothing recalls what the pipe has taken.
+    const forwarded = lines.filter(({ method }) => method)
+    expect(forwarded.length).toBeLessThan(count / 2)
+    expect(lines.find(({ id }) => id === count)).toMatchObject({ result: { isError: true } })
+  })
 })

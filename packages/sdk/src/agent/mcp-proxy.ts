@@ -109,7 +109,7 @@ class Lane {
     this.#to = to
     const splitter = new LineSplitter(maxLineBytes)
     const take = (pieces: Piece[]) => {
-      for (const piece of pieces) this.#queue(from, piece.bytes.length, guard.pass(piece), toClient)
+      for (const piece of pieces) this.#queue(from, piece.bytes.length, guard.check(piece), toClient)
     }
     from.on('data', (chunk: Buffer) => take(splitter.push(chunk)))
     from.on('end', () => {
@@ -118,17 +118,17 @@ class Lane {
     })
   }
 
-  #queue(from: Readable, bytes: number, passage: Promise<Passage>, toClient: LineGaps): void {
+  #queue(from: Readable, bytes: number, checked: Promise<() => Passage>, toClient: LineGaps): void {
     this.#waiting += 1
     this.#bytes += bytes
     if (this.#isFull) from.pause()
     this.#last = this.#last.then(async () => {
-      const { forward, answers } = await passage
+      const pass = await checked
+      const { forward, answers } = pass()
+      // At once, before anything is awaited: the agent may be suspended meanwhile.
+      if (forward) this.#to.write(forward)
       for (const answer of answers) await toClient.add(`${JSON.stringify(answer)}\n`)
-      if (forward) {
-        this.#to.write(forward)
-        await drained(this.#to)
-      }
+      await drained(this.#to)
       this.#waiting -= 1
       this.#bytes -= bytes
       if (!this.#isFull) from.resume()
