@@ -1,7 +1,7 @@
 import { type RuleCorrelation, ruleLimits } from '@wardline/contract'
 import { ByUse } from './by-use.ts'
 import type { RuleEvent } from './fields.ts'
-import type { GroupKey } from './group-keys.ts'
+import { type GroupKey, instanceOf } from './group-keys.ts'
 import { type Group, Groups } from './groups.ts'
 import { type Mark, Marks } from './marks.ts'
 import type { MemoryLimit } from './memory-limit.ts'
@@ -168,7 +168,7 @@ function isNewTo(
     return { value, valueSeen, isNew: isKnownGroup && valueSeen < time - timespan }
   })
   const isNew = judged.some((each) => each.isNew)
-  const reporter = event.row.instance_id ?? ''
+  const reporter = instanceOf(event)
   // Of a long list, repeated events store all values: those seen longest ago first.
   if (judged.length > ruleLimits.eventValues) judged.sort((a, b) => a.valueSeen - b.valueSeen)
   for (const each of judged.slice(0, ruleLimits.eventValues)) {
@@ -258,11 +258,10 @@ export function advance(
     const isOwn = ofOneInstance && correlation.isOfInstance
     return { group: key.text, count: 1, ofOneInstance: isOwn, seqs: () => [around.seq] }
   }
-  const group = state.groups.enter(key.key, event.row.instance_id ?? '', { time, since: time - timespan })
-  const instance = ofOneInstance ? event.row.instance_id : undefined
-  if (instance !== group.instance || instance === undefined) {
-    // The same text as that of the share, which is read for each event.
-    group.instance = instance === group.share!.name ? group.share!.name : instance
+  const instance = instanceOf(event)
+  const group = state.groups.enter(key.key, instance, { time, since: time - timespan })
+  if (!ofOneInstance || instance !== group.instance) {
+    group.instance = ofOneInstance ? instance : undefined
     group.instanceSince = around.seq
   }
   let count: number

@@ -48,6 +48,9 @@ function sharedKey(key: string): string {
   return key
 }
 
+/** Returns the instance of an event, '' if it has none: the text that the shares of rules have too. */
+export const instanceOf = askedOnce('instance', ({ row }: RuleEvent) => sharedKey(row.instance_id ?? ''))
+
 /** A group of events. */
 export interface GroupKey {
   /** Values of group-by as a JSON list. */

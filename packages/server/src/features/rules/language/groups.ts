@@ -19,8 +19,8 @@ export interface Group extends Owned<Group> {
   steps: (Mark | null)[] | undefined
   /** temporal_ordered: for each number of steps, the sequence that began last. */
   chains: (Mark[] | null)[] | undefined
-  /** Instance of its newest events, and seq of the first of them in a row; undefined: events of several counted as one. */
-  instance: string | null | undefined
+  /** Instance of its newest events, '' = none, and seq of the first of them in a row; undefined: events of several counted as one. */
+  instance: string | undefined
   instanceSince: number
 }
 

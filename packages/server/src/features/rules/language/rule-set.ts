@@ -31,7 +31,7 @@ interface Candidate<Running> {
   certain: readonly Predicate[]
   /** Predicates that depend on the event, with the test that remains. */
   asked: readonly { predicate: Predicate; matches: Matches }[]
-  /** Whether the tests may cost much of a slice. */
+  /** Whether the tests may cost much of a slice, and there are several between which it can end. */
   isCostly: boolean
   /** Whether a match costs more than a lookup. */
   isCounted: boolean
@@ -47,11 +47,12 @@ function candidateOf<Running extends RunningRule>(running: Running, kind: EventK
     typeof matches === 'function' ? [{ predicate, matches }] : [],
   )
   if (certain.length + asked.length === 0) return undefined
+  const questions = asked.map(({ matches }) => matches)
   return {
     running,
     certain,
     asked,
-    isCostly: isCostly(asked.map(({ matches }) => matches)),
+    isCostly: isCostly(questions) && (questions.length > 1 || questions[0]!.inSlices !== undefined),
     isCounted: isCountedRule(running.rule),
   }
 }

@@ -6,6 +6,7 @@ import { Cooldowns, type Fired } from './cooldowns.ts'
 import { advance, type Bounds, type CorrelationState, newState, type ValueHistory } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
 import { FiringBudget, type SpentFirings } from './firing-budget.ts'
+import { instanceOf } from './group-keys.ts'
 import { MemoryLimit } from './memory-limit.ts'
 import type { CompiledRule } from './rule.ts'
 import { stateBytes } from './rule-memory.ts'
@@ -107,7 +108,7 @@ export function stepMatched(
     if (!spend()) return noFiring
     return [{ group: correlation.group(event)!.text, time, seq, events: [seq], count: 1, ofOneInstance: true }]
   }
-  const instance = event.row.instance_id ?? ''
+  const instance = instanceOf(event)
   const hit = advance(correlation, state.root, event, matched, { time, seq, history })
   const fires = hit !== undefined && state.cooldowns.mayFire({ group: hit.group, instance, time }, cooldown, spend)
   state.memory.settle(instance)

@@ -108,6 +108,7 @@ export class Shares<Item extends Owned<Item>> {
    * What is left has no effect, and goes with the next events.
    */
   dropBefore(time: number, { share: used, at }: Item): void {
+    if (used!.oldest!.at >= time && this.#order.oldest!.placedAt >= time) return
     let left = maxOld - this.#dropOld(used!, time, maxOld)
     for (let share = this.#order.oldest!; left > 0 && share.placedAt < time; share = this.#order.oldest!) {
       left -= 1 + this.#dropOld(share, time, left)
