@@ -353,7 +353,7 @@ export class RuleRunner {
         this.#broken.set(row.id, row.changed_at)
         this.#deps.log.error({ err: fault, rule: row.id }, 'a rule does not compile; it is not run')
       }
-      // A rule takes some ten milliseconds at worst, and there may be hundreds.
+      // A rule takes up to a quarter of a second at worst, and there may be hundreds.
       await nextTurn()
       await keep()
     }
