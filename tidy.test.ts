@@ -184,7 +184,7 @@ function findFeatureCircles(sources: Source[]): string[] {
 
 /** Run or imported from outside: commands, package entries, configuration. Threads and child processes are mentioned by path. */
 const entries =
-  /^(packages\/cli\/bin\/wardline|packages\/cli\/src\/main|packages\/\w+\/src\/index|packages\/dashboard\/(build|vite\.config|src\/(main|theme-start|service\/live-worker))|bench\/main|bench\/\w+-server|docs\/(generate|record)|build|pack|vitest\.config|test-reporter)\.(tsx?|js)$/
+  /^(packages\/cli\/bin\/wardline|packages\/cli\/src\/main|packages\/\w+\/src\/index|packages\/dashboard\/(build|vite\.config|stories\/(build|stories)|src\/(main|theme-start|data\/live-worker))|bench\/main|bench\/\w+-server|docs\/(generate|record)|build|pack|vitest\.config|test-reporter)\.(tsx?|js)$/
 
 /** What the SDK's package.json names as its exports and commands. */
 const sdkPackage = readFileSync(join(root, 'packages', 'sdk', 'package.json'), 'utf8')
@@ -527,7 +527,7 @@ const rules: Rule[] = [
     broken: { 'packages/server/src/log.ts': 'const level = process.env.LEVEL' },
     find: onlyIn(
       /\bprocess\.env\b/,
-      /^packages\/(cli\/|dashboard\/(build|src\/connect\/snippets)\.ts$|server\/src\/config\.ts$)/,
+      /^packages\/(cli\/|dashboard\/(build|stories\/build|src\/connect\/snippets)\.ts$|server\/src\/config\.ts$)/,
       'reads process.env; only config.ts may',
     ),
   },

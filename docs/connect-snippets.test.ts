@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { stepsOf, type Tab } from '../packages/dashboard/src/connect/snippets.ts'
+import type { Tab } from '../packages/dashboard/src/connect/search.ts'
+import { guides } from '../packages/dashboard/src/connect/snippets.ts'
 
 const guide = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const agents = guide('docs/guide/agents.md')
 const given = { url: 'http://127.0.0.1:4747', agent: 'support-bot-1', key: 'wl_agent_…' }
-const lines = (tab: Tab) => stepsOf[tab](given).flatMap(({ text }) => text.split('\n'))
+const lines = (tab: Tab) => guides[tab].steps(given).flatMap(({ text }) => text.split('\n'))
 
 // What the guides show is run by their tests: a screen that shows something else would show what nobody ran.
 test.each<[Tab, string, string[]]>([

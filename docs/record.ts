@@ -65,7 +65,11 @@ async function press(page: Page, button: Locator): Promise<void> {
 
 /** The demo tells its story by itself: an agent uses a decoy. A person answers. */
 async function play(page: Page): Promise<void> {
-  const used = page.locator('.attention li').filter({ hasText: 'used a decoy' }).first()
+  const used = page
+    .getByRole('region', { name: 'Needs attention' })
+    .getByRole('listitem')
+    .filter({ hasText: 'used a decoy' })
+    .first()
   await used.waitFor()
   await sleep(4_000)
   const suspend = used.getByRole('button', { name: /^Suspend/ })
@@ -104,7 +108,7 @@ async function record(): Promise<void> {
   await context.addInitScript(pointer)
   const page = await context.newPage()
   await page.goto('/')
-  await page.getByLabel('Key of scope').fill(key)
+  await page.getByLabel('API key').fill(key)
   await page.keyboard.press('Enter')
   await page.getByRole('region', { name: 'Live events' }).waitFor()
   const devtools = await context.newCDPSession(page)

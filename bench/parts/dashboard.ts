@@ -161,11 +161,11 @@ async function useFleet(page: Page): Promise<number> {
     count += 1
   }
   await page.goto('/fleet')
-  await page.locator('.sheet [role=row]').first().waitFor()
+  await page.locator('[role=rowgroup] [role=row]').first().waitFor()
   for (let round = 0; round < 3; round++) {
-    await click(/^status/)
-    await click(/^last heartbeat/)
-    await click(/^agent/)
+    await click(/^Status/)
+    await click(/^Last heartbeat/)
+    await click(/^Agent/)
     await press('/')
     await type('instance-77')
     for (let letter = 0; letter < 11; letter++) await press('Backspace')
@@ -205,7 +205,7 @@ async function useEvents(page: Page): Promise<number> {
 async function measureInteractions(context: BrowserContext): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const [name, perform, scrolled] of [
-    ['fleet', useFleet, '.scroller'],
+    ['fleet', useFleet, '[data-part=scroller]'],
     ['events', useEvents, '.tail'],
   ] as const) {
     const page = await context.newPage()

@@ -50,10 +50,12 @@ test('verifies every entry in the browser, and names the first one that was alte
   await makeEntries(1_020)
   const page = await screens.signedIn({ at: '/audit' })
   await page.getByRole('button', { name: /^Verify in this browser/ }).click()
-  await page.getByText(/^1,\d\d\d entries verified, unbroken$/).waitFor()
+  await page.getByText(/^1,\d\d\d entries verified, chain intact$/).waitFor()
   const { length, head_hash } = await chain()
-  await page.getByText(`${length.toLocaleString('en')} entries verified, unbroken`).waitFor()
-  expect(await page.locator('.verified .hash').textContent()).toBe(head_hash)
+  await page.getByText(`${length.toLocaleString('en')} entries verified, chain intact`).waitFor()
+  expect(await page.getByRole('region', { name: 'Chain' }).getByRole('status').getByRole('code').textContent()).toBe(
+    head_hash,
+  )
 
   let reason = ''
   behindTheService((database) => {
@@ -63,7 +65,7 @@ test('verifies every entry in the browser, and names the first one that was alte
   })
   await page.keyboard.press('v')
   await page.getByText('Entry 1,010 does not match its hash: it was changed.').waitFor()
-  await page.getByText('Everything before entry 1,010 is unbroken.').waitFor()
+  await page.getByText('Everything before entry 1,010 is intact.').waitFor()
   await page.getByRole('button', { name: 'Show entry 1,010' }).click()
   await page.getByRole('dialog').getByText('"other"').waitFor()
   await page.keyboard.press('Escape')
@@ -116,7 +118,7 @@ test('keeps its filters and the open entry in the address, and exports what matc
   await page.waitForURL(/from=/)
   await page.getByText('1 shown').waitFor()
   await page.keyboard.press('Escape')
-  await page.getByRole('button', { name: new RegExp(reason) }).click()
+  await page.getByRole('link', { name: new RegExp(reason) }).click()
   await page.waitForURL(/open=\d+/)
   await page.getByRole('dialog').getByText(reason).waitFor()
   // The link as sent to a colleague.
@@ -167,5 +169,5 @@ test('walks through the entries by keys alone, and shows hostile reasons as text
 
 test('says to others that it needs a key of scope admin', async () => {
   const page = await screens.signedIn({ at: '/audit', key: await createKey(screens.service, { scope: 'operator' }) })
-  await page.getByText('The audit log needs a key of scope admin').waitFor()
+  await page.getByText('The audit log requires a key with scope admin').waitFor()
 })

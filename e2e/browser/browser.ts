@@ -196,7 +196,7 @@ export function useScreens(env: Record<string, string> = {}): Screens {
 
 export async function signIn(page: Page, key: string): Promise<void> {
   await page.goto('/')
-  await page.getByLabel('Key of scope').fill(key)
+  await page.getByLabel('API key').fill(key)
   await page.keyboard.press('Enter')
   await page.getByText('Live', { exact: true }).waitFor()
 }

@@ -29,12 +29,12 @@ function newMachine() {
 
 async function connecting(page: Page, tab: string, agent: string): Promise<string[]> {
   await page.goto('/connect')
-  await page.getByRole('button', { name: tab, exact: true }).click()
-  await page.getByLabel('Id of the agent').fill(agent)
-  await page.getByRole('button', { name: 'Make a key' }).click()
-  await page.getByText('The key is in the lines below').waitFor()
+  await page.getByRole('tab', { name: tab, exact: true }).click()
+  await page.getByLabel('Agent id').fill(agent)
+  await page.getByRole('button', { name: 'Create key' }).click()
+  await page.getByText('The commands below contain the key').waitFor()
   await page.getByText(`Waiting for the first heartbeat of ${agent}…`).waitFor()
-  return await page.locator('.snippet pre').allTextContents()
+  return await page.locator('figure pre').allTextContents()
 }
 const connected = (page: Page, agent: string) => page.getByText(`${agent} is connected.`).waitFor()
 
@@ -54,7 +54,7 @@ describe('what the screen shows, run as it was copied,', () => {
     const [setup, code, start] = await connecting(page, 'TypeScript', agent)
     await newMachine().shell(`${setup}\ncat > agent.mts <<'CODE'\n${code}\nCODE\n${start}`)
     await connected(page, agent)
-    await page.getByRole('link', { name: 'Open the agent' }).click()
+    await page.getByRole('link', { name: 'Open agent' }).click()
     await page.getByRole('heading', { name: agent }).waitFor()
   })
 
@@ -124,10 +124,10 @@ describe('what the screen shows, run as it was copied,', () => {
 test('is green for a known agent only after a heartbeat that came later than the key', async () => {
   const agent = await newInstance(screens.service, 'known')
   const page = await screens.signedIn({ at: `/connect?agent=${agent}` })
-  await page.getByText(`${agent} is known.`).waitFor()
-  await page.getByRole('button', { name: 'Make a key' }).click()
+  await page.getByText(`${agent} is already registered.`).waitFor()
+  await page.getByRole('button', { name: 'Create key' }).click()
   await page.getByText(`Waiting for the next heartbeat of ${agent}…`).waitFor()
-  expect(await page.locator('.connected').count()).toBe(0)
+  expect(await page.getByText(`${agent} is connected.`).count()).toBe(0)
   await beat(screens.service, agent)
   await connected(page, agent)
 })
@@ -140,18 +140,18 @@ test('keeps the key out of address and storage, and the rest in the address', as
   const seen = await page.evaluate('JSON.stringify([location.href, { ...localStorage }, { ...sessionStorage }])')
   expect(seen).not.toContain(key)
   expect(new URL(page.url()).search).toBe(`?tab=python&agent=${agent}`)
-  await page.getByRole('button', { name: 'curl', exact: true }).click()
+  await page.getByRole('tab', { name: 'curl', exact: true }).click()
   await page.getByText(key).first().waitFor()
   // The key is bound to this agent.
-  await page.getByLabel('Id of the agent').fill(`${agent}-2`)
+  await page.getByLabel('Agent id').fill(`${agent}-2`)
   await page.getByText('wl_agent_…').first().waitFor()
   expect(await page.content()).not.toContain(key)
   await page.reload()
-  await page.getByText('Make a key for it first.').waitFor()
+  await page.getByText('Create a key first.').waitFor()
   expect(await page.content()).not.toContain(key)
 })
 
-test('makes nothing before a button is pressed, and says to others who makes keys', async () => {
+test('creates nothing before a button is pressed, and names the scope that creates keys', async () => {
   const { service } = screens
   const keys = async () => (await service.call<{ keys: unknown[] }>('GET', '/api/keys')).body.keys.length
   const key = await createKey(service, { scope: 'operator' })
@@ -161,8 +161,8 @@ test('makes nothing before a button is pressed, and says to others who makes key
   await page.keyboard.press('c')
   await page.waitForURL('**/connect')
   await page.goto('/connect?agent=somebody&tab=mcp')
-  await page.getByText('Only a key of scope admin makes keys').waitFor()
-  expect(await page.getByRole('button', { name: /^Make a key/ }).isDisabled()).toBe(true)
+  await page.getByText('Creating keys requires scope admin').waitFor()
+  expect(await page.getByRole('button', { name: /^Create key/ }).isDisabled()).toBe(true)
   await page.goto('/connect?simulate=true')
   expect(await page.getByRole('button', { name: 'Start' }).isDisabled()).toBe(true)
   expect(await keys()).toBe(before)
@@ -172,13 +172,14 @@ test('simulates an attack through the real service, and cleans up', async () => 
   const page = await screens.signedIn()
   const { service } = screens
   await page.keyboard.press('Control+k')
+  await page.getByRole('combobox').waitFor()
   await page.keyboard.type('simulate')
   await page.keyboard.press('Enter')
   const dialog = page.getByRole('dialog', { name: 'Simulate an attack' })
-  await dialog.getByText('your alert channels receive it').waitFor()
+  await dialog.getByText('sent to your alert channels').waitFor()
   await dialog.getByRole('button', { name: 'Start' }).click()
-  await dialog.getByText('Its key is revoked and its decoy deleted').waitFor()
-  await dialog.getByText('a breach is stored').waitFor()
+  await dialog.getByText('Key revoked and decoy deleted').waitFor()
+  await dialog.getByText('breach recorded').waitFor()
   const id = /simulated-[0-9a-f]{8}/.exec((await dialog.textContent()) ?? '')![0]
   const events = (await allEvents(service)).filter(({ instance_id }) => instance_id === id)
   expect(events.map(({ event_type }) => event_type).sort()).toEqual([
@@ -195,6 +196,6 @@ test('simulates an attack through the real service, and cleans up', async () => 
   const agent = () => service.call<{ tags: string[] }>('GET', `/api/instances/${id}`)
   expect((await agent()).body.tags).toEqual(['simulated'])
   await dialog.getByRole('button', { name: `Remove ${id}` }).click()
-  await dialog.getByText(`${id} is removed from the fleet.`).waitFor()
+  await page.getByText(`${id} removed from the fleet.`).waitFor()
   expect((await agent()).status).toBe(404)
 })

@@ -40,7 +40,7 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
       // Two of them are suspended after the first twenty seconds.
       .getByText(/^(20|18) active/)
       .waitFor()
-    expect(await page.locator('.marks .mark').count()).toBe(20)
+    expect(await page.getByRole('listbox', { name: 'Fleet' }).getByRole('option').count()).toBe(20)
     const newest = page.getByRole('region', { name: 'Live events' }).locator('li').first()
     const before = await newest.textContent()
     await until(
@@ -48,7 +48,7 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
       () => newest.textContent(),
       (text) => text !== before,
     )
-    await page.getByText(/[1-9]\d* a second|0\.[1-9] a second/).waitFor()
+    await page.getByText(/[1-9]\d* events\/s|0\.[1-9] events\/s/).waitFor()
     await page.goto('/containments')
     await page.getByRole('region', { name: 'Drills' }).getByText('20 of 20', { exact: true }).waitFor()
     const list = page.getByRole('region', { name: 'Containments', exact: true })

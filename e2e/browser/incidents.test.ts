@@ -23,9 +23,9 @@ async function incident(): Promise<string> {
 test('leads from the agent to its bundle, shows what is in it, and downloads what verifies', async () => {
   const agent = await incident()
   const page = await screens.signedIn({ at: `/fleet/${agent}` })
-  await page.getByRole('link', { name: 'Export as a bundle' }).click()
+  await page.getByRole('link', { name: 'Export evidence bundle' }).click()
   await page.waitForURL(`**/incidents?agent=${agent}`)
-  const contents = page.getByRole('region', { name: 'The bundle contains' })
+  const contents = page.getByRole('region', { name: 'Bundle contents' })
   await contents.getByText('decoy hits').waitFor()
   // The default end is the time at which the page was opened; stages of the suspension may be later.
   await page.getByRole('button', { name: '1 h', exact: true }).click()
@@ -36,7 +36,7 @@ test('leads from the agent to its bundle, shows what is in it, and downloads wha
   expect(await page.locator('img').count()).toBe(0)
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    contents.getByRole('button', { name: 'Download the bundle' }).click(),
+    contents.getByRole('button', { name: 'Download bundle' }).click(),
   ])
   expect(download.suggestedFilename()).toMatch(new RegExp(`^incident-${agent}-\\d{4}-\\d\\d-\\d\\d\\.tar\\.gz$`))
   const folder = newDataDir()
@@ -60,12 +60,12 @@ test('is used by keys alone, keeps its range in the address, and says why a rang
   await page.keyboard.press('g')
   await page.keyboard.press('b')
   await page.waitForURL('**/incidents')
-  await page.getByText('Choose an agent.').waitFor()
+  await page.getByText('Choose an agent,').waitFor()
   await page.keyboard.press('/')
   await page.keyboard.type(agent)
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/incidents?agent=${agent}`)
-  await page.getByRole('button', { name: 'Download the bundle' }).waitFor()
+  await page.getByRole('button', { name: 'Download bundle' }).waitFor()
   await page.goto(`/incidents?agent=${agent}&from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z`)
   await page.getByRole('alert').filter({ hasText: 'from must be before to.' }).waitFor()
   await page.goto('/incidents?agent=nobody-at-all')
@@ -75,8 +75,8 @@ test('is used by keys alone, keeps its range in the address, and says why a rang
 test('says to others than admins which key it needs', async () => {
   const key = await createKey(screens.service, { scope: 'operator' })
   const page = await screens.signedIn({ key, at: '/incidents' })
-  await page.getByText('A bundle needs a key of scope admin').waitFor()
-  expect(await page.getByRole('button', { name: 'Download the bundle' }).count()).toBe(0)
+  await page.getByText('require a key with scope admin').waitFor()
+  expect(await page.getByRole('button', { name: 'Download bundle' }).count()).toBe(0)
 })
 
 test.each([
@@ -86,7 +86,7 @@ test.each([
 ] as const)('fits in %s, %d pixels wide', async (scheme, width) => {
   const agent = await incident()
   const page = await screens.signedIn({ at: `/incidents?agent=${agent}`, scheme, width })
-  await page.getByRole('button', { name: 'Download the bundle' }).waitFor()
+  await page.getByRole('button', { name: 'Download bundle' }).waitFor()
   await settled(page)
   const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   expect(overflow).toBeLessThanOrEqual(0)

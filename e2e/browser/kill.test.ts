@@ -16,16 +16,17 @@ describe('suspending an agent', () => {
     await dialog.getByText(/^The agent confirmed after [\d,]+ ms\. It is proven stopped once/).waitFor()
     await agent.heard('suspended')
     // Stages arrive one by one, and the agent's acknowledgement may be the first to be shown.
-    await dialog.locator('.stages li.done').filter({ hasText: 'Acknowledged' }).waitFor()
-    expect(await dialog.locator('.stages li').count()).toBe(6)
-    expect(await dialog.locator('.stages li.open').filter({ hasText: 'Silent' }).count()).toBe(1)
+    const stages = dialog.getByRole('list', { name: 'Stages' }).getByRole('listitem')
+    await stages.filter({ hasText: 'Acknowledged', hasNotText: 'not observed' }).waitFor()
+    expect(await stages.count()).toBe(6)
+    expect(await stages.filter({ hasText: 'Silent' }).filter({ hasText: 'not observed' }).count()).toBe(1)
     expect(await dialog.getByText(/\bstopped[.,:]/).count()).toBe(0)
     await dialog.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('heading', { name: /^Suspended, confirmed after [\d,]+ ms$/ }).waitFor()
     await page.getByRole('button', { name: `Resume ${agent.id}` }).click()
     await dialog.getByText('Wrong output:').waitFor()
     await dialog.getByRole('button', { name: `Resume ${agent.id}` }).click()
-    await dialog.getByText(/^The agent confirmed after [\d,]+ ms: it takes new work/).waitFor()
+    await dialog.getByText(/^The agent confirmed after [\d,]+ ms and accepts new work/).waitFor()
     await agent.heard('resumed')
     await agent.end()
   })
@@ -34,14 +35,18 @@ describe('suspending an agent', () => {
     const agent = await screens.agent(unique('queued'))
     await postEvent(screens.service, { severity: 'breach', instance_id: agent.id, description: unique('breach') })
     const page = await screens.signedIn()
-    const item = page.locator('.attention > li').filter({ hasText: agent.id }).first()
+    const item = page
+      .getByRole('region', { name: 'Needs attention' })
+      .getByRole('listitem')
+      .filter({ hasText: agent.id })
+      .first()
     await item.getByRole('button', { name: `Suspend ${agent.id}` }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Reason').fill('From the queue')
     await page.keyboard.press('Control+Enter')
     await dialog.getByText(/^The agent confirmed after/).waitFor()
     // Styles of the queue once displayed the letters of a stage vertically.
-    for (const stage of await dialog.locator('.stages li b').all()) {
+    for (const stage of await dialog.getByRole('list', { name: 'Stages' }).locator('b').all()) {
       const { width = 0, height = 0 } = (await stage.boundingBox()) ?? {}
       expect(width).toBeGreaterThan(height)
     }
@@ -117,6 +122,7 @@ describe('suspending an agent', () => {
     const agent = await screens.agent(unique('searched'))
     const page = await screens.signedIn()
     await page.keyboard.press('Control+k')
+    await page.getByRole('dialog', { name: 'Search' }).waitFor()
     await page.keyboard.type(`suspend ${agent.id}`)
     await page
       .getByRole('option', { name: new RegExp(agent.id) })

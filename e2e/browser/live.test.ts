@@ -55,7 +55,7 @@ describe('the live stream', () => {
     await signIn(page, screens.service.key)
     const second = await context.newPage()
     await second.goto('/events')
-    for (const tab of [page, second]) await tab.getByTitle('each tab has a stream').getByText('Live').waitFor()
+    for (const tab of [page, second]) await tab.getByTitle('Each tab has its own stream').getByText('Live').waitFor()
     expect(await openStreams()).toBe(2)
     const text = unique('alone')
     await postEvent(screens.service, { description: text })
@@ -108,7 +108,7 @@ describe('the live stream', () => {
     )
     await screens.service.kill9()
     await page.getByText('Reconnecting…').waitFor()
-    await page.getByText(/^No answer from the service: what you see is \d+ s old\.$/).waitFor()
+    await page.getByText(/^No response from the service\. Data is \d+ s old\.$/).waitFor()
     await page.getByText('Not live', { exact: true }).waitFor()
     expect(await page.getByText('Live', { exact: true }).count()).toBe(0)
     await screens.service.start()
@@ -116,12 +116,12 @@ describe('the live stream', () => {
     await page.getByText(acknowledged.at(-1)!, { exact: true }).waitFor()
     await page.getByText('Live', { exact: true }).first().waitFor()
     const seen = await page.evaluate(`(async () => {
-      const list = document.querySelector('.tail')
+      const list = document.querySelector('[aria-label="List of events"]')
       const seen = new Map()
       for (let top = 0; top <= list.scrollHeight; top += 200) {
         list.scrollTop = top
         await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
-        for (const line of list.querySelectorAll('li'))
+        for (const line of list.querySelectorAll('[role=listitem]'))
           seen.set(line.style.transform, line.querySelector('.event-line > :last-child').textContent)
       }
       return [...seen.values()]
@@ -167,10 +167,10 @@ describe('the live stream', () => {
       expect(body.ok).toBe(true)
     }
     await page.getByText(`${mark} 2499`).waitFor()
-    await page.getByText('the newest 2,000 are kept here').waitFor()
+    await page.getByText('newest 2,000 shown').waitFor()
     const lines = await until(
       'rows in view',
-      () => page.locator('.event-line').count(),
+      () => page.getByLabel('List of events').getByRole('listitem').count(),
       (count) => count > 0,
     )
     expect(lines).toBeLessThan(100)
@@ -191,7 +191,7 @@ describe('the live stream', () => {
       )
       expect((await screens.service.call('POST', '/api/events/batch', { body: events })).status).toBe(200)
     }
-    const said = page.getByText(/a sample: of 6,000 that came, [\d,]+ are not listed/)
+    const said = page.getByText(/sampled: [\d,]+ of 6,000 not shown/)
     await said.waitFor()
     await page.getByRole('button', { name: 'Show all' }).click()
     await page.getByText('Paused · 0 new').waitFor()

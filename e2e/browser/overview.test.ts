@@ -23,7 +23,7 @@ const rangeOf = (url: string) => {
 describe('the charts', () => {
   test('zoom into a range with the keyboard alone, which leads to its events and back', async () => {
     const page = await screens.signedIn()
-    const severities = chart(/^Events of 24 hours/)
+    const severities = chart(/^Events of the last 24 hours/)
     await severities.focus()
     await page.keyboard.press('End')
     await page.keyboard.press('Shift+ArrowLeft')
@@ -32,20 +32,20 @@ describe('the charts', () => {
     await page.waitForURL(/from=/)
     const [from, to] = rangeOf(page.url())
     expect(to - from).toBe(2 * 30 * 60_000)
-    await chart(/^Events of the range: .* [1-9]\d* warning/).waitFor()
+    await chart(/^Events in this range: .* [1-9]\d* warning/).waitFor()
     await page.getByRole('link', { name: 'Open these events' }).click()
     await page.waitForURL('**/events?**')
     expect(rangeOf(page.url())).toEqual([from, to])
     await page.getByText('egress_blocked').first().waitFor()
     await page.goBack()
-    await page.getByRole('button', { name: 'Zoom out' }).click()
-    await chart(/^Events of 24 hours/).waitFor()
+    await page.getByRole('button', { name: 'Reset zoom' }).click()
+    await chart(/^Events of the last 24 hours/).waitFor()
     expect(new URL(page.url()).search).toBe('')
   })
 
   test('zoom into what a mouse drags over', async () => {
     const page = await screens.signedIn()
-    const bars = page.getByRole('img', { name: /^Events of 24 hours/ })
+    const bars = page.getByRole('img', { name: /^Events of the last 24 hours/ })
     await bars.scrollIntoViewIfNeeded()
     const { x, y, width, height } = (await bars.boundingBox())!
     await page.mouse.move(x + width - 60, y + height / 2)
@@ -55,7 +55,7 @@ describe('the charts', () => {
     await page.waitForURL(/from=/)
     const [from, to] = rangeOf(page.url())
     expect(from).toBeLessThan(to)
-    await page.getByRole('img', { name: /^Events of the range/ }).waitFor()
+    await page.getByRole('img', { name: /^Events in this range/ }).waitFor()
   })
 
   test('count tool calls by tool, also as a table', async () => {
@@ -95,7 +95,7 @@ describe('what needs attention', () => {
     const page = await screens.signedIn()
     const item = page.getByRole('listitem').filter({ hasText: `${id} reports first_report` })
     await item.getByRole('button', { name: 'Acknowledge' }).waitFor()
-    while ((await item.getAttribute('class')) !== 'at') await page.keyboard.press('j')
+    while ((await item.getAttribute('aria-current')) !== 'true') await page.keyboard.press('j')
     await page.keyboard.press('a')
     await item.waitFor({ state: 'detached' })
   })

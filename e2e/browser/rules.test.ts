@@ -59,7 +59,7 @@ const firedBy = (id: string, report: () => Promise<unknown>) =>
     ({ body }) => body.firings_24h > 0,
   )
 
-test('writes a rule that is checked at its lines, runs it over the past, stores it, and shows live that it fires', async () => {
+test('writes a rule that is checked at its lines, runs a backtest, saves it, and shows live that it fires', async () => {
   const agent = await newInstance(screens.service, 'ruled')
   await callThrice(agent)
   const page = await screens.signedIn({ at: '/rules' })
@@ -67,15 +67,15 @@ test('writes a rule that is checked at its lines, runs it over the past, stores 
   await page.waitForURL('**/rules/new')
   const field = page.getByLabel('Text of the rule')
   await page.getByText('2 of 2 tests pass').waitFor()
-  const store = page.getByRole('button', { name: 'Store in mode observe' })
+  const save = page.getByRole('button', { name: 'Save in mode observe' })
 
   // First an unknown modifier, then a failing test: each is shown at its line.
   const text = textOf(agent)
   await field.fill(text.replace('instance_id: ', 'instance_id|sounds: '))
-  await page.getByText('1 fault').waitFor()
-  const faults = page.getByRole('list', { name: 'Faults' })
+  await page.getByText('1 error').waitFor()
+  const faults = page.getByRole('list', { name: 'Errors' })
   expect(await faults.textContent()).toContain('Line 6')
-  expect(await store.isDisabled()).toBe(true)
+  expect(await save.isDisabled()).toBe(true)
   await faults.getByRole('button', { name: /^Line 6, column/ }).click()
   const caret = (await page.evaluate(
     'document.activeElement.value.slice(0, document.activeElement.selectionStart)',
@@ -86,25 +86,27 @@ test('writes a rule that is checked at its lines, runs it over the past, stores 
   expect(await faults.getByRole('button').textContent()).toContain(
     `Line ${text.split('\n').findIndex((line) => line.includes('match:')) + 2}, `,
   )
-  expect(await store.isDisabled()).toBe(true)
+  expect(await save.isDisabled()).toBe(true)
   await field.fill(text)
   await page.getByText('2 of 2 tests pass').waitFor()
 
-  const backtest = page.getByRole('region', { name: 'What it would have done' })
+  const backtest = page.getByRole('region', { name: 'Backtest', exact: true })
   await backtest.getByRole('button', { name: 'Run', exact: true }).click()
-  await backtest.getByText('1 firing on 1 agent, 1 would have been suspended.').waitFor()
-  await backtest.getByText('3 events', { exact: true }).click()
-  expect(await backtest.getByRole('link', { name: /^#\d+$/ }).count()).toBe(3)
+  await backtest.getByText('1 firing on 1 agent, 1 agent suspended in mode enforce.').waitFor()
+  const backtested = page.getByRole('region', { name: 'Firings in the backtest' })
+  await backtested.getByText('3 events', { exact: true }).click()
+  expect(await backtested.getByRole('link', { name: /^#\d+$/ }).count()).toBe(3)
 
-  await store.click()
+  await save.click()
   await page.waitForURL(/\/rules\/[0-9a-f-]{36}$/)
-  const firings = page.getByRole('region', { name: /^\d+ firings? in 7 days$/ })
-  await firings.getByText('It did not fire in this time.').waitFor()
+  const firings = page.getByRole('region', { name: 'Firings', exact: true })
+  await firings.getByText('No firings in this period.').waitFor()
   await firedBy(page.url().slice(-36), () => callThrice(agent))
-  await firings.getByText('nothing: observed').waitFor()
+  await firings.getByText('none: mode observe').waitFor()
   await firings.getByRole('link', { name: agent }).waitFor()
-  await firings.getByRole('button', { name: 'Table' }).click()
-  await firings.getByRole('group', { name: 'Firings over time' }).waitFor()
+  const chart = page.getByRole('region', { name: /^\d+ firings? in 7 days$/ })
+  await chart.getByRole('button', { name: 'Table' }).click()
+  await chart.getByRole('group', { name: 'Firings over time' }).waitFor()
   await firings.getByText('3 events', { exact: true }).click()
   await firings
     .getByRole('link', { name: /^#\d+$/ })
@@ -113,7 +115,7 @@ test('writes a rule that is checked at its lines, runs it over the past, stores 
   await page.getByRole('dialog', { name: 'Event' }).getByText('A call').first().waitFor()
 })
 
-test('switches observe, alert and enforce, says before what enforce does, and stores another version', async () => {
+test('switches observe, alert and enforce, explains enforce before it, and saves another version', async () => {
   const agent = await newInstance(screens.service, 'enforced')
   const id = await createRule(agent)
   const modeOf = async () => (await screens.service.call<{ mode: string }>('GET', `/api/rules/${id}`)).body.mode
@@ -123,8 +125,8 @@ test('switches observe, alert and enforce, says before what enforce does, and st
   await mode.getByRole('button', { name: 'Alert' }).click()
   await page.getByRole('button', { name: 'Alert', pressed: true }).waitFor()
   await mode.getByRole('button', { name: 'Enforce…' }).click()
-  const dialog = page.getByRole('dialog', { name: 'Enforce the rule' })
-  await dialog.getByText('suspends the agent of the event for 15m').waitFor()
+  const dialog = page.getByRole('dialog', { name: /^Enforce Three calls/ })
+  await dialog.getByText('suspends the agent for 15m').waitFor()
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'detached' })
   expect(await modeOf()).toBe('alert')
@@ -139,29 +141,32 @@ test('switches observe, alert and enforce, says before what enforce does, and st
   )
   expect(await mode.getByRole('button', { name: 'Alert' }).isDisabled()).toBe(true)
   expect(await mode.getByRole('button', { name: 'Observe' }).isDisabled()).toBe(false)
-  await page.getByRole('button', { name: 'Store as version 2' }).click()
+  await page.getByRole('button', { name: 'Save as version 2' }).click()
   const exceptions = page.getByRole('region', { name: 'Exceptions' })
   await exceptions.getByText('tag team:data').waitFor()
-  await exceptions.getByText('over', { exact: true }).waitFor()
+  await exceptions.getByText('expired', { exact: true }).waitFor()
   await page.getByRole('region', { name: 'Versions' }).getByRole('link', { name: 'v1' }).click()
   await page.waitForURL('**version=1')
   await page.getByRole('button', { name: 'Edit this text' }).click()
-  await page.getByRole('button', { name: 'Store as version 3' }).waitFor()
-  await page.getByRole('button', { name: 'Undo the changes' }).click()
+  await page.getByRole('button', { name: 'Save as version 3' }).waitFor()
+  await page.getByRole('button', { name: 'Discard changes' }).click()
 
   await mode.getByRole('button', { name: 'Observe' }).click()
   await page.getByRole('button', { name: 'Observe', pressed: true }).waitFor()
   // A text with mode enforce asks for confirmation like the button.
   await field.fill(`${textOf(agent)}mode: enforce\n`)
-  await page.getByText('The text says mode enforce').waitFor()
-  await page.getByRole('button', { name: 'Store as version 3' }).click()
-  await dialog.getByText('The text says mode enforce').waitFor()
+  await page.getByText('The text sets mode enforce').waitFor()
+  await page.getByRole('button', { name: 'Save as version 3' }).click()
+  await dialog.getByText('The text sets mode enforce').waitFor()
   await dialog.getByRole('button', { name: /^Cancel/ }).click()
   await dialog.waitFor({ state: 'detached' })
   expect(await modeOf()).toBe('observe')
 
   await page.getByRole('button', { name: 'Delete…' }).click()
-  await page.getByRole('dialog', { name: 'Delete the rule' }).getByRole('button', { name: 'Delete the rule' }).click()
+  await page
+    .getByRole('dialog', { name: /^Delete/ })
+    .getByRole('button', { name: 'Delete rule' })
+    .click()
   await page.waitForURL(/\/rules$/)
   const { status } = await screens.service.call('GET', `/api/rules/${id}`)
   expect(status).toBe(404)
@@ -186,7 +191,7 @@ test('says how many firings of an agent were beyond those of a minute', async ()
   const page = await screens.signedIn({ at: `/rules/${body.id}` })
   await page.getByRole('heading', { name: /firings in 7 days, \d+ more suppressed/ }).waitFor()
   await page.getByRole('button', { name: 'Run' }).click()
-  await page.getByText(/more firings would have been counted, not stored: a rule fires at most 60 times/).waitFor()
+  await page.getByText(/more firings suppressed: a rule fires at most 60 times/).waitFor()
   await page.goto('/rules')
   await page
     .getByRole('row', { name: `Every call of ${agent}` })
@@ -214,6 +219,7 @@ test('needs no more than a keyboard, and keeps its filter in the address', async
   await page.getByRole('button', { name: '24 h', exact: true }).last().click()
   await page.waitForURL('**days=1')
   await page.keyboard.press('Control+k')
+  await page.getByRole('combobox').waitFor()
   await page.keyboard.type('write a rule')
   await page.keyboard.press('Enter')
   await page.waitForURL('**/rules/new')
@@ -231,35 +237,31 @@ test('lets a viewer look but change nothing, and makes nothing of hostile texts'
   })
   await firedBy(body.id, () => postEvent(screens.service, { description: 'Seen', instance_id: agent }))
   const page = await screens.signedIn({ at: '/rules', key: await createKey(screens.service, { scope: 'viewer' }) })
-  expect(await page.getByRole('button', { name: /^New rule \(needs a key of scope operator\)/ }).isDisabled()).toBe(
-    true,
-  )
+  expect(
+    await page.getByRole('button', { name: /^New rule \(requires a key with scope operator\)/ }).isDisabled(),
+  ).toBe(true)
   await page.getByRole('link', { name: 'U+202Etxt.exe' }).first().click()
   await page.waitForURL(`**/rules/${body.id}`)
   await page.getByRole('heading', { level: 1 }).getByText('U+202E').waitFor()
-  await page.getByText('Your key has scope viewer').waitFor()
+  await page.getByText('Changing rules requires a key with scope operator').waitFor()
   for (const name of ['Observe', 'Alert', 'Enforce…', 'Delete…']) {
     expect(await page.getByRole('button', { name, exact: true }).isDisabled(), name).toBe(true)
   }
   expect(await page.getByLabel('Text of the rule').count()).toBe(0)
   expect(await page.getByRole('button', { name: 'Run', exact: true }).count()).toBe(0)
-  await page
-    .getByRole('region', { name: /^\d+ firings? in 7 days$/ })
-    .getByRole('link', { name: agent })
-    .first()
-    .waitFor()
+  await page.getByRole('region', { name: 'Firings', exact: true }).getByRole('link', { name: agent }).first().waitFor()
   expect(await page.locator('img').count()).toBe(0)
   await page.goto('/rules/new')
-  await page.getByText('Your key has scope viewer').first().waitFor()
+  await page.getByText('Saving rules requires a key with scope operator').waitFor()
 })
 
-test('shows rules of files as they are, says where to change them, and which file is not run', async () => {
+test('shows rules of files as they are, says where to change them, and which file is not loaded', async () => {
   const page = await screens.signedIn({ at: '/rules?q=kept.yml' })
-  const faults = page.getByRole('region', { name: '1 file not run' })
+  const faults = page.getByRole('region', { name: '1 file not loaded' })
   await faults.getByText('broken.yml').waitFor()
   await faults.getByText(/detection|severity/).waitFor()
   await page.getByRole('link', { name: 'Kept in git' }).click()
-  await page.getByText('The rule is read from the file kept.yml: change it there.').waitFor()
+  await page.getByText('This rule is loaded from the file kept.yml: edit the file to change it.').waitFor()
   for (const name of ['Observe', 'Alert', 'Enforce…', 'Delete…']) {
     expect(await page.getByRole('button', { name, exact: true }).isDisabled(), name).toBe(true)
   }

@@ -8,10 +8,10 @@ test('asks for a key, refuses a wrong one with the sentence of the service, and 
   const page = await (await screens.open()).newPage()
   await page.goto('/fleet?status=active')
   await page.getByRole('heading', { name: 'Sign in with a key' }).waitFor()
-  await page.getByLabel('Key of scope').fill('wl_admin_nobody')
+  await page.getByLabel('API key').fill('wl_admin_nobody')
   await page.keyboard.press('Enter')
   await page.getByRole('alert').filter({ hasText: /key/i }).waitFor()
-  await page.getByLabel('Key of scope').fill(screens.service.key)
+  await page.getByLabel('API key').fill(screens.service.key)
   await page.keyboard.press('Enter')
   await page.waitForURL('**/fleet?status=active')
   await page.getByRole('button', { name: 'Sign out' }).click()
@@ -25,7 +25,7 @@ test('never leads from the sign-in to another site', async () => {
   for (const to of ['https://evil.example/', '//evil.example/', '/\\evil.example/']) {
     const page = await (await screens.open()).newPage()
     await page.goto(`/login?to=${encodeURIComponent(to)}`)
-    await page.getByLabel('Key of scope').fill(screens.service.key)
+    await page.getByLabel('API key').fill(screens.service.key)
     await page.keyboard.press('Enter')
     await page.getByText('Live', { exact: true }).waitFor()
     expect(new URL(page.url()).origin).toBe(screens.service.baseUrl)
@@ -46,7 +46,7 @@ test('shows a viewer why it cannot suspend', async () => {
     at: `/fleet/${agent.id}`,
     key: await createKey(screens.service, { scope: 'viewer' }),
   })
-  const button = page.getByRole('button', { name: /^Suspend.*needs a key of scope operator/ })
+  const button = page.getByRole('button', { name: /^Suspend.*requires a key with scope operator/ })
   await button.waitFor()
   expect(await button.isDisabled()).toBe(true)
   await agent.end()
@@ -56,7 +56,7 @@ test('has one page for unknown addresses, with status 404, and JSON for programs
   const page = await (await screens.open()).newPage()
   const answer = await page.goto('/nowhere/at/all')
   expect(answer?.status()).toBe(404)
-  await page.getByRole('heading', { name: 'Nothing is at this address.' }).waitFor()
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor()
   for (const path of ['/nowhere', '/fleet', '/assets/nowhere.js']) {
     const { status, body } = await screens.service.call('GET', path, {
       key: null,

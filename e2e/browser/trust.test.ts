@@ -34,12 +34,12 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   await page.goto('/trust')
   await page.getByRole('img', { name: `${risk_score} of 100` }).waitFor()
   await page.getByText(`${risk_points.breach} points from breaches.`).waitFor()
-  await page.getByText('How this is computed').click()
-  await page.getByRole('row', { name: /^breaches 30 days, halved in weight every 7 95 \d+$/ }).waitFor()
-  await page.getByText(/^made \d+ s ago/).waitFor()
-  const verify = page.getByRole('button', { name: /^verify it yourself: the hash of \d{4}-W\d\d, posture.weekly$/ })
+  await page.getByText('How the score is computed').click()
+  await page.getByRole('row', { name: /^breaches 30 days, weight halves every 7 days 95 \d+$/ }).waitFor()
+  await page.getByText(/^Updated \d+ s ago/).waitFor()
+  const verify = page.getByRole('button', { name: /^Verify the hash of \d{4}-W\d\d, posture.weekly$/ })
   await verify.click()
-  await page.getByText('computed here: right').waitFor()
+  await page.getByText('Hash matches').waitFor()
   // Simulates a service that altered its attested data.
   await page.route('**/api/public/trust', async (route) => {
     const answer = await route.fetch()
@@ -49,7 +49,7 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   })
   await page.reload()
   await verify.click()
-  await page.getByText('computed here: WRONG').waitFor()
+  await page.getByText('Hash does NOT match').waitFor()
 })
 
 test('labels the verification as self-attested, with its transactions and the hash of its report', async () => {
@@ -79,19 +79,19 @@ test('labels the verification as self-attested, with its transactions and the ha
     await route.fulfill({ response: answer, json: body })
   })
   await page.goto('/trust')
-  await page.getByText('the service scored itself').waitFor()
+  await page.getByText('self-assessed by this service').waitFor()
   await page.getByRole('row', { name: /^Web application 30 The certificate expires soon\.$/ }).waitFor()
   await page.getByRole('row', { name: /^Wallet unknown/ }).waitFor()
   const link = page.getByRole('link', { name: /^response/ })
   expect(await link.getAttribute('href')).toBe('https://blockscan.com/tx/0x1')
-  const verify = page.getByRole('button', { name: 'verify it yourself: the posted report' })
+  const verify = page.getByRole('button', { name: 'Verify the posted report' })
   await verify.click()
-  await page.getByText('report: risk 30, posted as response 70').waitFor()
+  await page.getByText('Report consistent: risk 30, posted as response 70').waitFor()
   // A report with two contradictory numbers.
   posted = report.replace('"response":70', '"response":30')
   await page.reload()
   await verify.click()
-  await page.getByText('report: WRONG, contradicts itself').waitFor()
+  await page.getByText('Report contradicts itself').waitFor()
 })
 
 test('embeds the badge, which runs nothing and loads nothing', async () => {
@@ -110,7 +110,7 @@ test('is switched off as a whole: page, badges and summary', async () => {
     const page = await context.newPage()
     const answer = await page.goto('/trust')
     expect(answer?.status()).toBe(404)
-    await page.getByText('The operators of this service do not publish a summary').waitFor()
+    await page.getByText('This service does not publish a trust summary').waitFor()
     for (const [path, status] of [
       ['/trust/badge.svg', 404],
       ['/trust/badge.json', 404],

@@ -1,9 +1,10 @@
+import { CSPProvider } from '@base-ui/react/csp-provider'
 import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { createRoot } from 'react-dom/client'
+import { isSignedOut } from './data/client.ts'
 import { createDashboardRouter } from './router.tsx'
-import { isSignedOut } from './service/client.ts'
-import './styles.css'
+import './ui/base.css'
 
 const client = new QueryClient({
   queryCache: new QueryCache({
@@ -31,7 +32,9 @@ async function askToSignIn(): Promise<void> {
 }
 
 createRoot(document.getElementById('root')!).render(
-  <QueryClientProvider client={client}>
-    <RouterProvider router={router} />
-  </QueryClientProvider>,
+  <CSPProvider disableStyleElements>
+    <QueryClientProvider client={client}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>
+  </CSPProvider>,
 )

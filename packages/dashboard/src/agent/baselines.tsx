@@ -1,14 +1,22 @@
-import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import type { ReplyOf } from '@wardline/contract'
-import { type ReactNode, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { counted } from '@wardline/text/counted'
+import { useState } from 'react'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useMayOperate } from '../data/session.ts'
 import { SeverityMark } from '../parts/marks.tsx'
-import { dayTimeText, Time, useZone } from '../parts/time.tsx'
 import { useWidth } from '../parts/width.ts'
-import { call, sentenceOf } from '../service/client.ts'
-import { useMayOperate } from '../service/session.ts'
-import './baselines.css'
+import { Button } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { DataTable } from '../ui/table.tsx'
+import { dayTimeText, Time, useZone } from '../ui/time.tsx'
+import css from './agent.module.css'
+
+const ResetDialog = lazyDialog(async () => (await import('./reset-dialog.tsx')).ResetDialog)
 
 type Baseline = ReplyOf<'listBaselines'>['baselines'][number]
 type Episode = ReplyOf<'listBaselines'>['episodes'][number]
@@ -19,38 +27,38 @@ const refreshMs = 30_000
 
 const listQuery = (id: string) =>
   queryOptions({
-    queryKey: ['agent', id, 'baselines'],
+    queryKey: queryKeys.baselines(id),
     queryFn: ({ signal }) => call('listBaselines', { params: { instanceId: id }, signal }),
     refetchInterval: refreshMs,
   })
 const detailQuery = (id: string, metric: string) =>
   queryOptions({
-    queryKey: ['agent', id, 'baselines', metric],
+    queryKey: queryKeys.baseline(id, metric),
     queryFn: ({ signal }) => call('getBaseline', { params: { instanceId: id, metric }, signal }),
     refetchInterval: refreshMs,
   })
 
 const bases: Record<Baseline['basis'], string> = {
-  own: 'its own samples',
-  type: 'agents of the same type, until it has enough samples itself',
-  tag: 'agents with a tag in common, until it has enough samples itself',
-  fleet: 'all agents, until it has enough samples itself',
-  none: 'nothing yet: only a gross runaway is reported',
+  own: '',
+  type: ', compared with agents of the same type',
+  tag: ', compared with agents with a common tag',
+  fleet: ', compared with all agents',
+  none: ', only extreme values are reported',
 }
 const outcomes: Record<NonNullable<Episode['outcome']>, string> = {
-  over: 'as usual again',
+  over: 'back to normal',
   accepted: 'new level accepted',
-  reset: 'forgotten by an operator',
+  reset: 'reset by an operator',
   silent: 'no more reports',
-  level: 'the level has doubled in a day',
+  level: 'level doubled within a day',
 }
 
 const rounded = (value: number) => value.toLocaleString('en', { maximumSignificantDigits: 3 })
 
 /** Describes the usual range in one sentence. */
 function usualText({ usual, samples, basis }: Baseline): string {
-  const range = usual ? `usually ${rounded(usual.low)} to ${rounded(usual.high)}` : 'nothing is known as usual'
-  return `${range} · judged by ${bases[basis]} · ${samples.toLocaleString('en')} ${samples === 1 ? 'sample' : 'samples'}`
+  const range = usual ? `usually ${rounded(usual.low)} to ${rounded(usual.high)}` : 'usual range unknown'
+  return `${basis === 'own' ? '' : 'learning: '}${range}${bases[basis]} · ${counted(samples, 'sample')}`
 }
 
 const height = 120
@@ -66,14 +74,14 @@ function Chart({ detail: { baseline, samples, episodes } }: { detail: Detail }) 
   const y = (value: number) => height - (Math.max(0, value) / highest) * (height - 4)
   const { usual, alarm_above: alarm } = baseline
   return (
-    <div ref={box} className="usual-chart">
+    <div ref={box} className={css.chart}>
       <svg width={width} height={height + 20} role="img" aria-label={`Samples; ${usualText(baseline)}`}>
         {episodes
           .filter(({ ended_at }) => ended_at === null || Date.parse(ended_at) >= from)
           .map(({ id, began_at, ended_at, severity }) => (
             <rect
               key={id}
-              className={`episode ${severity}`}
+              className={`${css.episode} ${severity}`}
               x={x(began_at)}
               y="0"
               width={Math.max(3, (ended_at === null ? width : x(ended_at)) - x(began_at))}
@@ -82,14 +90,16 @@ function Chart({ detail: { baseline, samples, episodes } }: { detail: Detail }) 
           ))}
         {usual && (
           <rect
-            className="usual"
+            className={css.usual}
             x="0"
             y={y(usual.high)}
             width={width}
             height={Math.max(2, y(usual.low) - y(usual.high))}
           />
         )}
-        {alarm !== null && alarm <= highest && <line className="alarm" x1="0" x2={width} y1={y(alarm)} y2={y(alarm)} />}
+        {alarm !== null && alarm <= highest && (
+          <line className={css.alarm} x1="0" x2={width} y1={y(alarm)} y2={y(alarm)} />
+        )}
         <polyline points={samples.map(({ at, value }) => `${x(at)},${y(value)}`).join(' ')} />
         <line x1="0" x2={width} y1={height + 0.5} y2={height + 0.5} />
         <text x="0" y={height + 15}>
@@ -106,38 +116,13 @@ function Chart({ detail: { baseline, samples, episodes } }: { detail: Detail }) 
   )
 }
 
-function SampleTable({ samples }: Pick<Detail, 'samples'>) {
-  return (
-    <div className="count-table" role="group" tabIndex={0} aria-label="Samples">
-      <table>
-        <thead>
-          <tr>
-            <th>at</th>
-            <th>value</th>
-          </tr>
-        </thead>
-        <tbody>
-          {samples.toReversed().map(({ at, value }) => (
-            <tr key={at}>
-              <td>
-                <Time at={at} />
-              </td>
-              <td>{value.toLocaleString('en')}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  )
-}
-
 function EpisodeLine({ episode }: { episode: Episode }) {
   const { severity, began_at, ended_at, peak, outcome } = episode
   return (
     <li>
       <SeverityMark severity={severity} />
       <span>
-        {ended_at === null ? 'Since ' : ''}
+        {ended_at === null && 'Since '}
         <Time at={began_at} />
         {ended_at !== null && (
           <>
@@ -145,7 +130,7 @@ function EpisodeLine({ episode }: { episode: Episode }) {
             <Time at={ended_at} />
           </>
         )}
-        {`, at most ${rounded(peak)}${outcome === null ? '' : `: ${outcomes[outcome]}`}`}
+        {`, peak ${rounded(peak)}${outcome === null ? '' : `: ${outcomes[outcome]}`}`}
       </span>
     </li>
   )
@@ -154,73 +139,80 @@ function EpisodeLine({ episode }: { episode: Episode }) {
 function Opened({ id, metric }: { id: string; metric: string }) {
   const { data, error } = useQuery(detailQuery(id, metric))
   const [isTable, setTable] = useState(false)
-  if (error) return <p className="empty fault">{sentenceOf(error)}</p>
-  if (!data) return <p className="empty">Reading the samples.</p>
+  if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading samples…</EmptyState>
+  const { samples, episodes } = data
   return (
     <>
-      {data.samples.length < 2 ? (
-        <p className="empty">Its samples are no longer stored as events, or there are too few to draw.</p>
+      {samples.length < 2 ? (
+        <EmptyState>Not enough stored samples for a chart.</EmptyState>
       ) : (
         <>
-          {isTable ? <SampleTable samples={data.samples} /> : <Chart detail={data} />}
-          <p className="usual-actions">
-            <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-              {isTable ? 'Chart' : 'Table'}
-            </button>
-          </p>
+          {!isTable && <Chart detail={data} />}
+          <div className={css.inner}>
+            {isTable && (
+              <DataTable
+                label="Samples"
+                columns={[
+                  { name: 'at', cell: ({ at }) => <Time at={at} /> },
+                  { name: 'value', cell: ({ value }) => value.toLocaleString('en'), kind: 'number' },
+                ]}
+                rows={samples.toReversed()}
+                rowKey={({ at }) => at}
+                empty=""
+                maxRows={20}
+                isStacked={false}
+              />
+            )}
+            <p>
+              <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+                {isTable ? 'Chart' : 'Table'}
+              </Button>
+            </p>
+          </div>
         </>
       )}
-      <ul className="episodes">
-        {data.episodes.map((episode) => (
+      <ul className={css.lines}>
+        {episodes.map((episode) => (
           <EpisodeLine key={episode.id} episode={episode} />
         ))}
       </ul>
-      {data.episodes.length === 0 && <p className="empty">It was never unusual.</p>}
+      {episodes.length === 0 && <EmptyState>No anomalies of this metric.</EmptyState>}
     </>
   )
 }
 
-/** Accepting and forgetting change future alerts, so only operators may do it, and forgetting asks for confirmation. */
+/** Accepting and resetting change future alerts, so only operators may do it, and a reset asks for confirmation. */
 function Actions({ id, baseline }: { id: string; baseline: Baseline }) {
-  const client = useQueryClient()
   const mayOperate = useMayOperate()
   const [isAsking, setAsking] = useState(false)
-  const { metric } = baseline
-  const change = useMutation({
-    mutationFn: (name: 'acceptBaseline' | 'resetBaseline') => call(name, { params: { instanceId: id, metric } }),
-    onSettled: () => {
-      setAsking(false)
-      return client.invalidateQueries({ queryKey: ['agent', id] })
-    },
-  })
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.agent(id)] })
+  const { metric, episode } = baseline
+  const change = (name: 'acceptBaseline' | 'resetBaseline', sentence: string) =>
+    run(async () => {
+      await call(name, { params: { instanceId: id, metric } })
+      return sentence
+    })
   if (!mayOperate) return null
   return (
-    <span className="end">
-      {change.error && <span className="fault">{sentenceOf(change.error)}</span>}
-      {baseline.episode !== null && (
-        <button type="button" disabled={change.isPending} onClick={() => change.mutate('acceptBaseline')}>
+    <span className={`chips ${css.end}`}>
+      {!isAsking && <Fault of={fault} />}
+      {episode !== null && (
+        <Button disabled={isBusy} onClick={() => void change('acceptBaseline', 'New level accepted.')}>
           Accept as normal
-        </button>
+        </Button>
       )}
-      <button type="button" disabled={change.isPending} onClick={() => setAsking(true)}>
+      <Button disabled={isBusy} onClick={() => setAsking(true)}>
         Reset…
-      </button>
+      </Button>
       {isAsking && (
-        <Dialog label="Reset what is usual" onClose={() => setAsking(false)}>
-          <h2>Forget what is usual</h2>
-          <p>
-            <HostileText text={metric} max={100} /> of {id} is learnt again from its next samples. Until there are
-            enough of them, it is judged by other agents, and an unusual level may be learnt as usual.
-          </p>
-          <p className="buttons">
-            <button type="button" onClick={() => setAsking(false)} data-first>
-              Cancel
-            </button>
-            <button type="button" disabled={change.isPending} onClick={() => change.mutate('resetBaseline')}>
-              Forget and learn again
-            </button>
-          </p>
-        </Dialog>
+        <ResetDialog
+          id={id}
+          metric={metric}
+          isBusy={isBusy}
+          fault={fault}
+          onReset={() => void change('resetBaseline', 'Baseline reset.').then((isDone) => isDone && setAsking(false))}
+          onClose={() => setAsking(false)}
+        />
       )}
     </span>
   )
@@ -228,18 +220,17 @@ function Actions({ id, baseline }: { id: string; baseline: Baseline }) {
 
 function Line({ id, baseline, open }: { id: string; baseline: Baseline; open: Episode | undefined }) {
   const [isOpen, setOpen] = useState(open !== undefined)
-  const state: ReactNode = open ? <SeverityMark severity={open.severity} /> : <span className="quiet">as usual</span>
   return (
-    <li className="usual-line">
-      <div>
-        <button type="button" className="plain" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+    <li className={css.baseline}>
+      <div className={css.baselineHead}>
+        <Button kind="plain" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <HostileText text={baseline.metric} max={100} line />
-        </button>
-        {state}
+        </Button>
+        {open ? <SeverityMark severity={open.severity} /> : <span className="quiet">normal</span>}
         <span className="quiet">
-          {open ? `at most ${rounded(open.peak)}, ` : ''}
+          {open && `peak ${rounded(open.peak)}, `}
           {usualText(baseline)}
-          {baseline.quiet_time ? ' · at this time of the week it is usually lower' : ''}
+          {baseline.quiet_time && ' · usually lower at this time of the week'}
         </span>
         <Actions id={id} baseline={baseline} />
       </div>
@@ -251,25 +242,25 @@ function Line({ id, baseline, open }: { id: string; baseline: Baseline; open: Ep
 /** The agent's usual range per metric, its anomalies, and the actions for operators. */
 export function Baselines({ id }: { id: string }) {
   const { data, error } = useQuery(listQuery(id))
-  const openOf = ({ episode }: Baseline) => data?.episodes.find((one) => one.id === episode)
   return (
-    <section className="panel" aria-labelledby="usual">
-      <header>
-        <h2 id="usual">What is usual</h2>
-        <span className="quiet">of each metric that the agent reports of its sessions</span>
-      </header>
-      {error && <p className="empty fault">{sentenceOf(error)}</p>}
+    <Panel title="Baselines" note="usual range of each session metric">
+      <Fault of={error} isInPanel />
       {data?.baselines.length === 0 && (
-        <p className="empty">
-          It reported no metric yet. The SDK sums calls, errors and what you add with <code>metrics.add</code>, and
-          reports them every five minutes.
-        </p>
+        <EmptyState>
+          No metrics yet. Every five minutes the SDK reports calls, errors, and values added with{' '}
+          <code>metrics.add</code>.
+        </EmptyState>
       )}
       <ul>
         {data?.baselines.map((baseline) => (
-          <Line key={baseline.metric} id={id} baseline={baseline} open={openOf(baseline)} />
+          <Line
+            key={baseline.metric}
+            id={id}
+            baseline={baseline}
+            open={data.episodes.find((one) => one.id === baseline.episode)}
+          />
         ))}
       </ul>
-    </section>
+    </Panel>
   )
 }

@@ -1,11 +1,13 @@
 import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
+import type { Row } from '../data/live-tail.ts'
 import { SeverityMark } from '../parts/marks.tsx'
 import { SessionLine } from '../parts/session-line.tsx'
 import { sessionsOf } from '../parts/sessions.ts'
-import { Time } from '../parts/time.tsx'
-import type { Row } from '../service/live-tail.ts'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { EmptyState, Panel } from '../ui/panel.tsx'
+import { Time } from '../ui/time.tsx'
+import css from './agent.module.css'
 import { anomalyMetric } from './reports.ts'
 
 const maxAnomalies = 10
@@ -15,13 +17,9 @@ const maxSessions = 10
 export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
   const found = rows.filter((row) => anomalyMetric(row) !== undefined)
   return (
-    <section className="panel" aria-labelledby="anomalies">
-      <header>
-        <h2 id="anomalies">Unusual figures</h2>
-        <span className="quiet">against what this agent reported before</span>
-      </header>
-      {found.length === 0 && <p className="empty">None was found in what the agent reported of its sessions.</p>}
-      <ul className="anomalies">
+    <Panel title="Anomalies" note="in the reported metrics">
+      {found.length === 0 && <EmptyState>No anomalies.</EmptyState>}
+      <ul className={css.lines}>
         {found.slice(0, maxAnomalies).map((row) => (
           <li key={row.id}>
             <SeverityMark severity={row.severity} />
@@ -33,11 +31,11 @@ export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
             </span>
           </li>
         ))}
-        {found.length > maxAnomalies && (
-          <li className="quiet">and {(found.length - maxAnomalies).toLocaleString('en')} more before these</li>
-        )}
       </ul>
-    </section>
+      {found.length > maxAnomalies && (
+        <EmptyState>{(found.length - maxAnomalies).toLocaleString('en')} older anomalies not shown.</EmptyState>
+      )}
+    </Panel>
   )
 }
 
@@ -45,20 +43,14 @@ export function Anomalies({ rows, id }: { rows: readonly Row[]; id: string }) {
 export function Sessions({ rows }: { rows: readonly Row[] }) {
   const sessions = useMemo(() => sessionsOf(rows), [rows])
   return (
-    <section className="panel" aria-labelledby="sessions">
-      <header>
-        <h2 id="sessions">Sessions</h2>
-        <span className="quiet">inputs → calls → outcome, of the events that are loaded here</span>
-      </header>
-      {sessions.length === 0 && (
-        <p className="empty">No event of this agent names a session: send session_id with its events.</p>
-      )}
+    <Panel title="Sessions" note="inputs → calls → outcome, from the loaded events">
+      {sessions.length === 0 && <EmptyState>No sessions. Send session_id with events to group them.</EmptyState>}
       {sessions.slice(0, maxSessions).map((session) => (
         <SessionLine key={session.id} session={session} />
       ))}
       {sessions.length > maxSessions && (
-        <p className="empty">and {(sessions.length - maxSessions).toLocaleString('en')} before these</p>
+        <EmptyState>{(sessions.length - maxSessions).toLocaleString('en')} older sessions not shown.</EmptyState>
       )}
-    </section>
+    </Panel>
   )
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import type { Row } from '../data/live-tail.ts'
 import { sessionsOf } from '../parts/sessions.ts'
-import type { Row } from '../service/live-tail.ts'
 import { anomalyMetric, metricsOf } from './reports.ts'
 
 let seq = 0

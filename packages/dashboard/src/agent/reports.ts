@@ -1,4 +1,4 @@
-import type { Row } from '../service/live-tail.ts'
+import type { Row } from '../data/live-tail.ts'
 import type { MetricPoint } from './timeline.tsx'
 
 /** Agents choose the metric names, so their number is limited to a list to choose from. */

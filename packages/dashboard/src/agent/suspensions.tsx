@@ -2,40 +2,53 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { Suspension } from '@wardline/contract'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { dayTimeText, millisecondText, Time, useNow, useZone } from '../parts/time.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { suspensionsQuery } from '../service/containments.ts'
-import type { AgentDetail } from '../service/fleet.ts'
+import { suspensionsQuery } from '../data/containments.ts'
+import type { AgentDetail } from '../data/fleet.ts'
 import { StageRow } from '../suspend/stage-row.tsx'
-import { enforcementText, stagesOf, stagesOfResume, suspensionSentence } from '../suspend/stages.ts'
-import { resumeSentence } from './resume-sentence.ts'
+import {
+  confirmedAfter,
+  enforcementText,
+  msText,
+  stagesOf,
+  stagesOfResume,
+  suspensionSentence,
+} from '../suspend/stages.ts'
+import { Button } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { dayTimeText, millisecondText, Time, useNow, useZone } from '../ui/time.tsx'
+import css from './agent.module.css'
 
 /** Earlier suspensions shown by default. */
 const shownEarlier = 3
 
+/** Describes the last kill or resume, based only on the control version. */
+function resumeSentence(detail: AgentDetail, now: number): string {
+  const { confirmed, changed_at } = detail.control
+  if (changed_at === null) return 'Not suspended'
+  const after = confirmedAfter(detail)
+  const word = detail.status === 'suspended' ? 'Suspended' : 'Resumed'
+  if (confirmed) return after === undefined ? word : `${word}, confirmed after ${msText(after)}`
+  return `${word}, not confirmed for ${spanText(now - Date.parse(changed_at))}`
+}
+
 /** Actor, reason and containment of a suspension. */
 function Cause({ suspension, later }: { suspension: Suspension; later?: Suspension | undefined }) {
   const { by, by_name, reason, event_id, containment_id, ends_at, resumed_at } = suspension
+  const actor = by_name ?? (by === 'system' ? 'the service' : (by ?? 'unknown'))
   return (
     <>
       <p>
         <HostileText text={reason} />
       </p>
-      <p className="quiet cause">
+      <p className={`quiet ${css.cause}`}>
         <span>
-          by{' '}
-          {by_name !== null ? (
-            <HostileText text={by_name} max={60} />
-          ) : by === 'system' ? (
-            'the service'
-          ) : (
-            (by ?? 'unknown')
-          )}
+          by <HostileText text={actor} max={60} />
         </span>
         {resumed_at !== null && (
           <span>
-            {resumed_at === later?.requested_at ? 'taken over' : 'resumed'} <Time at={resumed_at} />
+            {resumed_at === later?.requested_at ? 'replaced' : 'resumed'} <Time at={resumed_at} />
           </span>
         )}
         {resumed_at === null && ends_at !== null && (
@@ -43,10 +56,10 @@ function Cause({ suspension, later }: { suspension: Suspension; later?: Suspensi
             until <Time at={ends_at} />
           </span>
         )}
-        {event_id !== null && <span>for event {event_id}</span>}
+        {event_id !== null && <span>caused by event {event_id}</span>}
         {containment_id !== null && (
           <Link to="/containments/$id" params={{ id: containment_id }}>
-            Open its containment
+            Open containment
           </Link>
         )}
       </p>
@@ -58,7 +71,7 @@ function Cause({ suspension, later }: { suspension: Suspension; later?: Suspensi
 function Enforcement({ suspension: { enforcement = [] } }: { suspension: Suspension }) {
   if (enforcement.length === 0) return null
   return (
-    <ul className="enforcement" aria-label="Enforcement points">
+    <ul className={css.enforcement} aria-label="Enforcement points">
       {enforcement.map((call) => (
         <li key={call.point}>
           <span className={call.state === 'confirmed' ? 'ok' : 'warning'} aria-hidden="true">
@@ -88,7 +101,7 @@ function Earlier({ suspension, later }: { suspension: Suspension; later: Suspens
   const zone = useZone()
   const requested = dayTimeText(zone, Date.parse(suspension.requested_at))
   return (
-    <li className="earlier">
+    <li className={css.inner}>
       <b className={suspension.state === 'violated' ? 'breach' : ''}>{suspensionSentence(suspension, now)}</b>
       <Cause suspension={suspension} later={later} />
       <StageRow stages={stagesOf(suspension, now, requested)} />
@@ -109,15 +122,15 @@ export function Suspensions({ detail }: { detail: AgentDetail }) {
   const changed = detail.control.changed_at
   if (changed === null && earlier.length === 0) return null
   const heading = present ? suspensionSentence(present, now) : resumeSentence(detail, now)
+  const title = (
+    <span aria-live="polite" className={present?.state === 'violated' ? 'breach' : ''}>
+      {heading}
+    </span>
+  )
   return (
-    <section className="panel" aria-labelledby="control">
-      <header>
-        <h2 id="control" aria-live="polite" className={present?.state === 'violated' ? 'breach' : ''}>
-          {heading}
-        </h2>
-      </header>
-      <div className="control">
-        {error && <p className="fault">{sentenceOf(error)}</p>}
+    <Panel title={title}>
+      <div className={css.inner}>
+        <Fault of={error} />
         {present ? (
           <>
             <Cause suspension={present} />
@@ -138,23 +151,21 @@ export function Suspensions({ detail }: { detail: AgentDetail }) {
         )}
       </div>
       {earlier.length > 0 && (
-        <>
-          <h3 className="quiet earlier-head">Earlier suspensions</h3>
-          <ul>
+        <div className={css.earlier}>
+          <h3 className="quiet">Earlier suspensions</h3>
+          <ul aria-label="Earlier suspensions">
             {earlier.slice(0, isAll ? undefined : shownEarlier).map((suspension) => {
               const later = suspensions[suspensions.indexOf(suspension) - 1]
               return <Earlier key={suspension.version} suspension={suspension} later={later} />
             })}
           </ul>
           {earlier.length > shownEarlier && !isAll && (
-            <p className="empty">
-              <button type="button" onClick={() => setAll(true)}>
-                Show all {earlier.length}
-              </button>
-            </p>
+            <EmptyState action={<Button onClick={() => setAll(true)}>Show all {earlier.length}</Button>}>
+              {earlier.length - shownEarlier} more not shown.
+            </EmptyState>
           )}
-        </>
+        </div>
       )}
-    </section>
+    </Panel>
   )
 }

@@ -1,8 +1,16 @@
 import type { ControlChange, InstanceHistory } from '@wardline/contract'
 import { severities } from '@wardline/contract'
-import { timeText, useZone } from '../parts/time.tsx'
+import { useState } from 'react'
+import type { Row } from '../data/live-tail.ts'
+import { CountTable } from '../parts/count-table.tsx'
 import { useWidth } from '../parts/width.ts'
-import type { Row } from '../service/live-tail.ts'
+import { Button, ChipGroup } from '../ui/button.tsx'
+import { Select } from '../ui/field.tsx'
+import { Panel } from '../ui/panel.tsx'
+import { hourMs } from '../ui/span.ts'
+import { timeText, useZone } from '../ui/time.tsx'
+import { plainText } from '../ui/unseen-characters.ts'
+import css from './agent.module.css'
 
 export interface MetricPoint {
   at: number
@@ -72,7 +80,7 @@ function bucketsOf(history: InstanceHistory | undefined, { from, to }: Span): Bu
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
 /** Heartbeats, calls, events of each severity, a metric and the control state on one axis. */
-export function Timeline({ rows, history, metric, changes, isSuspended, from, to }: TimelineProps) {
+function Timeline({ rows, history, metric, changes, isSuspended, from, to }: TimelineProps) {
   const zone = useZone()
   const [box, width] = useWidth<HTMLDivElement>()
   const x = (time: number) => left + ((Math.max(from, Math.min(to, time)) - from) / (to - from)) * (width - left)
@@ -99,15 +107,15 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
   const bottom = 6 + lanes.length * laneHeight
   const ticks = Array.from({ length: 5 }, (_, index) => from + ((to - from) * index) / 4)
   const said = [
-    `${sum(buckets.map(({ heartbeats }) => heartbeats))} heartbeats of ${sum(buckets.map(({ expected }) => expected))} due`,
+    `${sum(buckets.map(({ heartbeats }) => heartbeats))} of ${sum(buckets.map(({ expected }) => expected))} heartbeats`,
     `${sum(buckets.map(({ calls }) => calls))} tool calls`,
     ...counts.map(({ severity, bySlot }) => `${sum([...bySlot.values()])} ${severity}`),
     ...(metric ? [`${points.length} values of ${metric.name}`] : []),
-    spans.length === 0 ? 'not suspended' : 'suspended for a time',
+    spans.length === 0 ? 'not suspended' : 'suspended at times',
   ]
   return (
-    <div ref={box} className="timeline">
-      <svg width={width} height={bottom + 22} role="img" aria-label={`In the range: ${said.join(', ')}`}>
+    <div ref={box} className={css.chart}>
+      <svg width={width} height={bottom + 22} role="img" aria-label={`Timeline: ${said.join(', ')}`}>
         {lanes.map((lane) => (
           <text key={lane} x="0" y={y(lane) + 16}>
             {lane === 'calls' ? 'tool calls' : lane}
@@ -121,8 +129,8 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
           const height = calls === 0 ? 0 : 3 + (calls / maxCalls) * (laneHeight - 8)
           return (
             <g key={bucket.from}>
-              <rect {...span} className={`beat ${state}`} y={foot('heartbeats') - size} height={size} />
-              <rect {...span} className="call" y={foot('calls') - height} height={height} />
+              <rect {...span} className={css[state]} y={foot('heartbeats') - size} height={size} />
+              <rect {...span} className={css.call} y={foot('calls') - height} height={height} />
             </g>
           )
         })}
@@ -144,7 +152,7 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
           </g>
         ))}
         <polyline
-          className="metric"
+          className={css.metric}
           points={points
             .map(
               ({ at, value }) =>
@@ -155,7 +163,7 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
         {spans.map((span) => (
           <rect
             key={span.from}
-            className="span"
+            className={css.suspended}
             x={x(span.from)}
             y={y('control') + 4}
             width={Math.max(2, x(span.to) - x(span.from))}
@@ -165,7 +173,7 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
         {changes
           .filter(({ at }) => Date.parse(at) >= from)
           .map(({ seq, at, action }) => (
-            <line key={seq} className={action} x1={x(Date.parse(at))} x2={x(Date.parse(at))} y1="6" y2={bottom} />
+            <line key={seq} className={css[action]} x1={x(Date.parse(at))} x2={x(Date.parse(at))} y1="6" y2={bottom} />
           ))}
         <line x1={left} x2={width} y1={bottom} y2={bottom} />
         {ticks.map((time, index) => (
@@ -180,5 +188,69 @@ export function Timeline({ rows, history, metric, changes, isSuspended, from, to
         ))}
       </svg>
     </div>
+  )
+}
+
+const ranges = ['1', '6', '24'] as const
+
+interface TimelinePanelProps extends Omit<TimelineProps, 'metric' | 'from'> {
+  metrics: ReadonlyMap<string, readonly MetricPoint[]>
+  metric: string | undefined
+  /** Whether all events of the range are loaded. */
+  isCovered: boolean
+  hours: number
+  onChange(search: { hours?: number; metric?: string }): void
+}
+
+/** The timeline, its range and metric, and its numbers as a table. */
+export function TimelinePanel({ metrics, metric, isCovered, hours, onChange, ...timeline }: TimelinePanelProps) {
+  const [isTable, setTable] = useState(false)
+  const { history, to } = timeline
+  const points = metric === undefined ? undefined : metrics.get(metric)
+  return (
+    <Panel
+      title="Timeline"
+      note={isCovered ? '' : 'Some events of this range are not loaded. Load older events below.'}
+      end={
+        <>
+          {metrics.size > 0 && (
+            <Select
+              label="Metric"
+              value={metric}
+              options={[...metrics.keys()].map((name) => [name, plainText(name)] as const)}
+              onChange={({ target }) => onChange({ metric: target.value })}
+            />
+          )}
+          <ChipGroup
+            label="Range"
+            value={ranges.find((range) => Number(range) === hours)}
+            options={ranges.map((value) => ({ value, name: `${value} h` }))}
+            onChange={(value) => onChange({ hours: Number(value) })}
+          />
+          <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+            {isTable ? 'Hide table' : 'Table'}
+          </Button>
+        </>
+      }
+    >
+      {isTable && history && (
+        <CountTable
+          label="Heartbeats, events and tool calls"
+          columns={[
+            { name: 'heartbeats', counts: history.heartbeats },
+            { name: 'expected', counts: history.expected },
+            { name: 'events', counts: history.events },
+            { name: 'tool calls', counts: history.tool_calls },
+          ]}
+          from={Date.parse(history.from)}
+          bucketMs={history.bucket_seconds * 1_000}
+        />
+      )}
+      <Timeline
+        {...timeline}
+        metric={metric !== undefined && points ? { name: metric, points } : undefined}
+        from={to - hours * hourMs}
+      />
+    </Panel>
   )
 }

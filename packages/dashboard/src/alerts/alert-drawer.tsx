@@ -2,20 +2,26 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { AlertChange } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { type FormEvent, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { type ReactNode, useState } from 'react'
+import { type Alert, type AlertDetail, alertQuery, type Channel } from '../data/alerts.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { sessionQuery, useMayOperate } from '../data/session.ts'
 import { SeverityMark } from '../parts/marks.tsx'
-import { Time, useNow } from '../parts/time.tsx'
-import { type Alert, type AlertDetail, alertQuery, type Channel } from '../service/alerts.ts'
-import { call, sentenceOf } from '../service/client.ts'
-import { sessionQuery, useMayOperate } from '../service/session.ts'
-import { OperatorButton, OutcomeText } from './action-parts.tsx'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { Button } from '../ui/button.tsx'
+import { Drawer, stepsOf } from '../ui/dialog.tsx'
+import { Check, TextField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { Facts } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
 import { changeText, deliveryText, headlineOf, stateText } from './alert-texts.ts'
-import { Received } from './received.tsx'
-import { ReceiverSaid } from './receiver-said.tsx'
+import css from './alerts.module.css'
+import { maxName } from './assign-dialog.tsx'
+import { MessageLine } from './message.tsx'
 import type { AlertSearch } from './search.ts'
-import { useAction } from './use-action.ts'
 
 interface AlertDrawerProps {
   id: string
@@ -27,336 +33,271 @@ interface AlertDrawerProps {
   onClose(): void
 }
 
-/** One alert. `j` and `k` go to the next and previous one, `a` acknowledges, Escape closes. */
+interface ActionProps {
+  alert: AlertDetail
+  isBusy: boolean
+  /** Changes the alert; `done` says what happened to it. */
+  onChange(body: AlertChange, done: string): void
+}
+
+const acknowledged = [{ status: 'acknowledged' }, 'acknowledged'] as const
+
+/** One alert. `a` acknowledges it. */
 export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: AlertDrawerProps) {
   const { data: alert, error } = useQuery(alertQuery(id))
   const mayOperate = useMayOperate()
-  const { isBusy, outcome, run } = useAction('alerts')
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
   const [wholeGroup, setWholeGroup] = useState(false)
-  const index = rows.findIndex((row) => row.id === id)
-  const step = (by: number) => {
-    const next = rows[index + by]?.id
-    if (index >= 0 && next !== undefined) onOpen(next)
-  }
   const change = (body: AlertChange, done: string) => {
-    if (isBusy || !mayOperate) return
+    if (!mayOperate) return
     void run(async () => {
       const { changed } = await call('changeAlert', {
         params: { id },
         body: wholeGroup ? { ...body, whole_group: true } : body,
       })
-      return changed === 1 ? `${done}.` : `${done}: ${counted(changed, 'alert')}.`
+      return `${counted(changed, 'alert')} ${done}.`
     })
   }
+  const steps = stepsOf(
+    rows.map((row) => row.id),
+    id,
+    onOpen,
+  )
   return (
-    <Dialog label="Alert" onClose={onClose} className="drawer">
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: keys of the dialog */}
-      <div
-        onKeyDown={({ key, target }) => {
-          if (target instanceof HTMLInputElement && target.type !== 'checkbox') return
-          if (key === 'j') step(1)
-          if (key === 'k') step(-1)
-          if (key === 'a' && alert?.status === 'open') change({ status: 'acknowledged' }, 'Acknowledged')
-        }}
-      >
-        <div className="chips">
-          <button type="button" onClick={onClose}>
-            Close <kbd>Esc</kbd>
-          </button>
-          <button type="button" disabled={index < 0 || !rows[index + 1]} onClick={() => step(1)}>
-            Older <kbd>j</kbd>
-          </button>
-          <button type="button" disabled={index < 1} onClick={() => step(-1)}>
-            Newer <kbd>k</kbd>
-          </button>
-        </div>
-        {!alert && (
-          <p className={`alert-facts ${error ? 'fault' : ''}`} role={error ? 'alert' : undefined}>
-            {error ? sentenceOf(error) : 'Reading the alert…'}
+    <Drawer
+      label="Alert"
+      steps={steps}
+      keys={{ a: () => alert?.status === 'open' && change(...acknowledged) }}
+      onClose={onClose}
+    >
+      {!alert && (error ? <Fault of={error} /> : <p>Loading alert…</p>)}
+      {alert && (
+        <>
+          <p>
+            <SeverityMark severity={alert.severity} /> <Time at={alert.created_at} /> <b>{stateText(alert)}</b>
           </p>
-        )}
-        {alert && (
-          <div className="alert-facts">
-            <Headline alert={alert} />
-            <div className="chips" role="group" aria-label="What to do">
-              {alert.status === 'open' && (
-                <OperatorButton
-                  className="go"
-                  disabled={isBusy}
-                  onClick={() => change({ status: 'acknowledged' }, 'Acknowledged')}
-                >
-                  Acknowledge <kbd>a</kbd>
-                </OperatorButton>
-              )}
-              {alert.status !== 'resolved' && (
-                <>
-                  <OperatorButton disabled={isBusy} onClick={() => change({ status: 'resolved' }, 'Resolved')}>
-                    Resolve
-                  </OperatorButton>
-                  <OperatorButton
-                    disabled={isBusy}
-                    onClick={() =>
-                      change({ status: 'resolved', verdict: 'false_positive' }, 'Resolved as a false positive')
-                    }
-                  >
-                    False positive
-                  </OperatorButton>
-                </>
-              )}
-              {alert.status !== 'open' && (
-                <OperatorButton disabled={isBusy} onClick={() => change({ status: 'open' }, 'Open again')}>
-                  Reopen
-                </OperatorButton>
-              )}
-            </div>
-            {alert.status !== 'resolved' && (
-              <label className="check">
-                <input type="checkbox" checked={wholeGroup} onChange={() => setWholeGroup(!wholeGroup)} />
-                Also every other unresolved alert of this type and agent
-              </label>
-            )}
-            <OutcomeText outcome={outcome} />
-            <Facts alert={alert} onSame={onSame} />
-            <Deliveries alert={alert} channels={channels} />
-            <People alert={alert} isBusy={isBusy} onChange={change} />
-            <History alert={alert} />
-          </div>
-        )}
-      </div>
-    </Dialog>
+          <h2 className={css.subject}>{headlineOf(alert)}</h2>
+          <p>
+            <HostileText text={alert.description} max={1_000} />
+          </p>
+          <p className="quiet">{alert.by_service ? 'Reported by Wardline.' : 'Reported by a client; not verified.'}</p>
+          <Actions alert={alert} isBusy={isBusy} onChange={change} />
+          {alert.status !== 'resolved' && (
+            <Check
+              label="Apply to all unresolved alerts of this type and agent"
+              checked={wholeGroup}
+              onChange={() => setWholeGroup(!wholeGroup)}
+            />
+          )}
+          <Fault of={fault} />
+          <AlertFacts alert={alert} onSame={onSame} />
+          <Deliveries alert={alert} channels={channels} />
+          <Assignment alert={alert} isBusy={isBusy} onChange={change} />
+          <History alert={alert} />
+        </>
+      )}
+    </Drawer>
   )
 }
 
-function Headline({ alert }: { alert: AlertDetail }) {
+function Actions({ alert, isBusy, onChange }: ActionProps) {
   return (
-    <>
-      <p>
-        <SeverityMark severity={alert.severity} /> <Time at={alert.created_at} /> <b>{stateText(alert)}</b>
-      </p>
-      <h2>{headlineOf(alert)}</h2>
-      <p>
-        <HostileText text={alert.description} max={1_000} />
-      </p>
-      <p className="quiet">
-        {alert.by_service ? 'Reported by the service itself.' : 'As a caller reported it: nobody checked it.'}
-      </p>
-    </>
-  )
-}
-
-function Facts({ alert, onSame }: { alert: AlertDetail } & Pick<AlertDrawerProps, 'onSame'>) {
-  const { instance_id, event_seq } = alert
-  return (
-    <table>
-      <tbody>
-        {instance_id !== null && (
-          <tr>
-            <th scope="row">agent</th>
-            <td>
-              <Link to="/fleet/$id" params={{ id: instance_id }}>
-                {instance_id}
-              </Link>
-            </td>
-          </tr>
-        )}
-        <tr>
-          <th scope="row">event</th>
-          <td>
-            {event_seq === null ? (
-              'none: the service reports it without an event'
-            ) : (
-              <Link to="/events" search={{ ...(instance_id === null ? {} : { instance_id }), open: event_seq }}>
-                <span className="mono">{alert.event_type}</span>, number {event_seq.toLocaleString('en')}
-              </Link>
-            )}
-          </td>
-        </tr>
-        <tr>
-          <th scope="row">problem</th>
-          <td>
-            <button
-              type="button"
-              onClick={() => onSame({ event_type: alert.event_type, instance_id: instance_id ?? undefined })}
-            >
-              Only alerts of this type{instance_id !== null && ' and agent'}
-            </button>
-          </td>
-        </tr>
-        <tr>
-          <th scope="row">source</th>
-          <td className="mono">
-            <HostileText text={alert.source} />
-          </td>
-        </tr>
-        {alert.session_id !== null && (
-          <tr>
-            <th scope="row">session</th>
-            <td className="mono">
-              <HostileText text={alert.session_id} />
-            </td>
-          </tr>
-        )}
-        <tr>
-          <th scope="row">id</th>
-          <td className="mono">{alert.id}</td>
-        </tr>
-      </tbody>
-    </table>
-  )
-}
-
-interface PeopleProps {
-  alert: AlertDetail
-  isBusy: boolean
-  onChange(body: AlertChange, done: string): void
-}
-
-function People({ alert, isBusy, onChange }: PeopleProps) {
-  const { data: session } = useQuery(sessionQuery)
-  const mayOperate = useMayOperate()
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget)
-    const [assignee, note] = ['assignee', 'note'].map((name) => String(form.get(name)).trim() || null) as [
-      string | null,
-      string | null,
-    ]
-    onChange({ assignee, note }, 'Saved')
-  }
-  const isMine = session !== undefined && alert.assignee === session.name
-  return (
-    <section className="panel" aria-labelledby="people">
-      <header>
-        <h3 id="people">Who has it</h3>
-        <span className="quiet">
-          {alert.assignee === null ? 'no one' : <HostileText text={alert.assignee} max={100} />}
-        </span>
-        <span className="end">
-          <OperatorButton
-            disabled={isBusy || !session || isMine}
-            onClick={() => session && onChange({ assignee: session.name.slice(0, 100) }, 'Assigned to you')}
-          >
-            Assign to me
-          </OperatorButton>
-        </span>
-      </header>
-      {/* Separate keys, so that text typed in one field is kept when the other changes. */}
-      <form className="fields" onSubmit={submit}>
-        <label className="field">
-          Assignee
-          <input
-            key={alert.assignee}
-            name="assignee"
-            maxLength={100}
-            defaultValue={alert.assignee ?? ''}
-            disabled={!mayOperate}
-          />
-        </label>
-        <label className="field">
-          Note for others
-          <input
-            key={alert.note}
-            name="note"
-            maxLength={1_000}
-            defaultValue={alert.note ?? ''}
-            disabled={!mayOperate}
-          />
-        </label>
-        <OperatorButton type="submit" disabled={isBusy}>
-          Save
+    <div className="chips" role="group" aria-label="Actions">
+      {alert.status === 'open' && (
+        <OperatorButton kind="go" shortcut="a" disabled={isBusy} onClick={() => onChange(...acknowledged)}>
+          Acknowledge
         </OperatorButton>
-      </form>
-    </section>
+      )}
+      {alert.status !== 'resolved' && (
+        <>
+          <OperatorButton disabled={isBusy} onClick={() => onChange({ status: 'resolved' }, 'resolved')}>
+            Resolve
+          </OperatorButton>
+          <OperatorButton
+            disabled={isBusy}
+            onClick={() => onChange({ status: 'resolved', verdict: 'false_positive' }, 'resolved as a false positive')}
+          >
+            False positive
+          </OperatorButton>
+        </>
+      )}
+      {alert.status !== 'open' && (
+        <OperatorButton disabled={isBusy} onClick={() => onChange({ status: 'open' }, 'reopened')}>
+          Reopen
+        </OperatorButton>
+      )}
+    </div>
   )
 }
 
-function History({ alert }: { alert: AlertDetail }) {
-  const { history, changed_at } = alert
-  const isElsewhere = changed_at !== null && history[0]?.at !== changed_at
+function AlertFacts({ alert, onSame }: { alert: AlertDetail } & Pick<AlertDrawerProps, 'onSame'>) {
+  const { id, instance_id, event_seq, event_type, session_id, source } = alert
+  const agent = instance_id ?? undefined
   return (
-    <section className="panel" aria-labelledby="history">
-      <header>
-        <h3 id="history">What was done</h3>
-        <span className="quiet">newest first</span>
-      </header>
-      <ul className="lines">
-        {isElsewhere && (
-          <li>
-            <Time at={changed_at} /> Changed together with another alert of the same problem, or by the end of the
-            problem
-          </li>
-        )}
-        {history.map((change) => (
-          <li key={change.at}>
-            <Time at={change.at} /> <HostileText text={change.by} max={60} /> {changeText(change)}
-            {change.after.assignee !== change.before.assignee && change.after.assignee !== null && (
-              <>
-                {' to '}
-                <HostileText text={change.after.assignee} max={100} />
-              </>
-            )}
-            {change.after.note !== change.before.note && change.after.note !== null && (
-              <>
-                {': '}
-                <HostileText text={change.after.note} />
-              </>
-            )}
-          </li>
-        ))}
-        <li>
-          <Time at={alert.created_at} /> Raised
-        </li>
-      </ul>
-    </section>
+    <Facts
+      facts={[
+        [
+          'agent',
+          instance_id !== null && (
+            <Link to="/fleet/$id" params={{ id: instance_id }}>
+              {instance_id}
+            </Link>
+          ),
+        ],
+        [
+          'event',
+          event_seq === null ? (
+            'none: created without an event'
+          ) : (
+            <Link to="/events" search={{ ...(agent === undefined ? {} : { instance_id: agent }), open: event_seq }}>
+              <span className="mono">{event_type}</span>, number {event_seq.toLocaleString('en')}
+            </Link>
+          ),
+        ],
+        [
+          'similar',
+          <Button key="similar" onClick={() => onSame({ event_type, instance_id: agent })}>
+            Alerts of this type{agent !== undefined && ' and agent'}
+          </Button>,
+        ],
+        ['source', <HostileText key="source" text={source} />, true],
+        ['session', session_id !== null && <HostileText text={session_id} />, true],
+        ['id', id, true],
+      ]}
+    />
   )
 }
 
-function Deliveries({ alert, channels = [] }: { alert: AlertDetail; channels: readonly Channel[] | undefined }) {
-  const now = useNow()
+function Deliveries({ alert, channels = [] }: Pick<AlertDrawerProps, 'channels'> & { alert: AlertDetail }) {
   const known = new Map(channels.map((channel) => [channel.id, channel]))
   return (
-    <section className="panel" aria-labelledby="deliveries">
-      <header>
-        <h3 id="deliveries">Who was notified</h3>
-      </header>
+    <Panel title="Deliveries" level={3}>
       {alert.deliveries.length === 0 && (
-        <p className="empty">No channel has a message for it: it is not planned yet, or no route leads to one.</p>
+        <EmptyState>No message yet: delivery is pending, or no route matches.</EmptyState>
       )}
       <ul>
         {alert.deliveries.map((delivery) => {
-          const { channel_id, message_id, last_status, last_answer, last_error, due_at, delivered_at } = delivery
+          const { channel_id, message_id, delivered_at, state } = delivery
           const channel = known.get(channel_id)
           return (
-            <li key={channel_id} className="delivery">
-              <p>
-                {channel ? (
-                  <Link to="/alerts" search={{ view: 'channels', channel: channel_id }}>
-                    <HostileText text={channel.name} max={80} />
-                  </Link>
-                ) : (
-                  <span className="mono">{channel_id}</span>
-                )}{' '}
-                <span className="quiet">{channel?.type ?? 'a channel that is gone'}</span>{' '}
-                <span className={delivery.state === 'dead' ? 'critical' : ''}>{deliveryText(delivery)}</span>
-                {delivered_at !== null && (
-                  <>
-                    {' at '}
-                    <Time at={delivered_at} />
-                  </>
-                )}
-                {due_at !== null && Date.parse(due_at) > now && (
-                  <>
-                    {', next attempt at '}
-                    <Time at={due_at} />
-                  </>
-                )}
-              </p>
-              <ReceiverSaid status={last_status} answer={last_answer} error={last_error} />
-              {message_id !== null && <Received id={message_id} />}
-            </li>
+            <MessageLine key={channel_id} id={message_id} of={delivery}>
+              {channel ? (
+                <Link to="/alerts" search={{ view: 'channels', channel: channel_id }}>
+                  <HostileText text={channel.name} max={80} />
+                </Link>
+              ) : (
+                <span className="mono">{channel_id}</span>
+              )}{' '}
+              <span className="quiet">{channel?.type ?? 'deleted channel'}</span>{' '}
+              <span className={state === 'dead' ? 'critical' : ''}>{deliveryText(delivery)}</span>
+              {delivered_at !== null && (
+                <>
+                  {' at '}
+                  <Time at={delivered_at} />
+                </>
+              )}
+            </MessageLine>
           )
         })}
       </ul>
-    </section>
+    </Panel>
+  )
+}
+
+function Assignment({ alert, isBusy, onChange }: ActionProps) {
+  const { data: session } = useQuery(sessionQuery)
+  const mayOperate = useMayOperate()
+  const { assignee, note } = alert
+  return (
+    <Panel
+      title="Assignee"
+      level={3}
+      note={assignee === null ? 'none' : <HostileText text={assignee} max={100} />}
+      end={
+        <OperatorButton
+          disabled={isBusy || !session || assignee === session.name}
+          onClick={() => session && onChange({ assignee: session.name.slice(0, maxName) }, 'assigned to you')}
+        >
+          Assign to me
+        </OperatorButton>
+      }
+    >
+      {/* Separate keys, so that text typed in one field is kept when the other changes. */}
+      <form
+        className={css.form}
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          const text = (name: string) => String(form.get(name)).trim() || null
+          onChange({ assignee: text('assignee'), note: text('note') }, 'saved')
+        }}
+      >
+        <TextField
+          key={`assignee ${assignee}`}
+          label="Assignee"
+          name="assignee"
+          maxLength={maxName}
+          defaultValue={assignee ?? ''}
+          disabled={!mayOperate}
+        />
+        <TextField
+          key={`note ${note}`}
+          label="Note"
+          name="note"
+          maxLength={1_000}
+          defaultValue={note ?? ''}
+          disabled={!mayOperate}
+        />
+        <OperatorButton isSubmit disabled={isBusy}>
+          Save
+        </OperatorButton>
+      </form>
+    </Panel>
+  )
+}
+
+function History({ alert: { history, changed_at, created_at } }: { alert: AlertDetail }) {
+  const isElsewhere = changed_at !== null && history[0]?.at !== changed_at
+  return (
+    <Panel title="History" level={3} note="newest first">
+      <ul>
+        {isElsewhere && (
+          <Entry at={changed_at}>
+            Changed with another alert of the same type and agent, or resolved automatically
+          </Entry>
+        )}
+        {history.map((change) => (
+          <Entry key={change.at} at={change.at}>
+            <HostileText text={change.by} max={60} /> {changeText(change)}
+            <Written name="Assignee" before={change.before.assignee} after={change.after.assignee} />
+            <Written name="Note" before={change.before.note} after={change.after.note} />
+          </Entry>
+        ))}
+        <Entry at={created_at}>Created</Entry>
+      </ul>
+    </Panel>
+  )
+}
+
+function Entry({ at, children }: { at: string; children: ReactNode }) {
+  return (
+    <li className={css.entry}>
+      <p>
+        <Time at={at} /> {children}
+      </p>
+    </li>
+  )
+}
+
+/** A changed text of a person. */
+function Written({ name, before, after }: { name: string; before: string | null; after: string | null }) {
+  return (
+    after !== before &&
+    after !== null && (
+      <>
+        {` · ${name}: `}
+        <HostileText text={after} />
+      </>
+    )
   )
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { AlertCount, AlertDetail, Channel } from '../service/alerts.ts'
+import type { AlertCount, AlertDetail, Channel } from '../data/alerts.ts'
 import {
   changeText,
   countOf,
@@ -49,23 +49,21 @@ describe('the heading of the queue', () => {
     queueSentence({ counts: [], isComplete: true, channels: [channel()], ...given })
 
   test('counts open alerts without those of severity info', () => {
-    expect(say({ counts })).toBe('5 alerts are open, 1 breach among them.')
-    expect(say({ counts: counts.slice(1) })).toBe('4 alerts are open.')
-    expect(say({ counts: [{ status: 'open', severity: 'critical', count: 1 }] })).toBe('1 alert is open, 1 critical.')
-    expect(say({ counts, isComplete: false })).toBe('At least 5 alerts are open, 1 breach among them.')
-    expect(say({ counts: counts.slice(2) })).toBe('No alert is open, 2 acknowledged.')
+    expect(say({ counts })).toBe('5 open alerts, 1 breach')
+    expect(say({ counts: counts.slice(1) })).toBe('4 open alerts')
+    expect(say({ counts: [{ status: 'open', severity: 'critical', count: 1 }] })).toBe('1 open alert, 1 critical')
+    expect(say({ counts, isComplete: false })).toBe('At least 5 open alerts, 1 breach')
+    expect(say({ counts: counts.slice(2) })).toBe('No open alerts, 2 acknowledged')
   })
 
   // An empty queue is reassuring only if a working channel could fill it.
   test('never calls an empty queue fine without a working channel', () => {
-    expect(say({})).toBe('No alert is open.')
-    expect(say({ channels: [] })).toBe('No alerts: no channel is set up.')
-    expect(say({ channels: [channel({ enabled: false })] })).toBe('No alerts: every channel is disabled.')
-    expect(say({ channels: [channel(), channel({ state: 'failing' })] })).toBe(
-      'No alert is open. 1 channel cannot be reached.',
-    )
+    expect(say({})).toBe('No open alerts')
+    expect(say({ channels: [] })).toBe('No alerts: no channel is set up')
+    expect(say({ channels: [channel({ enabled: false })] })).toBe('No alerts: all channels are disabled')
+    expect(say({ channels: [channel(), channel({ state: 'failing' })] })).toBe('No open alerts, 1 channel failing')
     expect(say({ counts, channels: [channel({ paused_until: at(-9) })] })).toBe(
-      '5 alerts are open, 1 breach among them. 1 channel cannot be reached.',
+      '5 open alerts, 1 breach, 1 channel failing',
     )
   })
 })
@@ -88,7 +86,7 @@ describe('the sentence about an alert', () => {
       'bot-1 reports kill_confirmed',
     )
     expect(headlineOf({ ...alert, event_type: 'fleet_outage', instance_id: null })).toBe(
-      'Many agents fell silent together',
+      'Many agents went silent together',
     )
   })
 
@@ -104,14 +102,14 @@ describe('the history of an alert', () => {
     changeText({ at: at(1), by: 'Ada', before: { ...state, ...before }, after: { ...state, ...after }, alerts })
 
   test('lists the changes', () => {
-    expect(change({ status: 'acknowledged', assignee: 'Ada' })).toBe('acknowledged it, assigned it')
+    expect(change({ status: 'acknowledged', assignee: 'Ada' })).toBe('acknowledged, changed the assignee')
     expect(change({ status: 'resolved', verdict: 'false_positive' }, {}, 3)).toBe(
-      'resolved it as a false positive, together with 2 other alerts',
+      'resolved as a false positive, with 2 other alerts',
     )
-    expect(change({}, { status: 'resolved', verdict: 'false_positive' })).toBe('reopened it')
-    expect(change({}, { assignee: 'Ada', note: 'x' })).toBe('took it from its assignee, removed the note')
+    expect(change({}, { status: 'resolved', verdict: 'false_positive' })).toBe('reopened')
+    expect(change({}, { assignee: 'Ada', note: 'x' })).toBe('removed the assignee, removed the note')
     expect(change({})).toBe('changed nothing')
-    expect(change({ status: null })).toBe('changed its state')
+    expect(change({ status: null })).toBe('changed the state')
   })
 })
 
@@ -131,10 +129,10 @@ describe('the text of a delivery', () => {
 
   test('never says delivered before the receiver has accepted the message', () => {
     expect(deliveryText(delivery)).toBe('delivered after 1 attempt')
-    expect(deliveryText({ ...delivery, state: 'pending', attempts: 0 })).toBe('on its way')
-    expect(deliveryText({ ...delivery, state: 'pending', attempts: 3 })).toBe('not delivered yet, 3 attempts')
+    expect(deliveryText({ ...delivery, state: 'pending', attempts: 0 })).toBe('pending')
+    expect(deliveryText({ ...delivery, state: 'pending', attempts: 3 })).toBe('retrying after 3 attempts')
     expect(deliveryText({ ...delivery, state: 'dead', attempts: 9, outcome: 'joined' })).toBe(
-      'given up after 9 attempts, together with others',
+      'failed after 9 attempts, with other alerts',
     )
     expect(deliveryText({ ...delivery, state: null, outcome: 'silenced' })).toBe('suppressed by a silence')
   })
@@ -142,8 +140,8 @@ describe('the text of a delivery', () => {
 
 describe('the state of a channel', () => {
   test('is working once it has delivered a message and nothing fails', () => {
-    expect(stateOfChannel(channel())).toBe('works')
-    expect(stateOfChannel(channel({ last_delivered_at: null }))).toBe('not proven')
+    expect(stateOfChannel(channel())).toBe('working')
+    expect(stateOfChannel(channel({ last_delivered_at: null }))).toBe('untested')
     // The first failures pause the channel minutes before the service marks it as failing.
     expect(stateOfChannel(channel({ paused_until: at(-60) }))).toBe('failing')
     expect(stateOfChannel(channel({ enabled: false, state: 'disabled' }))).toBe('disabled')
@@ -152,18 +150,26 @@ describe('the state of a channel', () => {
   test('lists pending, unplanned and dead messages', () => {
     const busy = channel({ paused_until: at(-60), waiting: 3, dead: 1, behind: 2 })
     expect(healthText(busy, now)).toBe(
-      'Last delivered 60 s ago, next attempt in 60 s, 3 waiting, 2 not planned yet, 1 given up',
+      'Last delivery 60 s ago, next attempt in 60 s, 3 pending, 2 alerts not processed yet, 1 failed',
     )
-    expect(healthText(channel({ last_delivered_at: null }), now)).toBe('Nothing delivered yet')
+    expect(healthText(channel({ last_delivered_at: null }), now)).toBe('No deliveries yet')
   })
 })
 
 describe('the match of a rule', () => {
-  test('is parsed from typed lists and described as a sentence', () => {
-    const match = matchOf({ severities: ['breach', 'critical'], types: 'honeypot_*,  policy_violation', instances: '' })
+  const formOf = (...fields: [string, string][]) => {
+    const form = new FormData()
+    for (const [name, value] of fields) form.append(name, value)
+    return form
+  }
+
+  test('is read from lists in a form and described in words', () => {
+    const match = matchOf(
+      formOf(['severity', 'breach'], ['severity', 'critical'], ['types', 'honeypot_*,  policy_violation']),
+    )
     expect(match).toEqual({ severities: ['critical', 'breach'], types: ['honeypot_*', 'policy_violation'] })
-    expect(matchText(match)).toBe('Alerts of severity critical or breach, type honeypot_* or policy_violation')
-    expect(matchOf({ severities: [], types: ' , ', instances: 'a b' })).toEqual({ instances: ['a', 'b'] })
-    expect(matchText({})).toBe('Every alert')
+    expect(matchText(match)).toBe('severity critical or breach, type honeypot_* or policy_violation')
+    expect(matchOf(formOf(['types', ' , '], ['instances', 'a b']))).toEqual({ instances: ['a', 'b'] })
+    expect(matchText({})).toBe('all alerts')
   })
 })

@@ -1,8 +1,8 @@
-import { type AlertMatch, type AlertPreview, severities } from '@wardline/contract'
+import { type AlertMatch, type AlertPreview, type MessageContent, severities } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import type { Alert, AlertCount, AlertDetail, Channel } from '../data/alerts.ts'
 import { sentenceOf as reportSentence } from '../overview/attention.ts'
-import { spanText } from '../parts/span.ts'
-import type { Alert, AlertCount, AlertDetail, Channel } from '../service/alerts.ts'
+import { spanText } from '../ui/span.ts'
 
 // Sentences of fixed words, counts and ids only. Untrusted texts are shown beside them, never inside.
 
@@ -19,28 +19,28 @@ export function headlineOf(alert: AlertFacts): string {
     instance_offline: `${who} is silent`,
     instance_recovered: `${who} is back`,
     instance_clone: `Two agents use the id ${who}`,
-    instance_crash_loop: `${who} restarts again and again`,
-    instance_blind: `${who} reports nothing any more`,
+    instance_crash_loop: `${who} is in a restart loop`,
+    instance_blind: `${who} stopped reporting`,
     drill_overdue: `${who} does not answer drills`,
     drill_answered: `${who} answers drills again`,
     drills_overdue: 'Many agents do not answer drills',
-    drills_answered: 'The agents that did not answer drills do again',
+    drills_answered: 'All agents answer drills again',
     instance_reporting: `${who} reports again`,
-    brake_engaged: 'Nothing is suspended automatically until an operator releases the brake',
-    brake_released: 'The brake of automatic suspensions was released',
-    suspension_skipped: 'A breach suspended nobody',
-    enforcement_failed: `An enforcement point did not confirm for ${who}`,
-    decoy_connections_dropped: 'The port of decoy URLs is flooded',
-    chain_transaction_failed: 'A transaction on the chain was given up',
-    chain_transaction_stuck: 'A transaction on the chain is unconfirmed for an hour',
-    chain_nonce_refused: 'The node counts transactions that this service did not send',
-    chain_unavailable: 'Nothing can be sent to the chain',
-    fleet_outage: 'Many agents fell silent together',
-    fleet_recovered: 'The agents that fell silent together are back',
-    alert_channel_failing: 'Alerts do not reach a channel',
-    alert_channel_recovered: 'Alerts reach every channel again',
-    alerts_summarized: 'More was reported than is listed one by one',
-    alerting_changed: 'The receivers of alerts were changed',
+    brake_engaged: 'The brake is engaged: nothing is suspended automatically',
+    brake_released: 'The brake was released: agents are suspended automatically again',
+    suspension_skipped: 'A breach led to no suspension',
+    enforcement_failed: `An enforcement point did not confirm the suspension of ${who}`,
+    decoy_connections_dropped: 'The port of the decoy URLs is flooded',
+    chain_transaction_failed: 'A chain transaction failed',
+    chain_transaction_stuck: 'A chain transaction has been unconfirmed for an hour',
+    chain_nonce_refused: 'The chain account was used by another sender',
+    chain_unavailable: 'No transaction can be sent to the chain',
+    fleet_outage: 'Many agents went silent together',
+    fleet_recovered: 'The agents that went silent together are back',
+    alert_channel_failing: 'An alert channel is failing',
+    alert_channel_recovered: 'All alert channels work again',
+    alerts_summarized: 'Further alerts were summarized',
+    alerting_changed: 'Alert delivery was changed',
     protection_changed: 'Protection was reduced',
   }
   return (alert.by_service ? own[alert.event_type] : undefined) ?? reportSentence(alert, who)
@@ -74,33 +74,28 @@ export function countOf(counts: readonly AlertCount[], { status, severity }: Cho
 interface QueueFacts {
   counts: readonly AlertCount[]
   isComplete: boolean
-  channels: readonly Channel[] | undefined
+  channels: readonly Channel[]
 }
 
 /** Returns the heading: the open alerts, and whether an empty queue means that all is well. */
 export function queueSentence({ counts, isComplete, channels }: QueueFacts): string {
-  const open = countOf(counts, { status: 'open' })
-  const breaches = countOf(counts, { status: 'open', severity: 'breach' })
-  const critical = countOf(counts, { status: 'open', severity: 'critical' })
-  const acknowledged = countOf(counts, { status: 'acknowledged' })
+  const number = (chosen: Chosen) => countOf(counts, chosen)
+  const open = number({ status: 'open' })
+  const breaches = number({ status: 'open', severity: 'breach' })
+  const critical = number({ status: 'open', severity: 'critical' })
+  const acknowledged = number({ status: 'acknowledged' })
   // Without an enabled channel no alerts are created, so an empty queue proves nothing.
-  if (channels?.length === 0 && open === 0) return 'No alerts: no channel is set up.'
-  if (channels && channels.length > 0 && channels.every(({ enabled }) => !enabled) && open === 0)
-    return 'No alerts: every channel is disabled.'
-  const failing = channels?.filter((channel) => stateOfChannel(channel) === 'failing').length ?? 0
-  const lost = failing > 0 ? ` ${counted(failing, 'channel')} cannot be reached.` : ''
-  if (open === 0)
-    return `No alert is open${acknowledged > 0 ? `, ${acknowledged.toLocaleString('en')} acknowledged` : ''}.${lost}`
-  const worst =
-    breaches > 0
-      ? `, ${breaches === 1 ? '1 breach' : `${breaches.toLocaleString('en')} breaches`} among them`
-      : critical > 0
-        ? `, ${critical.toLocaleString('en')} critical`
-        : ''
-  return `${isComplete ? '' : 'At least '}${counted(open, 'alert')} ${open === 1 ? 'is' : 'are'} open${worst}.${lost}`
+  if (open === 0 && channels.length === 0) return 'No alerts: no channel is set up'
+  if (open === 0 && channels.every(({ enabled }) => !enabled)) return 'No alerts: all channels are disabled'
+  const failing = channels.filter((channel) => stateOfChannel(channel) === 'failing').length
+  return [
+    open === 0 ? 'No open alerts' : `${isComplete ? '' : 'At least '}${counted(open, 'open alert')}`,
+    ...(breaches > 0 ? [breaches === 1 ? '1 breach' : `${breaches.toLocaleString('en')} breaches`] : []),
+    ...(breaches === 0 && critical > 0 ? [`${critical.toLocaleString('en')} critical`] : []),
+    ...(open === 0 && acknowledged > 0 ? [`${acknowledged.toLocaleString('en')} acknowledged`] : []),
+    ...(failing > 0 ? [`${counted(failing, 'channel')} failing`] : []),
+  ].join(', ')
 }
-
-export const staleSentence = (ageMs: number): string => `No answer from the service for ${spanText(ageMs)}.`
 
 type Change = AlertDetail['history'][number]
 
@@ -108,16 +103,15 @@ type Change = AlertDetail['history'][number]
 export function changeText({ before, after, alerts }: Change): string {
   const did: string[] = []
   if (after.status !== before.status || after.verdict !== before.verdict) {
-    const words = { open: 'reopened it', acknowledged: 'acknowledged it', resolved: 'resolved it' } as const
-    const word = after.status === null ? 'changed its state' : words[after.status]
     const verdicts = { false_positive: ' as a false positive', true_positive: ' as a true positive' } as const
+    const word = after.status === 'open' ? 'reopened' : (after.status ?? 'changed the state')
     did.push(`${word}${after.verdict === null ? '' : verdicts[after.verdict]}`)
   }
   if (after.assignee !== before.assignee)
-    did.push(after.assignee === null ? 'took it from its assignee' : 'assigned it')
-  if (after.note !== before.note) did.push(after.note === null ? 'removed the note' : 'left a note')
+    did.push(after.assignee === null ? 'removed the assignee' : 'changed the assignee')
+  if (after.note !== before.note) did.push(after.note === null ? 'removed the note' : 'changed the note')
   const what = did.length === 0 ? 'changed nothing' : did.join(', ')
-  return alerts > 1 ? `${what}, together with ${counted(alerts - 1, 'other alert')}` : what
+  return alerts > 1 ? `${what}, with ${counted(alerts - 1, 'other alert')}` : what
 }
 
 type Delivery = AlertDetail['deliveries'][number]
@@ -125,18 +119,18 @@ type Delivery = AlertDetail['deliveries'][number]
 /** Describes the outcome of an alert at a channel. */
 export function deliveryText({ outcome, state, attempts }: Delivery): string {
   const unsent: Partial<Record<Delivery['outcome'], string>> = {
-    waiting: 'waits to be sent together with others',
-    joined: 'joined another message',
+    waiting: 'pending: waits for other alerts',
+    joined: 'part of another message',
     silenced: 'suppressed by a silence',
-    inhibited: 'not sent: another alert says the same',
-    dropped: 'never sent: the channel was deleted or disabled',
+    inhibited: 'suppressed: covered by another alert',
+    dropped: 'not sent: the channel was deleted or disabled',
   }
-  if (state === null) return unsent[outcome] ?? 'not sent yet'
+  if (state === null) return unsent[outcome] ?? 'pending'
   const tried = counted(attempts, 'attempt')
-  const together = outcome === 'joined' ? ', together with others' : ''
+  const together = outcome === 'joined' ? ', with other alerts' : ''
   if (state === 'delivered') return `delivered after ${tried}${together}`
-  if (state === 'dead') return `given up after ${tried}${together}`
-  return attempts === 0 ? `on its way${together}` : `not delivered yet, ${tried}${together}`
+  if (state === 'dead') return `failed after ${tried}${together}`
+  return attempts === 0 ? `pending${together}` : `retrying after ${tried}${together}`
 }
 
 /** Describes a match in fixed words, types and id patterns. */
@@ -146,16 +140,17 @@ export function matchText({ severities: among, types, instances }: AlertMatch): 
     ...(types ? [`type ${types.join(' or ')}`] : []),
     ...(instances ? [`agent ${instances.join(' or ')}`] : []),
   ]
-  return parts.length === 0 ? 'Every alert' : `Alerts of ${parts.join(', ')}`
+  return parts.length === 0 ? 'all alerts' : parts.join(', ')
 }
 
 const listOf = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
-/** Parses a typed list, separated by commas or spaces. */
-export function matchOf(form: { severities: readonly string[]; types: string; instances: string }): AlertMatch {
-  const among = severities.filter((severity) => form.severities.includes(severity))
-  const types = listOf(form.types)
-  const instances = listOf(form.instances)
+/** Reads the match of a form with the fields `severity`, `types` and `instances`: lists, separated by commas or spaces. */
+export function matchOf(form: FormData): AlertMatch {
+  const chosen = form.getAll('severity')
+  const among = severities.filter((severity) => chosen.includes(severity))
+  const types = listOf(String(form.get('types') ?? ''))
+  const instances = listOf(String(form.get('instances') ?? ''))
   return {
     ...(among.length > 0 ? { severities: among } : {}),
     ...(types.length > 0 ? { types } : {}),
@@ -168,30 +163,41 @@ export const previewWords: Record<AlertPreview['channels'][number]['outcome'], s
   silenced: 'suppressed by a silence',
   disabled: 'disabled',
   below_severity: 'below its minimum severity',
-  no_route: 'no route to it matches',
-  never_alerted: 'never alerted: figures of a session are no alert',
+  no_route: 'no matching route',
+  never_alerted: 'session figures never create alerts',
 }
 
 /** Returns the state of a channel. A channel that has never delivered anything is not proven to work. */
 export function stateOfChannel({ enabled, state, paused_until, last_delivered_at }: Channel) {
   if (!enabled) return 'disabled'
   if (state === 'failing' || paused_until !== null) return 'failing'
-  return last_delivered_at === null ? 'not proven' : 'works'
+  return last_delivered_at === null ? 'untested' : 'working'
 }
 
 /** Describes the facts behind a channel's state. The receiver's own text is shown beside it. */
 export function healthText(channel: Channel, now: number): string {
   const { enabled, paused_until, waiting, dead, behind, last_delivered_at } = channel
-  if (!enabled) return 'It receives nothing, and nothing later of this time'
+  if (!enabled) return 'Missed alerts are not sent later'
   const last =
     last_delivered_at === null
-      ? 'Nothing delivered yet'
-      : `Last delivered ${spanText(now - Date.parse(last_delivered_at))} ago`
+      ? 'No deliveries yet'
+      : `Last delivery ${spanText(now - Date.parse(last_delivered_at))} ago`
   const facts = [
     ...(paused_until === null ? [] : [`next attempt in ${spanText(Date.parse(paused_until) - now)}`]),
-    ...(waiting > 0 ? [`${waiting.toLocaleString('en')} waiting`] : []),
-    ...(behind > 0 ? [`${behind.toLocaleString('en')} not planned yet`] : []),
-    ...(dead > 0 ? [`${dead.toLocaleString('en')} given up`] : []),
+    ...(waiting > 0 ? [`${waiting.toLocaleString('en')} pending`] : []),
+    ...(behind > 0 ? [`${counted(behind, 'alert')} not processed yet`] : []),
+    ...(dead > 0 ? [`${dead.toLocaleString('en')} failed`] : []),
   ]
   return [last, ...facts].join(', ')
+}
+
+/** Splits a body into lines. JSON gets one line per field; line breaks within its texts stay escaped. */
+export function readableBody(content: Pick<MessageContent, 'body' | 'content_type' | 'cut'>): string[] {
+  const { body, content_type, cut } = content
+  if (cut || !content_type.includes('json')) return body.split('\n')
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2).split('\n')
+  } catch {
+    return body.split('\n')
+  }
 }

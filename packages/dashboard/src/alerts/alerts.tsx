@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
+import { alertCountsQuery, channelsQuery, routesQuery, silencesQuery } from '../data/alerts.ts'
 import { staleAfterMs } from '../overview/verdict.ts'
-import { useNow } from '../parts/time.tsx'
-import { alertCountsQuery, channelsQuery, routesQuery, silencesQuery } from '../service/alerts.ts'
-import { sentenceOf } from '../service/client.ts'
-import { useTitle } from '../shell/title.ts'
-import { queueSentence, staleSentence } from './alert-texts.ts'
-import './alerts.css'
+import { Fault, Screen } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { Tabs } from '../ui/tabs.tsx'
+import { useNow } from '../ui/time.tsx'
+import { queueSentence } from './alert-texts.ts'
+import css from './alerts.module.css'
 import { Channels } from './channels.tsx'
 import { Queue } from './queue.tsx'
 import { Routing } from './routing.tsx'
@@ -15,62 +16,56 @@ import type { AlertSearch } from './search.ts'
 
 const route = getRouteApi('/inside/alerts')
 
-export function Alerts() {
-  const search = route.useSearch()
-  const navigate = route.useNavigate()
+/** The heading of the screen, and whether its data is too old to be shown as current. */
+function useHeading() {
   const now = useNow()
   const counts = useQuery(alertCountsQuery({}))
   const channels = useQuery(channelsQuery)
-  const { data: routes } = useQuery(routesQuery)
-  const { data: silences } = useQuery(silencesQuery)
   const fault = counts.error ?? channels.error
-  const isReady = counts.data !== undefined && channels.data !== undefined
+  const facts = counts.data && channels.data && { ...counts.data, channels: channels.data }
   const ageMs = now - Math.min(counts.dataUpdatedAt, channels.dataUpdatedAt)
-  const isStale = isReady && ageMs > staleAfterMs
-  const said = isReady
-    ? queueSentence({ counts: counts.data.counts, isComplete: counts.data.complete, channels: channels.data })
-    : 'Reading the alerts…'
-  const title = isStale ? staleSentence(ageMs) : !isReady && fault ? 'The service does not answer.' : said
-  useTitle(title)
+  const isStale = facts !== undefined && ageMs > staleAfterMs
+  const current = facts
+    ? queueSentence({ ...facts, isComplete: facts.complete })
+    : fault
+      ? 'No answer from the service'
+      : 'Loading alerts…'
+  const title = isStale ? `No answer from the service for ${spanText(ageMs)}` : current
+  return { title, isStale, fault, channels: channels.data }
+}
 
+export function Alerts() {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const { title, isStale, fault, channels } = useHeading()
+  const { data: routes = [] } = useQuery(routesQuery)
+  const { data: silences = [] } = useQuery(silencesQuery)
   const show = (change: Partial<AlertSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const rules = [
-    ...(routes && routes.length > 0 ? [counted(routes.length, 'route')] : []),
-    ...(silences && silences.length > 0 ? [counted(silences.length, 'silence')] : []),
+    ...(routes.length > 0 ? [counted(routes.length, 'route')] : []),
+    ...(silences.length > 0 ? [counted(silences.length, 'silence')] : []),
   ]
-  const views = [
-    { view: undefined, name: 'Queue', more: '' },
-    { view: 'channels', name: 'Channels', more: channels.data ? String(channels.data.length) : '' },
-    { view: 'routing', name: 'Routes and silences', more: rules.join(', ') },
-  ] as const
+  const { view = 'queue' } = search
   return (
-    <div className="rows alerts">
-      <div>
-        <h1 aria-live="polite">{title}</h1>
-        <p className="quiet lead">
-          {isStale && 'What follows was true then. '}
-          {fault && <span className="fault">{sentenceOf(fault)}</span>}
-        </p>
+    <Screen title={title} heading={<span aria-live="polite">{title}</span>} lead={isStale && 'Data may be outdated.'}>
+      <Fault of={fault} />
+      <div className={isStale ? css.stale : undefined}>
+        <Tabs
+          label="Views of alerts"
+          value={view}
+          tabs={[
+            { value: 'queue', name: 'Queue' },
+            { value: 'channels', name: 'Channels', note: channels?.length },
+            { value: 'routing', name: 'Routes and silences', note: rules.length > 0 ? rules.join(', ') : undefined },
+          ]}
+          onChange={(next) => void navigate({ search: { view: next === 'queue' ? undefined : next } })}
+        >
+          {view === 'queue' && <Queue search={search} channels={channels} onShow={show} />}
+          {view === 'channels' && <Channels search={search} channels={channels} onShow={show} />}
+          {view === 'routing' && <Routing channels={channels ?? []} />}
+        </Tabs>
       </div>
-      <div className="chips" role="group" aria-label="Parts of alerts">
-        {views.map(({ view, name, more }) => (
-          <button
-            key={name}
-            type="button"
-            className="chip"
-            aria-pressed={search.view === view}
-            onClick={() => void navigate({ search: { view } })}
-          >
-            {name} {more !== '' && <b>{more}</b>}
-          </button>
-        ))}
-      </div>
-      <div className={isStale ? 'rows stale' : 'rows'}>
-        {search.view === undefined && <Queue search={search} channels={channels.data} onShow={show} />}
-        {search.view === 'channels' && <Channels search={search} channels={channels.data} onShow={show} />}
-        {search.view === 'routing' && <Routing channels={channels.data} />}
-      </div>
-    </div>
+    </Screen>
   )
 }

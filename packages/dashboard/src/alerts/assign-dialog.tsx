@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { counted } from '@wardline/text/counted'
-import { type FormEvent, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { sessionQuery } from '../service/session.ts'
+import { sessionQuery } from '../data/session.ts'
+import { Button } from '../ui/button.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
+import { TextField } from '../ui/field.tsx'
 
-const maxName = 100
+export const maxName = 100
 
 interface AssignDialogProps {
   count: number
@@ -15,42 +15,27 @@ interface AssignDialogProps {
 
 export function AssignDialog({ count, onAssign, onClose }: AssignDialogProps) {
   const { data: session } = useQuery(sessionQuery)
-  const [name, setName] = useState('')
   const assign = (to: string | null) => {
     onAssign(to)
     onClose()
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    if (name.trim() !== '') assign(name.trim())
-  }
   return (
-    <Dialog label={`Assign ${counted(count, 'alert')}`} onClose={onClose}>
-      <form onSubmit={submit}>
-        <h2>Assign {counted(count, 'alert')}</h2>
-        <label className="field">
-          Name
-          <input data-first value={name} maxLength={maxName} onChange={(event) => setName(event.target.value)} />
-        </label>
-        <div className="foot">
-          <button type="button" onClick={onClose}>
-            Cancel <kbd>Esc</kbd>
-          </button>
-          <button type="button" onClick={() => assign(null)}>
-            No one
-          </button>
-          {session && (
-            <button type="button" onClick={() => assign(session.name.slice(0, maxName))}>
-              <span>
-                Me (<HostileText text={session.name} max={40} />)
-              </span>
-            </button>
-          )}
-          <button type="submit" className="go" disabled={name.trim() === ''}>
-            Assign
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={`Assign ${counted(count, 'alert')}`}
+      submit="Assign"
+      extra={
+        <>
+          <Button onClick={() => assign(null)}>Unassign</Button>
+          {session && <Button onClick={() => assign(session.name.slice(0, maxName))}>Assign to me</Button>}
+        </>
+      }
+      onClose={onClose}
+      onSubmit={(form) => {
+        const name = String(form.get('name')).trim()
+        if (name !== '') assign(name)
+      }}
+    >
+      <TextField label="Assignee" name="name" isFirst required maxLength={maxName} />
+    </FormDialog>
   )
 }

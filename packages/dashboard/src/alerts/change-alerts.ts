@@ -1,5 +1,5 @@
 import { counted } from '@wardline/text/counted'
-import { eachOf } from '../service/each-of.ts'
+import { eachOf } from '../data/each-of.ts'
 
 /**
  * Changes several alerts, each with a separate request. Resolves with `done` when all succeeded; otherwise rejects with

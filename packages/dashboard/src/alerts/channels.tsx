@@ -1,14 +1,17 @@
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { Time, useNow } from '../parts/time.tsx'
-import type { Channel } from '../service/alerts.ts'
-import { OperatorButton } from './action-parts.tsx'
+import type { Channel } from '../data/alerts.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { DataTable } from '../ui/table.tsx'
+import { Time, useNow } from '../ui/time.tsx'
 import { healthText, stateOfChannel } from './alert-texts.ts'
-import { ChannelDrawer } from './channel-drawer.tsx'
-import { ChannelForm } from './channel-form.tsx'
-import { ChannelState } from './channel-state.tsx'
+import { ChannelState, TestButton, testResult, useTest } from './channel-parts.tsx'
 import type { AlertSearch } from './search.ts'
-import { SendTest } from './send-test.tsx'
+
+const ChannelDrawer = lazyDialog(async () => (await import('./channel-drawer.tsx')).ChannelDrawer)
+const ChannelForm = lazyDialog(async () => (await import('./channel-form.tsx')).ChannelForm)
 
 interface ChannelsProps {
   search: AlertSearch
@@ -16,57 +19,88 @@ interface ChannelsProps {
   onShow(change: Partial<AlertSearch>): void
 }
 
+const noChannels = (
+  <>
+    No channels yet. A channel sends alerts to a chat, a pager, e-mail, or your own program by webhook; alerts are
+    created only once a channel accepts them. Settings are stored encrypted and never shown again. Environment variables
+    such as <code>SLACK_WEBHOOK_URL</code> also add channels, as does{' '}
+    <code>wardline channels add slack --name Ops</code>.
+  </>
+)
+
 export function Channels({ search, channels, onShow }: ChannelsProps) {
   const now = useNow()
+  const test = useTest()
   const [form, setForm] = useState<{ channel?: Channel }>()
   const opened = channels?.find(({ id }) => id === search.channel)
   return (
-    <section className="panel" aria-labelledby="channels">
-      <header>
-        <h2 id="channels">Channels</h2>
-        <span className="quiet">oldest first</span>
-        <span className="end">
-          <OperatorButton className="go" onClick={() => setForm({})}>
-            Add a channel…
+    <>
+      <DataTable
+        label="Alert channels"
+        title="Channels"
+        note="oldest first"
+        end={
+          <OperatorButton kind="go" onClick={() => setForm({})}>
+            Add channel…
           </OperatorButton>
-        </span>
-      </header>
-      {channels?.length === 0 && (
-        <div className="empty teach">
-          <p>
-            No channel yet, so nothing becomes an alert. A channel is where alerts go: a chat, a pager, e-mail, or a
-            program of yours by webhook. Have the URL or token of the receiver ready; it is stored encrypted and never
-            shown again. Then send a test: its answer stands here.
-          </p>
-          <p>
-            Channels can also be set by the environment, such as <code>SLACK_WEBHOOK_URL</code>, or in a terminal:{' '}
-            <code>wardline channels add slack --name Ops</code>
-          </p>
-        </div>
-      )}
-      <ul>
-        {channels?.map((channel) => (
-          <li key={channel.id} className="channel-row">
-            <ChannelState channel={channel} />
-            <div>
-              <button type="button" className="plain name" onClick={() => onShow({ channel: channel.id })}>
-                <HostileText text={channel.name} max={80} />
-              </button>{' '}
-              <span className="quiet">
-                {channel.type} to <HostileText text={channel.destination} max={100} />, {channel.min_severity} and above
+        }
+        rows={channels ?? []}
+        rowKey={({ id }) => id}
+        empty={channels ? noChannels : 'Loading channels…'}
+        columns={[
+          {
+            name: 'Channel',
+            cell: ({ id, name, type }) => (
+              <>
+                <Link to="/alerts" search={{ view: 'channels', channel: id }}>
+                  <HostileText text={name} max={80} />
+                </Link>
+                <div className="quiet">{type}</div>
+              </>
+            ),
+          },
+          { name: 'State', kind: 'word', cell: (channel) => <ChannelState channel={channel} /> },
+          {
+            name: 'Destination',
+            cell: ({ destination, min_severity }) => (
+              <>
+                <HostileText text={destination} max={100} />
+                <div className="quiet">{min_severity} and above</div>
+              </>
+            ),
+          },
+          {
+            name: 'Deliveries',
+            cell: (channel) => (
+              <>
+                {healthText(channel, now)}
+                {channel.last_error !== null && stateOfChannel(channel) === 'failing' && (
+                  <p className="fault">
+                    <HostileText text={channel.last_error} />{' '}
+                    {channel.last_error_at !== null && <Time at={channel.last_error_at} />}
+                  </p>
+                )}
+              </>
+            ),
+          },
+          {
+            name: 'Actions',
+            isNameHidden: true,
+            cell: (channel) => (
+              <span className="chips">
+                <TestButton channel={channel} test={test} />
+                <OperatorButton
+                  about={<HostileText text={channel.name} max={80} />}
+                  onClick={() => setForm({ channel })}
+                >
+                  Edit…
+                </OperatorButton>
               </span>
-              <p className="quiet">{healthText(channel, now)}</p>
-              {channel.last_error !== null && stateOfChannel(channel) === 'failing' && (
-                <p className="fault">
-                  <HostileText text={channel.last_error} />{' '}
-                  {channel.last_error_at !== null && <Time at={channel.last_error_at} />}
-                </p>
-              )}
-              <SendTest channel={channel} onEdit={() => setForm({ channel })} />
-            </div>
-          </li>
-        ))}
-      </ul>
+            ),
+          },
+        ]}
+        below={(channel) => testResult({ channel, test })}
+      />
       {form && (
         <ChannelForm
           {...form}
@@ -85,6 +119,6 @@ export function Channels({ search, channels, onShow }: ChannelsProps) {
           onClose={() => onShow({ channel: undefined })}
         />
       )}
-    </section>
+    </>
   )
 }

@@ -1,27 +1,33 @@
 import { useQuery } from '@tanstack/react-query'
-import { type AlertChange, severities } from '@wardline/contract'
+import type { AlertChange } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { type Alert, type AlertFilter, alertsQuery, type Channel } from '../data/alerts.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useMayOperate } from '../data/session.ts'
 import { SeverityMark } from '../parts/marks.tsx'
-import { Time } from '../parts/time.tsx'
-import { type Alert, type AlertFilter, alertCountsQuery, alertsQuery, type Channel } from '../service/alerts.ts'
-import { call, sentenceOf } from '../service/client.ts'
-import { sessionQuery, useMayOperate } from '../service/session.ts'
-import { useKeys } from '../shell/keys.ts'
-import { OperatorButton, OutcomeText } from './action-parts.tsx'
-import { AlertDrawer } from './alert-drawer.tsx'
-import { countOf, headlineOf, stateText, statusNames } from './alert-texts.ts'
-import { AssignDialog } from './assign-dialog.tsx'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { Button } from '../ui/button.tsx'
+import { Tick } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { Time } from '../ui/time.tsx'
+import { headlineOf, stateText } from './alert-texts.ts'
+import css from './alerts.module.css'
 import { changeAll } from './change-alerts.ts'
+import { narrowedOf, QueueFilters } from './queue-filters.tsx'
 import type { AlertSearch } from './search.ts'
-import { useAction } from './use-action.ts'
+
+const AlertDrawer = lazyDialog(async () => (await import('./alert-drawer.tsx')).AlertDrawer)
+const AssignDialog = lazyDialog(async () => (await import('./assign-dialog.tsx')).AssignDialog)
 
 const pageRows = 100
 /** Maximum rows per page of the service. */
 const maxRows = 1_000
-const narrowed = ['instance_id', 'event_type', 'assignee'] as const
-const states = ['open', 'acknowledged', 'resolved'] as const
 
 interface QueueProps {
   search: AlertSearch
@@ -29,44 +35,25 @@ interface QueueProps {
   onShow(change: Partial<AlertSearch>): void
 }
 
-function NoAlerts({ channels, isNarrowed, onShow }: Pick<QueueProps, 'channels' | 'onShow'> & { isNarrowed: boolean }) {
-  if (channels?.length === 0) {
-    return (
-      <div className="empty teach">
-        <p>
-          Nothing becomes an alert before there is a channel that takes it: set one up, such as Slack, e-mail or a
-          webhook, and send a test.
-        </p>
-        <OperatorButton onClick={() => onShow({ view: 'channels' })}>Set up a channel</OperatorButton>
-      </div>
-    )
-  }
-  return <p className="empty">{isNarrowed ? 'No alert matches the filters.' : 'Nothing is open.'}</p>
-}
-
-export function Queue({ search, channels, onShow }: QueueProps) {
-  const { status = 'open', severity, alert: opened } = search
+/** The rows of the queue, the row that keys act on, the selection, and changes of both. */
+function useQueue({ search, onShow }: QueueProps) {
+  const { status = 'open', severity } = search
   const [limit, setLimit] = useState(pageRows)
   const [at, setAt] = useState(0)
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
-  const [isAssigning, setAssigning] = useState(false)
   const mayOperate = useMayOperate()
-  const { data: session } = useQuery(sessionQuery)
-  const more = Object.fromEntries(narrowed.flatMap((name) => (search[name] ? [[name, search[name]]] : [])))
   const filter: AlertFilter = {
-    ...more,
+    ...narrowedOf(search),
     ...(status === 'all' ? {} : { status }),
     ...(severity === undefined ? { min_severity: 'warning' } : { severity }),
   }
   const list = useQuery(alertsQuery(filter, limit))
-  const { data: counted24 } = useQuery(alertCountsQuery(more))
-  const counts = counted24?.counts ?? []
   const rows = list.data?.alerts ?? []
   const current = rows[Math.min(at, rows.length - 1)]
   const chosen = rows.filter(({ id }) => selected.has(id))
-  const { isBusy, outcome, run } = useAction('alerts')
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
 
-  const change = (change: Partial<AlertSearch>) => {
+  const show = (change: Partial<AlertSearch>) => {
     setAt(0)
     setLimit(pageRows)
     setSelected(new Set())
@@ -78,9 +65,9 @@ export function Queue({ search, channels, onShow }: QueueProps) {
     if (!next.delete(id)) next.add(id)
     setSelected(next)
   }
-  async function changeThese(alerts: readonly Alert[], done: string, body: AlertChange) {
-    if (alerts.length === 0 || isBusy || !mayOperate) return
-    await run(async () => {
+  const change = (alerts: readonly Alert[], done: string, body: AlertChange) => {
+    if (alerts.length === 0 || !mayOperate) return
+    void run(async () => {
       const sentence = await changeAll(alerts, done, ({ id }) => call('changeAlert', { params: { id }, body }))
       // Together with the result, so that a later selection is not lost.
       setSelected(new Set())
@@ -88,7 +75,7 @@ export function Queue({ search, channels, onShow }: QueueProps) {
     })
   }
   const acknowledge = (alerts: readonly Alert[]) =>
-    changeThese(
+    change(
       alerts.filter((alert) => alert.status === 'open'),
       'acknowledged',
       { status: 'acknowledged' },
@@ -98,249 +85,195 @@ export function Queue({ search, channels, onShow }: QueueProps) {
     k: () => setAt(Math.max(0, at - 1)),
     Enter: () => open(current?.id),
     x: () => current && toggle(current.id),
-    a: () => void acknowledge(chosen.length > 0 ? chosen : current ? [current] : []),
+    a: () => acknowledge(chosen.length > 0 ? chosen : current ? [current] : []),
     Escape: () => setSelected(new Set()),
   })
-  const countText = (given: Parameters<typeof countOf>[1]) =>
-    counted24 ? countOf(counts, given).toLocaleString('en') : '…'
-  const chosenStatus = status === 'all' ? undefined : status
-  const unresolved = chosen.filter((alert) => alert.status !== 'resolved')
+  return {
+    ...{ list, rows, at, limit, selected, chosen, isBusy, fault },
+    ...{ setAt, setLimit, setSelected, show, open, toggle, change, acknowledge },
+  }
+}
+
+type QueueState = ReturnType<typeof useQueue>
+
+export function Queue(props: QueueProps) {
+  const { search, channels, onShow } = props
+  const queue = useQueue(props)
+  const { list, rows, chosen, fault } = queue
+  const isNarrowed = search.status !== undefined || search.severity !== undefined || narrowedOf(search) !== undefined
   return (
     <>
-      <div className="chips" role="group" aria-label="State">
-        {states.map((state) => (
-          <button
-            key={state}
-            type="button"
-            className="chip"
-            aria-pressed={status === state}
-            onClick={() => change({ status: state === 'open' ? undefined : state })}
-          >
-            {statusNames[state]} <b>{countText({ status: state, severity })}</b>
-          </button>
-        ))}
-        <button
-          type="button"
-          className="chip"
-          aria-pressed={status === 'all'}
-          onClick={() => change({ status: 'all' })}
-        >
-          All <b>{countText({ severity })}</b>
-        </button>
-        {narrowed.flatMap((name) => {
-          const value = search[name]
-          return value === undefined
-            ? []
-            : [
-                <button
-                  key={name}
-                  type="button"
-                  className="chip"
-                  aria-pressed="true"
-                  onClick={() => change({ [name]: undefined })}
-                >
-                  {name} <HostileText text={value} line max={60} /> ×
-                </button>,
-              ]
-        })}
-        {session && search.assignee === undefined && (
-          <button type="button" className="chip" onClick={() => change({ assignee: session.name, status: 'all' })}>
-            Mine
-          </button>
-        )}
-      </div>
-      <div className="chips" role="group" aria-label="Severity">
-        <button
-          type="button"
-          className="chip"
-          aria-pressed={severity === undefined}
-          onClick={() => change({ severity: undefined })}
-        >
-          warning and above <b>{countText({ status: chosenStatus })}</b>
-        </button>
-        {severities.toReversed().map((one) => (
-          <button
-            key={one}
-            type="button"
-            className="chip"
-            aria-pressed={severity === one}
-            onClick={() => change({ severity: severity === one ? undefined : one })}
-          >
-            {one} <b>{countText({ status: chosenStatus, severity: one })}</b>
-          </button>
-        ))}
-        {counted24?.complete === false && (
-          <span className="quiet">counted among the newest 10,000 unresolved, and the newest 10,000 of all</span>
-        )}
-      </div>
-      {list.error && (
-        <p role="alert" className="fault">
-          {sentenceOf(list.error)}
-        </p>
-      )}
-      <section className="panel" aria-label="Alerts, newest first">
-        <header>
-          <label className="tick">
-            <input
-              type="checkbox"
-              aria-label={`Select all ${rows.length} alerts shown`}
+      <QueueFilters search={search} onShow={queue.show} />
+      <Fault of={list.error} />
+      <Panel
+        label="Alerts, newest first"
+        header={
+          <>
+            <Tick
+              label={`Select all ${rows.length} alerts shown`}
               checked={rows.length > 0 && chosen.length === rows.length}
               disabled={rows.length === 0}
-              onChange={() =>
-                setSelected(chosen.length === rows.length ? new Set() : new Set(rows.map(({ id }) => id)))
-              }
+              onChange={() => queue.setSelected(new Set(chosen.length === rows.length ? [] : rows.map(({ id }) => id)))}
             />
-          </label>
-          <span className="quiet">newest first</span>
-          <OutcomeText outcome={outcome} />
-          <span className="end keys" aria-hidden="true">
+            <span className="quiet">newest first</span>
+          </>
+        }
+        end={
+          <span className={css.keys} aria-hidden="true">
             <kbd>j</kbd> <kbd>k</kbd> <kbd>Enter</kbd> <kbd>x</kbd> <kbd>a</kbd>
           </span>
-        </header>
+        }
+      >
+        {chosen.length === 0 && <Fault of={fault} isInPanel />}
         <ul>
           {rows.map((alert, index) => (
-            <li
-              key={alert.id}
-              className={`alert-row ${selected.has(alert.id) ? 'picked' : ''} ${index === at ? 'at' : ''}`}
-            >
-              <label className="tick">
-                <input
-                  type="checkbox"
-                  aria-label={`Select ${headlineOf(alert)}`}
-                  checked={selected.has(alert.id)}
-                  onChange={() => toggle(alert.id)}
-                />
-              </label>
-              <SeverityMark severity={alert.severity} />
-              <button
-                type="button"
-                className="what"
-                aria-current={index === at ? 'true' : undefined}
-                onClick={() => {
-                  setAt(index)
-                  open(alert.id)
-                }}
-              >
-                <b>{headlineOf(alert)}</b>
-                <span className="quiet">
-                  <Time at={alert.created_at} />
-                  {' · '}
-                  <HostileText text={alert.description} line max={200} />
-                </span>
-              </button>
-              <span className="state quiet">
-                {stateText(alert)}
-                {alert.assignee !== null && (
-                  <>
-                    {' · '}
-                    <HostileText text={alert.assignee} line max={40} />
-                  </>
-                )}
-              </span>
-              <span className="actions">
-                {alert.status === 'open' && (
-                  <OperatorButton disabled={isBusy} onClick={() => void acknowledge([alert])}>
-                    Acknowledge<span className="only-read"> {headlineOf(alert)}</span>
-                  </OperatorButton>
-                )}
-              </span>
-            </li>
+            <AlertRow key={alert.id} alert={alert} index={index} queue={queue} />
           ))}
         </ul>
-        {list.data && rows.length === 0 && (
-          <NoAlerts
-            channels={channels}
-            isNarrowed={Object.keys(more).length > 0 || severity !== undefined}
-            onShow={onShow}
-          />
+        {list.isPending && <EmptyState>Loading alerts…</EmptyState>}
+        {list.data && rows.length === 0 && channels?.length === 0 && (
+          <EmptyState
+            action={<OperatorButton onClick={() => onShow({ view: 'channels' })}>Set up a channel</OperatorButton>}
+          >
+            Alerts are created only once a channel accepts them. Set up a channel, such as Slack, e-mail or a webhook,
+            and send a test.
+          </EmptyState>
         )}
-        {list.data?.next != null && (
-          <p className="empty">
-            {rows.length < limit ? (
-              'Only the newest 100,000 alerts were searched.'
-            ) : limit < maxRows ? (
-              <button type="button" onClick={() => setLimit(Math.min(maxRows, limit + pageRows * 3))}>
-                Show older alerts
-              </button>
-            ) : (
-              `The newest ${maxRows.toLocaleString('en')} are shown: narrow the filters for older ones.`
-            )}
-          </p>
+        {list.data && rows.length === 0 && channels?.length !== 0 && (
+          <EmptyState>{isNarrowed ? 'No alerts match the filters.' : 'No open alerts.'}</EmptyState>
         )}
-      </section>
-      {chosen.length > 0 && (
-        <div className="panel selection" role="region" aria-label="Selected alerts">
-          <span role="status">
-            <b>{counted(chosen.length, 'alert')} selected</b>
-          </span>
-          <span className="end">
-            <button type="button" onClick={() => setSelected(new Set())}>
-              Clear <kbd>Esc</kbd>
-            </button>
-            <OperatorButton disabled={isBusy} onClick={() => setAssigning(true)}>
-              Assign…
-            </OperatorButton>
-            {unresolved.length < chosen.length && (
-              <OperatorButton
-                disabled={isBusy}
-                onClick={() =>
-                  void changeThese(
-                    chosen.filter((alert) => alert.status === 'resolved'),
-                    'reopened',
-                    { status: 'open' },
-                  )
-                }
-              >
-                Reopen {chosen.length - unresolved.length}
-              </OperatorButton>
-            )}
-            <OperatorButton
-              disabled={isBusy || unresolved.length === 0}
-              onClick={() =>
-                void changeThese(unresolved, 'resolved as false positives', {
-                  status: 'resolved',
-                  verdict: 'false_positive',
-                })
-              }
-            >
-              False positive
-            </OperatorButton>
-            <OperatorButton
-              disabled={isBusy || unresolved.length === 0}
-              onClick={() => void changeThese(unresolved, 'resolved', { status: 'resolved' })}
-            >
-              Resolve {unresolved.length}
-            </OperatorButton>
-            <OperatorButton
-              className="go"
-              disabled={isBusy || chosen.every((alert) => alert.status !== 'open')}
-              onClick={() => void acknowledge(chosen)}
-            >
-              Acknowledge {chosen.filter((alert) => alert.status === 'open').length} <kbd>a</kbd>
-            </OperatorButton>
-          </span>
-        </div>
+        {list.data?.next != null && <Older queue={queue} />}
+      </Panel>
+      {chosen.length > 0 && <Selection queue={queue} />}
+      {search.alert !== undefined && (
+        <AlertDrawer
+          key={search.alert}
+          id={search.alert}
+          rows={rows}
+          channels={channels}
+          onOpen={queue.open}
+          onSame={(same) => queue.show({ ...same, alert: undefined })}
+          onClose={() => queue.open(undefined)}
+        />
       )}
+    </>
+  )
+}
+
+function AlertRow({ alert, index, queue }: { alert: Alert; index: number; queue: QueueState }) {
+  const { at, selected, isBusy } = queue
+  const headline = headlineOf(alert)
+  const isSelected = selected.has(alert.id)
+  return (
+    <li data-part="alert" className={`${css.row} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}>
+      <Tick label={`Select ${headline}`} checked={isSelected} onChange={() => queue.toggle(alert.id)} />
+      <SeverityMark severity={alert.severity} />
+      <div className={css.what}>
+        <Button
+          kind="plain"
+          aria-current={index === at ? 'true' : undefined}
+          onClick={() => {
+            queue.setAt(index)
+            queue.open(alert.id)
+          }}
+        >
+          {headline}
+        </Button>
+        <span className="quiet">
+          <Time at={alert.created_at} /> <HostileText text={alert.description} line max={200} />
+        </span>
+      </div>
+      <span className={`quiet ${css.state}`}>
+        {stateText(alert)}
+        {alert.assignee !== null && (
+          <>
+            {' · '}
+            <HostileText text={alert.assignee} line max={40} />
+          </>
+        )}
+      </span>
+      <span className={css.actions}>
+        {alert.status === 'open' && (
+          <OperatorButton about={headline} disabled={isBusy} onClick={() => queue.acknowledge([alert])}>
+            Acknowledge
+          </OperatorButton>
+        )}
+      </span>
+    </li>
+  )
+}
+
+function Older({ queue: { rows, limit, setLimit } }: { queue: QueueState }) {
+  const more = () => setLimit(Math.min(maxRows, limit + pageRows * 3))
+  if (rows.length < limit) return <EmptyState>Only the newest 100,000 alerts were searched.</EmptyState>
+  return (
+    <EmptyState action={limit < maxRows && <Button onClick={more}>Show more</Button>}>
+      The newest {limit.toLocaleString('en')} alerts are shown.
+      {limit >= maxRows && ' Narrow the filters for older ones.'}
+    </EmptyState>
+  )
+}
+
+function Selection({ queue: { chosen, isBusy, fault, setSelected, change, acknowledge } }: { queue: QueueState }) {
+  const [isAssigning, setAssigning] = useState(false)
+  const open = chosen.filter(({ status }) => status === 'open')
+  const unresolved = chosen.filter(({ status }) => status !== 'resolved')
+  const resolved = chosen.filter(({ status }) => status === 'resolved')
+  return (
+    <Panel
+      label="Selected alerts"
+      className={css.selection}
+      header={
+        <>
+          <b role="status">{counted(chosen.length, 'alert')} selected</b>
+          <Fault of={fault} />
+        </>
+      }
+      end={
+        <>
+          <Button shortcut="Esc" onClick={() => setSelected(new Set())}>
+            Clear
+          </Button>
+          <OperatorButton disabled={isBusy} onClick={() => setAssigning(true)}>
+            Assign…
+          </OperatorButton>
+          {resolved.length > 0 && (
+            <OperatorButton disabled={isBusy} onClick={() => change(resolved, 'reopened', { status: 'open' })}>
+              Reopen {resolved.length}
+            </OperatorButton>
+          )}
+          <OperatorButton
+            disabled={isBusy || unresolved.length === 0}
+            onClick={() =>
+              change(unresolved, 'resolved as false positives', { status: 'resolved', verdict: 'false_positive' })
+            }
+          >
+            False positive
+          </OperatorButton>
+          <OperatorButton
+            disabled={isBusy || unresolved.length === 0}
+            onClick={() => change(unresolved, 'resolved', { status: 'resolved' })}
+          >
+            Resolve {unresolved.length}
+          </OperatorButton>
+          <OperatorButton
+            kind="go"
+            shortcut="a"
+            disabled={isBusy || open.length === 0}
+            onClick={() => acknowledge(chosen)}
+          >
+            Acknowledge {open.length}
+          </OperatorButton>
+        </>
+      }
+    >
       {isAssigning && (
         <AssignDialog
           count={chosen.length}
           onClose={() => setAssigning(false)}
-          onAssign={(assignee) =>
-            void changeThese(chosen, assignee === null ? 'taken from their assignees' : 'assigned', { assignee })
-          }
+          onAssign={(assignee) => change(chosen, assignee === null ? 'unassigned' : 'assigned', { assignee })}
         />
       )}
-      {opened !== undefined && (
-        <AlertDrawer
-          key={opened}
-          id={opened}
-          rows={rows}
-          channels={channels}
-          onOpen={open}
-          onSame={(same) => change({ ...same, alert: undefined })}
-          onClose={() => open(undefined)}
-        />
-      )}
-    </>
+    </Panel>
   )
 }

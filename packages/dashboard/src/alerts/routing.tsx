@@ -1,19 +1,28 @@
 import { useQuery } from '@tanstack/react-query'
-import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { spanText } from '../parts/span.ts'
-import { Time, useNow } from '../parts/time.tsx'
-import { type Channel, type Route, routesQuery, silencesQuery } from '../service/alerts.ts'
-import { call, sentenceOf } from '../service/client.ts'
-import { OperatorButton, OutcomeText } from './action-parts.tsx'
+import { type Channel, type Route, routesQuery, silencesQuery } from '../data/alerts.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { ConfirmButton } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { Fault } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { DataTable } from '../ui/table.tsx'
+import { Time, useNow } from '../ui/time.tsx'
 import { matchText } from './alert-texts.ts'
-import { RouteForm } from './route-form.tsx'
 import { RoutePreview } from './route-preview.tsx'
-import { SilenceForm } from './silence-form.tsx'
-import { useAction } from './use-action.ts'
 
-export function Routing({ channels = [] }: { channels: readonly Channel[] | undefined }) {
+const RouteForm = lazyDialog(async () => (await import('./routing-forms.tsx')).RouteForm)
+const SilenceForm = lazyDialog(async () => (await import('./routing-forms.tsx')).SilenceForm)
+
+interface RoutingProps {
+  channels: readonly Channel[]
+}
+
+export function Routing({ channels }: RoutingProps) {
   return (
     <>
       <RoutePreview channels={channels} />
@@ -24,154 +33,154 @@ export function Routing({ channels = [] }: { channels: readonly Channel[] | unde
   )
 }
 
-function Routes({ channels }: { channels: readonly Channel[] }) {
+function Routes({ channels }: RoutingProps) {
   const { data: routes, error } = useQuery(routesQuery)
-  const { isBusy, outcome, run } = useAction('routing')
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   const [form, setForm] = useState<{ route?: Route }>()
-  const [deleting, setDeleting] = useState<string>()
   const names = new Map(channels.map(({ id, name }) => [id, name]))
-  const remove = (id: string) =>
-    void run(async () => {
-      await call('deleteRoute', { params: { id } })
-      return 'The route is deleted.'
-    })
+  const remove = async (id: string) => {
+    await call('deleteRoute', { params: { id } })
+    return 'Route deleted.'
+  }
+  const none =
+    channels.length === 0
+      ? 'No channels yet. Add a channel first; routes then select its alerts.'
+      : 'No routes: every channel receives all alerts of its minimum severity and above. Add a route to send, for example, decoy hits only to the pager.'
   return (
-    <section className="panel" aria-labelledby="routes">
-      <header>
-        <h2 id="routes">Routes</h2>
-        <span className="quiet">a channel that is named here receives only what one of its routes matches</span>
-        <OutcomeText outcome={outcome} />
-        <span className="end">
+    <>
+      <Fault of={error ?? fault} />
+      <DataTable
+        label="Alert routes"
+        title="Routes"
+        note="A channel with routes receives only what one of them matches. Their order does not matter."
+        end={
           <OperatorButton disabled={channels.length === 0} onClick={() => setForm({})}>
-            Add a route…
+            Add route…
           </OperatorButton>
-        </span>
-      </header>
-      {error && <p className="empty fault">{sentenceOf(error)}</p>}
-      {routes?.length === 0 && (
-        <p className="empty">
-          {channels.length === 0
-            ? 'No channel yet: add one first, then routes decide what it receives.'
-            : 'No route: every channel receives all alerts of its minimum severity and above. Add a route to send, say, decoy hits to the pager alone.'}
-        </p>
-      )}
-      <ul>
-        {routes?.map((route) => (
-          <li key={route.id} className="rule-row">
-            <div>
+        }
+        rows={routes ?? []}
+        rowKey={({ id }) => id}
+        empty={routes ? none : 'Loading routes…'}
+        columns={[
+          {
+            name: 'Name',
+            cell: ({ name }) => (
               <b>
-                <HostileText text={route.name} max={80} />
+                <HostileText text={name} max={80} />
               </b>
-              <p className="quiet">
-                <HostileText text={matchText(route.match)} /> go to{' '}
-                {route.channels.map((id, index) => (
-                  <span key={id}>
-                    {index > 0 && ', '}
-                    <HostileText text={names.get(id) ?? id} max={80} />
-                  </span>
-                ))}
-              </p>
-            </div>
-            <span className="actions">
-              <OperatorButton onClick={() => setForm({ route })}>
-                Edit…<span className="only-read"> {route.name}</span>
-              </OperatorButton>
-              {deleting === route.id ? (
-                <OperatorButton className="danger" disabled={isBusy} onClick={() => remove(route.id)}>
-                  Delete it
+            ),
+          },
+          { name: 'Match', cell: ({ match }) => <HostileText text={matchText(match)} /> },
+          {
+            name: 'Channels',
+            cell: (route) =>
+              route.channels.map((id) => (
+                <div key={id}>
+                  <HostileText text={names.get(id) ?? id} max={80} />
+                </div>
+              )),
+          },
+          {
+            name: 'Actions',
+            isNameHidden: true,
+            cell: (route) => (
+              <span className="chips">
+                <OperatorButton about={route.name} onClick={() => setForm({ route })}>
+                  Edit…
                 </OperatorButton>
-              ) : (
-                <OperatorButton onClick={() => setDeleting(route.id)}>
-                  Delete…<span className="only-read"> {route.name}</span>
-                </OperatorButton>
-              )}
-            </span>
-          </li>
-        ))}
-      </ul>
-      {routes && routes.length > 1 && (
-        <p className="empty">The order of routes does not matter: each that matches counts.</p>
-      )}
+                <ConfirmButton
+                  as={OperatorButton}
+                  about={route.name}
+                  disabled={isBusy}
+                  sure="Delete it"
+                  onConfirm={() => void run(() => remove(route.id))}
+                >
+                  Delete…
+                </ConfirmButton>
+              </span>
+            ),
+          },
+        ]}
+      />
       {form && <RouteForm {...form} channels={channels} onClose={() => setForm(undefined)} />}
-    </section>
+    </>
   )
 }
 
 function Silences() {
   const { data: silences, error } = useQuery(silencesQuery)
-  const { isBusy, outcome, run } = useAction('routing')
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   const [isAdding, setAdding] = useState(false)
   const now = useNow()
-  const end = (id: string) =>
-    void run(async () => {
-      await call('deleteSilence', { params: { id } })
-      return 'The silence has ended.'
-    })
+  const end = async (id: string) => {
+    await call('deleteSilence', { params: { id } })
+    return 'Silence ended.'
+  }
   return (
-    <section className="panel" aria-labelledby="silences">
-      <header>
-        <h2 id="silences">Silences</h2>
-        <span className="quiet">for people; machines still receive everything</span>
-        <OutcomeText outcome={outcome} />
-        <span className="end">
-          <OperatorButton onClick={() => setAdding(true)}>Add a silence…</OperatorButton>
-        </span>
-      </header>
-      {error && <p className="empty fault">{sentenceOf(error)}</p>}
-      {silences?.length === 0 && (
-        <p className="empty">
-          Nothing is silenced. Before maintenance, silence the agents that it touches, with an end: decoy hits and kills
-          still come through unless the silence names them.
-        </p>
-      )}
-      <ul>
-        {silences?.map((silence) => (
-          <li key={silence.id} className="rule-row">
-            <div>
-              <b>
-                <HostileText text={matchText(silence.match)} />
-              </b>{' '}
-              until <Time at={silence.ends_at} />{' '}
-              <span className="quiet">({spanText(Date.parse(silence.ends_at) - now)} left)</span>
-              <p className="quiet">
-                <HostileText text={silence.reason} /> · by{' '}
-                <HostileText text={silence.created_by_name ?? silence.created_by} max={60} /> at{' '}
-                <Time at={silence.created_at} />
-              </p>
-            </div>
-            <span className="actions">
-              <OperatorButton disabled={isBusy} onClick={() => end(silence.id)}>
-                End now<span className="only-read"> {matchText(silence.match)}</span>
+    <>
+      <Fault of={error ?? fault} />
+      <DataTable
+        label="Silences of alerts"
+        title="Silences"
+        note="Webhook, syslog and Splunk channels still receive all alerts."
+        end={<OperatorButton onClick={() => setAdding(true)}>Add silence…</OperatorButton>}
+        rows={silences ?? []}
+        rowKey={({ id }) => id}
+        empty={
+          silences
+            ? 'No silences. Before maintenance, silence the affected agents. Decoy hits and suspensions are still sent unless a silence names their exact type or agent.'
+            : 'Loading silences…'
+        }
+        columns={[
+          { name: 'Match', cell: ({ match }) => <HostileText text={matchText(match)} /> },
+          {
+            name: 'Until',
+            cell: ({ ends_at }) => (
+              <>
+                <Time at={ends_at} /> <span className="quiet">({spanText(Date.parse(ends_at) - now)} left)</span>
+              </>
+            ),
+          },
+          { name: 'Reason', cell: ({ reason }) => <HostileText text={reason} /> },
+          {
+            name: 'Created',
+            cell: ({ created_by, created_by_name, created_at }) => (
+              <>
+                <Time at={created_at} /> by <HostileText text={created_by_name ?? created_by} max={60} />
+              </>
+            ),
+          },
+          {
+            name: 'Actions',
+            isNameHidden: true,
+            cell: ({ id, match }) => (
+              <OperatorButton about={matchText(match)} disabled={isBusy} onClick={() => void run(() => end(id))}>
+                End now
               </OperatorButton>
-            </span>
-          </li>
-        ))}
-      </ul>
+            ),
+          },
+        ]}
+      />
       {isAdding && <SilenceForm onClose={() => setAdding(false)} />}
-    </section>
+    </>
   )
 }
 
-function QuietHours({ channels }: { channels: readonly Channel[] }) {
-  const quiet = channels.flatMap(({ quiet_hours, ...channel }) => (quiet_hours ? [{ ...channel, quiet_hours }] : []))
+function QuietHours({ channels }: RoutingProps) {
   return (
-    <section className="panel" aria-labelledby="quiet-hours">
-      <header>
-        <h2 id="quiet-hours">Quiet hours</h2>
-        <span className="quiet">{quiet.length > 0 && counted(quiet.length, 'channel')}</span>
-      </header>
-      {quiet.length === 0 ? (
-        <p className="empty">No channel has quiet hours. They are set with the channel: Channels, Edit.</p>
-      ) : (
-        <ul className="lines">
-          {quiet.map(({ id, name, quiet_hours: { from, to, time_zone, least = 'critical' } }) => (
-            <li key={id}>
-              <HostileText text={name} max={80} /> {from} to {to}, <HostileText text={time_zone} max={64} />: {least}{' '}
-              and above are sent at once, the rest together at {to}
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
+    <DataTable
+      label="Quiet hours of channels"
+      title="Quiet hours"
+      note="The other alerts are sent together at the end."
+      rows={channels.flatMap(({ id, name, quiet_hours: hours }) => (hours ? [{ id, name, hours }] : []))}
+      rowKey={({ id }) => id}
+      empty="No channel has quiet hours. Set them in the Channels tab: Edit."
+      columns={[
+        { name: 'Channel', cell: ({ name }) => <HostileText text={name} max={80} /> },
+        { name: 'Time', kind: 'word', cell: ({ hours }) => `${hours.from} to ${hours.to}` },
+        { name: 'Time zone', cell: ({ hours }) => <HostileText text={hours.time_zone} max={64} /> },
+        { name: 'Sent immediately', cell: ({ hours }) => `${hours.least ?? 'critical'} and above` },
+      ]}
+    />
   )
 }

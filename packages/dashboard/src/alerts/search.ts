@@ -1,22 +1,23 @@
-import type { Severity } from '@wardline/contract'
+import { severities } from '@wardline/contract'
+import { oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
 
-export const alertViews = ['channels', 'routing'] as const
+const alertViews = ['channels', 'routing'] as const
 /** States that the queue can show besides open alerts. */
-export const shownStatuses = ['acknowledged', 'resolved', 'all'] as const
+const shownStatuses = ['acknowledged', 'resolved', 'all'] as const
 
-/** State of the screen in the address. */
-export interface AlertSearch {
+export const alertSearch = searchParams({
   /** Default: the queue. */
-  view?: (typeof alertViews)[number]
+  view: oneOf(alertViews),
   /** Default: open. */
-  status?: (typeof shownStatuses)[number]
+  status: oneOf(shownStatuses),
   /** Default: warning and above. */
-  severity?: Severity
-  instance_id?: string
-  event_type?: string
-  assignee?: string
+  severity: oneOf(severities),
+  instance_id: text,
+  event_type: text,
+  assignee: text,
   /** The alert in the drawer. */
-  alert?: string
+  alert: text,
   /** The channel in the drawer. */
-  channel?: string
-}
+  channel: text,
+})
+export type AlertSearch = SearchOf<typeof alertSearch>

@@ -1,7 +1,7 @@
 import { channelTypes } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
+import { readableBody } from './alert-texts.ts'
 import { changeAll } from './change-alerts.ts'
-import { readableBody } from './readable-body.ts'
 import { settingFields, settingsOf } from './setting-fields.ts'
 
 const formOf = (values: Record<string, string>) => ({ get: (name: string) => values[name] ?? null })

@@ -1,16 +1,19 @@
-import { type RefObject, useState } from 'react'
+import { type RefObject, useRef } from 'react'
 import { inputOf, instantOfInput } from '../parts/instant-input.ts'
-import { dayMs } from '../parts/span.ts'
-import { useZone } from '../parts/time.tsx'
-import type { AuditSearch } from './entries.ts'
+import { Button } from '../ui/button.tsx'
+import { TextField } from '../ui/field.tsx'
+import { dayMs } from '../ui/span.ts'
+import { useZone } from '../ui/time.tsx'
+import css from './audit.module.css'
+import type { AuditSearch } from './search.ts'
 
 type Filter = Omit<AuditSearch, 'open'>
 
 const spans = [
-  { name: '24 h', ms: dayMs },
-  { name: '7 days', ms: 7 * dayMs },
-  { name: '30 days', ms: 30 * dayMs },
-]
+  ['24 h', dayMs],
+  ['7 days', 7 * dayMs],
+  ['30 days', 30 * dayMs],
+] as const
 /** Groups of actions that the service accepts as one filter. */
 const groups = [
   'instance.*',
@@ -34,71 +37,54 @@ interface FilterProps {
 /** Form for the filter in the address. Enter or leaving a field applies it. */
 export function AuditFilter({ filter, actions, search, onChange }: FilterProps) {
   const zone = useZone()
-  const [actor, setActor] = useState(filter.actor ?? '')
-  const [action, setAction] = useState(filter.action ?? '')
-  const [target, setTarget] = useState(filter.target ?? '')
-  const given = (text: string) => text.trim() || undefined
+  const form = useRef<HTMLFormElement>(null)
   function apply(change: Filter = {}) {
-    const next = { ...filter, actor: given(actor), action: given(action), target: given(target), ...change }
+    const values = form.current ? new FormData(form.current) : new FormData()
+    const typed = (name: string) => String(values.get(name) ?? '').trim() || undefined
+    const texts = { actor: typed('actor'), action: typed('action'), target: typed('target') }
+    const next = { ...filter, ...texts, ...change }
     if (JSON.stringify(next) !== JSON.stringify(filter)) onChange(next)
   }
-  const fields = [
-    { name: 'Actor', hint: 'key name or id', value: actor, set: setActor, max: 80 },
-    { name: 'Action', hint: 'such as key.*', value: action, set: setAction, max: 81 },
-    { name: 'Target', hint: 'id', value: target, set: setTarget, max: 200 },
-  ]
-  const isNarrow = Object.values(filter).some((value) => value !== undefined)
+  const text = (name: 'actor' | 'action' | 'target') => ({
+    name,
+    defaultValue: filter[name] ?? '',
+    onBlur: () => apply(),
+  })
   return (
     <form
-      className="chips audit-filter"
+      ref={form}
+      className={`${css.filter} chips`}
       onSubmit={(event) => {
         event.preventDefault()
         apply()
       }}
     >
-      {fields.map(({ name, hint, value, set, max }, index) => (
-        <label key={name}>
-          {name}
-          <input
-            ref={index === 0 ? search : undefined}
-            placeholder={hint}
-            maxLength={max}
-            list={name === 'Action' ? 'audit-actions' : undefined}
-            value={value}
-            onChange={(event) => set(event.target.value)}
-            onBlur={() => apply()}
-          />
-        </label>
-      ))}
+      <TextField label="Actor" placeholder="key name or id" maxLength={80} ref={search} {...text('actor')} />
+      <TextField label="Action" placeholder="such as key.*" maxLength={81} list="audit-actions" {...text('action')} />
+      <TextField label="Target" placeholder="id" maxLength={200} {...text('target')} />
       <datalist id="audit-actions">
         {[...groups, ...actions].map((known) => (
           <option key={known} value={known} />
         ))}
       </datalist>
       {(['from', 'to'] as const).map((name) => (
-        <label key={name}>
-          {name === 'from' ? 'From' : 'Before'}, {zone === 'utc' ? 'UTC' : 'local time'}
-          <input
-            type="datetime-local"
-            value={inputOf(filter[name], zone)}
-            onChange={(event) => apply({ [name]: instantOfInput(event.target.value, zone) })}
-          />
-        </label>
-      ))}
-      {spans.map(({ name, ms }) => (
-        <button
+        <TextField
           key={name}
-          type="button"
-          className="chip"
-          onClick={() => apply({ from: new Date(Date.now() - ms).toISOString(), to: undefined })}
-        >
-          {name}
-        </button>
+          label={`${name === 'from' ? 'From' : 'Before'}, ${zone === 'utc' ? 'UTC' : 'local time'}`}
+          type="datetime-local"
+          value={inputOf(filter[name], zone)}
+          onChange={({ target }) => apply({ [name]: instantOfInput(target.value, zone) })}
+        />
       ))}
-      {isNarrow && (
-        <button type="button" className="chip" onClick={() => onChange({})}>
+      {spans.map(([name, ms]) => (
+        <Button key={name} onClick={() => apply({ from: new Date(Date.now() - ms).toISOString(), to: undefined })}>
+          {name}
+        </Button>
+      ))}
+      {Object.values(filter).some((value) => value !== undefined) && (
+        <Button kind="plain" onClick={() => onChange({})}>
           Show all
-        </button>
+        </Button>
       )}
       {/* Enter submits a form with several fields only if it has a submit button. */}
       <button type="submit" className="only-read">

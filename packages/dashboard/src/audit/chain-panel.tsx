@@ -1,23 +1,48 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ChainVerdict } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
+import { call } from '../data/client.ts'
+import { refreshMs } from '../data/fleet.ts'
+import { queryKeys } from '../data/query-keys.ts'
 import { canVerify } from '../parts/sha256.ts'
-import { Time } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { refreshMs } from '../service/fleet.ts'
-import { useKeys } from '../shell/keys.ts'
-import { type Progress, verifyHere } from './verify.ts'
+import { Button } from '../ui/button.tsx'
+import { Fault, faultText, Panel } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { Facts } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+import css from './audit.module.css'
+import { entriesText, type Progress, verifyHere } from './entries.ts'
 
 export const chainQuery = {
-  queryKey: ['audit-chain'],
+  queryKey: queryKeys.auditChain,
   queryFn: ({ signal }: { signal: AbortSignal }) => call('getAuditChain', { signal }),
   refetchInterval: refreshMs,
 }
 
-/** Formats a count such as `1 entry` or `10,412 entries`. */
-const entriesText = (count: number): string => `${count.toLocaleString('en')} ${count === 1 ? 'entry' : 'entries'}`
-
 type Outcome = { verdict: ChainVerdict } | { fault: string }
+
+/** Verifies the chain in this browser until it is done or stopped. */
+function useVerification() {
+  const [progress, setProgress] = useState<Progress>()
+  const [outcome, setOutcome] = useState<Outcome>()
+  const running = useRef<AbortController>(undefined)
+  useEffect(() => () => running.current?.abort(), [])
+
+  async function verify(length: number) {
+    const controller = new AbortController()
+    running.current = controller
+    setOutcome(undefined)
+    setProgress({ checked: 0, length })
+    try {
+      setOutcome({ verdict: await verifyHere(setProgress, controller.signal) })
+    } catch (fault) {
+      setOutcome({ fault: controller.signal.aborted ? 'Stopped.' : faultText(fault) })
+    } finally {
+      setProgress(undefined)
+    }
+  }
+  return { progress, outcome, verify, stop: () => running.current?.abort() }
+}
 
 function OutcomeSentence({ outcome, onShow }: { outcome: Outcome; onShow(seq: number): void }) {
   if ('fault' in outcome) return <p className="fault">Not verified. {outcome.fault}</p>
@@ -25,18 +50,16 @@ function OutcomeSentence({ outcome, onShow }: { outcome: Outcome; onShow(seq: nu
   if (verdict.ok)
     return (
       <p>
-        <b className="ok">{entriesText(verdict.count)} verified, unbroken</b>, head{' '}
-        <code className="hash">{verdict.headHash}</code>
+        <b className="ok">{entriesText(verdict.count)} verified, chain intact</b>, head{' '}
+        <code className={css.hash}>{verdict.headHash}</code>
       </p>
     )
   return (
     <p>
       <b className="breach">The chain is broken.</b> {verdict.detail}{' '}
-      {verdict.seq > 1 && `Everything before entry ${verdict.seq.toLocaleString('en')} is unbroken. `}
+      {verdict.seq > 1 && `Everything before entry ${verdict.seq.toLocaleString('en')} is intact. `}
       {verdict.reason === 'tampered' && (
-        <button type="button" onClick={() => onShow(verdict.seq)}>
-          Show entry {verdict.seq.toLocaleString('en')}
-        </button>
+        <Button onClick={() => onShow(verdict.seq)}>Show entry {verdict.seq.toLocaleString('en')}</Button>
       )}
     </p>
   )
@@ -45,114 +68,78 @@ function OutcomeSentence({ outcome, onShow }: { outcome: Outcome; onShow(seq: nu
 /** The chain's state according to the service, and a button to verify it in the browser. */
 export function ChainPanel({ onShow }: { onShow(seq: number): void }) {
   const { data, error } = useQuery(chainQuery)
-  const [progress, setProgress] = useState<Progress>()
-  const [outcome, setOutcome] = useState<Outcome>()
-  const running = useRef<AbortController>(undefined)
-  useEffect(() => () => running.current?.abort(), [])
-
-  async function verify() {
-    const controller = new AbortController()
-    running.current = controller
-    setOutcome(undefined)
-    setProgress({ checked: 0, length: data?.length ?? 0 })
-    try {
-      setOutcome({ verdict: await verifyHere(setProgress, controller.signal) })
-    } catch (fault) {
-      setOutcome({ fault: controller.signal.aborted ? 'Stopped.' : sentenceOf(fault) })
-    } finally {
-      setProgress(undefined)
-    }
+  const { progress, outcome, verify, stop } = useVerification()
+  const isReady = data !== undefined && canVerify()
+  const start = () => {
+    if (isReady && !progress) void verify(data.length)
   }
-
-  useKeys({
-    v: () => {
-      if (data && !progress && canVerify()) void verify()
-    },
-  })
+  useKeys({ v: start })
   const { checkpoint, verification } = data ?? {}
+  const end = progress ? (
+    <Button onClick={stop}>Stop</Button>
+  ) : (
+    <Button kind="go" shortcut="v" disabled={!isReady} onClick={start}>
+      Verify in this browser
+    </Button>
+  )
   return (
-    <section className="panel chain" aria-labelledby="chain">
-      <header>
-        <h2 id="chain">Chain</h2>
-        <span className="quiet">each entry carries the hash of the one before it</span>
-        <span className="end">
-          {progress ? (
-            <button type="button" onClick={() => running.current?.abort()}>
-              Stop
-            </button>
-          ) : (
-            <button type="button" className="go" disabled={!data || !canVerify()} onClick={() => void verify()}>
-              Verify in this browser <kbd>v</kbd>
-            </button>
+    <Panel title="Chain" note="each entry contains the hash of the previous one" end={end}>
+      <div className={css.chain}>
+        <Fault of={error} />
+        {data && (
+          <Facts
+            facts={[
+              [
+                'Head',
+                <>
+                  {entriesText(data.length)}, <code className={css.hash}>{data.head_hash}</code>
+                </>,
+              ],
+              [
+                'Checkpoint',
+                checkpoint ? (
+                  <>
+                    entry {checkpoint.seq.toLocaleString('en')}, <Time at={checkpoint.at} />, in the service's log
+                  </>
+                ) : (
+                  'none yet'
+                ),
+              ],
+              [
+                'Verification',
+                verification ? (
+                  <span className={verification.result === 'intact' ? undefined : 'breach'}>
+                    {verification.result === 'intact'
+                      ? `${entriesText(verification.entries)} intact`
+                      : verification.detail}
+                    , <Time at={verification.at} />, by the service
+                  </span>
+                ) : (
+                  'none by the service yet'
+                ),
+              ],
+            ]}
+          />
+        )}
+        <div role="status">
+          {progress && (
+            <p>
+              <progress max={Math.max(1, progress.length)} value={progress.checked} aria-label="Entries verified" />{' '}
+              {progress.checked.toLocaleString('en')} of {entriesText(progress.length)}
+            </p>
           )}
-        </span>
-      </header>
-      {error && (
-        <p role="alert" className="fault">
-          {sentenceOf(error)}
+          {outcome && <OutcomeSentence outcome={outcome} onShow={onShow} />}
+          {!canVerify() && (
+            <p className="quiet">
+              Browsers compute hashes only over HTTPS or on localhost. Alternative: <code>wardline audit verify</code>
+            </p>
+          )}
+        </div>
+        <p className="quiet">
+          A log that was rewritten as a whole is intact too. To detect that, compare it with a checkpoint stored
+          elsewhere: <code>wardline audit verify --checkpoint</code>
         </p>
-      )}
-      {data && (
-        <dl>
-          <div>
-            <dt>Length</dt>
-            <dd>{entriesText(data.length)}</dd>
-          </div>
-          <div>
-            <dt>Head</dt>
-            <dd>
-              <code className="hash">{data.head_hash}</code>
-            </dd>
-          </div>
-          <div>
-            <dt>Last checkpoint in the service's log</dt>
-            <dd>
-              {checkpoint ? (
-                <>
-                  entry {checkpoint.seq.toLocaleString('en')}, <Time at={checkpoint.at} />
-                </>
-              ) : (
-                'none yet'
-              )}
-            </dd>
-          </div>
-          <div>
-            <dt>Last verification by the service</dt>
-            <dd>
-              {!verification && 'none yet'}
-              {verification?.result === 'intact' && (
-                <>
-                  {entriesText(verification.entries)} intact at <Time at={verification.at} />
-                </>
-              )}
-              {verification && verification.result !== 'intact' && (
-                <span className="breach">
-                  {verification.detail} <Time at={verification.at} />
-                </span>
-              )}
-            </dd>
-          </div>
-        </dl>
-      )}
-      <div role="status" className="verified">
-        {progress && (
-          <p>
-            <progress max={Math.max(1, progress.length)} value={progress.checked} aria-label="Entries verified" />{' '}
-            {progress.checked.toLocaleString('en')} of {progress.length.toLocaleString('en')} entries
-          </p>
-        )}
-        {outcome && <OutcomeSentence outcome={outcome} onShow={onShow} />}
-        {!canVerify() && (
-          <p className="quiet">
-            Browsers compute hashes only over HTTPS or on the machine of the service; there,{' '}
-            <code>wardline audit verify</code> checks the same.
-          </p>
-        )}
       </div>
-      <p className="quiet note">
-        A log that was rewritten as a whole is unbroken too. Only a checkpoint that was kept elsewhere reveals that:{' '}
-        <code>wardline audit verify --checkpoint</code>
-      </p>
-    </section>
+    </Panel>
   )
 }

@@ -1,20 +1,25 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { limits } from '@wardline/contract'
 import { type FormEvent, useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import '../parts/list.css'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { sessionQuery } from '../data/session.ts'
 import { Snippet } from '../parts/snippet.tsx'
-import { spanText } from '../parts/span.ts'
-import { Time, useNow } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { keysKey } from '../service/keys.ts'
-import { sessionQuery } from '../service/session.ts'
-import { useTitle } from '../shell/title.ts'
-import './connect.css'
+import { Button } from '../ui/button.tsx'
+import { TextField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { Fault, Panel, Screen } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { Tabs } from '../ui/tabs.tsx'
+import { Time, useNow } from '../ui/time.tsx'
+import css from './connect.module.css'
 import type { ConnectSearch } from './search.ts'
-import { SimulateDialog } from './simulate-dialog.tsx'
-import { firstWord, stepsOf, tabNames, tabs } from './snippets.ts'
+import { guides } from './snippets.ts'
+
+const SimulateDialog = lazyDialog(async () => (await import('./simulate-dialog.tsx')).SimulateDialog)
 
 const route = getRouteApi('/inside/connect')
 
@@ -34,183 +39,163 @@ async function readAgent(id: string, signal?: AbortSignal) {
   return instances.find((instance) => instance.id === id) ?? null
 }
 
-interface MadeKey {
+interface CreatedKey {
   agent: string
   text: string
   /** The last heartbeat before the key was created. Only a later one proves that the agent is connected. */
   before: string | null
 }
 
-function Connection({ agent, made, hint }: { agent: string; made: MadeKey | undefined; hint: string }) {
+function Connection({ agent, created, hint }: { agent: string; created: CreatedKey | undefined; hint: string }) {
   const now = useNow()
-  const before = made?.before
+  const isHeard = (last: string) => created === undefined || last !== created.before
   const { data } = useQuery({
-    queryKey: ['connect', agent],
+    queryKey: queryKeys.connect(agent),
     queryFn: ({ signal }) => readAgent(agent, signal),
-    refetchInterval: ({ state: { data: known } }) =>
-      known && (made === undefined || known.last_heartbeat !== before) ? knownMs : waitingMs,
+    refetchInterval: ({ state: { data: known } }) => (known && isHeard(known.last_heartbeat) ? knownMs : waitingMs),
   })
-  const isConnected = data && (made === undefined || data.last_heartbeat !== before)
-  if (!isConnected) {
-    return (
-      <p role="status" className="connection">
-        <span className="open-circle" aria-hidden="true" />
+  const isConnected = data && isHeard(data.last_heartbeat)
+  return (
+    <p role="status" className={css.connection}>
+      <span className={isConnected ? 'ok' : 'quiet'} aria-hidden="true">
+        {isConnected ? '●' : '○'}
+      </span>
+      {isConnected ? (
+        <span>
+          <b className="ok">{created ? `${agent} is connected.` : `${agent} is already registered.`}</b> Last heartbeat{' '}
+          <Time at={data.last_heartbeat} />
+          <span aria-hidden="true">, {spanText(now - Date.parse(data.last_heartbeat))} ago</span>.{' '}
+          <Link to="/fleet/$id" params={{ id: agent }}>
+            Open agent
+          </Link>
+        </span>
+      ) : (
         <span>
           <b>
-            {made && before
-              ? `Waiting for the next heartbeat of ${agent}…`
-              : `Waiting for the first heartbeat of ${agent}…`}
+            Waiting for the {created?.before ? 'next' : 'first'} heartbeat of {agent}…
           </b>{' '}
-          <span className="quiet">{made ? hint : 'Make a key for it first.'}</span>
+          <span className="quiet">{created ? hint : 'Create a key first.'}</span>
         </span>
-      </p>
-    )
+      )}
+    </p>
+  )
+}
+
+interface KeyStepProps {
+  id: string
+  onId(id: string): void
+  /** Whether the key of this agent was created on this page. */
+  hasKey: boolean
+  onKey(created: CreatedKey): void
+}
+
+function KeyStep({ id, onId, hasKey, onKey }: KeyStepProps) {
+  const { data: session } = useQuery(sessionQuery)
+  const isAdmin = session?.scope === 'admin'
+  const { run, isBusy, fault } = useChange({ changes: [queryKeys.keys] })
+  function createKey(event: FormEvent) {
+    event.preventDefault()
+    void run(async () => {
+      const before = (await readAgent(id))?.last_heartbeat ?? null
+      const { key } = await call('createKey', { body: { scope: 'agent', instances: [id] } })
+      onKey({ agent: id, text: key, before })
+      return undefined
+    })
   }
   return (
-    <p role="status" className="connection connected">
-      <span className="full-circle" aria-hidden="true" />
-      <span>
-        <b>{made ? `${agent} is connected.` : `${agent} is known.`}</b> Last heartbeat <Time at={data.last_heartbeat} />
-        <span aria-hidden="true">, {spanText(now - Date.parse(data.last_heartbeat))} ago</span>.{' '}
-        <Link to="/fleet/$id" params={{ id: agent }}>
-          Open the agent
-        </Link>
-      </span>
-    </p>
+    <div className={css.step}>
+      <form className={css.form} onSubmit={createKey}>
+        <TextField
+          label="Agent id"
+          isCode
+          required
+          placeholder="my-agent"
+          pattern="[a-z0-9_\-]+"
+          title="Lowercase letters, digits, _ and -"
+          maxLength={limits.instanceId}
+          value={id}
+          onChange={({ target }) => onId(target.value)}
+        />
+        <Button
+          isSubmit
+          kind="go"
+          disabled={isBusy || !isAdmin}
+          {...(isAdmin ? {} : { about: '(requires a key with scope admin)' })}
+        >
+          {hasKey ? 'Create another key' : 'Create key'}
+        </Button>
+      </form>
+      {hasKey && (
+        <p className="quiet" role="status">
+          The commands below contain the key. It is not shown again after you leave this page.
+        </p>
+      )}
+      {session && !isAdmin && (
+        <p className="quiet">
+          Creating keys requires scope admin; you are signed in as <HostileText text={session.name} max={60} /> with
+          scope {session.scope}. Ask an admin for a key with scope agent and replace <code>{noKey}</code> with it.
+        </p>
+      )}
+      <Fault of={fault} />
+    </div>
   )
 }
 
 export function Connect() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const client = useQueryClient()
-  const { data: session } = useQuery(sessionQuery)
-  const isAdmin = session?.scope === 'admin'
-  const tab = search.tab ?? 'typescript'
   const agent = search.agent !== undefined && idPattern.test(search.agent) ? search.agent : undefined
   const [id, setId] = useState(agent ?? '')
-  const [made, setMade] = useState<MadeKey>()
-  const [fault, setFault] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  useTitle('Connect an agent')
+  const [created, setCreated] = useState<CreatedKey>()
   const show = (change: Partial<ConnectSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
-  const own = made?.agent === agent ? made : undefined
-
-  async function makeKey(event: FormEvent) {
-    event.preventDefault()
-    setBusy(true)
-    setFault(undefined)
-    try {
-      const before = (await readAgent(id))?.last_heartbeat ?? null
-      const { key } = await call('createKey', { body: { scope: 'agent', instances: [id] } })
-      setMade({ agent: id, text: key, before })
-      show({ agent: id })
-      await client.invalidateQueries({ queryKey: keysKey })
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-    }
-    setBusy(false)
-  }
-
-  const steps = stepsOf[tab]({ url: location.origin, agent: agent ?? 'my-agent', key: own?.text ?? noKey })
+  const own = created?.agent === agent ? created : undefined
+  const tab = search.tab ?? 'typescript'
+  const { steps, hint } = guides[tab]
   return (
-    <div className="rows connect">
-      <div>
-        <div className="head">
-          <h1>Connect an agent</h1>
-          <span className="end">
-            <button type="button" onClick={() => show({ simulate: true })}>
-              Simulate an attack…
-            </button>
-          </span>
-        </div>
-        <p className="quiet lead">
-          Name the agent, make a key that can speak only for it, and copy the lines into its host.
-        </p>
-      </div>
-      <section className="panel" aria-labelledby="who">
-        <header>
-          <h2 id="who">1 · A key for the agent</h2>
-        </header>
-        <div className="step">
-          <form className="chips" onSubmit={makeKey}>
-            <label>
-              <span className="only-read">Id of the agent</span>
-              <input
-                required
-                placeholder="my-agent"
-                pattern="[a-z0-9_\-]+"
-                title="Lower-case letters, digits, _ and -"
-                maxLength={limits.instanceId}
-                autoComplete="off"
-                spellCheck={false}
-                className="mono"
-                value={id}
-                onChange={(event) => {
-                  setId(event.target.value)
-                  show({ agent: event.target.value || undefined })
-                }}
-              />
-            </label>
-            <button type="submit" className="go" disabled={isBusy || !isAdmin}>
-              {own ? 'Make another key' : 'Make a key'}
-              {!isAdmin && <span className="only-read"> (needs a key of scope admin)</span>}
-            </button>
-            {own && (
-              <span className="quiet" role="status">
-                The key is in the lines below, and nowhere else: this page forgets it when you leave.
-              </span>
-            )}
-          </form>
-          {session && !isAdmin && (
-            <p className="quiet">
-              Only a key of scope admin makes keys; you are signed in as <HostileText text={session.name} max={60} />{' '}
-              with scope {session.scope}. Ask an admin for a key of scope agent, and put it in place of{' '}
-              <code>{noKey}</code>.
-            </p>
-          )}
-          <p role="alert" className="fault">
-            {fault}
-          </p>
-        </div>
-      </section>
-      <section className="panel" aria-labelledby="how">
-        <header>
-          <h2 id="how">2 · On its host</h2>
-        </header>
-        <div className="step">
-          <div className="chips" role="group" aria-label="Kind of agent">
-            {tabs.map((name) => (
-              <button
-                key={name}
-                type="button"
-                className="chip"
-                aria-pressed={name === tab}
-                onClick={() => show({ tab: name })}
-              >
-                {tabNames[name]}
-              </button>
+    <Screen
+      title="Connect an agent"
+      lead="Create a key for the agent, then run the commands on its host."
+      actions={<Button onClick={() => show({ simulate: true })}>Simulate an attack…</Button>}
+    >
+      <Panel title="1. Create a key">
+        <KeyStep
+          id={id}
+          onId={(text) => {
+            setId(text)
+            show({ agent: text || undefined })
+          }}
+          hasKey={own !== undefined}
+          onKey={(made) => {
+            setCreated(made)
+            show({ agent: made.agent })
+          }}
+        />
+      </Panel>
+      <Panel title="2. Set up the agent">
+        <div className={css.step}>
+          <Tabs
+            label="Kind of agent"
+            value={tab}
+            tabs={Object.entries(guides).map(([value, { name }]) => ({ value: value as typeof tab, name }))}
+            onChange={(value) => show({ tab: value })}
+          >
+            {steps({ url: location.origin, agent: agent ?? 'my-agent', key: own?.text ?? noKey }).map((step) => (
+              <Snippet key={step.label} {...step} />
             ))}
-          </div>
-          {steps.map(({ label, text }) => (
-            <Snippet key={label} label={label} text={text} />
-          ))}
+          </Tabs>
         </div>
-      </section>
-      <section className="panel" aria-labelledby="heard">
-        <header>
-          <h2 id="heard">3 · Its first heartbeat</h2>
-        </header>
-        <div className="step">
+      </Panel>
+      <Panel title="3. Wait for the first heartbeat">
+        <div className={css.step}>
           {agent === undefined ? (
-            <p className="quiet">Name the agent above: this turns green when it is heard.</p>
+            <p className="quiet">Enter an agent id above. This turns green on the first heartbeat.</p>
           ) : (
-            <Connection key={`${agent} ${own?.text}`} agent={agent} made={own} hint={firstWord[tab]} />
+            <Connection key={`${agent} ${own?.text}`} agent={agent} created={own} hint={hint} />
           )}
         </div>
-      </section>
-      {search.simulate && <SimulateDialog isAdmin={isAdmin} onClose={() => show({ simulate: undefined })} />}
-    </div>
+      </Panel>
+      {search.simulate && <SimulateDialog onClose={() => show({ simulate: undefined })} />}
+    </Screen>
   )
 }

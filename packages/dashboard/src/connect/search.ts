@@ -1,9 +1,13 @@
-import type { Tab } from './snippets.ts'
+import { flag, oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
 
-export interface ConnectSearch {
-  tab?: Tab
+const tabs = ['typescript', 'claude-code', 'codex', 'cursor', 'mcp', 'python', 'curl'] as const
+export type Tab = (typeof tabs)[number]
+
+export const connectSearch = searchParams({
+  tab: oneOf(tabs),
   /** The agent to connect; its key is never in the address. */
-  agent?: string
+  agent: text,
   /** The dialog that simulates an attack is open. */
-  simulate?: true
-}
+  simulate: flag,
+})
+export type ConnectSearch = SearchOf<typeof connectSearch>

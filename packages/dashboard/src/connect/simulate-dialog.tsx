@@ -1,94 +1,85 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { fleetQuery } from '../service/fleet.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useHasScope } from '../data/session.ts'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { Dialog, DialogFoot } from '../ui/dialog.tsx'
+import { Fault, Notice } from '../ui/panel.tsx'
 import { simulateAttack } from './simulate.ts'
 
 /** Explains the simulation, runs it, and shows each step once it is done. */
-export function SimulateDialog({ isAdmin, onClose }: { isAdmin: boolean; onClose(): void }) {
-  const client = useQueryClient()
+export function SimulateDialog({ onClose }: { onClose(): void }) {
+  const isAdmin = useHasScope('admin')
   const [steps, setSteps] = useState<readonly string[]>([])
   const [id, setId] = useState<string>()
-  const [fault, setFault] = useState<string>()
-  const [state, setState] = useState<'asked' | 'playing' | 'over' | 'removed'>('asked')
-
-  async function play() {
-    setState('playing')
-    try {
+  const { run, isBusy, fault } = useChange({ changes: [queryKeys.fleet] })
+  const isNew = steps.length === 0 && !isBusy
+  const start = () =>
+    run(async () => {
       setId(await simulateAttack((step) => setSteps((before) => [...before, step])))
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-    }
-    setState('over')
-    await client.invalidateQueries({ queryKey: fleetQuery.queryKey })
-  }
-  async function remove(instanceId: string) {
-    setFault(undefined)
-    try {
+      return undefined
+    })
+  const remove = (instanceId: string) =>
+    run(async () => {
       await call('deleteInstance', { params: { instanceId } })
-      setState('removed')
-      await client.invalidateQueries({ queryKey: fleetQuery.queryKey })
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-    }
-  }
+      onClose()
+      return `${instanceId} removed from the fleet. Its events are kept.`
+    })
   return (
-    <Dialog label="Simulate an attack" onClose={onClose}>
-      <h2>Simulate an attack</h2>
-      {state === 'asked' && (
-        <>
-          <p>
-            An agent named <code>simulated-…</code> gets a key and a decoy, meets a prompt injection and touches the
-            decoy. All of it goes through the service as if it were real, on this deployment.
-          </p>
-          <p className="notice">
-            The breach counts in the risk score and on the public page, and your alert channels receive it.
-          </p>
-          {!isAdmin && <p>Making its key needs a key of scope admin.</p>}
-        </>
-      )}
-      <ol className="played" aria-live="polite">
-        {steps.map((step) => (
-          <li key={step}>
-            <span className="ok" aria-hidden="true">
-              ✓
-            </span>
-            {step}
-          </li>
-        ))}
-      </ol>
-      <p role="alert" className="fault">
-        {fault}
-      </p>
-      {id !== undefined && state === 'over' && (
-        <p className="chips">
-          <Link className="button" to="/events" search={{ instance_id: id }}>
-            Look at its events
-          </Link>
-          <Link className="button" to="/fleet/$id" params={{ id }}>
-            Open the agent
-          </Link>
-          <button type="button" onClick={() => void remove(id)}>
-            Remove {id}
-          </button>
-        </p>
-      )}
-      {state === 'over' && id !== undefined && (
-        <p className="quiet">It sends no further heartbeat, so it goes offline in 90 seconds unless you remove it.</p>
-      )}
-      {state === 'removed' && <p role="status">{id} is removed from the fleet. Its events stay.</p>}
-      <div className="foot">
-        <button type="button" onClick={onClose}>
-          {state === 'asked' ? 'Cancel' : 'Close'} <kbd>Esc</kbd>
-        </button>
-        {state === 'asked' && (
-          <button type="button" className="go" data-first disabled={!isAdmin} onClick={() => void play()}>
-            Start
-          </button>
+    <Dialog title="Simulate an attack" onClose={onClose}>
+      <div className="stack">
+        {isNew && (
+          <>
+            <p>
+              An agent named <code>simulated-…</code> gets a key and a decoy, reads a prompt injection and touches the
+              decoy. Every step goes through this deployment like a real attack.
+            </p>
+            <Notice>
+              The breach raises the risk score, appears on the public trust page and is sent to your alert channels.
+            </Notice>
+            {!isAdmin && <p>Requires a key with scope admin.</p>}
+          </>
+        )}
+        <ol className="stack" aria-live="polite">
+          {steps.map((step) => (
+            <li key={step}>
+              <span className="ok" aria-hidden="true">
+                ✓
+              </span>{' '}
+              {step}
+            </li>
+          ))}
+        </ol>
+        <Fault of={fault} />
+        {id !== undefined && (
+          <>
+            <p className="quiet">The agent goes offline in 90 seconds unless you remove it.</p>
+            <p className="chips">
+              <Link className={buttonClass()} to="/events" search={{ instance_id: id }}>
+                View events
+              </Link>
+              <Link className={buttonClass()} to="/fleet/$id" params={{ id }}>
+                Open agent
+              </Link>
+              <Button disabled={isBusy} onClick={() => void remove(id)}>
+                Remove {id}
+              </Button>
+            </p>
+          </>
         )}
       </div>
+      <DialogFoot>
+        <Button onClick={onClose} shortcut="Esc">
+          {isNew ? 'Cancel' : 'Close'}
+        </Button>
+        {isNew && (
+          <Button kind="go" data-first disabled={!isAdmin} onClick={() => void start()}>
+            Start
+          </Button>
+        )}
+      </DialogFoot>
     </Dialog>
   )
 }

@@ -1,15 +1,4 @@
-export const tabs = ['typescript', 'claude-code', 'codex', 'cursor', 'mcp', 'python', 'curl'] as const
-export type Tab = (typeof tabs)[number]
-
-export const tabNames: Record<Tab, string> = {
-  typescript: 'TypeScript',
-  'claude-code': 'Claude Code',
-  codex: 'Codex',
-  cursor: 'Cursor',
-  mcp: 'MCP',
-  python: 'Python',
-  curl: 'curl',
-}
+import type { Tab } from './search.ts'
 
 interface Given {
   /** Address at which this browser reaches the service. */
@@ -25,7 +14,7 @@ interface Step {
 }
 
 const typescript = ({ url, agent, key }: Given): Step[] => [
-  { label: 'In the folder of the agent', text: `npm install ${url}/sdk.tgz\nexport WARDLINE_KEY=${key}` },
+  { label: "In the agent's folder", text: `npm install ${url}/sdk.tgz\nexport WARDLINE_KEY=${key}` },
   {
     label: 'agent.mts',
     text: [
@@ -37,11 +26,11 @@ const typescript = ({ url, agent, key }: Given): Step[] => [
       "const read = monitor.guardTool('file-read', (path: string) => readFile(path, 'utf8'))",
     ].join('\n'),
   },
-  { label: 'Run it; Node 24 takes TypeScript as it is', text: 'node agent.mts' },
+  { label: 'Run (Node 24 runs TypeScript directly)', text: 'node agent.mts' },
 ]
 
 const python = ({ url, agent, key }: Given): Step[] => [
-  { label: 'In the folder of the agent', text: `curl -O ${url}/wardline.py\nexport WARDLINE_KEY=${key}` },
+  { label: "In the agent's folder", text: `curl -O ${url}/wardline.py\nexport WARDLINE_KEY=${key}` },
   {
     label: 'agent.py',
     text: `import os
@@ -58,7 +47,7 @@ def read_file(path):
 with monitor:
     print(read_file('wardline.py')[:40])`,
   },
-  { label: 'Run it', text: 'python3 agent.py' },
+  { label: 'Run', text: 'python3 agent.py' },
 ]
 
 const curl = ({ url, agent, key }: Given): Step[] => [
@@ -68,7 +57,7 @@ const curl = ({ url, agent, key }: Given): Step[] => [
 call() { curl -sS "${url}/api/$1" -H "X-Monitor-Key: $WARDLINE_KEY" -H 'Content-Type: application/json' "\${@:2}"; echo; }`,
   },
   {
-    label: 'A heartbeat every 60 seconds, the kill switch, a check before a file is opened',
+    label: 'Heartbeat (every 60 seconds), kill switch, and a check before opening a file',
     text: `call heartbeat -d '{"instance_id":"${agent}","name":"Support bot","agent_type":"langgraph","version":"1.4.0","fail_mode":"closed","control_version":0}'
 call instances/${agent}/status
 call honeypots/check/path -d '{"path":"../.aws/credentials","meta":{"tool":"file-read","cwd":"/home/bot/work"}}'`,
@@ -76,7 +65,7 @@ call honeypots/check/path -d '{"path":"../.aws/credentials","meta":{"tool":"file
 ]
 
 const installAgent = (url: string): Step => ({
-  label: 'On the machine of the agent',
+  label: "On the agent's machine",
   text: `npm install -g ${url}/sdk.tgz`,
 })
 
@@ -85,19 +74,22 @@ const hook =
   ({ url, agent, key }: Given): Step[] => [
     installAgent(url),
     {
-      label: 'Settings, for you alone',
+      label: 'Settings, readable only by you',
       text: `mkdir -p ~/.config/wardline
 (umask 077; cat > ~/.config/wardline/agent.json) <<'END'
 { "url": "${url}", "key": "${key}", "instanceId": "${agent}", "failMode": "open" }
 END`,
     },
-    { label: 'Checks the key, shows the change, asks, keeps a backup', text: `wardline-agent install ${tool}` },
+    {
+      label: 'Install the hook (checks the key, shows the change, asks first, keeps a backup)',
+      text: `wardline-agent install ${tool}`,
+    },
   ]
 
 const mcp = ({ url, agent, key }: Given): Step[] => [
   installAgent(url),
   {
-    label: 'In the settings of the MCP client, around the command of any server',
+    label: "In the MCP client's settings, wrapping a server's command",
     text: JSON.stringify(
       {
         mcpServers: {
@@ -114,24 +106,28 @@ const mcp = ({ url, agent, key }: Given): Step[] => [
   },
 ]
 
-/** Setup steps by kind of agent: the lines of the guides, with the address, the agent and its key filled in. */
-export const stepsOf: Record<Tab, (given: Given) => Step[]> = {
-  typescript,
-  'claude-code': hook('claude-code'),
-  codex: hook('codex'),
-  cursor: hook('cursor'),
-  mcp,
-  python,
-  curl,
+interface Guide {
+  name: string
+  /** The lines of the guides, with the address, the agent and its key filled in. */
+  steps(given: Given): Step[]
+  /** When the first heartbeat arrives. */
+  hint: string
 }
 
-/** Explains when the first heartbeat arrives. */
-export const firstWord: Record<Tab, string> = {
-  typescript: 'It comes when the program starts.',
-  'claude-code': 'It comes with the first tool call of Claude Code.',
-  codex: 'It comes with the first tool call of Codex. Enter /hooks there first and trust the hook.',
-  cursor: 'It comes with the first tool call of Cursor.',
-  mcp: 'It comes when the client starts the server.',
-  python: 'It comes when the program starts.',
-  curl: 'It comes with the first line.',
+export const guides: Record<Tab, Guide> = {
+  typescript: { name: 'TypeScript', steps: typescript, hint: 'Sent when the program starts.' },
+  'claude-code': {
+    name: 'Claude Code',
+    steps: hook('claude-code'),
+    hint: 'Sent with the first tool call of Claude Code.',
+  },
+  codex: {
+    name: 'Codex',
+    steps: hook('codex'),
+    hint: 'Sent with the first tool call of Codex. First enter /hooks and trust the hook.',
+  },
+  cursor: { name: 'Cursor', steps: hook('cursor'), hint: 'Sent with the first tool call of Cursor.' },
+  mcp: { name: 'MCP', steps: mcp, hint: 'Sent when the client starts the server.' },
+  python: { name: 'Python', steps: python, hint: 'Sent when the program starts.' },
+  curl: { name: 'curl', steps: curl, hint: 'Sent by the first command.' },
 }

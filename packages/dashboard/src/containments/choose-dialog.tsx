@@ -1,20 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
-import type { Containment } from '@wardline/contract'
-import { type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
+import { type Containment, type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
 import { useId, useState } from 'react'
-import { type Agent, fleetQuery } from '../service/fleet.ts'
+import { type Agent, fleetQuery } from '../data/fleet.ts'
+import { Check, FieldGroup, TextField } from '../ui/field.tsx'
 import { selectorText } from './containment-texts.ts'
 import { FleetDialog } from './fleet-dialog.tsx'
 import { selectedOf, tagCounts, withJoined } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
-interface Choice {
-  key: string
-  name: string
-}
-
 interface ChoicesProps {
-  choices: readonly Choice[]
+  choices: readonly (readonly [key: string, name: string])[]
   chosen: string
   onChoose(key: string): void
 }
@@ -22,44 +17,33 @@ interface ChoicesProps {
 function Choices({ choices, chosen, onChoose }: ChoicesProps) {
   const name = useId()
   return (
-    <fieldset className="plain-set">
-      <legend className="quiet">Which agents</legend>
-      {choices.map(({ key, name: text }, index) => (
-        <label key={key} className="choice">
-          <input
-            type="radio"
-            name={name}
-            data-first={index === 0 || undefined}
-            checked={key === chosen}
-            onChange={() => onChoose(key)}
-          />
-          {text}
-        </label>
+    <FieldGroup label="Agents">
+      {choices.map(([key, label], index) => (
+        <Check
+          key={key}
+          type="radio"
+          label={label}
+          name={name}
+          data-first={index === 0 || undefined}
+          checked={key === chosen}
+          onChange={() => onChoose(key)}
+        />
       ))}
-    </fieldset>
+    </FieldGroup>
   )
 }
-
-const ofTags = (tags: readonly string[]): ContainmentSelector | undefined =>
-  tags.length > 0 ? { tags: [...tags] } : undefined
 
 /** Suspends or resumes agents by tag, or the whole fleet. */
 export function ChooseDialog({ action, onClose }: { action: ContainmentAction; onClose(): void }) {
   const { data: fleet = [] } = useQuery(fleetQuery)
   const [by, setBy] = useState('tags')
   const [tags, setTags] = useState<string[]>([])
-  const isSuspended = action === 'resume'
-  const candidates = fleet.filter(({ status }) => (status === 'suspended') === isSuspended)
+  const candidates = fleet.filter(({ status }) => (status === 'suspended') === (action === 'resume'))
+  const selector = by === 'all' ? { all: true } : tags.length > 0 ? { tags } : undefined
+  const choices = [['tags', 'By tag'] as const, ['all', 'Every agent'] as const]
   return (
-    <FleetDialog action={action} selector={by === 'all' ? { all: true } : ofTags(tags)} onClose={onClose}>
-      <Choices
-        choices={[
-          { key: 'tags', name: 'By tag' },
-          { key: 'all', name: 'Every agent' },
-        ]}
-        chosen={by}
-        onChoose={setBy}
-      />
+    <FleetDialog action={action} selector={selector} onClose={onClose}>
+      <Choices choices={choices} chosen={by} onChoose={setBy} />
       {by === 'tags' && <TagChips counts={tagCounts(candidates, action)} chosen={tags} onChoose={setTags} />}
     </FleetDialog>
   )
@@ -67,6 +51,9 @@ export function ChooseDialog({ action, onClose }: { action: ContainmentAction; o
 
 /** Number of agents in the first stage of a staged resume: a tenth, at least one. */
 const firstStage = (agents: readonly Agent[]) => Math.max(1, Math.round(agents.length / 10))
+
+const ofIds = (agents: readonly Agent[]): ContainmentSelector | undefined =>
+  agents.length > 0 ? { instances: agents.map(({ id }) => id) } : undefined
 
 /** Resumes the agents of a containment: some of them first, or all. */
 export function ResumeStagesDialog({ containment, onClose }: { containment: Containment; onClose(): void }) {
@@ -78,42 +65,43 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
   const [count, setCount] = useState<number>()
   const members = selectedOf(fleet, selector, 'resume').filter(({ status }) => status === 'suspended')
   const first = Math.min(count ?? firstStage(members), members.length, limits.containmentInstances)
-  const ids = members.slice(0, first).map(({ id }) => id)
-  const within = [...(selector.tags ?? []), ...tags]
+  const tagged = selector.instances
+    ? ofIds(selectedOf(members, { tags }, 'resume'))
+    : { tags: [...(selector.tags ?? []), ...tags] }
   const chosen: Record<string, ContainmentSelector | undefined> = {
-    first: ids.length > 0 ? { instances: ids } : undefined,
-    tags: tags.length === 0 ? undefined : selector.instances ? ofMembers(members, tags) : { tags: within },
+    first: ofIds(members.slice(0, first)),
+    tags: tags.length === 0 ? undefined : tagged,
     all: selector,
   }
   const named = containment.selector.instances?.length
   const isCut = named !== undefined && named + joined.length < requested
+  const all = isCut ? [] : [['all', `All that are still suspended (${selectorText(selector, requested)})`] as const]
   return (
-    <FleetDialog action="resume" selector={chosen[by]} because={`${reason.slice(0, 200)}: over. `} onClose={onClose}>
+    <FleetDialog
+      action="resume"
+      selector={chosen[by]}
+      because={`${reason.slice(0, 200)}: resolved. `}
+      onClose={onClose}
+    >
       <Choices
-        choices={[
-          { key: 'first', name: 'Some of them first' },
-          { key: 'tags', name: 'By tag first' },
-          ...(isCut ? [] : [{ key: 'all', name: `All that are suspended of ${selectorText(selector, requested)}` }]),
-        ]}
+        choices={[['first', 'Some agents first'], ['tags', 'By tag first'], ...all]}
         chosen={by}
         onChoose={setBy}
       />
       {isCut && (
         <p className="quiet">
-          The service names only {named} of these {requested} agents: select the others in the fleet.
+          Only {named} of these {requested} agents are available here. Select the others in the fleet.
         </p>
       )}
       {by === 'first' && (
-        <label className="field">
-          <span>How many of the {members.length} that are suspended</span>
-          <input
-            type="number"
-            min={1}
-            max={members.length}
-            value={first}
-            onChange={({ target }) => setCount(Math.max(1, Math.floor(Number(target.value)) || 1))}
-          />
-        </label>
+        <TextField
+          label={`Number of agents (${members.length} suspended)`}
+          type="number"
+          min={1}
+          max={members.length}
+          value={first}
+          onChange={({ target }) => setCount(Math.max(1, Math.floor(Number(target.value)) || 1))}
+        />
       )}
       {by === 'tags' && (
         <TagChips
@@ -124,10 +112,4 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
       )}
     </FleetDialog>
   )
-}
-
-/** Selects the members with these tags. */
-function ofMembers(members: readonly Agent[], tags: readonly string[]): ContainmentSelector | undefined {
-  const ids = selectedOf(members, { tags: [...tags] }, 'resume').map(({ id }) => id)
-  return ids.length > 0 ? { instances: ids } : undefined
 }

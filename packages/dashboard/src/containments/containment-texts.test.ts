@@ -1,7 +1,7 @@
 import type { ContainmentSummary } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
-import type { Agent } from '../service/fleet.ts'
-import { openContainments } from '../service/open-containments.ts'
+import type { Agent } from '../data/fleet.ts'
+import { openContainments } from '../data/open-containments.ts'
 import { containmentHeading, nextSentence, selectorText } from './containment-texts.ts'
 
 const containment = (fields: Partial<ContainmentSummary>): ContainmentSummary =>
@@ -26,11 +26,11 @@ describe('the heading of a containment', () => {
     [{ state: 'failed', confirmed: 0 }, 'None of 140 agents confirmed the suspension'],
     [
       { state: 'partial', enforcement: { calls: 5, confirmed: 2, failed: 1 } },
-      'Partial: 140 agents confirmed the suspension, 2 of 5 calls to enforcement points did',
+      'Partial: 140 agents confirmed the suspension, but only 2 of 5 calls to enforcement points',
     ],
     [{ proven: 120 }, '140 agents confirmed, 120 of them proven stopped'],
     [{ proven: 140 }, '140 agents proven stopped'],
-    [{ changed: 0, confirmed: 0 }, 'Nothing to suspend: other operators were faster'],
+    [{ changed: 0, confirmed: 0 }, 'Nothing to suspend: another operator did it first'],
     [{ action: 'resume' }, '140 agents resumed and confirmed'],
   ] satisfies [Partial<ContainmentSummary>, string][])('%j is "%s"', (fields, sentence) => {
     expect(containmentHeading(containment(fields))).toBe(sentence)

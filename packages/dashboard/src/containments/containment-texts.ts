@@ -12,13 +12,6 @@ export function selectorText({ instances, tags, all }: ContainmentSelector, agen
   return count <= named ? instances.join(', ') : `${instances.slice(0, named).join(', ')} and ${count - named} more`
 }
 
-export const stateWords: Record<ContainmentSummary['state'], string> = {
-  in_progress: 'in progress',
-  partial: 'partial',
-  complete: 'complete',
-  failed: 'failed',
-}
-
 const number = (count: number) => count.toLocaleString('en')
 
 /** Whether every agent has confirmed but an enforcement point has not. */
@@ -35,10 +28,10 @@ export function containmentHeading(containment: ContainmentSummary): string {
   if (state === 'failed') return `None of ${who} confirmed the ${what}`
   if (isUnenforced(containment)) {
     const { calls = 0, confirmed: enforced = 0 } = containment.enforcement ?? {}
-    return `Partial: ${who} confirmed the ${what}, ${number(enforced)} of ${counted(calls, 'call')} to enforcement points did`
+    return `Partial: ${who} confirmed the ${what}, but only ${number(enforced)} of ${counted(calls, 'call')} to enforcement points`
   }
   if (state === 'partial') return `Partial: ${number(confirmed)} of ${who} confirmed the ${what}`
-  if (changed === 0) return `Nothing to ${action}: other operators were faster`
+  if (changed === 0) return `Nothing to ${action}: another operator did it first`
   if (!isSuspend) return `${counted(changed, 'agent')} resumed and confirmed`
   if (proven === changed) return `${counted(changed, 'agent')} proven stopped`
   return `${counted(changed, 'agent')} confirmed, ${number(proven)} of them proven stopped`
@@ -48,23 +41,23 @@ export function containmentHeading(containment: ContainmentSummary): string {
 export function nextSentence(containment: ContainmentSummary): string {
   const { action, state, requested, changed, skipped, proven, violated, missing_count } = containment
   const isSuspend = action === 'suspend'
+  const they = counted(missing_count, 'agent')
   if (state === 'in_progress') {
     const left = requested - skipped - changed
-    if (left > 0) return `${counted(left, 'agent')} still to be ${isSuspend ? 'suspended' : 'resumed'}.`
-    return `Waiting for ${counted(missing_count, 'agent')} to acknowledge, until 35 seconds after the last one was ${isSuspend ? 'suspended' : 'resumed'}.`
+    if (left > 0) return `${counted(left, 'agent')} left to ${action}.`
+    return `Waiting for ${they} to acknowledge, up to 35 seconds after the last ${isSuspend ? 'suspension' : 'resume'}.`
   }
   if (isUnenforced(containment))
-    return 'Enforcement points are called again until they confirm. The page of an agent says which one did not, and why.'
+    return 'Enforcement points are retried until they confirm. The page of each agent shows the pending calls and their errors.'
   if (state !== 'complete') {
-    const who = `${counted(missing_count, 'agent')} did not acknowledge`
     return isSuspend
-      ? `${who} and may still be working. The suspension is stored and applies when they ask again; if that cannot wait, end them on their hosts.`
-      : `${who}: they resume when they ask again. Nothing else has to be done.`
+      ? `${they} did not acknowledge and may still be working. The suspension applies when they reconnect; if that cannot wait, end them on their hosts.`
+      : `${they} did not acknowledge. They resume when they reconnect; no action needed.`
   }
-  if (!isSuspend || changed === 0) return 'Nothing: it is over.'
+  if (!isSuspend || changed === 0) return 'No further steps.'
   if (violated > 0)
-    return `${counted(violated, 'agent')} went on although suspended: end them on their hosts. The page of an agent says when.`
+    return `${counted(violated, 'agent')} continued although suspended: end them on their hosts. The page of each agent shows when.`
   return proven < changed
-    ? `Waiting for ${counted(changed - proven, 'agent')} to be silent long enough to count as proven. They stay suspended until an operator resumes them.`
+    ? `Waiting for ${counted(changed - proven, 'agent')} to stay silent long enough for proof. They stay suspended until an operator resumes them.`
     : 'They stay suspended until an operator resumes them.'
 }

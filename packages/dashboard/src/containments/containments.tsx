@@ -1,80 +1,84 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { ContainmentSummary } from '@wardline/contract'
+import type { ContainmentSummary, ReplyOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { HostileText } from '../parts/hostile-text.tsx'
-import '../parts/list.css'
-import { Time } from '../parts/time.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { containmentsQuery } from '../service/containments.ts'
-import { fleetQuery, refreshMs } from '../service/fleet.ts'
-import { openContainments } from '../service/open-containments.ts'
-import { useTitle } from '../shell/title.ts'
+import { containmentsQuery, figuresQuery } from '../data/containments.ts'
+import { fleetQuery, refreshMs } from '../data/fleet.ts'
+import { openContainments } from '../data/open-containments.ts'
+import { msText } from '../suspend/stages.ts'
+import { buttonClass } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault, Screen } from '../ui/panel.tsx'
+import { type Column, DataTable } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
 import { Brake } from './brake.tsx'
-import { containmentHeading, selectorText, stateWords } from './containment-texts.ts'
-import './containments.css'
+import { containmentHeading, selectorText } from './containment-texts.ts'
 import { Drills } from './drills.tsx'
+import { StateWord } from './progress.tsx'
 import { ResumeRequests } from './resume-requests.tsx'
-import { StageFigures } from './stage-figures.tsx'
 
 const route = getRouteApi('/inside/containments')
 
-function verdictOf(open: readonly ContainmentSummary[] | undefined): string {
+function headingOf(open: readonly ContainmentSummary[] | undefined): string {
   if (!open) return 'Containments'
   const moving = open.filter(({ state }) => state === 'in_progress')
-  if (moving.length > 1) return `${counted(moving.length, 'containment')} are in progress.`
+  if (moving.length > 1) return `${counted(moving.length, 'containment')} in progress`
   const [first] = moving.length > 0 ? moving : open
-  if (first) return `${containmentHeading(first)}.`
-  return 'No containment is in progress.'
+  return first ? containmentHeading(first) : 'No containment in progress'
 }
 
-function List({ containments }: { containments: readonly ContainmentSummary[] }) {
+const columns: Column<ContainmentSummary>[] = [
+  {
+    name: 'containment',
+    cell: ({ id, action, requested, selector, reason }) => (
+      <>
+        <Link to="/containments/$id" params={{ id }}>
+          {action === 'suspend' ? 'Suspend' : 'Resume'} {counted(requested, 'agent')}:{' '}
+          {selectorText(selector, requested)}
+        </Link>
+        <p className="quiet">
+          <HostileText text={reason} max={120} />
+        </p>
+      </>
+    ),
+  },
+  { name: 'state', cell: ({ state }) => <StateWord state={state} />, kind: 'word' },
+  {
+    name: 'progress',
+    cell: ({ action, requested, confirmed, proven }) =>
+      `${confirmed} of ${requested} confirmed${action === 'suspend' ? `, ${proven} proven stopped` : ''}`,
+  },
+  { name: 'requested', cell: ({ requested_at }) => <Time at={requested_at} />, kind: 'word' },
+  { name: 'by', cell: ({ by, by_name }) => <HostileText text={by_name ?? by} max={60} />, isWide: true },
+]
+
+type Figure = ReplyOf<'getContainmentFigures'>['stages'][number]
+
+/** Durations of the stages of suspensions. */
+function Latencies() {
+  const { data, error } = useQuery(figuresQuery)
+  const suspensions = data?.suspensions ?? 0
+  const figureColumns: Column<Figure>[] = [
+    { name: 'stage', cell: ({ stage }) => stage, kind: 'word' },
+    { name: 'p50', cell: ({ p50_ms }) => msText(p50_ms), kind: 'number' },
+    { name: 'p95', cell: ({ p95_ms }) => msText(p95_ms), kind: 'number' },
+    { name: 'p99', cell: ({ p99_ms }) => msText(p99_ms), kind: 'number' },
+    { name: 'observed', cell: ({ measured }) => `${measured} of ${suspensions}`, isWide: true },
+  ]
   return (
-    <table className="list stack">
-      <thead>
-        <tr>
-          <th>requested</th>
-          <th>what</th>
-          <th>state</th>
-          <th>confirmed</th>
-          <th>proven</th>
-          <th className="only-wide">by</th>
-        </tr>
-      </thead>
-      <tbody>
-        {containments.map((containment) => {
-          const { id, action, state, requested, selector, reason, confirmed, proven, by, by_name } = containment
-          return (
-            <tr key={id}>
-              <td>
-                <Link to="/containments/$id" params={{ id }}>
-                  <Time at={containment.requested_at} />
-                </Link>
-              </td>
-              <td className="what">
-                {action === 'suspend' ? 'Suspend' : 'Resume'} {counted(requested, 'agent')}:{' '}
-                {selectorText(selector, requested)}
-                <span className="under">
-                  <HostileText text={reason} max={120} />
-                </span>
-              </td>
-              <td className={`containment-state ${state}`}>{stateWords[state]}</td>
-              <td className="number">
-                {confirmed} of {requested}
-                <span className="only-narrow"> confirmed</span>
-              </td>
-              <td className="number">
-                {action === 'suspend' ? `${proven} of ${requested}` : ''}
-                {action === 'suspend' && <span className="only-narrow"> proven</span>}
-              </td>
-              <td className="only-wide">
-                <HostileText text={by_name ?? by} max={60} />
-              </td>
-            </tr>
-          )
-        })}
-      </tbody>
-    </table>
+    <>
+      <Fault of={error} />
+      <DataTable
+        title="Time from the request to each stage"
+        label="Time from the request to each stage"
+        note={data && `${counted(suspensions, 'suspension')} in 24 hours`}
+        columns={figureColumns}
+        rows={data && suspensions > 0 ? data.stages : []}
+        rowKey={({ stage }) => stage}
+        isStacked={false}
+        empty={data ? 'No suspensions in the last 24 hours.' : 'Loading…'}
+      />
+    </>
   )
 }
 
@@ -83,38 +87,30 @@ export function Containments() {
   const { drill } = route.useSearch()
   const { data, error } = useQuery({ ...containmentsQuery, refetchInterval: refreshMs })
   const { data: fleet } = useQuery(fleetQuery)
-  const open = data && fleet && openContainments(data.containments, fleet)
-  const verdict = verdictOf(open)
-  useTitle(verdict)
+  const heading = headingOf(data && fleet && openContainments(data.containments, fleet))
   return (
-    <div className="rows">
-      <h1 aria-live="polite">{verdict}</h1>
-      {error && (
-        <p role="alert" className="fault">
-          {sentenceOf(error)}
-        </p>
-      )}
+    <Screen title={heading} heading={<span aria-live="polite">{heading}</span>}>
+      <Fault of={error} />
       <ResumeRequests requests={data?.resume_requests ?? []} />
-      <section className="panel list-panel" aria-labelledby="list">
-        <header>
-          <h2 id="list">Containments</h2>
-          <span className="quiet">newest first</span>
-          <span className="end">
-            <Link to="/fleet" className="button">
-              Open the fleet
-            </Link>
-          </span>
-        </header>
-        {data && data.containments.length > 0 && <List containments={data.containments} />}
-        {data?.containments.length === 0 && (
-          <p className="empty">
-            None yet. In the fleet, agents are suspended by tag, by hand or all together; each such request stands here.
-          </p>
-        )}
-      </section>
+      <DataTable
+        title="Containments"
+        label="Containments"
+        note="newest first"
+        end={
+          <Link to="/fleet" className={buttonClass()}>
+            Open the fleet
+          </Link>
+        }
+        columns={columns}
+        rows={data?.containments ?? []}
+        rowKey={({ id }) => id}
+        empty={
+          data ? 'No containments yet. Suspend agents in the fleet: by tag, by selection, or all of them.' : 'Loading…'
+        }
+      />
       <Brake />
-      <StageFigures />
+      <Latencies />
       <Drills open={drill} />
-    </div>
+    </Screen>
   )
 }

@@ -1,17 +1,20 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import type { ContainmentSelector } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import '../parts/list.css'
-import { Time } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { drillQuery, drillsQuery } from '../service/containments.ts'
-import { fleetQuery } from '../service/fleet.ts'
-import { useMayOperate } from '../service/session.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { type Drill, drillQuery, drillsQuery } from '../data/containments.ts'
+import { fleetQuery } from '../data/fleet.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
 import { msText } from '../suspend/stages.ts'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { type Column, DataTable } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+import { AgentLinks } from './agent-links.tsx'
 import { selectorText } from './containment-texts.ts'
+import css from './containments.module.css'
 import { drillSentence, missingWords } from './drill-texts.ts'
 import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
@@ -21,117 +24,92 @@ const reasons = ['no_answer', 'not_sent', 'no_control_stream', 'does_not_underst
 
 function DrillReport({ id }: { id: string }) {
   const { data, error } = useQuery(drillQuery(id))
-  if (!data) return <p className="inner">{error ? sentenceOf(error) : 'Reading the report…'}</p>
+  if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading report…</EmptyState>
+  const { selector, selected, missing, missing_count } = data
   return (
-    <section className="inner" aria-label="Report of the drill">
+    <section className={css.inner} aria-label="Report of the drill">
       <p role="status">
-        <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(data.selector, data.selected)}</span>
+        <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(selector, selected)}</span>
       </p>
-      <ul className="reasons">
+      <ul className="stack">
         {reasons
-          .map((reason) => [reason, data.missing.filter((one) => one.reason === reason)] as const)
+          .map((reason) => [reason, missing.filter((one) => one.reason === reason)] as const)
           .filter(([, agents]) => agents.length > 0)
           .map(([reason, agents]) => (
             <li key={reason}>
               {counted(agents.length, 'agent')}: {missingWords[reason]}
-              <span className="missing">
-                {agents.map(({ instance_id }) => (
-                  <Link key={instance_id} to="/fleet/$id" params={{ id: instance_id }}>
-                    {instance_id}
-                  </Link>
-                ))}
-              </span>
+              <AgentLinks ids={agents.map(({ instance_id }) => instance_id)} />
             </li>
           ))}
       </ul>
-      {data.missing_count > data.missing.length && (
-        <p className="quiet">and {(data.missing_count - data.missing.length).toLocaleString('en')} more</p>
+      {missing_count > missing.length && (
+        <p className="quiet">and {(missing_count - missing.length).toLocaleString('en')} more</p>
       )}
     </section>
   )
 }
 
+const columns: Column<Drill>[] = [
+  {
+    name: 'started',
+    cell: ({ id, requested_at }) => (
+      <Link to="/containments" search={{ drill: id }} resetScroll={false}>
+        <Time at={requested_at} />
+      </Link>
+    ),
+  },
+  { name: 'agents', cell: ({ selector, selected }) => selectorText(selector, selected) },
+  {
+    name: 'answered',
+    cell: ({ answered, selected, missing_count, state }) => (
+      <span className={missing_count > 0 ? 'warning' : ''}>
+        {answered} of {selected}
+        {state === 'running' ? ', running' : ''}
+      </span>
+    ),
+  },
+  { name: 'p50', cell: ({ p50_ms }) => msText(p50_ms), kind: 'number', isWide: true },
+  { name: 'p99', cell: ({ p99_ms }) => msText(p99_ms), kind: 'number', isWide: true },
+]
+
 /** Starts drills, which check whether a suspension would reach the agents, and shows who responded. */
 export function Drills({ open }: { open: string | undefined }) {
-  const client = useQueryClient()
   const navigate = useNavigate()
-  const mayOperate = useMayOperate()
-  const { data: drills = [], error } = useQuery(drillsQuery)
+  const { data: drills, error } = useQuery(drillsQuery)
   const { data: fleet = [] } = useQuery(fleetQuery)
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.drillList] })
   const [tags, setTags] = useState<string[]>([])
-  const start = useMutation({
-    mutationFn: (selector: ContainmentSelector) => call('startDrill', { body: { selector } }),
-    onSuccess: ({ id }) => {
-      void client.invalidateQueries({ queryKey: ['drills', 'list'] })
+  const start = () =>
+    run(async () => {
+      const { id } = await call('startDrill', { body: { selector: tags.length > 0 ? { tags } : { all: true } } })
       void navigate({ to: '/containments', search: { drill: id }, resetScroll: false })
-    },
-  })
+      return undefined
+    })
   return (
-    <section className="panel list-panel" aria-labelledby="drills">
-      <header>
-        <h2 id="drills">Drills</h2>
-        <span className="quiet">
-          a harmless message; it shows that a suspension would reach the agent, not that it would obey
-        </span>
-      </header>
-      <form
-        className="inner drill-form"
-        onSubmit={(event) => {
-          event.preventDefault()
-          start.mutate(tags.length > 0 ? { tags } : { all: true })
-        }}
-      >
-        <TagChips counts={tagCounts(fleet)} chosen={tags} onChoose={setTags} />
-        <p>
-          <button type="submit" disabled={!mayOperate || start.isPending || fleet.length === 0}>
-            {tags.length > 0
-              ? `Drill ${selectorText({ tags })}`
-              : `Drill every agent (${fleet.length.toLocaleString('en')})`}
-            {!mayOperate && <span className="only-read"> (needs a key of scope operator)</span>}
-          </button>
-        </p>
-        {start.error && (
-          <p role="alert" className="fault">
-            <HostileText text={sentenceOf(start.error)} max={600} />
+    <>
+      <Panel title="Drills" note="A harmless message checks whether a suspension would reach the agents">
+        <div className={css.inner}>
+          <TagChips counts={tagCounts(fleet)} chosen={tags} onChoose={setTags} />
+          <p>
+            <OperatorButton disabled={isBusy || fleet.length === 0} onClick={() => void start()}>
+              Run a drill on{' '}
+              {tags.length > 0 ? selectorText({ tags }) : `every agent (${fleet.length.toLocaleString('en')})`}
+            </OperatorButton>
           </p>
-        )}
-      </form>
-      {open !== undefined && <DrillReport id={open} />}
-      {error && <p className="empty fault">{sentenceOf(error)}</p>}
-      {drills.length > 0 && (
-        <table className="list stack">
-          <thead>
-            <tr>
-              <th>started</th>
-              <th>agents</th>
-              <th>answered</th>
-              <th className="only-wide">p50</th>
-              <th className="only-wide">p99</th>
-            </tr>
-          </thead>
-          <tbody>
-            {drills.map((drill) => (
-              <tr key={drill.id} className={drill.id === open ? 'at' : ''}>
-                <td>
-                  <Link to="/containments" search={{ drill: drill.id }} resetScroll={false}>
-                    <Time at={drill.requested_at} />
-                  </Link>
-                </td>
-                <td>{selectorText(drill.selector, drill.selected)}</td>
-                <td className={drill.missing_count > 0 ? 'warning' : ''}>
-                  {drill.answered} of {drill.selected}
-                  {drill.state === 'running' ? ', running' : ''}
-                </td>
-                <td className="only-wide number">{drill.p50_ms === null ? 'unknown' : msText(drill.p50_ms)}</td>
-                <td className="only-wide number">{drill.p99_ms === null ? 'unknown' : msText(drill.p99_ms)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-      {drills.length === 0 && !error && (
-        <p className="empty">None was started by hand. Each agent is asked by itself, once a day by default.</p>
-      )}
-    </section>
+          <Fault of={fault} />
+        </div>
+        {open !== undefined && <DrillReport id={open} />}
+      </Panel>
+      <Fault of={error} />
+      <DataTable
+        title="Manual drills"
+        label="Manual drills"
+        columns={columns}
+        rows={drills ?? []}
+        rowKey={({ id }) => id}
+        at={drills?.findIndex(({ id }) => id === open) ?? -1}
+        empty={drills ? 'No manual drills yet. Each agent runs one automatically, once a day by default.' : 'Loading…'}
+      />
+    </>
   )
 }

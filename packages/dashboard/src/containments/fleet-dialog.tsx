@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import {
   type ContainmentAction,
   type ContainmentPlan,
@@ -7,16 +7,68 @@ import {
   WardlineError,
 } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { type FormEvent, type ReactNode, useId, useRef, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { fleetQuery } from '../service/fleet.ts'
+import { type ReactNode, useId, useState } from 'react'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { EnforcementPoints, ReachItem, ReachList } from '../suspend/reach.tsx'
 import { ReasonField } from '../suspend/reason-field.tsx'
-import '../suspend/suspend.css'
-import './containments.css'
-import { Plan } from './plan.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
+import { Check, TextField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Notice } from '../ui/panel.tsx'
+import { AgentLinks } from './agent-links.tsx'
 import { Progress } from './progress.tsx'
+
+const unreachedReasons = [
+  ['offline', 'offline', 'applies when they reconnect'],
+  ['old_sdk', 'that never confirmed a control message', 'old SDK or another client: may not listen, cannot be proven'],
+  ['no_control_stream', 'without a control stream', 'receive it with their next poll, within 30 seconds'],
+] as const
+const maxNamed = 5
+
+/** Shows, before any change, which agents it would reach, how, and which it would not. */
+function Plan({ plan: { action, paths, unreached, unreached_counts } }: { plan: ContainmentPlan }) {
+  return (
+    <ReachList>
+      {paths.stream > 0 && (
+        <ReachItem isReached what={`${counted(paths.stream, 'agent')} by control stream`} how="immediately" />
+      )}
+      {unreachedReasons.map(([reason, what, how]) => {
+        const count = unreached_counts[reason]
+        const ids = unreached.filter((agent) => agent.reason === reason).map(({ id }) => id)
+        return (
+          count > 0 && (
+            <ReachItem
+              key={reason}
+              otherwise="Not reached at once"
+              what={`${counted(count, 'agent')} ${what}`}
+              how={how}
+            >
+              <AgentLinks ids={ids} count={count} max={maxNamed} />
+            </ReachItem>
+          )
+        )
+      })}
+      <EnforcementPoints action={action} />
+      {action === 'suspend' && (
+        <ReachItem what="Commands that are running already" how="not reached: end them on their hosts" />
+      )}
+    </ReachList>
+  )
+}
+
+/** A dry run changes nothing and stores no reason, but the API requires one. */
+const planReason = 'Dry run'
+
+async function readPlan(action: ContainmentAction, selector: ContainmentSelector): Promise<ContainmentPlan> {
+  const reply = await call('createContainment', { body: { action, selector, reason: planReason, dry_run: true } })
+  if (!('dry_run' in reply)) throw new Error('The service returned no plan.')
+  return reply
+}
+
+/** Started as a containment, or waiting for a second operator by the service's sentence. */
+type Outcome = { id: string } | { waits: string }
 
 interface FleetDialogProps {
   action: ContainmentAction
@@ -29,146 +81,110 @@ interface FleetDialogProps {
   onClose(): void
 }
 
-/** A dry run changes nothing and stores no reason, but the API requires one. */
-const planReason = 'Dry run'
-
-async function readPlan(action: ContainmentAction, selector: ContainmentSelector): Promise<ContainmentPlan> {
-  const reply = await call('createContainment', { body: { action, selector, reason: planReason, dry_run: true } })
-  if (!('dry_run' in reply)) throw new Error('The service did not answer with a plan.')
-  return reply
+/** The plan, the requests of a containment, and their outcome. */
+function useContainment(action: ContainmentAction, selector: ContainmentSelector | undefined) {
+  const change = useChange({ changes: [queryKeys.containments, queryKeys.fleet] })
+  const [outcome, setOutcome] = useState<Outcome>()
+  const plan = useQuery({
+    queryKey: queryKeys.plan(action, selector),
+    queryFn: () => readPlan(action, selector ?? {}),
+    enabled: selector !== undefined && outcome === undefined,
+    gcTime: 0,
+    retry: false,
+  })
+  const start = (body: { reason: string; confirm: string; two_person?: true }) =>
+    change.run(async () => {
+      try {
+        const reply = await call('createContainment', { body: { action, selector: selector ?? {}, ...body } })
+        if ('id' in reply) setOutcome({ id: reply.id })
+      } catch (fault) {
+        if (!(fault instanceof WardlineError) || fault.code !== 'second_operator_required') {
+          // The number of agents may have changed.
+          await plan.refetch()
+          throw fault
+        }
+        setOutcome({ waits: fault.message })
+      }
+      return undefined
+    })
+  return {
+    plan: plan.error ? undefined : plan.data,
+    isBusy: change.isBusy,
+    fault: plan.error ?? change.fault,
+    outcome,
+    start,
+  }
 }
-
-type Outcome = { kind: 'started'; id: string } | { kind: 'waits' | 'refused'; sentence: string }
 
 /**
  * Suspends or resumes several agents as one containment: shows the plan, asks for the confirmation text, then shows the
  * progress.
  */
 export function FleetDialog({ action, selector, children, because = '', onClose }: FleetDialogProps) {
-  const client = useQueryClient()
-  const form = useRef<HTMLFormElement>(null)
+  const { plan, isBusy, fault, outcome, start } = useContainment(action, selector)
   const hint = useId()
   const [reason, setReason] = useState(because)
   const [typed, setTyped] = useState('')
   const [isTwoPerson, setTwoPerson] = useState(false)
-  const [isBusy, setBusy] = useState(false)
-  const [outcome, setOutcome] = useState<Outcome>()
-  const {
-    data: plan,
-    error,
-    refetch,
-  } = useQuery({
-    queryKey: ['plan', action, selector],
-    queryFn: () => readPlan(action, selector ?? {}),
-    enabled: selector !== undefined && outcome?.kind !== 'started',
-    gcTime: 0,
-    retry: false,
-  })
   const isSuspend = action === 'suspend'
-  const verb = isSuspend ? 'Suspend' : 'Resume'
-  const title = plan ? `${verb} ${counted(plan.agents, 'agent')}` : `${verb} agents`
-  const isTyped = plan !== undefined && typed.trim() === plan.confirm
-  const isReady = isTyped && plan.agents > 0 && reason.trim() !== '' && !isBusy && selector !== undefined
-
-  async function submit(event: FormEvent) {
-    event.preventDefault()
-    if (!isReady) return
-    setBusy(true)
-    try {
-      const body = { action, selector, reason: reason.trim(), confirm: typed.trim() }
-      const reply = await call('createContainment', { body: isTwoPerson ? { ...body, two_person: true } : body })
-      if ('id' in reply) setOutcome({ kind: 'started', id: reply.id })
-    } catch (fault) {
-      const waits = fault instanceof WardlineError && fault.code === 'second_operator_required'
-      setOutcome({ kind: waits ? 'waits' : 'refused', sentence: sentenceOf(fault) })
-      // The number of agents may have changed.
-      if (!waits) await refetch()
-    }
-    setBusy(false)
-    void client.invalidateQueries({ queryKey: ['containments'] })
-    void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
-  }
-  const isOver = outcome?.kind === 'started' || outcome?.kind === 'waits'
+  const title = `${isSuspend ? 'Suspend' : 'Resume'} ${plan ? counted(plan.agents, 'agent') : 'agents'}`
+  const isTyped = typed.trim() === plan?.confirm
   return (
-    <Dialog label={title} onClose={onClose}>
-      <form ref={form} onSubmit={submit}>
-        <h2>{title}</h2>
-        {outcome?.kind === 'started' && <Progress id={outcome.id} />}
-        {outcome?.kind === 'waits' && (
-          <p role="alert">
-            <HostileText text={outcome.sentence} max={600} />
-          </p>
-        )}
-        {!isOver && (
-          <>
-            {children}
-            {error && (
-              <p role="alert" className="fault">
-                <HostileText text={sentenceOf(error)} max={600} />
-              </p>
-            )}
-            {selector !== undefined && !plan && !error && <p className="quiet">Reading whom this reaches…</p>}
-            {plan && !error && (
-              <>
-                <Plan plan={plan} />
-                {plan.second_operator && (
-                  <p className="notice">
-                    A second operator has to confirm this within {secondOperatorMinutes} minutes, with another key.
-                  </p>
-                )}
-                <ReasonField
-                  action={action}
-                  reason={reason}
-                  onReason={setReason}
-                  onSubmit={() => form.current?.requestSubmit()}
-                  isFirst={!children}
-                />
-                {(isSuspend || !plan.second_operator) && (
-                  <label className="choice">
-                    <input
-                      type="checkbox"
-                      checked={isTwoPerson}
-                      onChange={({ target }) => setTwoPerson(target.checked)}
-                    />
-                    {isSuspend ? 'Resuming them takes two operators' : 'A second operator has to confirm'}
-                  </label>
-                )}
-                <label className="field">
-                  <span>
-                    Type <b>{plan.confirm}</b> to go on
-                  </span>
-                  <input
-                    value={typed}
-                    autoComplete="off"
-                    spellCheck={false}
-                    maxLength={40}
-                    aria-describedby={hint}
-                    onChange={({ target }) => setTyped(target.value)}
-                  />
-                </label>
-                <p id={hint} role="status" className="warning">
-                  {typed !== '' && !isTyped ? `That is not "${plan.confirm}": nothing is sent.` : ''}
-                </p>
-                {outcome?.kind === 'refused' && (
-                  <p role="alert" className="fault">
-                    <HostileText text={outcome.sentence} max={600} />
-                  </p>
-                )}
-              </>
-            )}
-          </>
-        )}
-        <div className="foot">
-          <button type="button" onClick={onClose}>
-            {isOver ? 'Close' : 'Cancel'} <kbd>Esc</kbd>
-          </button>
-          {!isOver && (
-            <button type="submit" className={isSuspend ? 'act' : 'go'} disabled={!isReady}>
-              {title} <kbd>⌘↵</kbd>
-            </button>
+    <FormDialog
+      title={title}
+      submit={title}
+      kind={isSuspend ? 'act' : 'go'}
+      shortcut="⌘↵"
+      isBusy={isBusy}
+      isReady={isTyped && plan !== undefined && plan.agents > 0 && reason.trim() !== '' && selector !== undefined}
+      isOver={outcome !== undefined}
+      fault={fault}
+      onSubmit={() =>
+        void start({ reason: reason.trim(), confirm: typed.trim(), ...(isTwoPerson ? { two_person: true } : {}) })
+      }
+      onClose={onClose}
+    >
+      {outcome && 'id' in outcome && <Progress id={outcome.id} />}
+      {outcome && 'waits' in outcome && (
+        <p aria-live="assertive">
+          <HostileText text={outcome.waits} max={600} />
+        </p>
+      )}
+      {!outcome && children}
+      {!outcome && selector && !plan && !fault && <p className="quiet">Loading affected agents…</p>}
+      {!outcome && plan && (
+        <>
+          <Plan plan={plan} />
+          {plan.second_operator && (
+            <Notice>
+              A second operator must confirm this within {secondOperatorMinutes} minutes, with another key.
+            </Notice>
           )}
-        </div>
-      </form>
-    </Dialog>
+          <ReasonField action={action} reason={reason} onReason={setReason} isFirst={!children} />
+          {(isSuspend || !plan.second_operator) && (
+            <Check
+              label={isSuspend ? 'Require two operators to resume them' : 'Require a second operator'}
+              checked={isTwoPerson}
+              onChange={({ target }) => setTwoPerson(target.checked)}
+            />
+          )}
+          <TextField
+            label={
+              <>
+                Type <b>{plan.confirm}</b> to confirm
+              </>
+            }
+            isCode
+            value={typed}
+            maxLength={40}
+            aria-describedby={hint}
+            onChange={({ target }) => setTyped(target.value)}
+          />
+          <p id={hint} role="status" className="warning">
+            {typed !== '' && !isTyped ? `Does not match "${plan.confirm}".` : ''}
+          </p>
+        </>
+      )}
+    </FormDialog>
   )
 }

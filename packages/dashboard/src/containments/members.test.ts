@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Agent } from '../service/fleet.ts'
+import type { Agent } from '../data/fleet.ts'
 import { withJoined } from './members.ts'
 
 const agent = (id: string, tags: string[]) => ({ id, tags }) as unknown as Agent

@@ -1,5 +1,5 @@
 import { type Containment, type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
-import type { Agent } from '../service/fleet.ts'
+import type { Agent } from '../data/fleet.ts'
 
 /** Returns the tags that count, as in the service: a resume does not follow what agents say of themselves. */
 const tagsFor = (agent: Agent, action: ContainmentAction | undefined) =>

@@ -1,5 +1,6 @@
-/** State of the screen in the address. */
-export interface ContainmentsSearch {
+import { searchParams, text } from '../data/search-params.ts'
+
+export const containmentsSearch = searchParams({
   /** The drill whose report is open. */
-  drill?: string
-}
+  drill: text,
+})

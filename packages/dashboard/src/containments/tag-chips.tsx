@@ -1,4 +1,7 @@
-import { HostileText } from '../parts/hostile-text.tsx'
+import { Chip } from '../ui/button.tsx'
+import { FieldGroup, SelectField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { plainText } from '../ui/unseen-characters.ts'
 
 /** Above this many tags, typing a name is faster than searching a list. */
 const maxListed = 30
@@ -13,34 +16,29 @@ interface TagChipsProps {
 export function TagChips({ counts, chosen, onChoose }: TagChipsProps) {
   if (counts.length === 0) return <p className="quiet">No agent has a tag.</p>
   const listed = counts.slice(0, maxListed).map(([tag]) => tag)
-  const shown = [...new Set([...listed, ...chosen])]
+  const others = counts.slice(maxListed, 500).map(([tag]) => [tag, plainText(tag)] as const)
   return (
-    <fieldset className="chips plain-set">
-      <legend className="quiet">Agents that have all of</legend>
-      {shown.map((tag) => (
-        <button
-          key={tag}
-          type="button"
-          className="chip"
-          aria-pressed={chosen.includes(tag)}
-          onClick={() => onChoose(chosen.includes(tag) ? chosen.filter((one) => one !== tag) : [...chosen, tag])}
-        >
-          <HostileText text={tag} line max={40} /> <b>{counts.find(([one]) => one === tag)?.[1] ?? 0}</b>
-        </button>
-      ))}
-      {counts.length > maxListed && (
-        <label className="field">
-          <span>Another tag</span>
-          <select value="" onChange={({ target }) => target.value && onChoose([...chosen, target.value])}>
-            <option value="">{counts.length - maxListed} more</option>
-            {counts.slice(maxListed, 500).map(([tag]) => (
-              <option key={tag} value={tag}>
-                {tag}
-              </option>
-            ))}
-          </select>
-        </label>
+    <FieldGroup label="Agents with all of these tags">
+      <div className="chips">
+        {[...new Set([...listed, ...chosen])].map((tag) => (
+          <Chip
+            key={tag}
+            isOn={chosen.includes(tag)}
+            count={counts.find(([one]) => one === tag)?.[1] ?? 0}
+            onClick={() => onChoose(chosen.includes(tag) ? chosen.filter((one) => one !== tag) : [...chosen, tag])}
+          >
+            <HostileText text={tag} line max={40} />
+          </Chip>
+        ))}
+      </div>
+      {others.length > 0 && (
+        <SelectField
+          label="Another tag"
+          value=""
+          options={[['', `${counts.length - maxListed} more`], ...others]}
+          onChange={({ target }) => target.value && onChoose([...chosen, target.value])}
+        />
       )}
-    </fieldset>
+    </FieldGroup>
   )
 }

@@ -1,25 +1,75 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { eventTypes } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { Time, useNow } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { type DecoyDetail, decoyQuery, decoysKey, kindOf } from '../service/decoys.ts'
-import { PlantedDialog, RotateDialog, TestDialog } from './decoy-actions.tsx'
-import { HitChart } from './hit-chart.tsx'
+import { call } from '../data/client.ts'
+import { type DecoyDetail, decoyQuery, kindOf } from '../data/decoys.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { useWidth } from '../parts/width.ts'
+import { Drawer } from '../ui/dialog.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault, Notice } from '../ui/panel.tsx'
+import { DataTable, Facts } from '../ui/table.tsx'
+import { dayTimeText, Time, useNow, useZone } from '../ui/time.tsx'
+import { type DecoyAction, DecoyDialog } from './decoy-dialogs.tsx'
+import css from './decoys.module.css'
 
 /** A hit and its event are stored together, but a clock adjustment may make their times differ. */
 const slackMs = 60_000
+
+const chartHeight = 56
+const slots = 60
+
+/** Hits of the decoy over time since it was planted. The table below lists the same hits. */
+function HitChart({ decoy, times }: { decoy: DecoyDetail; times: readonly number[] }) {
+  const zone = useZone()
+  const now = useNow()
+  const [box, width] = useWidth<HTMLDivElement>()
+  // If there are more hits than listed, only the latest are known, so the axis begins with the oldest of them.
+  const isPart = times.length < decoy.hitCount
+  const from = isPart ? Math.min(...times) : Date.parse(decoy.createdAt)
+  const to = Math.max(now, ...times, from + 60_000)
+  const counts = Array.from({ length: slots }, () => 0)
+  for (const time of times) {
+    const slot = Math.floor(((time - from) / (to - from)) * slots)
+    counts[Math.min(slots - 1, Math.max(0, slot))]! += 1
+  }
+  const highest = Math.max(...counts)
+  return (
+    <div ref={box} className={css.chart}>
+      <svg
+        width={width}
+        height={chartHeight + 20}
+        role="img"
+        aria-label={`${counted(times.length, 'hit')} between ${dayTimeText(zone, from)} and ${dayTimeText(zone, to)}`}
+      >
+        {counts.map((count, slot) => {
+          if (count === 0) return null
+          const size = Math.max(4, (count / highest) * (chartHeight - 6))
+          const place = { x: (slot / slots) * width, y: chartHeight - size, width: Math.max(2, width / slots - 2) }
+          return <rect key={slot} {...place} height={size} fill="currentColor" />
+        })}
+        <line x1="0" x2={width} y1={chartHeight + 0.5} y2={chartHeight + 0.5} />
+        <text x="0" y={chartHeight + 15}>
+          {isPart ? '' : 'issued '}
+          {dayTimeText(zone, from)}
+        </text>
+        <text x={width} y={chartHeight + 15} textAnchor="end">
+          now
+        </text>
+      </svg>
+    </div>
+  )
+}
 
 /** Returns the seq of each hit's event, by event id. Retention removes events before their hits. */
 function useEventSeqs({ id, hits }: Pick<DecoyDetail, 'id' | 'hits'>) {
   const times = hits.map(({ at }) => Date.parse(at))
   const [from, to] = [Math.min(...times) - slackMs, Math.max(...times) + slackMs]
   const { data } = useQuery({
-    queryKey: [...decoysKey, id, 'events', from, to],
+    queryKey: queryKeys.decoyEvents(id, from, to),
     queryFn: async ({ signal }) => {
       const range = { from: new Date(from).toISOString(), to: new Date(to).toISOString() }
       const query = { event_type: eventTypes.honeypotTriggered, severity: 'breach' as const, limit: '1000', ...range }
@@ -31,151 +81,114 @@ function useEventSeqs({ id, hits }: Pick<DecoyDetail, 'id' | 'hits'>) {
   return data
 }
 
+function HitBy({ hit }: { hit: DecoyDetail['hits'][number] }) {
+  const { reporter, tool, ip_address, form, test, ignored, outside } = hit
+  const marks = [form, ignored && 'ignored', outside && 'outside'].filter(Boolean).map((mark) => `${mark} · `)
+  return (
+    <>
+      {test ? (
+        <span className="quiet">test by an operator</span>
+      ) : reporter === null ? (
+        <span className="quiet">unknown agent</span>
+      ) : (
+        <Link to="/fleet/$id" params={{ id: reporter }}>
+          {reporter}
+        </Link>
+      )}
+      <div className="quiet">
+        {marks}
+        {tool === null ? 'unknown tool' : <HostileText text={tool} max={60} />}
+        {ip_address !== null && (
+          <>
+            {' · from '}
+            <HostileText text={ip_address} max={45} />
+          </>
+        )}
+      </div>
+    </>
+  )
+}
+
 function Hits({ decoy }: { decoy: DecoyDetail }) {
   const seqs = useEventSeqs(decoy)
+  const times = decoy.hits.filter(({ test }) => !test).map(({ at }) => Date.parse(at))
   return (
-    <table className="list hits">
-      <thead>
-        <tr>
-          <th>hit</th>
-          <th>by</th>
-          <th>
-            <span className="only-read">event</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {decoy.hits.map(({ id, at, reporter, tool, ip_address, event_id, form, test, ignored, outside }) => {
-          const marks = [form, ignored && 'ignored', outside && 'outside'].filter(Boolean).join(' · ')
-          const seq = seqs?.get(event_id)
-          return (
-            <tr key={id}>
-              <td>
-                <Time at={at} />
-              </td>
-              <td>
-                {test ? (
-                  <span className="quiet">an operator, as a test</span>
-                ) : reporter === null ? (
-                  <span className="quiet">an agent that did not say which</span>
-                ) : (
-                  <Link to="/fleet/$id" params={{ id: reporter }}>
-                    {reporter}
-                  </Link>
-                )}
-                <span className="under">
-                  {marks !== '' && `${marks} · `}
-                  {tool === null ? 'tool not named' : <HostileText text={tool} max={60} />}
-                  {ip_address !== null && (
-                    <>
-                      {' · from '}
-                      <HostileText text={ip_address} max={45} />
-                    </>
-                  )}
-                </span>
-              </td>
-              <td>
-                {seq !== undefined ? (
-                  <Link to="/events" search={{ severity: 'breach', open: seq }}>
-                    Event
-                  </Link>
-                ) : (
-                  seqs && !ignored && <span className="quiet">event not found</span>
-                )}
-              </td>
-            </tr>
+    <>
+      {times.length > 0 && <HitChart decoy={decoy} times={times} />}
+      <DataTable
+        label="Hits"
+        title="Hits"
+        note={
+          times.length < decoy.hitCount && (
+            <>
+              latest {times.length} of {decoy.hitCount.toLocaleString('en')},{' '}
+              <Link to="/events" search={{ event_type: eventTypes.honeypotTriggered }}>
+                all events
+              </Link>
+            </>
           )
-        })}
-      </tbody>
-    </table>
+        }
+        columns={[
+          { name: 'time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
+          { name: 'agent', cell: (hit) => <HitBy hit={hit} /> },
+          {
+            name: 'event',
+            isNameHidden: true,
+            kind: 'word',
+            cell: ({ event_id, ignored }) => {
+              const seq = seqs?.get(event_id)
+              if (seq === undefined) return seqs && !ignored && <span className="quiet">event not found</span>
+              return (
+                <Link to="/events" search={{ severity: 'breach', open: seq }}>
+                  Event
+                </Link>
+              )
+            },
+          },
+        ]}
+        rows={decoy.hits}
+        rowKey={({ id }) => id}
+        empty="No hits yet."
+      />
+    </>
   )
 }
 
-function DeleteDialog({ decoy, onDone, onClose }: { decoy: DecoyDetail; onDone(): void; onClose(): void }) {
-  const client = useQueryClient()
-  const [fault, setFault] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  async function remove() {
-    setBusy(true)
-    try {
-      await call('deleteHoneypot', { params: { id: decoy.id } })
-      onDone()
-      await client.invalidateQueries({ queryKey: decoysKey })
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-      setBusy(false)
-    }
-  }
-  return (
-    <Dialog label="Delete the decoy" onClose={onClose}>
-      <h2>Delete this decoy?</h2>
-      <p>
-        From then on nobody who uses it is noticed: take it out of <b>{decoy.instanceId}</b> as well. Its{' '}
-        {counted(decoy.hitCount, 'hit')} and their events stay.
-      </p>
-      <p role="alert" className="fault">
-        {fault}
-      </p>
-      <div className="foot">
-        <button type="button" data-first onClick={onClose}>
-          Keep it <kbd>Esc</kbd>
-        </button>
-        <button type="button" className="act" disabled={isBusy} onClick={() => void remove()}>
-          Delete the decoy
-        </button>
-      </div>
-    </Dialog>
-  )
-}
-
-function Facts({ decoy }: { decoy: DecoyDetail }) {
-  const now = useNow()
-  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, hits, state, planted, replacedBy } =
-    decoy
-  const real = hits.filter(({ test }) => !test)
+function Details({ decoy }: { decoy: DecoyDetail }) {
+  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, state, planted, replacedBy } = decoy
   return (
     <>
       <h2>
         <HostileText text={label || (path ?? 'Decoy without a label')} max={200} />
       </h2>
       {deletedAt !== null && (
-        <p className="notice">
-          Deleted <Time at={deletedAt} />: it matches nothing any more.
-        </p>
+        <Notice>
+          Deleted <Time at={deletedAt} />. Its use is no longer detected.
+        </Notice>
       )}
-      <table>
-        <tbody>
-          <tr>
-            <th scope="row">kind</th>
-            <td>{kindOf(decoy)}</td>
-          </tr>
-          {path !== undefined && (
-            <tr>
-              <th scope="row">path</th>
-              <td className="mono">
-                <HostileText text={path} max={1_024} />
-              </td>
-            </tr>
-          )}
-          <tr>
-            <th scope="row">state</th>
-            <td className={state === 'tripped' ? 'breach' : ''}>
+      <Facts
+        facts={[
+          ['kind', kindOf(decoy)],
+          ['path', path !== undefined && <HostileText text={path} max={1_024} />, true],
+          [
+            'state',
+            <span key="state" className={state === 'tripped' ? 'breach' : ''}>
               {state}
-              {decoy.leakedOutside && ', leaked outside: touched by another agent'}
+              {decoy.leakedOutside && ', leaked outside: used by another agent'}
               {replacedBy !== null && (
                 <>
                   {', replaced by '}
                   <Link from="/decoys" search={(before) => ({ ...before, open: replacedBy })} replace>
-                    its successor
+                    a new decoy
                   </Link>
                 </>
               )}
-            </td>
-          </tr>
-          {planted !== null && (
-            <tr>
-              <th scope="row">noted</th>
-              <td className="noted">
+            </span>,
+          ],
+          [
+            'location',
+            planted && (
+              <>
                 <HostileText text={planted.note} max={500} />
                 {planted.file !== null && (
                   <div className="mono">
@@ -183,93 +196,64 @@ function Facts({ decoy }: { decoy: DecoyDetail }) {
                   </div>
                 )}
                 <div className="quiet">
-                  by <HostileText text={planted.by} max={100} /> <Time at={planted.at} />
+                  set by <HostileText text={planted.by} max={100} /> <Time at={planted.at} />
                 </div>
-              </td>
-            </tr>
-          )}
-          <tr>
-            <th scope="row">issued for</th>
-            <td>
-              <Link to="/fleet/$id" params={{ id: instanceId }}>
-                {instanceId}
-              </Link>{' '}
-              <Time at={createdAt} />
-            </td>
-          </tr>
-          <tr>
-            <th scope="row">hits</th>
-            <td className={hitCount > 0 ? 'breach' : ''}>
+              </>
+            ),
+          ],
+          [
+            'agent',
+            <Link key="agent" to="/fleet/$id" params={{ id: instanceId }}>
+              {instanceId}
+            </Link>,
+          ],
+          ['issued', <Time key="issued" at={createdAt} />],
+          [
+            'hits',
+            <span key="hits" className={hitCount > 0 ? 'breach' : ''}>
               {hitCount.toLocaleString('en')}
               {firstHitAt !== null && (
                 <>
-                  , the first <Time at={firstHitAt} />
+                  , first <Time at={firstHitAt} />
                 </>
               )}
-            </td>
-          </tr>
-        </tbody>
-      </table>
-      {hits.length === 0 ? (
-        <p className="quiet">Nobody touched it so far. The first hit shows here, and on the overview.</p>
-      ) : (
-        <section aria-label="Hits">
-          {real.length < hitCount && (
-            <p className="quiet">
-              The latest {real.length} of {hitCount.toLocaleString('en')}; all are in{' '}
-              <Link to="/events" search={{ event_type: eventTypes.honeypotTriggered }}>
-                events
-              </Link>
-              .
-            </p>
-          )}
-          {real.length > 0 && <HitChart decoy={{ ...decoy, hits: real }} now={now} />}
-          <Hits decoy={decoy} />
-        </section>
-      )}
+            </span>,
+          ],
+        ]}
+      />
+      <Hits decoy={decoy} />
     </>
   )
 }
 
 /** One decoy with its hits. The drawer has an address that can be shared. */
-export function DecoyDrawer({ id, mayDelete, onClose }: { id: string; mayDelete: boolean; onClose(): void }) {
+export function DecoyDrawer({ id, onClose }: { id: string; onClose(): void }) {
   const { data: decoy, error } = useQuery(decoyQuery(id))
-  const [isDeleting, setDeleting] = useState(false)
-  const [action, setAction] = useState<'planted' | 'rotate' | 'test'>()
-  const close = () => setAction(undefined)
+  const [action, setAction] = useState<DecoyAction>()
   return (
-    <Dialog label="Decoy" onClose={onClose} className="drawer">
-      <div className="chips">
-        <button type="button" onClick={onClose}>
-          Close <kbd>Esc</kbd>
-        </button>
-        {mayDelete && decoy?.deletedAt === null && (
+    <Drawer
+      label="Decoy"
+      onClose={onClose}
+      actions={
+        decoy?.deletedAt === null && (
           <>
-            <button type="button" onClick={() => setAction('planted')}>
-              Note where…
-            </button>
+            <OperatorButton onClick={() => setAction('location')}>Set location…</OperatorButton>
             {decoy.type === 'api_key' && decoy.retiredAt === null && (
-              <button type="button" onClick={() => setAction('rotate')}>
-                Rotate…
-              </button>
+              <OperatorButton onClick={() => setAction('rotate')}>Rotate…</OperatorButton>
             )}
-            <button type="button" onClick={() => setAction('test')}>
-              Test…
-            </button>
-            <button type="button" className="danger" onClick={() => setDeleting(true)}>
+            <OperatorButton onClick={() => setAction('test')}>Test…</OperatorButton>
+            <OperatorButton kind="danger" onClick={() => setAction('delete')}>
               Delete…
-            </button>
+            </OperatorButton>
           </>
-        )}
-      </div>
-      <div className="facts">
-        {error && !decoy && <p role="alert">{sentenceOf(error)}</p>}
-        {decoy && <Facts decoy={decoy} />}
-      </div>
-      {action === 'planted' && decoy && <PlantedDialog decoy={decoy} onClose={close} />}
-      {action === 'rotate' && decoy && <RotateDialog decoy={decoy} onClose={close} />}
-      {action === 'test' && decoy && <TestDialog decoy={decoy} onClose={close} />}
-      {isDeleting && decoy && <DeleteDialog decoy={decoy} onDone={onClose} onClose={() => setDeleting(false)} />}
-    </Dialog>
+        )
+      }
+    >
+      {!decoy && <Fault of={error} />}
+      {decoy && <Details decoy={decoy} />}
+      {decoy && action && (
+        <DecoyDialog action={action} decoy={decoy} onDeleted={onClose} onClose={() => setAction(undefined)} />
+      )}
+    </Drawer>
   )
 }

@@ -3,20 +3,28 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useRef, useState } from 'react'
-import { FilterField } from '../parts/filter-field.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import '../parts/list.css'
-import { Time, useNow } from '../parts/time.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { type Decoy, decoysQuery, kindOf, worstFirst } from '../service/decoys.ts'
-import { useMayOperate } from '../service/session.ts'
-import { useKeys } from '../shell/keys.ts'
-import { useTitle } from '../shell/title.ts'
-import { DecoyDrawer } from './decoy-drawer.tsx'
-import './decoys.css'
-import { IgnoreRules } from './ignore-rules.tsx'
-import { PlantDialog } from './plant-dialog.tsx'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { type Decoy, decoysQuery, ignoresQuery, kindOf, worstFirst } from '../data/decoys.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useMayOperate } from '../data/session.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { ChipGroup, ConfirmButton } from '../ui/button.tsx'
+import { SearchField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { EmptyState, Fault, Panel, Screen } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { dayMs } from '../ui/span.ts'
+import { type Column, DataTable } from '../ui/table.tsx'
+import { Time, useNow } from '../ui/time.tsx'
+import { plainText } from '../ui/unseen-characters.ts'
+import css from './decoys.module.css'
 import { type DecoyFilter, type DecoySearch, decoyFilters } from './search.ts'
+
+const DecoyDrawer = lazyDialog(async () => (await import('./decoy-drawer.tsx')).DecoyDrawer)
+const PlantDialog = lazyDialog(async () => (await import('./plant-dialog.tsx')).PlantDialog)
+const IgnoreDialog = lazyDialog(async () => (await import('./ignore-dialog.tsx')).IgnoreDialog)
 
 const route = getRouteApi('/inside/decoys')
 
@@ -28,77 +36,120 @@ const filterNames: Record<DecoyFilter, string> = {
   keys: 'Keys',
   paths: 'Paths',
 }
-const isShown: Record<DecoyFilter, (decoy: Decoy) => boolean> = {
-  issued: ({ details }) => details.state === 'issued',
-  planted: ({ details }) => details.state === 'planted',
-  tripped: ({ details }) => details.state === 'tripped',
-  retired: ({ details }) => details.state === 'retired',
-  keys: ({ type }) => type === 'api_key',
-  paths: ({ type }) => type === 'file_path',
+const isShown = (filter: DecoyFilter | undefined, { type, details: { state } }: Decoy): boolean => {
+  if (filter === 'keys') return type === 'api_key'
+  if (filter === 'paths') return type === 'file_path'
+  return filter === undefined || state === filter
 }
-/** Rows shown at first. More would slow down each refresh. */
-const firstRows = 200
 
-const dayMs = 86_400_000
-
-/** Describes the state of the decoys in one sentence. */
 function headingOf(decoys: readonly Decoy[], now: number): string {
-  if (decoys.length === 0) return 'No decoy is planted.'
-  const all = counted(decoys.length, 'decoy')
+  if (decoys.length === 0) return 'No decoys'
   const lately = decoys.filter(({ details }) => now - Date.parse(details.lastHitAt ?? '') < dayMs).length
-  if (lately > 0) return `${lately.toLocaleString('en')} of ${all} touched in 24 h.`
-  return decoys.some(({ details }) => details.hitCount > 0)
-    ? `${all}, none touched in 24 h.`
-    : `${all}, none touched so far.`
+  const all = counted(decoys.length, 'decoy')
+  return lately > 0 ? `${lately.toLocaleString('en')} of ${all} hit in 24 h` : `${all}, no hits in 24 h`
 }
 
-const hitsText = (count: number): string =>
-  count >= limits.listedHits ? `${count.toLocaleString('en')} or more` : count.toLocaleString('en')
+const textOf = (decoy: Decoy): string =>
+  [decoy.details.label, decoy.details.path, decoy.details.instanceId, kindOf(decoy)].join('\n').toLowerCase()
 
-function withText(decoys: readonly Decoy[], q: string | undefined): Decoy[] {
-  const words = (q ?? '').toLowerCase()
-  return decoys.filter((decoy) =>
-    [decoy.details.label, decoy.details.path, decoy.details.instanceId, kindOf(decoy)]
-      .join('\n')
-      .toLowerCase()
-      .includes(words),
-  )
-}
+const timeOf = (at: string | null) => (at === null ? '–' : <Time at={at} />)
 
-function DecoyRow({ decoy, isAt }: { decoy: Decoy; isAt: boolean }) {
-  const { instanceId, label, path, state, leakedOutside, hitCount, firstHitAt, lastHitAt } = decoy.details
+const columns: readonly Column<Decoy>[] = [
+  {
+    name: 'decoy',
+    cell: (decoy) => {
+      const { instanceId, label, path, state, leakedOutside } = decoy.details
+      return (
+        <>
+          <Link from="/decoys" search={(before) => ({ ...before, open: decoy.id })} replace>
+            <HostileText text={label || (path ?? kindOf(decoy))} max={120} line />
+          </Link>
+          <div className="quiet">
+            {kindOf(decoy)} · {state}
+            {leakedOutside && <b className="breach"> · leaked outside</b>}
+            <span className={css.narrow}> · {instanceId}</span>
+            {path !== undefined && (
+              <>
+                {' · '}
+                <span className="mono">
+                  <HostileText text={path} max={120} />
+                </span>
+              </>
+            )}
+          </div>
+        </>
+      )
+    },
+  },
+  {
+    name: 'agent',
+    isWide: true,
+    cell: ({ details: { instanceId } }) => (
+      <Link to="/fleet/$id" params={{ id: instanceId }} className="quiet">
+        {instanceId}
+      </Link>
+    ),
+  },
+  {
+    name: 'hits',
+    kind: 'number',
+    cell: ({ details: { hitCount } }) => (
+      <span className={hitCount > 0 ? 'breach' : ''}>
+        {hitCount.toLocaleString('en')}
+        {hitCount >= limits.listedHits && '+'}
+      </span>
+    ),
+  },
+  { name: 'first hit', kind: 'number', isWide: true, cell: ({ details }) => timeOf(details.firstHitAt) },
+  { name: 'last hit', kind: 'number', cell: ({ details }) => timeOf(details.lastHitAt) },
+  { name: 'issued', kind: 'number', isWide: true, cell: ({ createdAt }) => timeOf(createdAt) },
+]
+
+/** Tools whose hits create no breach, each with a reason and an expiry. */
+function IgnoredTools() {
+  const { data: ignores = [], error } = useQuery(ignoresQuery)
+  const { fault, isBusy, run } = useChange({ changes: [queryKeys.decoyIgnores] })
+  const [isAdding, setAdding] = useState(false)
+  const remove = (id: string) =>
+    run(async () => {
+      await call('deleteDecoyIgnore', { params: { id } })
+      return 'Tool no longer ignored.'
+    })
   return (
-    <tr className={isAt ? 'at' : ''}>
-      <td>
-        <Link from="/decoys" search={(before) => ({ ...before, open: decoy.id })} replace>
-          <HostileText text={label || (path ?? kindOf(decoy))} max={120} line />
-        </Link>
-        <span className="under">
-          {kindOf(decoy)} · {state}
-          {leakedOutside && <b className="breach"> · leaked outside</b>}
-          <span className="only-narrow"> · {instanceId}</span>
-          {path !== undefined && (
-            <>
-              {' · '}
-              <span className="mono">
-                <HostileText text={path} max={120} />
-              </span>
-            </>
-          )}
-        </span>
-      </td>
-      <td className="only-wide">
-        <Link to="/fleet/$id" params={{ id: instanceId }} className="quiet">
-          {instanceId}
-        </Link>
-      </td>
-      <td className={`number ${hitCount > 0 ? 'breach' : ''}`}>{hitsText(hitCount)}</td>
-      <td className="number only-wide">{firstHitAt === null ? '–' : <Time at={firstHitAt} />}</td>
-      <td className="number">{lastHitAt === null ? '–' : <Time at={lastHitAt} />}</td>
-      <td className="number only-wide">
-        <Time at={decoy.createdAt} />
-      </td>
-    </tr>
+    <>
+      <DataTable
+        label="Ignored tools"
+        title="Ignored tools"
+        note="their calls are denied and counted, without a breach or suspension"
+        end={<OperatorButton onClick={() => setAdding(true)}>Ignore a tool…</OperatorButton>}
+        columns={[
+          { name: 'tool', cell: ({ tool }) => <HostileText text={tool} max={24} /> },
+          { name: 'reason', cell: ({ reason }) => <HostileText text={reason} max={200} /> },
+          { name: 'until', kind: 'number', cell: ({ until }) => <Time at={until} /> },
+          { name: 'by', cell: ({ created_by }) => <HostileText text={created_by} max={60} /> },
+          {
+            name: 'actions',
+            isNameHidden: true,
+            cell: ({ id, tool }) => (
+              <ConfirmButton
+                as={OperatorButton}
+                about={plainText(tool)}
+                sure="Remove it"
+                disabled={isBusy}
+                onConfirm={() => void remove(id)}
+              >
+                Remove
+              </ConfirmButton>
+            ),
+          },
+        ]}
+        rows={ignores}
+        rowKey={({ id }) => id}
+        empty="No ignored tools."
+      />
+      <Fault of={fault ?? error} />
+      {isAdding && <IgnoreDialog onClose={() => setAdding(false)} />}
+    </>
   )
 }
 
@@ -110,60 +161,38 @@ export function Decoys() {
   const mayOperate = useMayOperate()
   const [text, setText] = useState(search.q ?? '')
   const [at, setAt] = useState(0)
-  const [isWhole, setWhole] = useState(false)
   const filter = useRef<HTMLInputElement>(null)
-
   const all = data ?? []
-  const found = withText(all, search.q)
-  const matching = found.filter(search.show === undefined ? () => true : isShown[search.show]).sort(worstFirst)
-  const shown = isWhole ? matching : matching.slice(0, firstRows)
-  const title = data ? headingOf(all, now) : 'Decoys'
-  useTitle(title)
-
+  const words = (search.q ?? '').toLowerCase()
+  const found = all.filter((decoy) => textOf(decoy).includes(words))
+  const matching = found.filter((decoy) => isShown(search.show, decoy)).sort(worstFirst)
   const show = (change: Partial<DecoySearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const plant = () => show({ plant: 'new' })
   useKeys({
     '/': () => filter.current?.focus(),
-    j: () => setAt(Math.min(shown.length - 1, at + 1)),
+    j: () => setAt(Math.min(matching.length - 1, at + 1)),
     k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => shown[at] && show({ open: shown[at].id }),
+    Enter: () => matching[at] && show({ open: matching[at].id }),
     n: () => mayOperate && plant(),
   })
   return (
-    <div className="rows">
-      <div>
-        <div className="head">
-          <h1 aria-live="polite">{title}</h1>
-          <span className="end">
-            <button
-              type="button"
-              className="go"
-              disabled={!mayOperate}
-              title={mayOperate ? undefined : 'Your key has scope viewer: only operators and admins plant decoys'}
-              onClick={plant}
-            >
-              Plant a decoy{!mayOperate && <span className="only-read"> (needs a key of scope operator)</span>}{' '}
-              <kbd>n</kbd>
-            </button>
-          </span>
-        </div>
-        <p className="quiet lead">
-          A decoy is a key or a path that no agent has a reason to use: who touches it was taken over, or searches where
-          it should not.
-        </p>
-      </div>
-      {error && (
-        <p role="alert" className="fault">
-          {sentenceOf(error)}
-        </p>
-      )}
+    <Screen
+      title={data ? headingOf(all, now) : 'Decoys'}
+      lead="A decoy is a key or path that no agent has a reason to use: an agent that touches it is compromised or snooping."
+      actions={
+        <OperatorButton kind="go" shortcut="n" onClick={plant}>
+          Plant a decoy
+        </OperatorButton>
+      }
+    >
+      <Fault of={error} />
       {all.length > 0 && (
         <>
           <div className="chips">
-            <FilterField
+            <SearchField
               field={filter}
-              by="label, path, kind or agent"
+              label="Filter by label, path, kind or agent"
               value={text}
               onChange={(next) => {
                 setText(next)
@@ -171,68 +200,38 @@ export function Decoys() {
                 show({ q: next || undefined })
               }}
             />
-            <button
-              type="button"
-              className="chip"
-              aria-pressed={search.show === undefined}
-              onClick={() => show({ show: undefined })}
-            >
-              All <b>{found.length.toLocaleString('en')}</b>
-            </button>
-            {decoyFilters.map((name) => (
-              <button
-                key={name}
-                type="button"
-                className="chip"
-                aria-pressed={search.show === name}
-                onClick={() => show({ show: search.show === name ? undefined : name })}
-              >
-                {filterNames[name]} <b>{found.filter(isShown[name]).length.toLocaleString('en')}</b>
-              </button>
-            ))}
+            <ChipGroup
+              label="State and kind"
+              value={search.show}
+              all={{ name: 'All', count: found.length }}
+              options={decoyFilters.map((value) => {
+                const count = found.filter((decoy) => isShown(value, decoy)).length
+                return { value, name: filterNames[value], count }
+              })}
+              onChange={(value) => show({ show: value })}
+            />
           </div>
-          <section className="panel list-panel" aria-label="Decoys, the last touched first">
-            <table className="list">
-              <thead>
-                <tr>
-                  <th>decoy</th>
-                  <th className="only-wide">agent</th>
-                  <th>hits</th>
-                  <th className="only-wide">first hit</th>
-                  <th>last hit</th>
-                  <th className="only-wide">issued</th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.map((decoy, index) => (
-                  <DecoyRow key={decoy.id} decoy={decoy} isAt={index === at} />
-                ))}
-              </tbody>
-            </table>
-            {matching.length === 0 && <p className="empty">No decoy matches.</p>}
-            {shown.length < matching.length && (
-              <p className="empty">
-                {counted(matching.length - shown.length, 'decoy')} more are not shown.{' '}
-                <button type="button" onClick={() => setWhole(true)}>
-                  Show all {matching.length.toLocaleString('en')}
-                </button>
-              </p>
-            )}
-          </section>
+          <DataTable
+            label="Decoys, last hit first"
+            columns={columns}
+            rows={matching}
+            rowKey={({ id }) => id}
+            at={at}
+            empty="No decoys match."
+            isStacked={false}
+          />
         </>
       )}
       {data && all.length === 0 && (
-        <section className="panel" aria-label="How decoys work">
-          <p className="empty">
-            Plant one where an agent works, for example a key in its <code>.env</code>. The SDK, the hooks and the MCP
-            proxy compare every call with the decoys: a call that touches one is denied, and shows here within a second.
-          </p>
-        </section>
+        <Panel label="How decoys work">
+          <EmptyState>
+            Plant a decoy where an agent works, for example a key in its <code>.env</code>. The SDK, the hooks and the
+            MCP proxy compare every call with the decoys: a call that uses one is denied and shows here within a second.
+          </EmptyState>
+        </Panel>
       )}
-      {data && <IgnoreRules mayOperate={mayOperate} />}
-      {search.open !== undefined && (
-        <DecoyDrawer id={search.open} mayDelete={mayOperate} onClose={() => show({ open: undefined })} />
-      )}
+      {data && <IgnoredTools />}
+      {search.open !== undefined && <DecoyDrawer id={search.open} onClose={() => show({ open: undefined })} />}
       {search.plant !== undefined && mayOperate && (
         <PlantDialog
           preset={search.plant}
@@ -240,6 +239,6 @@ export function Decoys() {
           onClose={() => show({ plant: undefined, agent: undefined })}
         />
       )}
-    </div>
+    </Screen>
   )
 }

@@ -1,13 +1,15 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
-import type { BodyOf, DecoyPreset, HoneypotCreated } from '@wardline/contract'
-import { limits } from '@wardline/contract'
-import { type FormEvent, useEffect, useId, useRef, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { type BodyOf, type DecoyPreset, type HoneypotCreated, limits } from '@wardline/contract'
+import { useId, useState } from 'react'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { presetsQuery } from '../data/decoys.ts'
+import { fleetQuery } from '../data/fleet.ts'
+import { queryKeys } from '../data/query-keys.ts'
 import { Snippet } from '../parts/snippet.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { decoysKey, presetsQuery } from '../service/decoys.ts'
-import { fleetQuery } from '../service/fleet.ts'
+import { Dialog, FormDialog } from '../ui/dialog.tsx'
+import { SelectField, TextField } from '../ui/field.tsx'
+import { Fault, Notice } from '../ui/panel.tsx'
 
 /** Maximum agents suggested while typing: the browser renders each of them. */
 const maxOffered = 200
@@ -31,208 +33,141 @@ interface PlantedProps {
   agent: string
 }
 
-function Planted({ created, preset, path, agent }: PlantedProps) {
-  const text = plantText(preset, path, created.key)
-  const isWholeValue = created.key === text
+function Planted({ created: { key }, preset, path, agent }: PlantedProps) {
+  const text = plantText(preset, path, key)
   return (
     <>
-      {created.key !== undefined && (
-        <p className="notice">
-          The key is shown only here. The service keeps no copy: once this is closed, nobody can show it again.
-        </p>
-      )}
+      {key !== undefined && <Notice>Copy the key now: it is not stored and cannot be shown again.</Notice>}
       {text === '' ? (
         <p>
-          Nothing needs to be written there: from now on <b>{agent}</b> is noticed when it asks for this path.
+          No file needed: <b>{agent}</b> is detected when it asks for this path.
         </p>
       ) : (
-        <Snippet
-          label={created.key === undefined ? `On the host of ${agent}` : `To write into ${preset.place}`}
-          text={text}
-        />
+        <Snippet label={key === undefined ? `Run on the host of ${agent}` : `Add to ${preset.place}`} text={text} />
       )}
-      {created.key !== undefined && !isWholeValue && <Snippet label="The key alone" text={created.key} />}
-      {created.key === undefined && text !== '' && (
-        <p className="quiet">An empty file is enough: its path is what counts.</p>
-      )}
+      {key !== undefined && key !== text && <Snippet label="Key only" text={key} />}
+      {key === undefined && text !== '' && <p className="quiet">The file can be empty: only its path is compared.</p>}
       {preset.note !== null && <p className="quiet">{preset.note}</p>}
     </>
   )
 }
 
-function PresetOptions({ presets, type }: { presets: readonly DecoyPreset[]; type: DecoyPreset['type'] }) {
-  return (
-    <optgroup label={type === 'api_key' ? 'Keys' : 'Paths'}>
-      {presets
-        .filter((preset) => preset.type === type)
-        .map(({ id, title }) => (
-          <option key={id} value={id}>
-            {title}
-          </option>
-        ))}
-    </optgroup>
-  )
+interface PlantDialogProps {
+  preset: string
+  agent: string | undefined
+  onClose(): void
 }
 
 /**
  * Creates a decoy from a preset and shows its value once. Only this component has the value: it is not in the query
  * cache, the address or the browser's storage.
  */
-export function PlantDialog({
-  preset: presetId,
-  agent: forAgent,
-  onClose,
-}: {
-  preset: string
-  agent: string | undefined
-  onClose(): void
-}) {
-  const client = useQueryClient()
+export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: PlantDialogProps) {
   const { data: presets = [], error } = useQuery(presetsQuery)
   const { data: fleet = [] } = useQuery(fleetQuery)
   const [picked, setPicked] = useState(presetId)
   const [agent, setAgent] = useState(forAgent ?? '')
   const [label, setLabel] = useState<string>()
   const [path, setPath] = useState<string>()
-  const [fault, setFault] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
   const [created, setCreated] = useState<HoneypotCreated>()
+  const { fault, isBusy, run } = useChange({ changes: [queryKeys.decoys] })
   const agents = useId()
-  const closing = useRef<HTMLButtonElement>(null)
-  useEffect(() => {
-    if (created) closing.current?.focus()
-  }, [created])
   const preset = presets.find(({ id }) => id === picked) ?? presets[0]
   if (!preset) {
     // A dialog sets the focus when it opens, so it opens only once its first field exists.
     if (!error) return null
     return (
-      <Dialog label="Plant a decoy" onClose={onClose}>
-        <p role="alert">{sentenceOf(error)}</p>
+      <Dialog title="Plant a decoy" onClose={onClose}>
+        <Fault of={error} />
       </Dialog>
     )
   }
+  const { type, keyType, place, snippet, note } = preset
   const shownLabel = label ?? preset.label
   const shownPath = path ?? preset.path ?? ''
-  const known = fleet.some(({ id }) => id === agent)
-
-  async function submit(event: FormEvent) {
-    event.preventDefault()
-    if (!preset) return
-    setBusy(true)
-    setFault(undefined)
-    const { type, keyType } = preset
-    const body: BodyOf<'createHoneypot'> = {
-      instanceId: agent,
-      type,
-      label: shownLabel.trim(),
-      ...(keyType === undefined ? { path: shownPath } : { keyType }),
-    }
-    try {
-      setCreated(await call('createHoneypot', { body }))
-      await client.invalidateQueries({ queryKey: decoysKey })
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-    }
-    setBusy(false)
+  const isKnown = agent === '' || fleet.some(({ id }) => id === agent)
+  const body: BodyOf<'createHoneypot'> = {
+    instanceId: agent,
+    type,
+    label: shownLabel.trim(),
+    ...(keyType === undefined ? { path: shownPath } : { keyType }),
   }
   return (
-    <Dialog label="Plant a decoy" onClose={onClose} closesOutside={created === undefined}>
-      <form onSubmit={submit} className="fields">
-        <h2>
-          {created ? (
+    <FormDialog
+      title={created ? `Decoy created for ${agent}` : 'Plant a decoy'}
+      submit="Create decoy"
+      fault={fault}
+      isBusy={isBusy}
+      onSubmit={() =>
+        void run(async () => {
+          setCreated(await call('createHoneypot', { body }))
+          return undefined
+        })
+      }
+      onClose={onClose}
+      done={created && <Planted created={created} preset={preset} path={shownPath} agent={agent} />}
+    >
+      <SelectField
+        label="Preset"
+        isFirst
+        value={preset.id}
+        options={[...presets]
+          .sort((one, other) => one.type.localeCompare(other.type))
+          .map(({ id, title }) => [id, title] as const)}
+        onChange={({ target }) => {
+          setPicked(target.value)
+          setLabel(undefined)
+          setPath(undefined)
+        }}
+      />
+      <TextField
+        label="Agent"
+        hint={isKnown ? undefined : 'No heartbeat from this agent yet.'}
+        required
+        list={agents}
+        pattern="[a-z0-9_\-]+"
+        title="Lower-case letters, digits, _ and -"
+        maxLength={limits.instanceId}
+        autoComplete="off"
+        spellCheck={false}
+        value={agent}
+        onChange={({ target }) => setAgent(target.value)}
+      />
+      <datalist id={agents}>
+        {fleet.slice(0, maxOffered).map(({ id }) => (
+          <option key={id} value={id} />
+        ))}
+      </datalist>
+      {type === 'file_path' && (
+        <TextField
+          label="Path"
+          hint="* matches part of a name, ** any folders."
+          required
+          isCode
+          maxLength={limits.decoyPath}
+          value={shownPath}
+          onChange={({ target }) => setPath(target.value)}
+        />
+      )}
+      <TextField
+        label="Label"
+        hint="Where the decoy is. Shown in alerts."
+        maxLength={limits.label}
+        value={shownLabel}
+        onChange={({ target }) => setLabel(target.value)}
+      />
+      {type === 'api_key' && (
+        <p className="quiet">
+          Goes into <code>{place}</code>
+          {snippet !== '{{value}}' && (
             <>
-              Created for {agent}: <HostileText text={shownLabel} max={80} />
+              {' as '}
+              <code>{plantText(preset, '', undefined)}</code>
             </>
-          ) : (
-            'Plant a decoy'
           )}
-        </h2>
-        {created ? (
-          <Planted created={created} preset={preset} path={shownPath} agent={agent} />
-        ) : (
-          <>
-            <label>
-              What
-              <select
-                data-first
-                value={preset.id}
-                onChange={(event) => {
-                  setPicked(event.target.value)
-                  setLabel(undefined)
-                  setPath(undefined)
-                }}
-              >
-                <PresetOptions presets={presets} type="api_key" />
-                <PresetOptions presets={presets} type="file_path" />
-              </select>
-            </label>
-            <label>
-              For which agent
-              <input
-                required
-                list={agents}
-                pattern="[a-z0-9_\-]+"
-                title="Lower-case letters, digits, _ and -"
-                maxLength={limits.instanceId}
-                autoComplete="off"
-                spellCheck={false}
-                value={agent}
-                onChange={(event) => setAgent(event.target.value)}
-              />
-              <datalist id={agents}>
-                {fleet.slice(0, maxOffered).map(({ id }) => (
-                  <option key={id} value={id} />
-                ))}
-              </datalist>
-            </label>
-            {agent !== '' && !known && <p className="quiet">No agent of this id has sent a heartbeat yet.</p>}
-            {preset.type === 'file_path' && (
-              <label>
-                Path; * stands for a part of a name, ** for any folders
-                <input
-                  required
-                  maxLength={limits.decoyPath}
-                  autoComplete="off"
-                  spellCheck={false}
-                  className="mono"
-                  value={shownPath}
-                  onChange={(event) => setPath(event.target.value)}
-                />
-              </label>
-            )}
-            <label>
-              Label: where it is, for the person who reads the alert
-              <input maxLength={limits.label} value={shownLabel} onChange={(event) => setLabel(event.target.value)} />
-            </label>
-            {preset.type === 'api_key' && (
-              <p className="quiet">
-                Goes into <code>{preset.place}</code>
-                {preset.snippet !== '{{value}}' && (
-                  <>
-                    {' as '}
-                    <code>{plantText(preset, '', undefined)}</code>
-                  </>
-                )}
-              </p>
-            )}
-            {preset.note !== null && <p className="quiet">{preset.note}</p>}
-            <p role="alert" className="fault">
-              {fault}
-            </p>
-          </>
-        )}
-        <div className="foot">
-          <button ref={closing} type="button" onClick={onClose}>
-            {created?.key !== undefined ? 'Close and forget the key' : created ? 'Close' : 'Cancel'} <kbd>Esc</kbd>
-          </button>
-          {!created && (
-            <button type="submit" className="go" disabled={isBusy}>
-              Create the decoy
-            </button>
-          )}
-        </div>
-      </form>
-    </Dialog>
+        </p>
+      )}
+      {note !== null && <p className="quiet">{note}</p>}
+    </FormDialog>
   )
 }

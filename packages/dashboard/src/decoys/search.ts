@@ -1,12 +1,16 @@
+import { oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
+
 export const decoyFilters = ['issued', 'planted', 'tripped', 'retired', 'keys', 'paths'] as const
 export type DecoyFilter = (typeof decoyFilters)[number]
-export interface DecoySearch {
-  q?: string
-  show?: DecoyFilter
+
+export const decoySearch = searchParams({
+  q: text,
+  show: oneOf(decoyFilters),
   /** The id of the decoy in the drawer. */
-  open?: string
+  open: text,
   /** The preset in the dialog, or `new`. */
-  plant?: string
+  plant: text,
   /** The instance to plant for. */
-  agent?: string
-}
+  agent: text,
+})
+export type DecoySearch = SearchOf<typeof decoySearch>

@@ -1,4 +1,4 @@
-import type { EventFilter, Row } from '../service/live-tail.ts'
+import type { EventFilter, Row } from '../data/live-tail.ts'
 
 /** Quotes a text for a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

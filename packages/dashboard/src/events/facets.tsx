@@ -1,10 +1,14 @@
-import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import type { ReplyOf } from '@wardline/contract'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { Time } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import type { EventFilter } from '../service/live-tail.ts'
+import { call } from '../data/client.ts'
+import type { EventFilter } from '../data/live-tail.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { Button } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault } from '../ui/panel.tsx'
+import { Time } from '../ui/time.tsx'
+import css from './events.module.css'
 
 type Facets = ReplyOf<'getEventFacets'>
 
@@ -15,102 +19,94 @@ const maxShown = 8
 
 export const facetsQuery = (filter: EventFilter) =>
   queryOptions({
-    queryKey: ['facets', filter],
+    queryKey: queryKeys.facets(filter),
     queryFn: ({ signal }) => call('getEventFacets', { query: filter, signal }),
     refetchInterval: refreshMs,
     placeholderData: keepPreviousData,
   })
 
-const names = { event_type: 'type', instance_id: 'agent', source: 'source' } as const
-type Field = keyof typeof names
+/** Counted fields, and the filter that a press on a value sets. */
+const fields = [
+  { name: 'Type', field: 'event_type', filterBy: 'event_type' },
+  { name: 'Agent', field: 'instance_id', filterBy: 'instance_id' },
+  { name: 'Source', field: 'source', filterBy: 'q' },
+] as const
 
-function FacetList({
-  field,
-  values,
-  chosen,
-  onChoose,
-}: {
-  field: Field
-  values: Facets[Field]
+interface FacetListProps {
+  name: string
+  values: Facets['source']
   chosen: string | undefined
   onChoose(value: string | undefined): void
-}) {
+}
+
+function FacetList({ name, values, chosen, onChoose }: FacetListProps) {
   const [isOpen, setOpen] = useState(false)
-  const shown = isOpen ? values : values.slice(0, maxShown)
   if (values.length === 0) return null
   return (
-    <div className="facet">
-      <h3>{names[field]}</h3>
+    <div className={css.facet}>
+      <h3>{name}</h3>
       <ul>
-        {shown.map(({ value, count }) => (
+        {values.slice(0, isOpen ? undefined : maxShown).map(({ value, count }) => (
           <li key={value}>
-            <button
-              type="button"
-              className="plain"
+            <Button
+              kind="plain"
               aria-pressed={chosen === value}
               onClick={() => onChoose(chosen === value ? undefined : value)}
             >
               <HostileText text={value} line max={100} />
               <b>{count.toLocaleString('en')}</b>
-            </button>
+            </Button>
           </li>
         ))}
       </ul>
       {values.length > maxShown && (
-        <button type="button" className="plain" onClick={() => setOpen(!isOpen)}>
-          {isOpen ? 'Fewer' : `${values.length - maxShown} more`}
-        </button>
+        <Button kind="plain" onClick={() => setOpen(!isOpen)}>
+          {isOpen ? 'Show fewer' : `Show ${values.length - maxShown} more`}
+        </Button>
       )}
     </div>
   )
 }
 
-/** Counts of the filtered events, by type, agent and source. Each count is a button that filters by it. */
-export function FacetPanel({
-  filter,
-  onChange,
-}: {
+interface FacetPanelProps {
+  facets: Facets | undefined
+  fault: unknown
   filter: EventFilter
   onChange(change: Pick<EventFilter, 'event_type' | 'instance_id' | 'q'>): void
-}) {
-  const { data, error } = useQuery(facetsQuery(filter))
+}
+
+/** Counts of the filtered events, by type, agent and source. Each count is a button that filters by it. */
+export function FacetPanel({ facets, fault, filter, onChange }: FacetPanelProps) {
   // Folded at first: on a narrow screen the lists are above the events and would push them out of sight.
   const [isShown, setShown] = useState(false)
   return (
-    <aside className={isShown ? 'facets shown' : 'facets'} aria-label="Counts of matching events">
-      <button type="button" className="unfold" aria-expanded={isShown} onClick={() => setShown(!isShown)}>
-        {isShown ? 'Hide' : 'Filter by'} type, agent and source
-      </button>
-      {error && <p className="fault">{sentenceOf(error)}</p>}
-      {data && (
+    <aside className={`${css.facets} ${isShown ? css.shown : ''}`} aria-label="Counts of matching events">
+      <div className={css.unfold}>
+        <Button aria-expanded={isShown} onClick={() => setShown(!isShown)}>
+          {isShown ? 'Hide' : 'Filter by'} type, agent and source
+        </Button>
+      </div>
+      <Fault of={fault} />
+      {facets && (
         <>
           <p className="quiet">
-            <b>{data.total.toLocaleString('en')}</b> {data.total === 1 ? 'event' : 'events'}
-            {data.scanned_to && (
+            <b>{facets.total.toLocaleString('en')}</b> {facets.total === 1 ? 'event' : 'events'}
+            {facets.scanned_to && (
               <>
                 {' '}
-                since <Time at={data.scanned_to} />: older ones are not counted
+                since <Time at={facets.scanned_to} />; older ones are not counted
               </>
             )}
           </p>
-          <FacetList
-            field="event_type"
-            values={data.event_type}
-            chosen={filter.event_type}
-            onChoose={(value) => onChange({ event_type: value })}
-          />
-          <FacetList
-            field="instance_id"
-            values={data.instance_id}
-            chosen={filter.instance_id}
-            onChoose={(value) => onChange({ instance_id: value })}
-          />
-          <FacetList
-            field="source"
-            values={data.source}
-            chosen={filter.q}
-            onChoose={(value) => onChange({ q: value })}
-          />
+          {fields.map(({ name, field, filterBy }) => (
+            <FacetList
+              key={name}
+              name={name}
+              values={facets[field]}
+              chosen={filter[filterBy]}
+              onChoose={(value) => onChange({ [filterBy]: value })}
+            />
+          ))}
         </>
       )}
     </aside>

@@ -1,10 +1,11 @@
 import { type Client, limits } from '@wardline/contract'
-import type { EventFilter, Row } from '../service/live-tail.ts'
+import type { EventFilter, Row } from '../data/live-tail.ts'
 
 /** A line of the list: an event, or the number of streamed events that were skipped. */
-export type TailLine =
+type TailLine =
   | { kind: 'row'; key: string; row: Row }
   | { kind: 'gap'; key: string; count: number; below: Row; above: Row | undefined }
+export type Gap = Extract<TailLine, { kind: 'gap' }>
 
 type Skipped = Readonly<Record<string, number>>
 
@@ -21,7 +22,7 @@ export function tailLines(rows: readonly Row[], skipped: Skipped): TailLine[] {
 /** Reads the newest events of a gap and inserts them; the rest of the gap stays below them. */
 export async function withMissing(
   held: { rows: readonly Row[]; skipped: Skipped },
-  { below, above, count }: Extract<TailLine, { kind: 'gap' }>,
+  { below, above, count }: Gap,
   filter: EventFilter,
   call: Client,
 ): Promise<{ rows: Row[]; skipped: Skipped }> {

@@ -1,45 +1,99 @@
 import { Link } from '@tanstack/react-router'
-import { useVirtualizer } from '@tanstack/react-virtual'
-import { counted } from '@wardline/text/counted'
-import { useEffect, useRef } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
+import type { Agent } from '../data/fleet.ts'
+import { isUnconfirmed, shownStatus } from '../data/fleet-counts.ts'
+import { useHours } from '../data/hours.ts'
 import { StatusMark } from '../parts/marks.tsx'
-import { spanText } from '../parts/span.ts'
 import { Tags } from '../parts/tags.tsx'
-import { Time } from '../parts/time.tsx'
-import type { Agent } from '../service/fleet.ts'
-import { isUnconfirmed, shownStatus } from '../service/fleet-counts.ts'
-import { useHours } from '../service/hours.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
+import { Button } from '../ui/button.tsx'
+import { Tick } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { EmptyState, Panel } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { Time } from '../ui/time.tsx'
+import { VirtualRows } from '../ui/virtual-rows.tsx'
+import css from './fleet.module.css'
 import { CallsLine, HeartbeatBar } from './hour-marks.tsx'
-import type { FleetItem, FleetSearch, SortKey } from './view.ts'
+import type { SortKey } from './search.ts'
+import type { FleetState } from './use-fleet.ts'
+import { agentsOf, countsText, type FleetItem } from './view.ts'
 
-interface AgentTableProps {
-  /** Lines of the table: agents, with the header of each group if the list is grouped. */
-  items: readonly FleetItem[]
-  /** All agents of the list, including those of collapsed groups. */
-  agents: readonly Agent[]
-  search: FleetSearch
-  selected: ReadonlySet<string>
-  /** Index of the line that the keys act on. */
-  at: number
-  isReady: boolean
-  onAt(index: number): void
-  onSort(key: SortKey): void
-  onToggle(ids: readonly string[], isOn: boolean): void
-  onCollapse(name: string, isClosed: boolean): void
+interface AgentColumn {
+  name: string
+  sort?: SortKey
+  /** Class of the heading and the cells; the layout depends on it. */
+  className?: string | undefined
+  cell(agent: Agent): ReactNode
 }
 
-const columns: [key: SortKey | undefined, name: string, className: string][] = [
-  ['id', 'agent', ''],
-  ['status', 'status', ''],
-  [undefined, 'heartbeats, 1 h', 'beats-cell'],
-  [undefined, 'calls, 1 h', 'calls-cell'],
-  ['version', 'version', 'version-cell'],
-  ['fails', 'fails', 'fails-cell'],
-  ['control', 'control', 'control-cell'],
-  ['heartbeat', 'last heartbeat', 'last-cell'],
+const columns: AgentColumn[] = [
+  {
+    name: 'Agent',
+    sort: 'id',
+    className: 'cut',
+    cell: ({ id, name }) => (
+      <>
+        <Link to="/fleet/$id" params={{ id }}>
+          <b>{id}</b>
+        </Link>{' '}
+        {name !== id && (
+          <span className="quiet">
+            <HostileText text={name} line />
+          </span>
+        )}
+      </>
+    ),
+  },
+  {
+    name: 'Status',
+    sort: 'status',
+    className: `cut ${css.status}`,
+    cell: (agent) => (
+      <>
+        <StatusMark status={shownStatus(agent)} />
+        <span className="quiet cut">
+          <Note agent={agent} />
+        </span>
+        <Tags tags={agent.tags} max={3} />
+      </>
+    ),
+  },
+  { name: 'Heartbeats, 1 h', className: css.beats, cell: ({ id }) => <HeartbeatBar id={id} /> },
+  { name: 'Calls, 1 h', className: css.calls, cell: ({ id }) => <CallsLine id={id} /> },
+  {
+    name: 'Version',
+    sort: 'version',
+    className: `cut ${css.detail}`,
+    cell: ({ version }) =>
+      version === null ? (
+        <span className="quiet">unknown</span>
+      ) : (
+        <span className="mono">
+          <HostileText text={version} line />
+        </span>
+      ),
+  },
+  {
+    name: 'Fail mode',
+    sort: 'fails',
+    className: `quiet ${css.detail}`,
+    cell: ({ fail_mode }) => fail_mode ?? 'unknown',
+  },
+  { name: 'Control', sort: 'control', className: `quiet ${css.detail}`, cell: ({ control }) => appliedText(control) },
+  {
+    name: 'Last heartbeat',
+    sort: 'heartbeat',
+    className: `quiet ${css.last}`,
+    cell: ({ last_heartbeat }) => <Time at={last_heartbeat} />,
+  },
 ]
+
+/** The control version that the agent reports as applied, beside the expected one. */
+function appliedText({ version, applied_version }: Agent['control']): string {
+  if (applied_version === null) return version === 0 ? 'none' : `none of ${version}`
+  return applied_version === version ? `v${version}` : `v${applied_version} of ${version}`
+}
 
 function Note({ agent }: { agent: Agent }) {
   const status = shownStatus(agent)
@@ -54,203 +108,141 @@ function Note({ agent }: { agent: Agent }) {
     const after = confirmedAfter(agent)
     return (
       <>
-        {after !== undefined && <span className="violet">confirmed after {after.toLocaleString('en')} ms · </span>}
+        {after !== undefined && <span className="suspended">confirmed after {after.toLocaleString('en')} ms · </span>}
         <HostileText text={agent.suspension_reason ?? ''} line />
       </>
     )
   }
-  return status === 'offline' ? `silent for ${spanText(agent.secondsAgo * 1_000)}` : ''
+  return status === 'offline' ? `for ${spanText(agent.secondsAgo * 1_000)}` : ''
 }
 
-/** The control version that the agent reports as applied, beside the expected one. */
-function Applied({ control }: Pick<Agent, 'control'>) {
-  const { version, applied_version } = control
-  if (applied_version === null) return version === 0 ? 'none yet' : `none of ${version}`
-  return applied_version === version ? `v${version}` : `v${applied_version} of ${version}`
-}
-
-function Tick({ label, isOn, onChange }: { label: string; isOn: boolean; onChange(): void }) {
-  return (
-    <label className="tick">
-      <input type="checkbox" aria-label={label} checked={isOn} onChange={onChange} />
-    </label>
-  )
-}
-
-function AgentCells({ agent, isSelected, onToggle }: { agent: Agent; isSelected: boolean; onToggle(): void }) {
-  return (
-    <>
-      <span role="cell">
-        <Tick label={`Select ${agent.id}`} isOn={isSelected} onChange={onToggle} />
-      </span>
-      <span role="cell" className="cut">
-        <Link to="/fleet/$id" params={{ id: agent.id }}>
-          <b>{agent.id}</b>
-        </Link>{' '}
-        {agent.name !== agent.id && (
-          <span className="quiet">
-            <HostileText text={agent.name} line />
-          </span>
-        )}
-      </span>
-      <span role="cell" className="cut status-cell">
-        <StatusMark status={shownStatus(agent)} />
-        <span className="quiet cut">
-          <Note agent={agent} />
-        </span>
-        <Tags tags={agent.tags} max={3} />
-      </span>
-      <span role="cell" className="beats-cell">
-        <HeartbeatBar id={agent.id} />
-      </span>
-      <span role="cell" className="calls-cell">
-        <CallsLine id={agent.id} />
-      </span>
-      <span role="cell" className="cut version-cell mono">
-        {agent.version === null ? <span className="quiet">unknown</span> : <HostileText text={agent.version} line />}
-      </span>
-      <span role="cell" className="quiet fails-cell">
-        {agent.fail_mode ?? 'unknown'}
-      </span>
-      <span role="cell" className="quiet control-cell">
-        <Applied control={agent.control} />
-      </span>
-      <span role="cell" className="quiet last-cell">
-        <Time at={agent.last_heartbeat} />
-      </span>
-    </>
-  )
-}
+const groupName = (name: string) => (name === '' ? 'no tag' : name)
 
 type GroupItem = Extract<FleetItem, { kind: 'group' }>
 
-function GroupCells({
-  item,
-  isSelected,
-  onToggle,
-  onCollapse,
-}: {
-  item: GroupItem
-  isSelected: boolean
-  onToggle(): void
-  onCollapse(): void
-}) {
+function GroupCell({ item, onCollapse }: { item: GroupItem; onCollapse(): void }) {
   const { group, isClosed, counts } = item
-  const name = group.name === '' ? 'no such tag' : group.name
-  const facts = [
-    counted(group.agents.length, 'agent'),
-    ...(counts.suspended > 0 ? [`${counts.suspended} suspended`] : []),
-    ...(counts.unconfirmed > 0 ? [`${counts.unconfirmed} not confirmed`] : []),
-    ...(counts.offline > 0 ? [`${counts.offline} offline`] : []),
-  ]
   return (
-    <>
-      <span role="cell">
-        <Tick label={`Select all of ${name}`} isOn={isSelected} onChange={onToggle} />
+    <span role="cell" className={`cut ${css.groupCell}`}>
+      <Button kind="plain" aria-expanded={!isClosed} onClick={onCollapse}>
+        <span aria-hidden="true">{isClosed ? '▸' : '▾'}</span>{' '}
+        <HostileText text={groupName(group.name)} line max={120} />
+      </Button>
+      <span className={`cut ${counts.unconfirmed > 0 ? 'critical' : 'quiet'}`}>
+        {countsText(group.agents.length, counts)}
       </span>
-      <span role="cell" className="cut group-cell">
-        <button type="button" className="plain" aria-expanded={!isClosed} onClick={onCollapse}>
-          <span aria-hidden="true">{isClosed ? '▸' : '▾'}</span> <HostileText text={name} line max={120} />
-        </button>
-        <span className={counts.unconfirmed > 0 ? 'critical' : 'quiet'}>{facts.join(', ')}</span>
-      </span>
-    </>
+    </span>
   )
 }
 
+const keyOf = (item: FleetItem | undefined) =>
+  item?.kind === 'agent' ? item.agent.id : `group ${item?.group.name ?? ''}`
+
 /** Table for any number of agents: renders only the rows in view. */
-export function AgentTable(props: AgentTableProps) {
-  const { items, agents, search, selected, at, isReady, onAt, onSort, onToggle, onCollapse } = props
+export function AgentTable(state: FleetState) {
+  const { items, agents, at } = state
   const scroller = useRef<HTMLDivElement>(null)
   const isNarrow = matchMedia('(max-width: 720px)').matches
-  const rows = useVirtualizer({
-    count: items.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: (index) => (items[index]?.kind === 'group' ? 34 : isNarrow ? 84 : 38),
-    overscan: 8,
-  })
-  useEffect(() => {
-    rows.scrollToIndex(at)
-  }, [at, rows])
-  // Group headers and agents have different row heights, and a filter changes their positions.
-  useEffect(() => rows.measure(), [items, rows])
-  const inView = rows.getVirtualItems()
+  const [inView, setInView] = useState<readonly number[]>([])
   useHours(
-    inView.flatMap(({ index }) => {
+    inView.flatMap((index) => {
       const item = items[index]
       return item?.kind === 'agent' ? [item.agent.id] : []
     }),
   )
-  const isAll = agents.length > 0 && agents.every(({ id }) => selected.has(id))
-  const idsOf = (members: readonly Agent[]) => members.map(({ id }) => id)
+  useEffect(() => {
+    if (at === 0) scroller.current?.scrollTo({ top: 0 })
+  }, [at])
   return (
-    <div className="panel agents" role="table" aria-label="Agents" aria-rowcount={items.length + 1}>
-      <div className="agent-row head" role="row" aria-rowindex={1}>
-        <span role="columnheader">
-          <Tick
-            label={`Select all ${agents.length} agents shown`}
-            isOn={isAll}
-            onChange={() => onToggle(idsOf(agents), !isAll)}
+    <Panel>
+      <div role="table" aria-label="Agents" aria-rowcount={items.length + 1}>
+        <Head {...state} />
+        <div ref={scroller} className={css.scroller} data-part="scroller">
+          <VirtualRows
+            scroller={scroller}
+            count={items.length}
+            heightOf={(index) => (items[index]?.kind === 'group' ? 34 : isNarrow ? 84 : 38)}
+            keyOf={(index) => keyOf(items[index])}
+            at={at}
+            heights={items}
+            role="rowgroup"
+            onView={setInView}
+            row={(index, style) => {
+              const item = items[index]
+              return item && <Row key={keyOf(item)} {...state} item={item} index={index} style={style} />
+            }}
           />
-        </span>
-        {columns.map(([key, name, className]) => {
-          const isSorted = (search.sort ?? 'id') === key
-          return key === undefined ? (
-            <span key={name} role="columnheader" className={className}>
-              {name}
-            </span>
-          ) : (
-            <span
-              key={name}
-              role="columnheader"
-              className={className}
-              aria-sort={isSorted ? (search.down ? 'descending' : 'ascending') : 'none'}
-            >
-              <button type="button" className="plain" onClick={() => onSort(key)}>
-                {name} {isSorted ? (search.down ? '↓' : '↑') : ''}
-              </button>
-            </span>
-          )
-        })}
-      </div>
-      <div ref={scroller} className="scroller" role="rowgroup">
-        <div style={{ height: rows.getTotalSize() }} className="sheet" role="presentation">
-          {inView.map(({ index, start, size }) => {
-            const item = items[index]
-            if (!item) return null
-            const members = item.kind === 'agent' ? [item.agent] : item.group.agents
-            const isSelected = members.every(({ id }) => selected.has(id))
-            const toggle = () => onToggle(idsOf(members), !isSelected)
-            return (
-              <div
-                key={item.kind === 'agent' ? item.agent.id : `group ${item.group.name}`}
-                role="row"
-                aria-rowindex={index + 2}
-                aria-selected={isSelected}
-                className={`agent-row ${item.kind} ${isSelected ? 'picked' : ''} ${index === at ? 'at' : ''}`}
-                style={{ transform: `translateY(${start}px)`, height: size }}
-                onClick={() => onAt(index)}
-              >
-                {item.kind === 'agent' ? (
-                  <AgentCells agent={item.agent} isSelected={isSelected} onToggle={toggle} />
-                ) : (
-                  <GroupCells
-                    item={item}
-                    isSelected={isSelected}
-                    onToggle={toggle}
-                    onCollapse={() => onCollapse(item.group.name, !item.isClosed)}
-                  />
-                )}
-              </div>
-            )
-          })}
         </div>
       </div>
       {agents.length === 0 && (
-        <p className="empty">
-          {isReady ? 'No agent matches the filter. ' : 'Reading the fleet…'}
-          {isReady && <Link to="/connect">Connect an agent</Link>}
-        </p>
+        <EmptyState action={state.isLoaded && <Link to="/connect">Connect an agent</Link>}>
+          {state.isLoaded ? 'No matching agents.' : 'Loading agents…'}
+        </EmptyState>
+      )}
+    </Panel>
+  )
+}
+
+function Head({ agents, selected, search, toggle, sort }: FleetState) {
+  const isAll = agents.length > 0 && agents.every(({ id }) => selected.has(id))
+  return (
+    <div className={`${css.row} ${css.head}`} role="row" aria-rowindex={1}>
+      <span role="columnheader">
+        <Tick label={`Select all ${agents.length} agents shown`} checked={isAll} onChange={() => toggle(agents)} />
+      </span>
+      {columns.map(({ name, sort: key, className }) => {
+        const isSorted = key !== undefined && (search.sort ?? 'id') === key
+        const order = isSorted ? (search.down ? 'descending' : 'ascending') : 'none'
+        return (
+          <span key={name} role="columnheader" className={className} aria-sort={key && order}>
+            {key === undefined ? (
+              name
+            ) : (
+              <Button kind="plain" onClick={() => sort(key)}>
+                {name} {isSorted ? (search.down ? '↓' : '↑') : ''}
+              </Button>
+            )}
+          </span>
+        )
+      })}
+    </div>
+  )
+}
+
+interface RowProps extends FleetState {
+  item: FleetItem
+  index: number
+  style: { transform: string; height: number }
+}
+
+function Row({ item, index, style, at, selected, setAt, toggle, collapse }: RowProps) {
+  const members = agentsOf(item)
+  const isSelected = members.every(({ id }) => selected.has(id))
+  const isGroup = item.kind === 'group'
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      aria-selected={isSelected}
+      className={`${css.row} ${isGroup ? css.group : css.agent} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}
+      style={style}
+      onClick={() => setAt(index)}
+    >
+      <span role="cell">
+        <Tick
+          label={isGroup ? `Select all in ${groupName(item.group.name)}` : `Select ${item.agent.id}`}
+          checked={isSelected}
+          onChange={() => toggle(members)}
+        />
+      </span>
+      {isGroup ? (
+        <GroupCell item={item} onCollapse={() => collapse(item.group.name, !item.isClosed)} />
+      ) : (
+        columns.map(({ name, className, cell }) => (
+          <span key={name} role="cell" className={className}>
+            {cell(item.agent)}
+          </span>
+        ))
       )}
     </div>
   )

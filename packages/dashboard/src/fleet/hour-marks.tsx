@@ -1,4 +1,5 @@
-import { useHour } from '../service/hours.ts'
+import { useHour } from '../data/hours.ts'
+import css from './fleet.module.css'
 
 const cell = 7
 const height = 16
@@ -7,11 +8,11 @@ const sum = (counts: readonly number[]) => counts.reduce((total, count) => total
 /** Heartbeats of the last hour, one mark per five minutes: full, low if some are missing, hollow if all are. */
 export function HeartbeatBar({ id }: { id: string }) {
   const hour = useHour(id)
-  if (!hour) return <span className="no-hour" />
+  if (!hour) return null
   const { heartbeats, expected } = hour
-  const label = `Heartbeats of the last hour: ${sum(heartbeats)}, ${sum(expected)} were due`
+  const label = `Heartbeats in the last hour: ${sum(heartbeats)}, expected: ${sum(expected)}`
   return (
-    <svg className="beats" width={heartbeats.length * cell} height={height} role="img" aria-label={label}>
+    <svg className={css.beatsBar} width={heartbeats.length * cell} height={height} role="img" aria-label={label}>
       <title>{label}</title>
       {heartbeats.map((count, index) => {
         const due = expected[index] ?? 0
@@ -21,7 +22,7 @@ export function HeartbeatBar({ id }: { id: string }) {
         return (
           <rect
             key={index}
-            className={state}
+            className={css[state]}
             x={index * cell + inset}
             y={height - size + inset}
             width={cell - 2 - 2 * inset}
@@ -38,20 +39,20 @@ const width = 84
 /** Tool calls of the last hour per five minutes, without the current, incomplete bucket. */
 export function CallsLine({ id }: { id: string }) {
   const hour = useHour(id)
-  if (!hour) return <span className="no-hour" />
+  if (!hour) return null
   const calls = hour.tool_calls.slice(0, -1)
   const total = sum(hour.tool_calls).toLocaleString('en')
   const highest = Math.max(...calls)
-  const label = `Tool calls of the last hour: ${total}, at most ${highest.toLocaleString('en')} in five minutes`
+  const label = `Tool calls in the last hour: ${total}, maximum in 5 minutes: ${highest.toLocaleString('en')}`
   const points = calls.map((count, index) => {
     const x = (index / (calls.length - 1)) * (width - 2) + 1
     return `${x.toFixed(1)},${(height - 2 - (highest === 0 ? 0 : (count / highest) * (height - 4))).toFixed(1)}`
   })
   return (
-    <span className="calls">
+    <span className={css.callsLine}>
       <svg width={width} height={height} role="img" aria-label={label}>
         <title>{label}</title>
-        <polyline className={highest === 0 ? 'flat' : ''} points={points.join(' ')} />
+        <polyline className={highest === 0 ? css.flat : undefined} points={points.join(' ')} />
       </svg>
       <span className="quiet" aria-hidden="true">
         {total}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Agent } from '../service/fleet.ts'
+import type { Agent } from '../data/fleet.ts'
 import { filterCounts, fleetItems, groupChoices, shownAgents, withText } from './view.ts'
 
 const agent = (id: string, fields: Partial<Agent> = {}): Agent =>

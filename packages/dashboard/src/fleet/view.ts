@@ -1,26 +1,7 @@
-import type { Agent } from '../service/fleet.ts'
-import { isUnconfirmed, type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
-
-export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline'] as const
-type StatusFilter = (typeof statusFilters)[number]
-export const sortKeys = ['id', 'status', 'version', 'fails', 'control', 'heartbeat'] as const
-export type SortKey = (typeof sortKeys)[number]
-
-/** Filters of the list in the address. */
-export interface FleetSearch {
-  status?: StatusFilter
-  q?: string
-  sort?: SortKey
-  down?: true
-  /** The list begins at this id; links of the fleet strip's marks set it. */
-  from?: string
-  /** Groups the list by all tags, or by the values of tags such as `env:production`. */
-  group?: string
-  /** Names of collapsed groups. */
-  closed?: string[]
-  /** A saved view. */
-  view?: string
-}
+import { counted } from '@wardline/text/counted'
+import type { Agent } from '../data/fleet.ts'
+import { isUnconfirmed, type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
+import type { FleetSearch, SortKey, StatusFilter } from './search.ts'
 
 /** Worst first. */
 const statusOrder: Record<ShownStatus, number> = {
@@ -80,6 +61,15 @@ export function filterCounts(agents: readonly Agent[]): Record<StatusFilter, num
   return counts
 }
 
+/** Formats counts such as `3 agents, 2 suspended, 1 not confirmed`. */
+export const countsText = (agents: number, counts: Record<Exclude<StatusFilter, 'active'>, number>): string =>
+  [
+    counted(agents, 'agent'),
+    ...(counts.suspended > 0 ? [`${counts.suspended} suspended`] : []),
+    ...(counts.unconfirmed > 0 ? [`${counts.unconfirmed} not confirmed`] : []),
+    ...(counts.offline > 0 ? [`${counts.offline} offline`] : []),
+  ].join(', ')
+
 export function shownAgents(agents: readonly Agent[], { status, sort = 'id', down, from }: FleetSearch): Agent[] {
   const kept = agents.filter(
     (agent) =>
@@ -120,6 +110,10 @@ interface AgentGroup {
 export type FleetItem =
   | { kind: 'group'; group: AgentGroup; isClosed: boolean; counts: ReturnType<typeof filterCounts> }
   | { kind: 'agent'; agent: Agent }
+
+/** The agents of a line: one, or those of the group. */
+export const agentsOf = (item: FleetItem | undefined): readonly Agent[] =>
+  item === undefined ? [] : item.kind === 'agent' ? [item.agent] : item.group.agents
 
 /** Returns the lines of the list: the agents, or groups by name, each followed by its agents. */
 export function fleetItems(agents: readonly Agent[], { group, closed = [] }: FleetSearch): FleetItem[] {

@@ -1,7 +1,5 @@
-/** Agent and range of the bundle in the address. */
-export interface IncidentSearch {
-  agent?: string
-  /** ISO 8601. */
-  from?: string
-  to?: string
-}
+import { instant, type SearchOf, searchParams, text } from '../data/search-params.ts'
+
+/** Agent and range of the bundle. */
+export const incidentSearch = searchParams({ agent: text, from: instant, to: instant })
+export type IncidentSearch = SearchOf<typeof incidentSearch>

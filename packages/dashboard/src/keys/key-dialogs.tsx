@@ -1,167 +1,106 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { type BodyOf, type KeyCreated, type KeyView, limits, type Scope, scopes } from '@wardline/contract'
-import { type FormEvent, useEffect, useRef, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { useState } from 'react'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
 import { Snippet } from '../parts/snippet.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { keysKey } from '../service/keys.ts'
+import { FormDialog } from '../ui/dialog.tsx'
+import { SelectField, TextField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Notice } from '../ui/panel.tsx'
+import { dayMs } from '../ui/span.ts'
 
-const hourSeconds = 3_600
-const daySeconds = 24 * hourSeconds
+const daySeconds = dayMs / 1_000
 
 const grants: Record<Scope, string> = {
-  agent: 'sends heartbeats and events for its agents, asks about decoys; reads nothing',
-  viewer: 'reads everything, changes nothing',
-  operator: 'reads, suspends and resumes agents, plants decoys, handles alerts',
-  admin: 'everything, keys included',
+  agent: 'Sends heartbeats and events for its agents and checks decoys; reads nothing.',
+  viewer: 'Reads everything, changes nothing.',
+  operator: 'Reads everything, suspends and resumes agents, plants decoys, handles alerts.',
+  admin: 'Everything, including keys.',
 }
 
-const lives: [name: string, days: number | undefined][] = [
-  ['until it is revoked', undefined],
-  ['1 day', 1],
-  ['30 days', 30],
-  ['90 days', 90],
-  ['1 year', 365],
-]
+/** The key that a request created. Only its dialog has it, and loses it when it closes. */
+function useCreated() {
+  const { fault, isBusy, run } = useChange({ changes: [queryKeys.keys] })
+  const [created, setCreated] = useState<KeyCreated>()
+  const create = (request: () => Promise<KeyCreated>) =>
+    void run(async () => {
+      setCreated(await request())
+      return undefined
+    })
+  return { fault, isBusy, create, created, done: created && <ShownKey created={created} /> }
+}
 
-/** Shows a key once. Only the component that requested it has the key, and loses it when it closes. */
-function ShownKey({ created, onClose }: { created: KeyCreated; onClose(): void }) {
-  const closing = useRef<HTMLButtonElement>(null)
-  useEffect(() => closing.current?.focus(), [])
+function ShownKey({ created: { scope, key } }: { created: KeyCreated }) {
   return (
     <>
-      <p className="notice">
-        The key is shown only here. The service keeps a hash of it: once this is closed, nobody can show it again.
-      </p>
-      <Snippet label={`Key of scope ${created.scope}`} text={created.key} />
-      <div className="foot">
-        <button ref={closing} type="button" onClick={onClose}>
-          Close and forget the key <kbd>Esc</kbd>
-        </button>
-      </div>
+      <Notice>Copy the key now: only its hash is stored, so it cannot be shown again.</Notice>
+      <Snippet label={`Key with scope ${scope}`} text={key} />
     </>
   )
 }
 
-/** Runs one request that changes keys. The response stays in the dialog's state. */
-function useChange<Answer>() {
-  const client = useQueryClient()
-  const [answer, setAnswer] = useState<Answer>()
-  const [fault, setFault] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-  async function run(request: () => Promise<Answer>): Promise<void> {
-    setBusy(true)
-    setFault(undefined)
-    try {
-      setAnswer(await request())
-      await client.invalidateQueries({ queryKey: keysKey })
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-    }
-    setBusy(false)
-  }
-  return { answer, fault, isBusy, run }
-}
-
-function Foot({ action, isBusy, isGrave = false, onClose }: FootProps) {
-  return (
-    <div className="foot">
-      <button type="button" onClick={onClose}>
-        Cancel <kbd>Esc</kbd>
-      </button>
-      <button type="submit" className={isGrave ? 'act' : 'go'} disabled={isBusy}>
-        {action}
-      </button>
-    </div>
-  )
-}
-
-interface FootProps {
-  action: string
-  isBusy: boolean
-  isGrave?: boolean
-  onClose(): void
-}
-
-export function CreateKeyDialog({ onClose }: { onClose(): void }) {
-  const { answer, fault, isBusy, run } = useChange<KeyCreated>()
+function CreateDialog({ onClose }: { onClose(): void }) {
+  const { create, created, ...dialog } = useCreated()
   const [scope, setScope] = useState<Scope>('agent')
-
-  function submit(event: FormEvent<HTMLFormElement>) {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget)
+  function submit(form: FormData) {
     const name = String(form.get('name')).trim()
-    const days = lives[Number(form.get('life'))]?.[1]
+    const days = Number(form.get('days'))
     const instances = String(form.get('instances') ?? '').split(/[\s,]+/)
     const body: BodyOf<'createKey'> = {
       scope,
       ...(name === '' ? {} : { name }),
       ...(scope === 'agent' ? { instances: instances.filter((id) => id !== '') } : {}),
-      ...(days === undefined ? {} : { expires_at: new Date(Date.now() + days * daySeconds * 1_000).toISOString() }),
+      ...(days === 0 ? {} : { expires_at: new Date(Date.now() + days * dayMs).toISOString() }),
     }
-    void run(() => call('createKey', { body }))
+    create(() => call('createKey', { body }))
   }
   return (
-    <Dialog label="Create a key" onClose={onClose} closesOutside={answer === undefined}>
-      <form onSubmit={submit} className="fields">
-        <h2>{answer ? 'The key' : 'Create a key'}</h2>
-        {answer ? (
-          <ShownKey created={answer} onClose={onClose} />
-        ) : (
-          <>
-            <label>
-              Role
-              <select
-                data-first
-                name="scope"
-                value={scope}
-                onChange={(event) => setScope(event.target.value as Scope)}
-                aria-describedby="grants"
-              >
-                {scopes.map((name) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </select>
-            </label>
-            <p id="grants" className="quiet">
-              {grants[scope]}
-            </p>
-            {scope === 'agent' && (
-              <label>
-                Agents: ids, or prefixes that end in *, separated by commas
-                <input
-                  name="instances"
-                  required
-                  autoComplete="off"
-                  spellCheck={false}
-                  maxLength={7_000}
-                  className="mono"
-                />
-              </label>
-            )}
-            <label>
-              Name: who holds it{scope === 'agent' ? '; default: its agents' : ''}
-              <input name="name" required={scope !== 'agent'} maxLength={limits.keyName} autoComplete="off" />
-            </label>
-            <label>
-              Valid
-              <select name="life">
-                {lives.map(([name], index) => (
-                  <option key={name} value={index}>
-                    {name}
-                  </option>
-                ))}
-              </select>
-            </label>
-            <p role="alert" className="fault">
-              {fault}
-            </p>
-            <Foot action="Create the key" isBusy={isBusy} onClose={onClose} />
-          </>
-        )}
-      </form>
-    </Dialog>
+    <FormDialog
+      {...dialog}
+      title={created ? 'Key created' : 'Create a key'}
+      submit="Create key"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <SelectField
+        label="Scope"
+        hint={grants[scope]}
+        isFirst
+        value={scope}
+        options={scopes}
+        onChange={({ target }) => setScope(target.value as Scope)}
+      />
+      {scope === 'agent' && (
+        <TextField
+          label="Agents"
+          hint="Ids, or prefixes such as deploy-*, separated by commas."
+          name="instances"
+          required
+          isCode
+          maxLength={7_000}
+        />
+      )}
+      <TextField
+        label="Name"
+        hint={scope === 'agent' ? 'Default: the agents.' : 'Person or service that uses the key.'}
+        name="name"
+        required={scope !== 'agent'}
+        maxLength={limits.keyName}
+        autoComplete="off"
+      />
+      <SelectField
+        label="Expires"
+        name="days"
+        options={[
+          [0, 'never'],
+          [1, 'in 1 day'],
+          [30, 'in 30 days'],
+          [90, 'in 90 days'],
+          [365, 'in 1 year'],
+        ]}
+      />
+    </FormDialog>
   )
 }
 
@@ -171,97 +110,90 @@ interface KeyDialogProps {
   onClose(): void
 }
 
-const overlaps: [name: string, seconds: number][] = [
-  ['at once', 0],
-  ['in 1 hour', hourSeconds],
-  ['in 1 day', daySeconds],
-  ['in 7 days', 7 * daySeconds],
-]
-const usualOverlap = daySeconds
-
-export function RotateDialog({ entry, isOwn, onClose }: KeyDialogProps) {
-  const { answer, fault, isBusy, run } = useChange<KeyCreated>()
-  // Ending one's own key at once would end this session before a person could read the new key.
-  const offered = overlaps.filter(([, seconds]) => !isOwn || seconds > 0)
+function RotateDialog({ entry: { id, name }, isOwn, onClose }: KeyDialogProps) {
+  const { create, created, ...dialog } = useCreated()
+  function submit(form: FormData) {
+    const overlap_seconds = Number(form.get('overlap'))
+    create(() => call('rotateKey', { params: { id }, body: { overlap_seconds } }))
+  }
   return (
-    <Dialog label="Rotate the key" onClose={onClose} closesOutside={answer === undefined}>
-      <form
-        className="fields"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const overlap_seconds = Number(new FormData(event.currentTarget).get('overlap'))
-          void run(() => call('rotateKey', { params: { id: entry.id }, body: { overlap_seconds } }))
-        }}
-      >
-        <h2>
-          {answer ? 'The new key of ' : 'Rotate '}
-          <HostileText text={entry.name} max={60} />
-        </h2>
-        {answer ? (
-          <ShownKey created={answer} onClose={onClose} />
-        ) : (
-          <>
-            <p>A new key with the same rights and agents takes its place. Both are valid until the old one ends.</p>
-            {isOwn && (
-              <p className="notice">
-                This is your key: you are signed out when it ends. Store the new one before, and sign in with it.
-              </p>
-            )}
-            <label>
-              The old key ends
-              <select name="overlap" data-first defaultValue={usualOverlap}>
-                {offered.map(([name, seconds]) => (
-                  <option key={name} value={seconds}>
-                    {name}
-                  </option>
-                ))}
-              </select>
-            </label>
-            <p role="alert" className="fault">
-              {fault}
-            </p>
-            <Foot action="Rotate the key" isBusy={isBusy} onClose={onClose} />
-          </>
-        )}
-      </form>
-    </Dialog>
+    <FormDialog
+      {...dialog}
+      title={
+        <>
+          {created ? 'New key of' : 'Rotate'} <HostileText text={name} max={60} />
+        </>
+      }
+      submit="Rotate key"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <p>Creates a key with the same scope and agents. Both keys are valid until the old one expires.</p>
+      {isOwn && (
+        <Notice>
+          This is your key: you are signed out when it expires. Save the new key and sign in with it before that.
+        </Notice>
+      )}
+      <SelectField
+        label="Old key expires"
+        name="overlap"
+        isFirst
+        defaultValue={daySeconds}
+        options={[
+          // Ending one's own key at once would end this session before a person could read the new key.
+          ...(isOwn ? [] : [[0, 'immediately'] as const]),
+          [3_600, 'in 1 hour'],
+          [daySeconds, 'in 1 day'],
+          [7 * daySeconds, 'in 7 days'],
+        ]}
+      />
+    </FormDialog>
   )
 }
 
-export function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & { isLastAdmin: boolean }) {
-  const { answer, fault, isBusy, run } = useChange<object>()
-  useEffect(() => {
-    if (answer) onClose()
-  })
+function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & { isLastAdmin: boolean }) {
+  const { fault, isBusy, run } = useChange({ changes: [queryKeys.keys] })
+  async function revoke() {
+    const isDone = await run(async () => {
+      await call('revokeKey', { params: { id: entry.id } })
+      return `${entry.name} revoked.`
+    })
+    if (isDone) onClose()
+  }
   return (
-    <Dialog label="Revoke the key" onClose={onClose}>
-      <form
-        className="fields"
-        onSubmit={(event) => {
-          event.preventDefault()
-          void run(() => call('revokeKey', { params: { id: entry.id } }))
-        }}
-      >
-        <h2>
+    <FormDialog
+      fault={fault}
+      isBusy={isBusy}
+      title={
+        <>
           Revoke <HostileText text={entry.name} max={60} />?
-        </h2>
-        <p>
-          Every process refuses it within one second; its streams and sessions end. A revoked key never becomes valid
-          again.
-          {entry.scope === 'agent' ? ' An agent that holds it loses contact, and kills no longer reach it.' : ''}
-        </p>
-        {isOwn && <p className="notice">This is your key: you are signed out at once.</p>}
-        {isLastAdmin && (
-          <p className="notice">
-            It is the only valid admin key here. The next one can only be made on the machine of the service:{' '}
-            <code>wardline keys create --local --scope admin --name …</code>
-          </p>
-        )}
-        <p role="alert" className="fault">
-          {fault}
-        </p>
-        <Foot action="Revoke the key" isBusy={isBusy} isGrave onClose={onClose} />
-      </form>
-    </Dialog>
+        </>
+      }
+      submit="Revoke key"
+      kind="act"
+      onSubmit={() => void revoke()}
+      onClose={onClose}
+    >
+      <p>
+        The key is refused within one second; its streams and sessions end. This cannot be undone.
+        {entry.scope === 'agent' && ' An agent that uses it disconnects, and kills no longer reach it.'}
+      </p>
+      {isOwn && <Notice>This is your key: you are signed out immediately.</Notice>}
+      {isLastAdmin && (
+        <Notice>
+          This is the only valid admin key. To create another one, run on the server:{' '}
+          <code>wardline keys create --local --scope admin --name …</code>
+        </Notice>
+      )}
+    </FormDialog>
   )
+}
+
+type KeyDialogChoice =
+  | { action: 'create'; onClose(): void }
+  | (KeyDialogProps & { action: 'rotate' | 'revoke'; isLastAdmin: boolean })
+
+export function KeyDialog(props: KeyDialogChoice) {
+  if (props.action === 'create') return <CreateDialog onClose={props.onClose} />
+  return props.action === 'rotate' ? <RotateDialog {...props} /> : <RevokeDialog {...props} />
 }

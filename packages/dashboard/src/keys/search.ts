@@ -1,7 +1,9 @@
-export const keyFilters = ['ended'] as const
-export interface KeySearch {
-  q?: string
-  show?: (typeof keyFilters)[number]
+import { flag, oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
+
+export const keySearch = searchParams({
+  q: text,
+  show: oneOf(['ended']),
   /** The dialog for a new key is open. */
-  create?: true
-}
+  create: flag,
+})
+export type KeySearch = SearchOf<typeof keySearch>

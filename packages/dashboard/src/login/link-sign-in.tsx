@@ -1,21 +1,18 @@
 import { useEffect, useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { currentSession, previewLink, redeemLink, type Session, signOut } from '../service/session.ts'
+import { useChange } from '../data/change.ts'
+import { currentSession, previewLink, redeemLink, type Session, signOut } from '../data/session.ts'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault, Notice } from '../ui/panel.tsx'
 
-/** Longer names are cut, behind a button. */
-const shownName = 60
-
-function KeyName({ name, scope }: Session) {
-  return (
-    <>
-      <strong>
-        <HostileText text={name} max={shownName} />
-      </strong>{' '}
-      (scope {scope})
-    </>
-  )
-}
+const KeyName = ({ name, scope }: Session) => (
+  <>
+    <strong>
+      <HostileText text={name} max={60} />
+    </strong>{' '}
+    (scope {scope})
+  </>
+)
 
 /**
  * Names the key of a login link and waits for a press: a foreign page can navigate a browser to a link of the
@@ -24,70 +21,66 @@ function KeyName({ name, scope }: Session) {
 export function LinkSignIn({ code, onEnter }: { code: string; onEnter(): void }) {
   const [link, setLink] = useState<Session>()
   const [current, setCurrent] = useState<Session>()
-  const [fault, setFault] = useState<string>()
-  const [isBusy, setBusy] = useState(true)
-
-  async function attempt(action: () => Promise<void>) {
-    setBusy(true)
-    setFault(undefined)
-    try {
-      await action()
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-    }
-    setBusy(false)
-  }
+  const { run, isBusy, fault } = useChange({ changes: [] })
   useEffect(() => {
-    void attempt(async () => {
+    void run(async () => {
       setCurrent(await currentSession())
       setLink(await previewLink(code))
+      return undefined
     })
   }, [code])
 
   return (
     <>
-      <h1>Sign in with a link</h1>
       {link && (
         <p>
-          This link signs you in with the key <KeyName {...link} />. Use it only if you or a person you trust made it.
+          This link signs you in with the key <KeyName {...link} />. Use it only if you or someone you trust created it.
         </p>
       )}
       {current && (
-        <p className="notice">
+        <Notice>
           This browser is signed in with the key <KeyName {...current} />. Sign out first to use the link.
-        </p>
+        </Notice>
       )}
-      <p role="alert" className="fault">
-        {fault}
-      </p>
+      <Fault of={fault} />
       <p className="chips">
         {current ? (
           <>
-            <button type="button" className="go" disabled={isBusy} onClick={onEnter}>
+            <Button kind="go" disabled={isBusy} onClick={onEnter}>
               Stay signed in
-            </button>
-            <button
-              type="button"
+            </Button>
+            <Button
               disabled={isBusy}
-              onClick={() => void attempt(() => signOut().then(() => setCurrent(undefined)))}
+              onClick={() =>
+                void run(async () => {
+                  await signOut()
+                  setCurrent(undefined)
+                  return undefined
+                })
+              }
             >
               Sign out
-            </button>
+            </Button>
           </>
         ) : (
           link && (
-            <button
-              type="button"
-              className="go"
+            <Button
+              kind="go"
               disabled={isBusy}
-              onClick={() => void attempt(() => redeemLink(code).then(onEnter))}
+              onClick={() =>
+                void run(async () => {
+                  await redeemLink(code)
+                  onEnter()
+                  return undefined
+                })
+              }
             >
               Sign in
-            </button>
+            </Button>
           )
         )}
         {fault && (
-          <a className="button" href="/login">
+          <a className={buttonClass()} href="/login">
             Sign in with a key
           </a>
         )}

@@ -1,9 +1,12 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
 import { type FormEvent, useEffect, useState } from 'react'
-import { sentenceOf } from '../service/client.ts'
-import { signIn } from '../service/session.ts'
-import { WardlineMark } from '../shell/wardline-mark.tsx'
+import { useChange } from '../data/change.ts'
+import { signIn } from '../data/session.ts'
+import { Alone } from '../shell/other-pages.tsx'
+import { Button } from '../ui/button.tsx'
+import { TextField } from '../ui/field.tsx'
+import { Fault } from '../ui/panel.tsx'
 import { LinkSignIn } from './link-sign-in.tsx'
 
 const route = getRouteApi('/login')
@@ -37,66 +40,48 @@ export function Login() {
     router.history.push(to ?? '/')
   }
   return (
-    <main className="alone">
-      <p className="brand">
-        <WardlineMark /> Wardline
-      </p>
+    <Alone title={code === undefined ? 'Sign in with a key' : 'Sign in with a link'}>
       {code === undefined ? <KeyForm onEnter={enter} /> : <LinkSignIn key={code} code={code} onEnter={enter} />}
       <p className="quiet">
-        The browser keeps a cookie that no script can read, and a secret that only this address can read: for 12 hours,
-        or until 30 minutes without use.
+        The browser keeps a cookie that scripts cannot read and a secret that only this site can read. Sessions expire
+        after 12 hours, or after 30 minutes without use.
       </p>
-    </main>
+    </Alone>
   )
 }
 
 function KeyForm({ onEnter }: { onEnter(): void }) {
-  const [fault, setFault] = useState<string>()
-  const [isBusy, setBusy] = useState(false)
-
+  const { run, isBusy, fault } = useChange({ changes: [] })
   async function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
     const form = event.currentTarget
     const key = String(new FormData(form).get('key') ?? '').trim()
-    setBusy(true)
-    setFault(undefined)
-    try {
-      await signIn(key)
-      form.reset()
-      onEnter()
-    } catch (problem) {
-      setFault(sentenceOf(problem))
-      setBusy(false)
-    }
+    if (!(await run(() => signIn(key).then(() => undefined)))) return
+    form.reset()
+    onEnter()
   }
-
   return (
     <>
-      <h1>Sign in with a key</h1>
-      <form onSubmit={submit} className="rows">
-        <label>
-          Key of scope viewer, operator or admin
-          <input
-            name="key"
-            type="password"
-            autoComplete="current-password"
-            required
-            maxLength={200}
-            aria-describedby="key-fault"
-          />
-        </label>
-        <p id="key-fault" role="alert" className="fault">
-          {fault}
-        </p>
+      <form onSubmit={submit} className="stack">
+        <TextField
+          label="API key"
+          hint="Scope viewer, operator or admin"
+          name="key"
+          type="password"
+          autoComplete="current-password"
+          required
+          maxLength={200}
+        />
+        <Fault of={fault} />
         <p>
-          <button type="submit" className="go" disabled={isBusy}>
+          <Button isSubmit kind="go" disabled={isBusy}>
             {isBusy ? 'Signing in…' : 'Sign in'}
-          </button>
+          </Button>
         </p>
       </form>
       <p className="quiet">
-        The first start of the service stored an admin key as <code>admin-key</code> in its data folder. An admin
-        creates keys for others: <code>wardline keys create --scope operator --name ada</code>
+        On first start the service saves an admin key as <code>admin-key</code> in its data folder. Admins create keys
+        for others: <code>wardline keys create --scope operator --name ada</code>
       </p>
     </>
   )

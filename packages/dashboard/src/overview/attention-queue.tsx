@@ -1,151 +1,124 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Link, linkOptions, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { SeverityMark, StatusMark } from '../parts/marks.tsx'
-import { Time } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import type { Agent } from '../service/fleet.ts'
-import { shownStatus } from '../service/fleet-counts.ts'
-import { useMayOperate } from '../service/session.ts'
-import { useKeys } from '../shell/keys.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import type { Agent } from '../data/fleet.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useMayOperate } from '../data/session.ts'
+import { SeverityMark } from '../parts/marks.tsx'
+import { OperatorButton } from '../parts/operator-button.tsx'
 import { ControlButton } from '../suspend/control-button.tsx'
+import { buttonClass } from '../ui/button.tsx'
+import { EmptyState, Fault } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { Time } from '../ui/time.tsx'
 import type { AttentionItem } from './attention.ts'
+import { ItemFacts } from './item-facts.tsx'
+import css from './overview.module.css'
 
 /** More items would not help at 3 a.m.; the others move up as these are handled. */
 const maxShown = 8
 
-function Acknowledge({ id, isKeyed }: { id: string; isKeyed: boolean }) {
-  const client = useQueryClient()
+interface ItemProps {
+  item: AttentionItem
+  agent: Agent | undefined
+  /** Whether the keys act on it. */
+  isKeyed: boolean
+}
+
+function Acknowledge({ id, item, isKeyed }: { id: string; item: AttentionItem; isKeyed: boolean }) {
   const mayOperate = useMayOperate()
-  const { mutate, error, isPending } = useMutation({
-    mutationFn: () => call('changeAlert', { params: { id }, body: { status: 'acknowledged', whole_group: true } }),
-    onSettled: () => client.invalidateQueries({ queryKey: ['alerts'] }),
-  })
-  useKeys(isKeyed && mayOperate ? { a: () => mutate() } : {})
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
+  const acknowledge = () =>
+    void run(async () => {
+      await call('changeAlert', { params: { id }, body: { status: 'acknowledged', whole_group: true } })
+      return 'Alert acknowledged.'
+    })
+  const isKeyShown = isKeyed && mayOperate
+  useKeys(isKeyShown ? { a: acknowledge } : {})
   return (
     <>
-      <button
-        type="button"
-        disabled={isPending || !mayOperate}
-        onClick={() => mutate()}
-        title={mayOperate ? undefined : 'Needs a key of scope operator'}
+      <OperatorButton
+        disabled={isBusy}
+        onClick={acknowledge}
+        about={item.headline}
+        {...(isKeyShown ? { shortcut: 'a' } : {})}
       >
-        Acknowledge {isKeyed && mayOperate && <kbd>a</kbd>}
-      </button>
-      {error && (
-        <span role="alert" className="fault">
-          {sentenceOf(error)}
-        </span>
-      )}
+        Acknowledge
+      </OperatorButton>
+      <Fault of={fault} />
     </>
   )
 }
 
-/** The first action resolves the problem, the second shows details. */
-function Actions({ item, agent, isKeyed }: { item: AttentionItem; agent: Agent | undefined; isKeyed: boolean }) {
+function targetOf({ agentId, containmentId, kind }: AttentionItem) {
+  if (agentId !== undefined) return linkOptions({ to: '/fleet/$id', params: { id: agentId } })
+  if (containmentId !== undefined) return linkOptions({ to: '/containments/$id', params: { id: containmentId } })
+  if (kind === 'drill' || kind === 'brake') return linkOptions({ to: '/containments' })
+  return linkOptions({ to: '/fleet', search: { status: kind === 'unconfirmed' ? 'unconfirmed' : 'offline' } })
+}
+
+function Item({ item, agent, isKeyed }: ItemProps) {
   return (
-    <span className="actions">
-      {item.alertId ? (
-        <Acknowledge id={item.alertId} isKeyed={isKeyed} />
-      ) : item.agentId ? (
-        <Link className="button" to="/fleet/$id" params={{ id: item.agentId }}>
-          Look
-        </Link>
-      ) : item.containmentId ? (
-        <Link className="button" to="/containments/$id" params={{ id: item.containmentId }}>
-          Look
-        </Link>
-      ) : item.kind === 'drill' || item.kind === 'brake' ? (
-        <Link className="button" to="/containments">
-          Look
-        </Link>
-      ) : (
-        <Link
-          className="button"
-          to="/fleet"
-          search={{ status: item.kind === 'unconfirmed' ? 'unconfirmed' : 'offline' }}
-        >
-          Look
-        </Link>
-      )}
-      {agent && (item.kind === 'breach' || item.kind === 'critical') && (
-        <ControlButton agent={agent} because={`${item.headline}: `} isKeyed={isKeyed} />
-      )}
-    </span>
+    <li aria-current={isKeyed || undefined}>
+      <SeverityMark severity={item.severity} />
+      <div>
+        <b>
+          <Link {...targetOf(item)}>{item.headline}</Link>
+        </b>
+        <ItemFacts item={item} agent={agent} />
+      </div>
+      <div className={css.actions}>
+        {item.alertId ? (
+          <Acknowledge id={item.alertId} item={item} isKeyed={isKeyed} />
+        ) : (
+          <Link {...targetOf(item)} className={buttonClass()} aria-label={`Open: ${item.headline}`}>
+            Open
+          </Link>
+        )}
+        {agent && (item.kind === 'breach' || item.kind === 'critical') && (
+          <ControlButton agent={agent} because={`${item.headline}: `} isKeyed={isKeyed} />
+        )}
+      </div>
+    </li>
   )
 }
 
-function Suspended({ agent, item }: { agent: Agent | undefined; item: AttentionItem }) {
-  if (agent?.status !== 'suspended' || item.kind === 'unconfirmed') return null
-  return <StatusMark status={shownStatus(agent)} />
+interface QueueProps {
+  items: readonly AttentionItem[]
+  agents: readonly Agent[]
+  checkedAt: number
 }
 
-export function AttentionQueue({
-  items,
-  agents,
-  checkedAt,
-}: {
-  items: readonly AttentionItem[]
-  agents: ReadonlyMap<string, Agent>
-  checkedAt: number
-}) {
+/** What needs a person, worst first. `j` and `k` move through it. */
+export function AttentionQueue({ items, agents, checkedAt }: QueueProps) {
   const navigate = useNavigate()
   const [picked, setPicked] = useState(0)
   const count = Math.min(items.length, maxShown)
   const at = Math.min(picked, count - 1)
+  const byId = new Map(agents.map((agent) => [agent.id, agent]))
   useKeys({
     j: () => setPicked(Math.min(count - 1, at + 1)),
     k: () => setPicked(Math.max(0, at - 1)),
     Enter: () => {
-      const id = items[at]?.agentId
-      if (id !== undefined) void navigate({ to: '/fleet/$id', params: { id } })
+      const item = items[at]
+      if (item) void navigate(targetOf(item))
     },
   })
   if (items.length === 0) {
     return (
-      <p className="empty">
-        Nothing. Checked breaches and critical events of 24 hours, suspensions without a confirmation, containments, the
-        brake, drills, silent agents and open anomalies at{' '}
-        {checkedAt > 0 ? <Time at={new Date(checkedAt).toISOString()} /> : 'no time yet'}.
-      </p>
+      <EmptyState>
+        Nothing needs attention. Last check: <Time at={new Date(checkedAt).toISOString()} />. It covers breaches and
+        critical events of 24 h, unconfirmed suspensions, containments, the brake, drills, silent agents and anomalies.
+      </EmptyState>
     )
   }
   return (
-    <ul className="attention">
+    <ul className={css.queue}>
       {items.slice(0, maxShown).map((item, index) => (
-        <li key={item.key} className={index === at ? 'at' : ''}>
-          <SeverityMark severity={item.severity} />
-          <div>
-            <b>
-              {item.agentId ? (
-                <Link to="/fleet/$id" params={{ id: item.agentId }}>
-                  {item.headline}
-                </Link>
-              ) : (
-                item.headline
-              )}
-            </b>{' '}
-            <Suspended agent={agents.get(item.agentId ?? '')} item={item} />
-            <p className="quiet">
-              <Time at={item.at} />
-              {item.facts && ` · ${item.facts}`}
-              {item.report !== undefined && (
-                <>
-                  {' · '}
-                  <HostileText text={item.report} max={160} />
-                </>
-              )}
-            </p>
-          </div>
-          <Actions
-            item={item}
-            agent={item.agentId === undefined ? undefined : agents.get(item.agentId)}
-            isKeyed={index === at}
-          />
-        </li>
+        <Item key={item.key} item={item} agent={byId.get(item.agentId ?? '')} isKeyed={index === at} />
       ))}
-      {items.length > maxShown && <li className="quiet">and {items.length - maxShown} more, none of them worse</li>}
+      {items.length > maxShown && <li className="quiet">{items.length - maxShown} more</li>}
     </ul>
   )
 }

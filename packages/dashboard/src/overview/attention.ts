@@ -2,12 +2,12 @@ import type { ContainmentSummary } from '@wardline/contract'
 import { eventTypes, type Severity } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { containmentHeading } from '../containments/containment-texts.ts'
-import { dayMs, spanText } from '../parts/span.ts'
-import type { Brake } from '../service/containments.ts'
-import type { Agent } from '../service/fleet.ts'
-import { type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
-import type { Row } from '../service/live-tail.ts'
-import { openContainments } from '../service/open-containments.ts'
+import type { Brake } from '../data/containments.ts'
+import type { Agent } from '../data/fleet.ts'
+import { type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
+import type { Row } from '../data/live-tail.ts'
+import { openContainments } from '../data/open-containments.ts'
+import { dayMs, spanText } from '../ui/span.ts'
 
 export interface AttentionItem {
   key: string
@@ -16,16 +16,15 @@ export interface AttentionItem {
   /** One sentence of fixed words and ids only. */
   headline: string
   /** Untrusted text of the reporter. */
-  report: string | undefined
+  report?: string
   /** How often and since when, in fixed words. */
   facts: string
   at: string
-  agentId: string | undefined
+  agentId?: string | undefined
   /** Number of agents, for an item about several. */
   agents?: number
   /** The open alert to acknowledge. Without an alert channel there are no alerts. */
-  alertId: string | undefined
-  eventId: string | undefined
+  alertId?: string | undefined
   /** The containment to open. */
   containmentId?: string
 }
@@ -53,17 +52,17 @@ export function sentenceOf(
   const known: Record<string, string> = {
     // Agents are identified by their keys, so a hit without an agent is a fetched decoy URL.
     honeypot_triggered: instance_id === null ? 'A decoy URL was fetched' : `${who} used a decoy`,
-    activity_while_suspended: `${who} works although it is suspended`,
-    anomaly_detected: `${who} behaves unlike before`,
+    activity_while_suspended: `${who} is active although suspended`,
+    anomaly_detected: `${who} behaves unusually`,
     control_version_mismatch: `${who} claims a control version that was never issued`,
-    identity_mismatch: `A key was used for ${who}, which is not its own`,
-    auth_probing: 'Many invalid keys came from one address',
+    identity_mismatch: `A key of another agent was used for ${who}`,
+    auth_probing: 'One address tried many invalid keys',
   }
   const sentence = known[event_type]
   // Callers may report any type, so only the service's own reports are trusted.
-  return by_service && sentence
-    ? sentence
-    : `${who} reports ${event_type}${by_service || source === who ? '' : ' (as another reporter says)'}`
+  if (by_service && sentence) return sentence
+  const isOwn = by_service || instance_id === null || source === who
+  return isOwn ? `${who} reports ${event_type}` : `${who}: ${event_type}, reported by another source`
 }
 
 const episodeOf = ({ metadata }: Row): string | undefined => {
@@ -74,6 +73,26 @@ const episodeOf = ({ metadata }: Row): string | undefined => {
 const isAnomaly = (row: Row): boolean =>
   row.by_service === true && row.event_type === eventTypes.anomalyDetected && episodeOf(row) !== undefined
 
+/** Groups the rows of the last day, each group newest first. Rows without a key are left out. */
+function groupsOf(rows: readonly Row[], now: number, keyOf: (row: Row) => string | undefined): [string, Row[]][] {
+  const groups = new Map<string, Row[]>()
+  for (const row of rows) {
+    const key = keyOf(row)
+    if (key === undefined || now - Date.parse(row.created_at) > dayMs) continue
+    groups.set(key, [...(groups.get(key) ?? []), row])
+  }
+  return [...groups]
+}
+
+const itemOf = (rows: readonly Row[], last: Row, alerts: AttentionFacts['alerts']) => ({
+  severity: last.severity,
+  headline: sentenceOf(last, last.instance_id ?? 'An unnamed agent'),
+  report: last.description,
+  at: last.created_at,
+  agentId: last.instance_id ?? undefined,
+  alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
+})
+
 /** One line per open anomaly. */
 function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem[] {
   const ended = new Set(
@@ -81,81 +100,51 @@ function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem
       row.event_type === eventTypes.anomalyEnded && row.by_service ? (episodeOf(row) ?? []) : [],
     ),
   )
-  const episodes = new Map<string, Row[]>()
-  for (const row of anomalies) {
-    const episode = episodeOf(row)
-    if (!isAnomaly(row) || episode === undefined || ended.has(episode)) continue
-    if (now - Date.parse(row.created_at) > dayMs) continue
-    episodes.set(episode, [...(episodes.get(episode) ?? []), row])
-  }
-  return [...episodes].flatMap(([episode, rows]): AttentionItem[] => {
+  const episodes = groupsOf(anomalies, now, (row) => (isAnomaly(row) ? episodeOf(row) : undefined))
+  return episodes.flatMap(([episode, rows]): AttentionItem[] => {
     const status = rows.map(({ id }) => alerts.get(id)).find((known) => known !== undefined)
-    if (status !== undefined && status !== 'open') return []
+    if (ended.has(episode) || (status !== undefined && status !== 'open')) return []
     const last = rows.find(({ severity }) => severity === 'critical') ?? rows[0]!
-    return [
-      {
-        key: `anomaly ${episode}`,
-        kind: last.severity === 'critical' ? 'critical' : 'anomaly',
-        severity: last.severity,
-        headline: sentenceOf(last, last.instance_id ?? 'An unnamed agent'),
-        report: last.description,
-        facts: '',
-        at: last.created_at,
-        agentId: last.instance_id ?? undefined,
-        alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
-        eventId: last.id,
-      },
-    ]
+    const kind = last.severity === 'critical' ? 'critical' : 'anomaly'
+    return [{ ...itemOf(rows, last, alerts), key: `anomaly ${episode}`, kind, facts: '' }]
   })
 }
 
 function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' | 'critical'): AttentionItem[] {
-  const groups = new Map<string, Row[]>()
-  for (const row of events) {
-    if (row.severity !== kind || now - Date.parse(row.created_at) > dayMs || isAnomaly(row)) continue
+  const groups = groupsOf(events, now, (row) => {
+    const { id, severity, instance_id, source, event_type, by_service } = row
+    const status = alerts.get(id)
     // The brake's own item shows whether it is still engaged.
-    if (row.by_service && row.event_type === eventTypes.brakeEngaged) continue
-    const status = alerts.get(row.id)
-    if (status !== undefined && status !== 'open') continue
-    const key = `${row.severity} ${row.instance_id ?? row.source} ${row.event_type} ${row.by_service}`
-    groups.set(key, [...(groups.get(key) ?? []), row])
-  }
-  return [...groups].map(([key, rows]) => {
-    const [last] = rows as [Row]
-    return {
-      key,
-      kind,
-      severity: last.severity,
-      headline: sentenceOf(last, last.instance_id ?? 'An unnamed agent'),
-      report: last.description,
-      facts: rows.length === 1 ? '' : `${rows.length} times in 24 h`,
-      at: last.created_at,
-      agentId: last.instance_id ?? undefined,
-      alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
-      eventId: last.id,
-    }
+    const isBrake = by_service && event_type === eventTypes.brakeEngaged
+    return severity !== kind || isAnomaly(row) || isBrake || (status !== undefined && status !== 'open')
+      ? undefined
+      : `${severity} ${instance_id ?? source} ${event_type} ${by_service}`
   })
+  return groups.map(([key, rows]) => ({
+    ...itemOf(rows, rows[0]!, alerts),
+    key,
+    kind,
+    facts: rows.length === 1 ? '' : `${rows.length} times in 24 h`,
+  }))
 }
 
 const maxNamed = 3
-function namesOf(agents: readonly { id: string }[]): string {
-  const more = agents.length - maxNamed
-  const names = agents.slice(0, maxNamed).map(({ id }) => id)
-  return `${names.join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
+function namesOf(ids: readonly string[]): string {
+  const more = ids.length - maxNamed
+  return `${ids.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
 }
 
 /** Words for suspended agents that may still be working, for one agent and for several. */
 const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
   pending: ['has not confirmed its suspension', 'have not confirmed their suspension'],
   unconfirmed: ['has not confirmed its suspension in time', 'have not confirmed their suspension in time'],
-  delivered: ['received its suspension and cannot confirm it', 'received their suspension and cannot confirm it'],
+  delivered: ['received its suspension but cannot confirm it', 'received their suspension but cannot confirm it'],
 }
 
 const sinceOf = ({ control }: Agent): string => control.changed_at ?? ''
 const maySince = (since: string, now: number, who: string) =>
   `for ${spanText(now - Date.parse(since))}: ${who} may still be working`
 const failText = ({ fail_mode }: Agent): string => (fail_mode ? ` · fails ${fail_mode}` : '')
-const noAlert = { kind: 'unconfirmed' as const, report: undefined, alertId: undefined, eventId: undefined }
 
 /**
  * One line per agent, or one line for all if there are too many to name: otherwise they would fill the queue after a
@@ -176,10 +165,10 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
     const at = containment?.since ?? ''
     return [
       {
-        ...noAlert,
+        kind: 'unconfirmed',
         key: `unconfirmed ${id}`,
         severity: 'breach',
-        headline: `${id} was active although it is suspended`,
+        headline: `${id} was active although suspended`,
         facts: maySince(at, now, 'it') + failText(agent),
         at,
         agentId: id,
@@ -191,7 +180,7 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
     const severity = 'critical' as const
     if (group.length <= maxNamed)
       return group.map((agent) => ({
-        ...noAlert,
+        kind: 'unconfirmed' as const,
         key: `unconfirmed ${agent.id}`,
         severity,
         headline: `${agent.id} ${one}`,
@@ -202,13 +191,12 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
     const at = group.map(sinceOf).sort()[0]!
     return [
       {
-        ...noAlert,
+        kind: 'unconfirmed',
         key: `unconfirmed ${status}`,
         severity,
         headline: `${counted(group.length, 'agent')} ${several}`,
-        facts: `${namesOf(group)} · ${maySince(at, now, 'they')}`,
+        facts: `${namesOf(group.map(({ id }) => id))} · ${maySince(at, now, 'they')}`,
         at,
-        agentId: undefined,
         agents: group.length,
       },
     ]
@@ -226,11 +214,8 @@ function containmentItems({ containments, fleet }: AttentionFacts): AttentionIte
       severity: 'critical' as const,
       headline: containmentHeading(containment),
       report: containment.reason,
-      facts: `${counted(containment.missing_count, 'agent')} missing`,
+      facts: containment.missing_count > 0 ? `not confirmed by ${counted(containment.missing_count, 'agent')}` : '',
       at: containment.requested_at,
-      agentId: undefined,
-      alertId: undefined,
-      eventId: undefined,
       containmentId: containment.id,
     }))
 }
@@ -243,12 +228,8 @@ function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
       kind: 'brake' as const,
       severity: 'critical' as const,
       headline: 'The brake is engaged: nothing is suspended automatically',
-      report: undefined,
       facts: `${counted(brake.refused, 'automatic suspension')} refused`,
       at: brake.engaged_at ?? '',
-      agentId: undefined,
-      alertId: undefined,
-      eventId: brake.engaged_by_event ?? undefined,
     },
   ]
 }
@@ -270,13 +251,10 @@ function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
       key: 'drills',
       kind: 'drill' as const,
       severity: 'warning' as const,
-      headline: ids.length === 1 ? `${ids[0]} answers no drill` : `${counted(ids.length, 'agent')} answer no drill`,
-      report: undefined,
-      facts: `${ids.length === 1 ? '' : `${namesOf(ids.map((id) => ({ id })))} · `}a suspension may not reach ${ids.length === 1 ? 'it' : 'them'}`,
+      headline: `${ids.length === 1 ? `${ids[0]} does` : `${counted(ids.length, 'agent')} do`} not answer drills`,
+      facts: `${ids.length === 1 ? '' : `${namesOf(ids)} · `}a suspension may not reach ${ids.length === 1 ? 'it' : 'them'}`,
       at: last.created_at,
       agentId: ids.length === 1 ? ids[0] : undefined,
-      alertId: undefined,
-      eventId: last.id,
     },
   ]
 }
@@ -302,12 +280,12 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
       kind: 'offline' as const,
       severity: 'warning' as const,
       headline: group.length === 1 ? `${first.id} is silent` : `${counted(group.length, 'agent')} went silent together`,
-      report: undefined,
-      facts: group.length === 1 ? 'no heartbeat since then' : `${namesOf(group)} · one host or network is likely`,
+      facts:
+        group.length === 1
+          ? 'no heartbeat since then'
+          : `${namesOf(group.map(({ id }) => id))} · likely one host or network`,
       at: first.last_heartbeat,
       agentId: group.length === 1 ? first.id : undefined,
-      alertId: undefined,
-      eventId: undefined,
     }
   })
 }

@@ -1,8 +1,9 @@
 import { useNavigate } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { type KeyboardEvent, useId, useState } from 'react'
-import type { Agent } from '../service/fleet.ts'
-import { isUnconfirmed, shownStatus } from '../service/fleet-counts.ts'
+import type { Agent } from '../data/fleet.ts'
+import { isUnconfirmed, shownStatus } from '../data/fleet-counts.ts'
+import css from './fleet-strip.module.css'
 
 /** Worst first. */
 const states = ['breach', 'unconfirmed', 'critical', 'offline', 'suspended', 'active'] as const
@@ -67,13 +68,13 @@ export function FleetStrip({ fleet, troubled }: StripProps) {
   }
   const shown = picked === undefined ? undefined : marks[picked]
   return (
-    <div className="strip">
+    <div className={css.strip}>
       <div
         role="listbox"
         aria-label="Fleet, one mark per agent"
         aria-activedescendant={shown ? `${list}-${picked}` : undefined}
         tabIndex={0}
-        className="marks"
+        className={css.marks}
         onKeyDown={move}
         onFocus={() => setPicked(picked ?? 0)}
         onPointerLeave={() => setPicked(undefined)}
@@ -86,23 +87,23 @@ export function FleetStrip({ fleet, troubled }: StripProps) {
             tabIndex={-1}
             aria-selected={index === picked}
             aria-label={nameOf(mark)}
-            className={`mark ${mark.state}`}
+            className={`${css.mark} ${css[mark.state]}`}
             onPointerEnter={() => setPicked(index)}
             onClick={() => open(index)}
           />
         ))}
       </div>
-      <p className="legend quiet">
+      <p className={`${css.legend} quiet`}>
         {states.toReversed().flatMap((state) =>
           counts.has(state)
             ? [
                 <span key={state}>
-                  <i className={`mark ${state}`} /> {counts.get(state)!.toLocaleString('en')} {words[state]}
+                  <i className={`${css.mark} ${css[state]}`} /> {counts.get(state)!.toLocaleString('en')} {words[state]}
                 </span>,
               ]
             : [],
         )}
-        <span className="named">{shown ? nameOf(shown) : ''}</span>
+        <span className={css.named}>{shown ? nameOf(shown) : ''}</span>
       </p>
       {size > 1 && <p className="quiet">A mark stands for {size} agents and shows the worst of them.</p>}
     </div>

@@ -1,11 +1,13 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import { eventsQuery } from '../data/event-tail.ts'
+import { type Row, tailOf } from '../data/live-tail.ts'
 import { EventLine } from '../parts/event-rows.tsx'
 import { TailFacts } from '../parts/tail-facts.tsx'
-import { eventsQuery } from '../service/event-tail.ts'
-import { type Row, tailOf } from '../service/live-tail.ts'
-import { useKeys } from '../shell/keys.ts'
+import { Button } from '../ui/button.tsx'
+import { EmptyState, Panel } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
 
 const maxShown = 10
 
@@ -18,25 +20,30 @@ export function LiveEvents() {
   const toggle = () => setFrozen(frozen ? undefined : { rows, received: tail.received })
   useKeys({ p: toggle })
   return (
-    <section className="panel" aria-labelledby="live-events">
-      <header>
-        <h2 id="live-events">Live events</h2>
-        <TailFacts tail={tail} skipped={data?.pages[0]?.skipped} />
-        <Link to="/events" className="quiet">
-          Open events <kbd>g e</kbd>
-        </Link>
-        <span className="end">
+    <Panel
+      title="Live events"
+      header={
+        <>
+          <TailFacts tail={tail} skipped={data?.pages[0]?.skipped} />
+          <Link to="/events" className="quiet">
+            Open events <kbd>g e</kbd>
+          </Link>
+        </>
+      }
+      end={
+        <>
           {frozen && (
             <span role="status" className="quiet">
               Paused · {(tail.received - frozen.received).toLocaleString('en')} new
             </span>
           )}
-          <button type="button" onClick={toggle}>
-            {frozen ? 'Continue' : 'Pause'} <kbd>p</kbd>
-          </button>
-        </span>
-      </header>
-      {data && rows.length === 0 && <p className="empty">No event was stored yet.</p>}
+          <Button onClick={toggle} shortcut="p">
+            {frozen ? 'Continue' : 'Pause'}
+          </Button>
+        </>
+      }
+    >
+      {data && rows.length === 0 && <EmptyState>No events yet.</EmptyState>}
       <ul>
         {(frozen?.rows ?? rows).slice(0, maxShown).map((row) => (
           <li key={row.id} className="event-line">
@@ -44,6 +51,6 @@ export function LiveEvents() {
           </li>
         ))}
       </ul>
-    </section>
+    </Panel>
   )
 }

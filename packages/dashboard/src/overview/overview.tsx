@@ -1,20 +1,72 @@
 import { getRouteApi, Link } from '@tanstack/react-router'
+import type { SeverityCounts } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import type { Agent } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
 import { SeverityChart } from '../parts/severity-chart.tsx'
 import type { TimeRange } from '../parts/time-range.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { countsOf } from '../service/fleet-counts.ts'
-import { useTitle } from '../shell/title.ts'
+import { buttonClass } from '../ui/button.tsx'
+import { Fault, Panel, Screen } from '../ui/panel.tsx'
 import { AttentionQueue } from './attention-queue.tsx'
-import { FirstAgent } from './first-agent.tsx'
 import { FleetStrip } from './fleet-strip.tsx'
 import { LiveEvents } from './live-events.tsx'
-import './overview.css'
-import { Tiles } from './tiles.tsx'
+import css from './overview.module.css'
 import { ToolChart } from './tool-chart.tsx'
 import { useVerdict } from './use-verdict.ts'
 
 const route = getRouteApi('/inside/')
+
+/** Next steps while no agent is registered. */
+function FirstAgent() {
+  return (
+    <Panel title="Connect the first agent" note="it appears here within five seconds">
+      <div className={css.steps}>
+        <p>Create a key and copy the lines for TypeScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
+        <p className="chips">
+          <Link to="/connect" className={buttonClass('go')}>
+            Connect an agent <kbd>g c</kbd>
+          </Link>
+          <Link to="/connect" search={{ simulate: true }} className={buttonClass()}>
+            Simulate an attack…
+          </Link>
+        </p>
+        <p>
+          Demo fleet in a separate data folder: <code>wardline serve --demo</code>
+        </p>
+      </div>
+    </Panel>
+  )
+}
+
+const number = (value: number | undefined) => (value === undefined ? '…' : value.toLocaleString('en'))
+
+interface TilesProps {
+  counts: ReturnType<typeof countsOf> | undefined
+  stats: SeverityCounts | undefined
+}
+
+/** Counts, each linked to the list that it counts. */
+function Tiles({ counts, stats }: TilesProps) {
+  return (
+    <nav className={css.tiles} aria-label="Counts">
+      {(['active', 'offline', 'suspended'] as const).map((status) => (
+        <Link key={status} to="/fleet" search={{ status }}>
+          <b className={counts?.[status] ? status : ''}>{number(counts?.[status])}</b>{' '}
+          <span className="quiet">{status}</span>
+          {status === 'suspended' && counts !== undefined && counts.unconfirmed > 0 && (
+            <span className="critical">, {number(counts.unconfirmed)} not confirmed</span>
+          )}
+        </Link>
+      ))}
+      {(['breach', 'critical', 'warning'] as const).map((severity) => (
+        <Link key={severity} to="/events" search={{ severity, last: '24h' }}>
+          <b className={stats?.[severity] ? severity : ''}>{number(stats?.[severity])}</b>{' '}
+          <span className="quiet">{severity}, 24 h</span>
+        </Link>
+      ))}
+    </nav>
+  )
+}
 
 /** Both charts share a time range, which is in the address. */
 function Charts() {
@@ -23,13 +75,13 @@ function Charts() {
   const range = { ...(from ? { from } : {}), ...(to ? { to } : {}) }
   const zoom = (next: TimeRange) => void navigate({ search: { from: next.from, to: next.to }, resetScroll: false })
   return (
-    <div className="rows">
+    <div className="stack">
       <SeverityChart
         range={range}
         onZoom={zoom}
         actions={
           from !== undefined && (
-            <Link to="/events" search={range} className="button">
+            <Link to="/events" search={range} className={buttonClass()}>
               Open these events
             </Link>
           )
@@ -40,61 +92,59 @@ function Charts() {
   )
 }
 
+interface FleetPanelProps {
+  agents: readonly Agent[]
+  troubled: ReadonlyMap<string, 'breach' | 'critical'>
+}
+
+function FleetPanel({ agents, troubled }: FleetPanelProps) {
+  return (
+    <Panel
+      title="Fleet"
+      note="one mark per agent, ordered by id"
+      end={
+        <Link to="/fleet" className="quiet">
+          Open fleet <kbd>g f</kbd>
+        </Link>
+      }
+    >
+      <FleetStrip fleet={agents} troubled={troubled} />
+    </Panel>
+  )
+}
+
 export function Overview() {
   const { agents, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled } = useVerdict()
-  useTitle(verdict)
-  const counts = countsOf(agents)
+  const counts = isComplete ? countsOf(agents) : undefined
+  const need =
+    items.length === 0 ? '' : `, ${counted(items.length, 'item')} need${items.length === 1 ? 's' : ''} attention`
   return (
-    <div className="rows">
-      <div>
-        <h1 aria-live="polite">{verdict}</h1>
-        <p className="quiet lead">
-          {isStale && 'What follows was true then. '}
-          {fault && <span className="fault">{sentenceOf(fault)} </span>}
-          {isComplete && agents.length > 0 && (
-            <>
-              {counts.active.toLocaleString('en')} of {counted(counts.all, 'agent')} active
-              {items.length > 0 ? `; ${counted(items.length, 'thing')} need${items.length === 1 ? 's' : ''} you` : ''}.
-            </>
-          )}
-        </p>
-      </div>
-      {isComplete && agents.length === 0 ? (
+    <Screen
+      title={verdict}
+      heading={<span aria-live="polite">{verdict}</span>}
+      lead={
+        <>
+          {isStale && 'Data may be outdated. '}
+          {counts && counts.all > 0 && `${number(counts.active)} of ${counted(counts.all, 'agent')} active${need}.`}
+        </>
+      }
+    >
+      <Fault of={fault} />
+      {counts?.all === 0 ? (
         <FirstAgent />
       ) : (
-        <div className={`rows ${isStale ? 'stale' : ''}`}>
-          <Tiles fleet={isComplete ? agents : undefined} stats={stats} />
-          <section className="panel" aria-labelledby="strip">
-            <header>
-              <h2 id="strip">Fleet</h2>
-              <span className="quiet">one mark per agent, in the order of ids</span>
-              <span className="end">
-                <Link to="/fleet" className="quiet">
-                  Open fleet <kbd>g f</kbd>
-                </Link>
-              </span>
-            </header>
-            <FleetStrip fleet={agents} troubled={troubled} />
-          </section>
-          <div className="pair">
-            <section className="panel" aria-labelledby="attention">
-              <header>
-                <h2 id="attention">Needs attention</h2>
-                <span className="quiet">{items.length > 0 ? `${items.length} open` : ''}</span>
-              </header>
-              {isComplete && (
-                <AttentionQueue
-                  items={items}
-                  agents={new Map(agents.map((agent) => [agent.id, agent]))}
-                  checkedAt={checkedAt}
-                />
-              )}
-            </section>
+        <div className={`stack ${isStale ? css.stale : ''}`}>
+          <Tiles counts={counts} stats={stats} />
+          <FleetPanel agents={agents} troubled={troubled} />
+          <div className={css.pair}>
+            <Panel title="Needs attention" note={items.length > 0 && `${items.length} open`}>
+              {isComplete && <AttentionQueue items={items} agents={agents} checkedAt={checkedAt} />}
+            </Panel>
             <Charts />
           </div>
           <LiveEvents />
         </div>
       )}
-    </div>
+    </Screen>
   )
 }

@@ -1,10 +1,14 @@
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
 import type { ReplyOf } from '@wardline/contract'
 import { useState } from 'react'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
 import { CountTable } from '../parts/count-table.tsx'
 import { laneNames, TimeChart } from '../parts/time-chart.tsx'
 import { RangeText, type TimeRange } from '../parts/time-range.tsx'
-import { call, sentenceOf } from '../service/client.ts'
+import { Button } from '../ui/button.tsx'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import css from './overview.module.css'
 
 type Tools = ReplyOf<'getToolHistogram'>
 
@@ -14,7 +18,7 @@ const lane = 20
 
 const toolsQuery = (range: TimeRange) =>
   queryOptions({
-    queryKey: ['tools', range],
+    queryKey: queryKeys.tools(range),
     queryFn: ({ signal }) => call('getToolHistogram', { query: { ...range, buckets }, signal }),
     refetchInterval: refreshMs,
     placeholderData: keepPreviousData,
@@ -54,7 +58,7 @@ function Lanes({ data, onZoom }: { data: Tools; onZoom(range: TimeRange): void }
               return (
                 <rect
                   key={index}
-                  className="call"
+                  className={css.call}
                   x={x(index)}
                   y={(row + 1) * lane - size}
                   width={Math.max(1, slot - 2)}
@@ -73,36 +77,32 @@ function Lanes({ data, onZoom }: { data: Tools; onZoom(range: TimeRange): void }
 export function ToolChart({ range, onZoom }: { range: TimeRange; onZoom(range: TimeRange): void }) {
   const { data, error } = useQuery(toolsQuery(range))
   const [isTable, setTable] = useState(false)
-  const isZoomed = range.from !== undefined
   return (
-    <section className="panel" aria-labelledby="tools">
-      <header>
-        <h2 id="tools">Tool calls</h2>
-        <span className="quiet">{isZoomed ? <RangeText {...range} /> : '24 h'}</span>
-        <span className="end">
-          <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-            {isTable ? 'Chart' : 'Table'}
-          </button>
-        </span>
-      </header>
-      {error && <p className="empty fault">{sentenceOf(error)}</p>}
+    <Panel
+      title="Tool calls"
+      note={range.from === undefined ? '24 h' : <RangeText {...range} />}
+      end={
+        <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+          {isTable ? 'Chart' : 'Table'}
+        </Button>
+      }
+    >
+      <Fault of={error} isInPanel />
       {data?.tools.length === 0 && (
-        <p className="empty">
-          No tool call in this range. The SDK reports calls of guarded tools; others report events of type tool_call.
-        </p>
+        <EmptyState>
+          No tool calls in this range. The SDK reports calls of guarded tools; other clients send events of type
+          tool_call.
+        </EmptyState>
       )}
-      {data &&
-        data.tools.length > 0 &&
-        (isTable ? (
-          <CountTable
-            label="Tool calls"
-            columns={data.tools.map(({ tool, calls }) => ({ name: tool, counts: calls }))}
-            from={Date.parse(data.from)}
-            bucketMs={data.bucket_seconds * 1_000}
-          />
-        ) : (
-          <Lanes data={data} onZoom={onZoom} />
-        ))}
-    </section>
+      {data && data.tools.length > 0 && !isTable && <Lanes data={data} onZoom={onZoom} />}
+      {data && data.tools.length > 0 && isTable && (
+        <CountTable
+          label="Tool calls"
+          columns={data.tools.map(({ tool, calls }) => ({ name: tool, counts: calls }))}
+          from={Date.parse(data.from)}
+          bucketMs={data.bucket_seconds * 1_000}
+        />
+      )}
+    </Panel>
   )
 }

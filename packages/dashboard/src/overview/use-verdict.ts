@@ -1,10 +1,12 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { eventTypes } from '@wardline/contract'
-import { useNow } from '../parts/time.tsx'
-import { call } from '../service/client.ts'
-import { brakeQuery, containmentsQuery } from '../service/containments.ts'
-import { eventsQuery } from '../service/event-tail.ts'
-import { fleetQuery, statusQuery } from '../service/fleet.ts'
+import { call } from '../data/client.ts'
+import { brakeQuery, containmentsQuery } from '../data/containments.ts'
+import { eventsQuery } from '../data/event-tail.ts'
+import { fleetQuery, statusQuery } from '../data/fleet.ts'
+import type { EventFilter } from '../data/live-tail.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useNow } from '../ui/time.tsx'
 import { attentionOf } from './attention.ts'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
@@ -16,61 +18,47 @@ const alertsRefreshMs = 30_000
  * the queue.
  */
 const alertsQuery = {
-  queryKey: ['alerts', 'serious'],
+  queryKey: queryKeys.seriousAlerts,
   queryFn: async () =>
     (await call('listAlerts', { query: { min_severity: 'critical' as const, limit: '1000' } })).alerts,
   refetchInterval: alertsRefreshMs,
 }
 
-function useFacts() {
-  const fleet = useQuery(fleetQuery)
-  const status = useQuery(statusQuery)
-  const breaches = useInfiniteQuery(eventsQuery({ severity: 'breach' }))
-  const critical = useInfiniteQuery(eventsQuery({ severity: 'critical' }))
-  const begun = useInfiniteQuery(eventsQuery({ event_type: eventTypes.anomalyDetected }))
-  const ended = useInfiniteQuery(eventsQuery({ event_type: eventTypes.anomalyEnded }))
-  const drills = useInfiniteQuery(eventsQuery({ event_type: eventTypes.drillOverdue }))
-  const alerts = useQuery(alertsQuery)
-  const containments = useQuery(containmentsQuery)
-  const brake = useQuery(brakeQuery)
-  const rowsOf = (queries: (typeof breaches)[]) =>
-    queries.flatMap(({ data }) => data?.pages.flatMap((page) => page.events) ?? [])
-  const events = rowsOf([breaches, critical])
-  const anomalies = rowsOf([begun, ended])
-  const overdue = rowsOf([drills])
-  const statuses = new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const))
-  const all = [fleet, status, breaches, critical, begun, ended, drills, alerts, containments, brake]
-  const isComplete = all.every(({ data }) => data !== undefined)
-  const fault = all.find(({ error }) => error)?.error
-  return {
-    fleet,
-    status,
-    events,
-    anomalies,
-    overdue,
-    brake: brake.data,
-    containments: containments.data?.containments ?? [],
-    statuses,
-    isComplete,
-    fault,
-  }
+const useEvents = (filter: EventFilter) => {
+  const { data, error } = useInfiniteQuery(eventsQuery(filter))
+  return { data, error, rows: data?.pages.flatMap((page) => page.events) ?? [] }
 }
 
 /** Computes what happened, to which agent, and whether it is over, for the overview and the wallboard. */
 export function useVerdict() {
-  const { fleet, status, events, anomalies, overdue, containments, brake, statuses, isComplete, fault } = useFacts()
+  const fleet = useQuery(fleetQuery)
+  const status = useQuery(statusQuery)
+  const breaches = useEvents({ severity: 'breach' })
+  const critical = useEvents({ severity: 'critical' })
+  const begun = useEvents({ event_type: eventTypes.anomalyDetected })
+  const ended = useEvents({ event_type: eventTypes.anomalyEnded })
+  const drills = useEvents({ event_type: eventTypes.drillOverdue })
+  const alerts = useQuery(alertsQuery)
+  const containments = useQuery(containmentsQuery)
+  const brake = useQuery(brakeQuery)
+  const all = [fleet, status, breaches, critical, begun, ended, drills, alerts, containments, brake]
+  const isComplete = all.every(({ data }) => data !== undefined)
+  const fault = all.find(({ error }) => error)?.error
   const now = useNow()
   const agents = fleet.data ?? []
   const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
-  const isStale = isComplete && ageMs > staleAfterMs
-  const items = attentionOf({ fleet: agents, events, anomalies, overdue, containments, brake, alerts: statuses, now })
-  const verdict = isComplete
-    ? verdictOf({ fleet: agents, items, ageMs })
-    : fault
-      ? 'The service does not answer.'
-      : 'Reading the fleet…'
-
+  const items = attentionOf({
+    fleet: agents,
+    events: [...breaches.rows, ...critical.rows],
+    anomalies: [...begun.rows, ...ended.rows],
+    overdue: drills.rows,
+    containments: containments.data?.containments ?? [],
+    brake: brake.data,
+    alerts: new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const)),
+    now,
+  })
+  const unknown = fault ? 'The service does not answer.' : 'Loading the fleet…'
   const troubled = new Map(
     items
       .toReversed()
@@ -78,5 +66,15 @@ export function useVerdict() {
         agentId && (kind === 'breach' || kind === 'critical') ? [[agentId, kind] as const] : [],
       ),
   )
-  return { agents, stats: status.data?.stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled }
+  return {
+    agents,
+    stats: status.data?.stats,
+    items,
+    verdict: isComplete ? verdictOf({ fleet: agents, items, ageMs }) : unknown,
+    isComplete,
+    isStale: isComplete && ageMs > staleAfterMs,
+    fault,
+    checkedAt,
+    troubled,
+  }
 }

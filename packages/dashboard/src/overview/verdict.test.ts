@@ -1,7 +1,7 @@
 import type { ContainmentSummary } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
-import type { Agent } from '../service/fleet.ts'
-import type { Row } from '../service/live-tail.ts'
+import type { Agent } from '../data/fleet.ts'
+import type { Row } from '../data/live-tail.ts'
 import { attentionOf } from './attention.ts'
 import { verdictOf } from './verdict.ts'
 
@@ -79,19 +79,19 @@ describe('the verdict', () => {
     [{ fleet: [agent('a'), agent('b', 'offline', 300)] }, '1 of 2 agents is silent.'],
     [{ fleet: [agent('a', 'offline', 300)] }, 'Every agent is silent.'],
     // An agent that said goodbye, or is only slightly late, needs no attention.
-    [{ fleet: [agent('a'), ended('b')] }, 'The working agent is well; 1 is offline.'],
+    [{ fleet: [agent('a'), ended('b')] }, '1 agent is well; 1 is offline.'],
     [
       { fleet: [agent('a'), agent('b'), suspended('c', 21), ended('d'), ended('e')] },
-      'All 2 working agents are well; 1 is suspended, 2 are offline.',
+      '2 agents are well; 1 is suspended, 2 are offline.',
     ],
-    [{ fleet: [ended('a')] }, 'No agent is working now.'],
-    [{ fleet: [agent('a'), suspended('b', 21)] }, 'The working agent is well; 1 is suspended.'],
+    [{ fleet: [ended('a')] }, 'No agent is active.'],
+    [{ fleet: [agent('a'), suspended('b', 21)] }, '1 agent is well; 1 is suspended.'],
     [{ fleet: [suspended('a', 21)] }, 'Every agent is suspended.'],
     [{ events: [row({})] }, 'a used a decoy and is still working.'],
     [{ events: [row({}), row({ instance_id: 'b' })] }, '2 agents reported breaches; both are still working.'],
     [
       { fleet: [suspended('a', 21), agent('b')], events: [row({})] },
-      'a used a decoy. It is suspended, and confirmed that after 21 ms.',
+      'a used a decoy. Suspended, confirmed after 21 ms.',
     ],
     [
       { events: [row({ severity: 'critical', event_type: 'data_export', by_service: false, source: 'a' })] },
@@ -111,14 +111,14 @@ describe('the verdict', () => {
     const critical = row({ severity: 'critical', event_type: 'anomaly_detected', instance_id: 'b' })
     const events = [row({}), critical]
     const other = agent('b')
-    expect(verdict({ events, fleet: [suspended('a', 21), other] }).sentence).toBe('b behaves unlike before.')
+    expect(verdict({ events, fleet: [suspended('a', 21), other] }).sentence).toBe('b behaves unusually.')
     expect(verdict({ events, fleet: [agent('a'), other] }).sentence).toBe('a used a decoy and is still working.')
   })
 
   // Any caller may report a type that only the service can know, so an attacker could blame another agent.
   test('does not trust a caller that reports a type that only the service can know', () => {
     const { items } = verdict({ events: [row({ by_service: false, source: 'b' })] })
-    expect(items[0]?.headline).toBe('a reports honeypot_triggered (as another reporter says)')
+    expect(items[0]?.headline).toBe('a: honeypot_triggered, reported by another source')
   })
 })
 
@@ -146,7 +146,7 @@ describe('the attention queue', () => {
     })
     expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([
       ['a used a decoy', '3 times in 24 h'],
-      ['2 agents went silent together', 'b, a · one host or network is likely'],
+      ['2 agents went silent together', 'b, a · likely one host or network'],
       ['c is silent', 'no heartbeat since then'],
     ])
   })
@@ -178,7 +178,7 @@ describe('the attention queue', () => {
   test('lists an agent that was active while suspended, unless its report has an acknowledged alert', () => {
     const violated: Agent = { ...suspended('a', 21), containment: { state: 'violated', since: at(10) } }
     const [item] = verdict({ fleet: [violated] }).items
-    expect([item?.headline, item?.severity]).toEqual(['a was active although it is suspended', 'breach'])
+    expect([item?.headline, item?.severity]).toEqual(['a was active although suspended', 'breach'])
     const report = row({ event_type: 'activity_while_suspended' })
     const seen = verdict({ fleet: [violated], events: [report], alerts: [[report.id, 'acknowledged']] })
     expect(seen.items).toEqual([])
@@ -238,7 +238,7 @@ describe('the attention queue', () => {
     const fleet = [agent('a'), agent('b'), agent('c')]
     const { items } = verdict({ fleet, overdue })
     expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([
-      ['2 agents answer no drill', 'a, b · a suspension may not reach them'],
+      ['2 agents do not answer drills', 'a, b · a suspension may not reach them'],
     ])
     const answered = fleet.map((one) => ({ ...one, last_proven_stoppable_at: at(5) }))
     expect(verdict({ fleet: answered, overdue }).items).toEqual([])

@@ -1,8 +1,8 @@
 import { counted } from '@wardline/text/counted'
-import { spanText } from '../parts/span.ts'
-import type { Agent } from '../service/fleet.ts'
-import { countsOf } from '../service/fleet-counts.ts'
+import type { Agent } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
+import { spanText } from '../ui/span.ts'
 import type { AttentionItem } from './attention.ts'
 
 interface VerdictFacts {
@@ -30,12 +30,13 @@ function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): s
   const id = ids[0]
   const agent = id === undefined ? undefined : agents.get(id)
   if (!agent) return `${item.headline}.`
-  if (working.length > 0) return `${item.headline} and is still working.`
-  if (agent.status === 'offline') return `${item.headline} and is silent now.`
+  const and = item.headline.startsWith(`${agent.id} `) ? ' and' : `; ${agent.id}`
+  if (working.length > 0) return `${item.headline}${and} is still working.`
+  if (agent.status === 'offline') return `${item.headline}${and} is silent now.`
   const after = confirmedAfter(agent)
   return after === undefined
-    ? `${item.headline} and is suspended.`
-    : `${item.headline}. It is suspended, and confirmed that after ${after.toLocaleString('en')} ms.`
+    ? `${item.headline}${and} is suspended.`
+    : `${item.headline}. Suspended, confirmed after ${after.toLocaleString('en')} ms.`
 }
 
 /** Returns the headline of the overview: what happened, to which agent, and whether it is over. */
@@ -56,8 +57,9 @@ export function verdictOf(facts: VerdictFacts): string {
   const isContained = critical.length > 0 && breaches.every(({ agentId }) => isSuspended(agentId))
   if (breaches.length > 0 && !isContained) return breachSentence(breaches, facts)
   if (critical.length === 1) return `${critical[0]!.headline}.`
+  const named = agentsOf(critical).length
   if (critical.length > 1)
-    return `${counted(agentsOf(critical).length, 'agent')} need you: ${counted(critical.length, 'critical report')} in 24 h.`
+    return `${counted(critical.length, 'critical report')}${named > 0 ? ` about ${counted(named, 'agent')}` : ''} in 24 h.`
   const { silent, offline, suspended, all } = countsOf(fleet)
   if (silent > 0)
     return silent === all
@@ -65,9 +67,9 @@ export function verdictOf(facts: VerdictFacts): string {
       : `${silent.toLocaleString('en')} of ${counted(all, 'agent')} ${silent === 1 ? 'is' : 'are'} silent.`
   if (suspended === all) return 'Every agent is suspended.'
   const working = all - suspended - offline
-  if (working === 0) return 'No agent is working now.'
+  if (working === 0) return 'No agent is active.'
   if (working < all) {
-    const well = working === 1 ? 'The working agent is' : `All ${working.toLocaleString('en')} working agents are`
+    const well = `${counted(working, 'agent')} ${working === 1 ? 'is' : 'are'}`
     const others = [
       suspended > 0 ? `${suspended.toLocaleString('en')} ${suspended === 1 ? 'is' : 'are'} suspended` : [],
       offline > 0 ? `${offline.toLocaleString('en')} ${offline === 1 ? 'is' : 'are'} offline` : [],

@@ -1,22 +1,19 @@
-import { dayTimeText, useZone } from './time.tsx'
-import './count-table.css'
+import { dayTimeText, useZone } from '../ui/time.tsx'
+import css from './count-table.module.css'
 
-/** A chart's numbers as a table, newest first. */
-export function CountTable({
-  label,
-  columns,
-  from,
-  bucketMs,
-}: {
+interface CountTableProps {
   label: string
   columns: readonly { name: string; counts: readonly number[] }[]
   from: number
   bucketMs: number
-}) {
+}
+
+/** A chart's numbers as a table, newest first. */
+export function CountTable({ label, columns, from, bucketMs }: CountTableProps) {
   const zone = useZone()
   const rows = Array.from({ length: columns[0]?.counts.length ?? 0 }, (_, index) => index).reverse()
   return (
-    <div className="count-table" tabIndex={0} role="group" aria-label={label}>
+    <div className={css.scroller} tabIndex={0} role="group" aria-label={label}>
       <table>
         <thead>
           <tr>

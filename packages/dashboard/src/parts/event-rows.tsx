@@ -1,7 +1,7 @@
-import type { Row } from '../service/live-tail.ts'
-import { HostileText } from './hostile-text.tsx'
+import type { Row } from '../data/live-tail.ts'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Time } from '../ui/time.tsx'
 import { SeverityMark } from './marks.tsx'
-import { Time } from './time.tsx'
 import './event-rows.css'
 
 /** One event as one line, without the agent's id on that agent's page. */

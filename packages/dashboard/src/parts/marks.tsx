@@ -1,5 +1,6 @@
 import type { Severity } from '@wardline/contract'
-import type { ShownStatus } from '../service/fleet-counts.ts'
+import type { ShownStatus } from '../data/fleet-counts.ts'
+import css from './marks.module.css'
 
 const shapes: Record<Severity, string> = {
   info: 'M6 2a4 4 0 1 1 0 8a4 4 0 1 1 0-8z',
@@ -11,7 +12,7 @@ const shapes: Record<Severity, string> = {
 /** Shows severity as shape, word and colour, never by one of them alone. */
 export function SeverityMark({ severity }: { severity: Severity }) {
   return (
-    <span className={`severity ${severity}`}>
+    <span className={`severity ${css.mark} ${css[severity]}`}>
       <svg viewBox="0 0 12 12" aria-hidden="true">
         <path d={shapes[severity]} fill="currentColor" />
       </svg>
@@ -39,7 +40,7 @@ const statusShapes: Record<ShownStatus, { d: string; isHollow?: boolean; word: s
 export function StatusMark({ status }: { status: ShownStatus }) {
   const { d, isHollow, word } = statusShapes[status]
   return (
-    <span className={`status ${status}`}>
+    <span className={`status ${css.mark} ${css[status]}`}>
       <svg viewBox="0 0 12 12" aria-hidden="true">
         <path d={d} fill={isHollow ? 'none' : 'currentColor'} stroke="currentColor" strokeWidth="1.6" />
       </svg>

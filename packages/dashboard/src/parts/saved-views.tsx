@@ -1,13 +1,12 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useRouter } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import { call, sentenceOf } from '../service/client.ts'
-import { useMayOperate } from '../service/session.ts'
-import { viewsQuery } from '../service/views.ts'
-import { Dialog } from './dialog.tsx'
-import { HostileText } from './hostile-text.tsx'
+import { viewsQuery } from '../data/views.ts'
+import { Chip } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
 
-const maxName = 80
+const ViewsDialog = lazyDialog(async () => (await import('./views-dialog.tsx')).ViewsDialog)
 
 /** Returns the address's query without the view's name and the open drawer. */
 function currentQuery(searchStr: string): string {
@@ -31,7 +30,7 @@ export function SavedViews({ screen, view }: { screen: 'fleet' | 'events'; view:
   })
   return (
     <>
-      <button type="button" className="chip" aria-pressed={current !== undefined} onClick={() => setOpen(true)}>
+      <Chip isOn={current !== undefined} onClick={() => setOpen(true)}>
         {current ? (
           <>
             View: <HostileText text={current.name} line max={40} />
@@ -40,10 +39,9 @@ export function SavedViews({ screen, view }: { screen: 'fleet' | 'events'; view:
         ) : (
           'Views'
         )}
-      </button>
+      </Chip>
       {isOpen && (
         <ViewsDialog
-          views={views.filter((saved) => saved.screen === screen)}
           screen={screen}
           query={query}
           onOpen={(saved) => {
@@ -54,108 +52,5 @@ export function SavedViews({ screen, view }: { screen: 'fleet' | 'events'; view:
         />
       )}
     </>
-  )
-}
-
-type Saved = { id: string; name: string; query: string; own: boolean; shared: boolean; owner: string }
-
-function ViewsDialog({
-  views,
-  screen,
-  query,
-  onOpen,
-  onClose,
-}: {
-  views: readonly Saved[]
-  screen: string
-  query: string
-  onOpen(view: Saved): void
-  onClose(): void
-}) {
-  const client = useQueryClient()
-  const mayShare = useMayOperate()
-  const [name, setName] = useState('')
-  const [isShared, setShared] = useState(false)
-  const change = useMutation({
-    mutationFn: async (remove?: string) => {
-      if (remove !== undefined) await call('deleteView', { params: { id: remove } })
-      else {
-        const made = await call('createView', { body: { name, screen, query, ...(isShared ? { shared: true } : {}) } })
-        setName('')
-        return made.id
-      }
-    },
-    onSuccess: (id) => {
-      if (id !== undefined) onOpen({ id, name, query, own: true, shared: isShared, owner: '' })
-    },
-    onSettled: () => client.invalidateQueries({ queryKey: viewsQuery.queryKey }),
-  })
-  return (
-    <Dialog label="Saved views" onClose={onClose}>
-      <h2>Saved views</h2>
-      {views.length === 0 && <p className="quiet">None yet. A view keeps filters, order and groups of this screen.</p>}
-      <ul className="views">
-        {views.map((saved) => (
-          <li key={saved.id}>
-            <button type="button" className="plain" onClick={() => onOpen(saved)}>
-              <HostileText text={saved.name} line max={80} />
-            </button>
-            <span className="quiet">
-              {saved.shared ? 'shared' : 'private'}
-              {!saved.own && (
-                <>
-                  {' by '}
-                  <HostileText text={saved.owner} max={40} />
-                </>
-              )}
-            </span>
-            {saved.own && (
-              <button type="button" disabled={change.isPending} onClick={() => change.mutate(saved.id)}>
-                Delete
-                <span className="only-read">
-                  {' view '}
-                  <HostileText text={saved.name} max={80} />
-                </span>
-              </button>
-            )}
-          </li>
-        ))}
-      </ul>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          change.mutate(undefined)
-        }}
-      >
-        <label className="field">
-          <span>Save what is shown now as</span>
-          <input
-            data-first
-            required
-            maxLength={maxName}
-            value={name}
-            onChange={(event) => setName(event.target.value)}
-          />
-        </label>
-        {mayShare && (
-          <label className="choice">
-            <input type="checkbox" checked={isShared} onChange={() => setShared(!isShared)} /> Every reader sees it
-          </label>
-        )}
-        {change.error && (
-          <p role="alert" className="fault">
-            {sentenceOf(change.error)}
-          </p>
-        )}
-        <div className="foot">
-          <button type="button" onClick={onClose}>
-            Close <kbd>Esc</kbd>
-          </button>
-          <button type="submit" className="go" disabled={name.trim() === '' || change.isPending}>
-            Save view
-          </button>
-        </div>
-      </form>
-    </Dialog>
   )
 }

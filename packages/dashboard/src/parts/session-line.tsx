@@ -1,10 +1,10 @@
 import { Link } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
-import { HostileText } from './hostile-text.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Time } from '../ui/time.tsx'
 import { SeverityMark } from './marks.tsx'
+import css from './session-line.module.css'
 import type { SessionFacts } from './sessions.ts'
-import { Time } from './time.tsx'
-import './session-line.css'
 
 /** Above this many tools, show only a count. */
 const maxTools = 4
@@ -15,7 +15,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
   const [input] = inputs
   const total = calls.reduce((sum, [, count]) => sum + count, 0)
   return (
-    <div className="session">
+    <div className={css.session}>
       <p className="cut">
         {isAlone ? (
           <b className="mono">
@@ -45,7 +45,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
         <li>
           <span className="quiet">calls</span>
           {total === 0 ? (
-            <span className="quiet">none reported</span>
+            <span className="quiet">none</span>
           ) : (
             <span>
               {calls.slice(0, maxTools).map(([tool, count], index) => (
@@ -66,7 +66,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
             </span>
           ) : (
             <span>
-              nothing unusual; last <HostileText text={last.event_type} max={60} />
+              no warnings; last event: <HostileText text={last.event_type} max={60} />
             </span>
           )}
           {blocked > 0 && <span className="quiet">{blocked.toLocaleString('en')} blocked</span>}

@@ -1,5 +1,5 @@
 import { isBlocked, type Severity, severities, toolOf } from '@wardline/contract'
-import type { Row } from '../service/live-tail.ts'
+import type { Row } from '../data/live-tail.ts'
 
 /** One session: inputs → calls → outcome. */
 export interface SessionFacts {

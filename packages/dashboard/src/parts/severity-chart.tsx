@@ -1,9 +1,12 @@
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
 import { type QueryOf, type ReplyOf, severities } from '@wardline/contract'
 import { type ReactNode, useState } from 'react'
-import { call, sentenceOf } from '../service/client.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { Button } from '../ui/button.tsx'
+import { Fault, Panel } from '../ui/panel.tsx'
+import { Time } from '../ui/time.tsx'
 import { CountTable } from './count-table.tsx'
-import { Time } from './time.tsx'
 import { laneNames, TimeChart } from './time-chart.tsx'
 import { RangeText, type TimeRange } from './time-range.tsx'
 
@@ -16,7 +19,7 @@ const buckets = '48'
 
 const histogramQuery = (filter: Filter) =>
   queryOptions({
-    queryKey: ['histogram', filter],
+    queryKey: queryKeys.histogram(filter),
     queryFn: ({ signal }) => call('getEventHistogram', { query: { ...filter, buckets }, signal }),
     refetchInterval: refreshMs,
     // Keeps the layout while another range loads.
@@ -26,21 +29,18 @@ const histogramQuery = (filter: Filter) =>
 const worstFirst = severities.toReversed()
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
 
-/**
- * Draws the worst severity first, at the bottom of a bar and at least two pixels high, so that one breach among a
- * million events shows.
- */
-function Bars({
-  data,
-  label,
-  height,
-  onZoom,
-}: {
+interface BarsProps {
   data: Histogram
   label: string
   height: number
   onZoom(range: Required<TimeRange>): void
-}) {
+}
+
+/**
+ * Draws the worst severity first, at the bottom of a bar and at least two pixels high, so that one breach among a
+ * million events shows.
+ */
+function Bars({ data, label, height, onZoom }: BarsProps) {
   const highest = Math.max(1, ...data.buckets.map((counts) => sum(worstFirst.map((severity) => counts[severity]))))
   const totals = worstFirst.map(
     (severity) => `${sum(data.buckets.map((counts) => counts[severity])).toLocaleString('en')} ${severity}`,
@@ -106,33 +106,30 @@ export function SeverityChart({ filter, range, height = 112, onZoom, actions }: 
   const [isTable, setTable] = useState(false)
   const isZoomed = range.from !== undefined || range.to !== undefined
   return (
-    <section className="panel" aria-labelledby="severities">
-      <header>
-        <h2 id="severities">Events by severity</h2>
-        <span className="quiet">
+    <Panel
+      title="Events by severity"
+      note={
+        <>
           {isZoomed ? <RangeText {...range} /> : '24 h'}, drag to zoom
           {data?.scanned_to && (
-            <>
-              {' · '}
-              <span className="warning">
-                counted back to <Time at={data.scanned_to} /> only
-              </span>
-            </>
+            <span className="warning">
+              {' · incomplete before '}
+              <Time at={data.scanned_to} />
+            </span>
           )}
-        </span>
-        <span className="end">
+        </>
+      }
+      end={
+        <>
           {actions}
-          {isZoomed && (
-            <button type="button" onClick={() => onZoom({})}>
-              Zoom out
-            </button>
-          )}
-          <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+          {isZoomed && <Button onClick={() => onZoom({})}>Reset zoom</Button>}
+          <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
             {isTable ? 'Chart' : 'Table'}
-          </button>
-        </span>
-      </header>
-      {error && <p className="empty fault">{sentenceOf(error)}</p>}
+          </Button>
+        </>
+      }
+    >
+      <Fault of={error} isInPanel />
       {data &&
         (isTable ? (
           <CountTable
@@ -144,11 +141,11 @@ export function SeverityChart({ filter, range, height = 112, onZoom, actions }: 
         ) : (
           <Bars
             data={data}
-            label={isZoomed ? 'Events of the range' : 'Events of 24 hours'}
+            label={isZoomed ? 'Events in this range' : 'Events of the last 24 hours'}
             height={height}
             onZoom={onZoom}
           />
         ))}
-    </section>
+    </Panel>
   )
 }

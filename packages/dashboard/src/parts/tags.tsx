@@ -1,11 +1,12 @@
-import { HostileText } from './hostile-text.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import css from './tags.module.css'
 
 export function Tags({ tags, max = tags.length }: { tags: readonly string[]; max?: number }) {
   if (tags.length === 0) return null
   return (
-    <span className="tags">
+    <span className={`tags ${css.tags}`}>
       {tags.slice(0, max).map((tag) => (
-        <span key={tag} className="tag">
+        <span key={tag} className={css.tag}>
           <HostileText text={tag} line max={40} />
         </span>
       ))}

@@ -1,6 +1,7 @@
-import { useLiveState } from '../service/live.ts'
-import type { Tail } from '../service/live-tail.ts'
-import { useNow } from './time.tsx'
+import { useLiveState } from '../data/live.ts'
+import type { Tail } from '../data/live-tail.ts'
+import { Button } from '../ui/button.tsx'
+import { useNow } from '../ui/time.tsx'
 
 interface TailFactsProps {
   tail: Tail
@@ -18,14 +19,14 @@ export function TailFacts({ tail, skipped = {}, onShowAll }: TailFactsProps) {
   const left = Object.values(skipped).reduce((sum, count) => sum + count, 0)
   return (
     <span className="quiet">
-      {number} a second
+      {number} events/s
       {left > 0 && (
         <>
-          {` · a sample: of ${tail.received.toLocaleString('en')} that came, ${left.toLocaleString('en')} are not listed `}
+          {` · sampled: ${left.toLocaleString('en')} of ${tail.received.toLocaleString('en')} not shown `}
           {onShowAll && (
-            <button type="button" className="plain" onClick={onShowAll}>
+            <Button kind="plain" onClick={onShowAll}>
               Show all
-            </button>
+            </Button>
           )}
         </>
       )}

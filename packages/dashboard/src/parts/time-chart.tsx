@@ -1,8 +1,9 @@
 import { type KeyboardEvent, type PointerEvent, type ReactNode, useRef, useState } from 'react'
-import { dayTimeText, timeText, useZone } from './time.tsx'
+import { dayMs } from '../ui/span.ts'
+import { dayTimeText, timeText, useZone } from '../ui/time.tsx'
+import css from './time-chart.module.css'
 import type { TimeRange } from './time-range.tsx'
 import { useWidth } from './width.ts'
-import './time-chart.css'
 
 interface TimeChartProps {
   label: string
@@ -22,7 +23,6 @@ interface TimeChartProps {
 /** Width of the lane names in pixels. Charts above each other share it, so that their axes align. */
 export const laneNames = 96
 const axis = 20
-const dayMs = 86_400_000
 
 /** Buckets on a time axis. Dragging selects a range and zooms into it, as do Shift with arrow keys, then Enter. */
 export function TimeChart(props: TimeChartProps) {
@@ -64,7 +64,7 @@ export function TimeChart(props: TimeChartProps) {
   return (
     <div
       ref={box}
-      className="time-chart"
+      className={css.chart}
       role="group"
       tabIndex={0}
       aria-label={`${label}. Arrow keys move, with Shift they select${onZoom ? ', Enter zooms' : ''}.`}
@@ -99,7 +99,7 @@ export function TimeChart(props: TimeChartProps) {
         }}
       >
         {first !== undefined && last !== undefined && (
-          <rect className="brush" x={x(first)} y="0" width={(last - first + 1) * slot} height={height} />
+          <rect className={css.brush} x={x(first)} y="0" width={(last - first + 1) * slot} height={height} />
         )}
         {children({ x, slot, width })}
         <line x1={left} x2={width} y1={height + 0.5} y2={height + 0.5} />

@@ -1,4 +1,4 @@
-import { dayTimeText, useZone } from './time.tsx'
+import { dayTimeText, useZone } from '../ui/time.tsx'
 
 /** A time range in the address, in ISO 8601. */
 export interface TimeRange {
@@ -13,10 +13,4 @@ export function RangeText({ from, to }: TimeRange) {
   if (from !== undefined && to !== undefined) return `${text(from)} to ${text(to)}`
   if (from !== undefined) return `since ${text(from)}`
   return to === undefined ? '' : `before ${text(to)}`
-}
-
-/** Parses an instant of the address into the format that the service accepts; undefined for any other text. */
-export function instantOf(value: unknown): string | undefined {
-  const time = typeof value === 'string' && value.length < 40 ? Date.parse(value) : Number.NaN
-  return Number.isFinite(time) ? new Date(time).toISOString() : undefined
 }

@@ -1,10 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
 import { counted } from '@wardline/text/counted'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { plainText, splitUnseen } from '../parts/unseen-characters.ts'
-import { sentenceOf } from '../service/client.ts'
-import { checkQuery, type RuleFault } from '../service/rules.ts'
+import { useChange } from '../data/change.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { checkQuery, faultsOf, type Rule, type RuleFault } from '../data/rules.ts'
+import { Button } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { Fault, Panel } from '../ui/panel.tsx'
+import { splitUnseen } from '../ui/unseen-characters.ts'
+import { modeOfText } from './rule-texts.ts'
+import css from './rules.module.css'
+
+const EnforceDialog = lazyDialog(async () => (await import('./enforce-dialog.tsx')).EnforceDialog)
 
 /** Pause in typing before the check, so that a half-typed word is not a fault. */
 const restMs = 300
@@ -12,22 +20,21 @@ const restMs = 300
 const maxFaults = 20
 
 /** Returns the service's check of the text, run when typing pauses. */
-export function useCheck(text: string, mayCheck: boolean) {
+function useCheck(text: string) {
   const [rested, setRested] = useState(text)
   useEffect(() => {
     const timer = setTimeout(() => setRested(text), restMs)
     return () => clearTimeout(timer)
   }, [text])
-  const { data, error } = useQuery({ ...checkQuery(rested), enabled: mayCheck && rested.trim() !== '' })
+  const { data, error } = useQuery({ ...checkQuery(rested), enabled: rested.trim() !== '' })
   return rested === text ? { check: data, problem: error } : { check: undefined, problem: null }
 }
-type Check = ReturnType<typeof useCheck>
 
-function CheckSummary({ check: { check, problem } }: { check: Check }) {
-  if (problem) return <span className="fault">not checked</span>
+function CheckSummary({ check: { check, problem } }: { check: ReturnType<typeof useCheck> }) {
+  if (problem) return <span className="fault">check failed</span>
   if (!check) return <span className="quiet">checking…</span>
   const { passed, faults, isRule } = check
-  if (!isRule) return <span className="fault">{counted(faults.length, 'fault')}</span>
+  if (!isRule) return <span className="fault">{counted(faults.length, 'error')}</span>
   const total = passed + faults.length
   if (total === 0) return <span className="warning">no tests</span>
   return (
@@ -45,28 +52,23 @@ function Unseen({ lines }: { lines: readonly string[] }) {
   })
   if (found.length === 0) return null
   return (
-    <p className="rule-inner warning">
-      Characters that cannot be seen here: {found.slice(0, 5).join('; ')}
+    <p className={`${css.inner} warning`}>
+      Invisible characters: {found.slice(0, 5).join('; ')}
       {found.length > 5 && ` and ${found.length - 5} more lines`}.
     </p>
   )
 }
 
-interface EditorProps {
+interface TextFieldProps {
   text: string
-  check: Check
-  /** Faults of the last attempt to store the text. */
-  refused?: readonly RuleFault[]
+  faults: readonly RuleFault[]
   onChange(text: string): void
-  /** Shown beside the number of tests. */
-  children?: ReactNode
 }
 
-/** Editor for a rule's text, with faults marked at their lines. */
-export function Editor({ text, check, refused = [], onChange, children }: EditorProps) {
+/** The text with numbered lines, and the list of its faults. */
+function RuleText({ text, faults, onChange }: TextFieldProps) {
   const field = useRef<HTMLTextAreaElement>(null)
   const lines = text.split('\n')
-  const faults = [...(check.check?.faults ?? []), ...refused]
   const faulty = new Set(faults.map(({ line }) => line))
   function goTo({ line, column }: RuleFault) {
     const before = lines.slice(0, line - 1).reduce((length, each) => length + each.length + 1, 0)
@@ -75,18 +77,11 @@ export function Editor({ text, check, refused = [], onChange, children }: Editor
     field.current?.setSelectionRange(at, at)
   }
   return (
-    <section className="panel" aria-labelledby="rule-text">
-      <header>
-        <h2 id="rule-text">Rule</h2>
-        <span className="quiet">Sigma grammar, checked as you type</span>
-        <span className="end" role="status">
-          <CheckSummary check={check} />
-        </span>
-      </header>
-      <div className="rule-editor">
+    <>
+      <div className={css.editor}>
         <pre aria-hidden="true">
           {lines.map((_, index) => (
-            <span key={index} className={faulty.has(index + 1) ? 'at-fault' : ''}>
+            <span key={index} className={faulty.has(index + 1) ? css.faulty : ''}>
               {index + 1}
               {'\n'}
             </span>
@@ -94,10 +89,9 @@ export function Editor({ text, check, refused = [], onChange, children }: Editor
         </pre>
         <textarea
           ref={field}
-          className="mono"
           aria-label="Text of the rule, in YAML or JSON"
           aria-invalid={faults.length > 0}
-          aria-describedby="rule-faults"
+          aria-describedby="rule-errors"
           wrap="off"
           spellCheck={false}
           autoComplete="off"
@@ -107,33 +101,102 @@ export function Editor({ text, check, refused = [], onChange, children }: Editor
           onChange={({ target }) => onChange(target.value)}
         />
       </div>
-      <div id="rule-faults">
+      <div id="rule-errors">
         {faults.length > 0 && (
-          <ul className="rule-faults" aria-label="Faults">
+          <ul className={css.inner} aria-label="Errors">
             {faults.slice(0, maxFaults).map((fault, index) => (
               <li key={index}>
-                <button type="button" className="plain" onClick={() => goTo(fault)}>
-                  Line {fault.line}, column {fault.column}
-                </button>{' '}
+                <Button kind="plain" onClick={() => goTo(fault)}>
+                  <span className="critical">
+                    Line {fault.line}, column {fault.column}
+                  </span>
+                </Button>{' '}
                 <HostileText text={fault.sentence} max={600} />
               </li>
             ))}
             {faults.length > maxFaults && <li className="quiet">and {faults.length - maxFaults} more</li>}
           </ul>
         )}
-        {check.problem && (
-          <p role="alert" className="rule-inner fault">
-            {plainText(sentenceOf(check.problem))}
-          </p>
-        )}
       </div>
+      <Unseen lines={lines} />
+    </>
+  )
+}
+
+interface EditorProps {
+  text: string
+  /** The saved rule; undefined for a new one. */
+  rule?: Rule
+  saveName: string
+  /** Whether there is something to save. */
+  isChanged?: boolean
+  save(): Promise<string>
+  onSaved?(): void
+  onChange(text: string): void
+  /** Buttons beside Save. */
+  children?: ReactNode
+}
+
+/** Editor for a rule's text, with faults marked at their lines. Saving asks first if it switches the rule to enforce. */
+export function Editor(props: EditorProps) {
+  const { text, rule, saveName, isChanged = true, save, onSaved, onChange, children } = props
+  const check = useCheck(text)
+  const change = useChange({ changes: [queryKeys.rules] })
+  const [sent, setSent] = useState<string>()
+  const [isAsking, setAsking] = useState(false)
+  // A refusal of an earlier text says nothing about this one.
+  const refusal = sent === text ? change.fault : undefined
+  const faults = [...(check.check?.faults ?? []), ...faultsOf(refusal)]
+  const isReady = isChanged && check.check?.faults.length === 0 && !change.isBusy
+  const mode = modeOfText(text)
+  const isSwitch = mode !== undefined && mode !== rule?.mode
+  async function send() {
+    setSent(text)
+    const isDone = await change.run(save)
+    setAsking(false)
+    if (isDone) onSaved?.()
+  }
+  return (
+    <Panel
+      title="Rule"
+      note="Sigma syntax, checked as you type"
+      end={
+        <span role="status">
+          <CheckSummary check={check} />
+        </span>
+      }
+    >
+      <RuleText text={text} faults={faults} onChange={onChange} />
       {check.check?.notes.map(({ line, sentence }, index) => (
-        <p key={index} className="rule-inner warning">
+        <p key={index} className={`${css.inner} warning`}>
           Line {line}: <HostileText text={sentence} max={600} />
         </p>
       ))}
-      <Unseen lines={lines} />
-      {children}
-    </section>
+      {rule && isChanged && isSwitch && (
+        <p className={`${css.inner} warning`}>The text sets mode {mode}: saving switches the rule.</p>
+      )}
+      <div className={css.inner}>
+        <Fault of={refusal ?? check.problem} />
+        <div className="chips">
+          <Button
+            kind="go"
+            disabled={!isReady}
+            onClick={() => (isSwitch && mode === 'enforce' ? setAsking(true) : void send())}
+          >
+            {saveName}
+          </Button>
+          {children}
+        </div>
+      </div>
+      {isAsking && (
+        <EnforceDialog
+          rule={rule}
+          isText
+          isBusy={change.isBusy}
+          onConfirm={() => void send()}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </Panel>
   )
 }

@@ -13,7 +13,7 @@ test('finds the mode in the text of a rule, in YAML and in JSON', () => {
 })
 
 test('describes what each firing does, including the default alert and the steps of suspensions', () => {
-  expect(responseSentences({})).toEqual(['alerts all channels'])
+  expect(responseSentences({})).toEqual(['sends an alert to all channels'])
   expect(
     responseSentences({
       response: [
@@ -24,9 +24,9 @@ test('describes what each firing does, including the default alert and the steps
       ],
     }),
   ).toEqual([
-    'alerts the channel On call',
-    'suspends the agent of the event for 15m (step 1 of 2 within a day)',
-    'suspends the agent of the event until a person resumes (step 2 of 2 within a day)',
+    'sends an alert to the channel On call',
+    'suspends the agent for 15m (step 1 of 2 within a day)',
+    'suspends the agent until resumed by a person (step 2 of 2 within a day)',
     'calls the enforcement point stop-pod',
   ])
 })

@@ -2,21 +2,24 @@ import type { RuleDocument, RuleMode } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 
 export const modeSentences: Record<RuleMode, string> = {
-  observe: 'Firings are recorded. Nobody is alerted and nothing is stopped.',
-  alert: 'Firings are recorded and alerted with the severity of the rule. Nothing is stopped.',
-  enforce: 'Firings are recorded and alerted, and the responses of the rule are made.',
+  observe: 'Records firings. No alerts, no responses.',
+  alert: "Records firings and creates alerts with the rule's severity. No responses.",
+  enforce: "Records firings, creates alerts and runs the rule's responses.",
 }
+
+/** Global class of each mode. */
+export const modeColours: Record<RuleMode, string> = { observe: 'quiet', alert: 'warning', enforce: 'breach' }
 
 type Response = NonNullable<RuleDocument['response']>[number]
 
-const forText = (time: string | undefined) => (time === undefined ? 'until a person resumes' : `for ${time}`)
+const forText = (time: string | undefined) => (time === undefined ? 'until resumed by a person' : `for ${time}`)
 
 function sentenceOfResponse({ action, for: time, channel, tag, point }: Response): string {
   switch (action) {
     case 'alert':
-      return `alerts ${channel === undefined ? 'all channels' : `the channel ${channel}`}`
+      return `sends an alert to ${channel === undefined ? 'all channels' : `the channel ${channel}`}`
     case 'suspend':
-      return `suspends the agent of the event ${forText(time)}`
+      return `suspends the agent ${forText(time)}`
     case 'suspend_tag':
       return `suspends every agent with the tag ${tag} ${forText(time)}`
     case 'call':
@@ -26,7 +29,7 @@ function sentenceOfResponse({ action, for: time, channel, tag, point }: Response
 
 /** Describes what each firing does in mode enforce. Several suspensions are shown as escalating steps. */
 export function responseSentences({ response = [] }: Pick<RuleDocument, 'response'>): string[] {
-  const alerts = response.some(({ action }) => action === 'alert') ? [] : ['alerts all channels']
+  const alerts = response.some(({ action }) => action === 'alert') ? [] : ['sends an alert to all channels']
   const suspensions = response.filter(({ action }) => action === 'suspend' || action === 'suspend_tag')
   return [
     ...alerts,

@@ -1,61 +1,168 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { type RuleMode, ruleModes } from '@wardline/contract'
 import { useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import '../parts/list.css'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { type Rule, ruleQuery, versionQuery } from '../data/rules.ts'
+import { useMayOperate } from '../data/session.ts'
 import { SeverityMark } from '../parts/marks.tsx'
 import { Snippet } from '../parts/snippet.tsx'
-import { Time } from '../parts/time.tsx'
-import { plainText } from '../parts/unseen-characters.ts'
-import { call, sentenceOf } from '../service/client.ts'
-import { faultsOf, type Rule, ruleQuery, rulesKey, versionQuery } from '../service/rules.ts'
-import { useMayOperate } from '../service/session.ts'
-import { useTitle } from '../shell/title.ts'
+import { Button, Chip } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
+import { DataTable } from '../ui/table.tsx'
+import { Time, useNow } from '../ui/time.tsx'
+import { plainText } from '../ui/unseen-characters.ts'
 import { Backtest } from './backtest.tsx'
-import { Editor, useCheck } from './editor.tsx'
-import { Exceptions, Versions } from './facts.tsx'
+import { Editor } from './editor.tsx'
 import { Firings } from './firings.tsx'
-import { EnforceDialog, ModeButtons } from './mode-buttons.tsx'
-import { modeOfText, testsText } from './rule-texts.ts'
-import './rules.css'
+import { modeSentences, testsText } from './rule-texts.ts'
+import css from './rules.module.css'
+
+const DeleteDialog = lazyDialog(async () => (await import('./delete-dialog.tsx')).DeleteDialog)
+const EnforceDialog = lazyDialog(async () => (await import('./enforce-dialog.tsx')).EnforceDialog)
 
 const route = getRouteApi('/inside/rules/$id')
+const modeNames: Record<RuleMode, string> = { observe: 'Observe', alert: 'Alert', enforce: 'Enforce' }
 
-function DeleteDialog({ rule, onClose }: { rule: Rule; onClose(): void }) {
-  const client = useQueryClient()
-  const navigate = useNavigate()
-  const remove = useMutation({
-    mutationFn: () => call('deleteRule', { params: { id: rule.id } }),
-    onSuccess: () => {
-      // Navigates first: otherwise the rule's page would request the deleted rule again.
-      void navigate({ to: '/rules' }).then(() => client.invalidateQueries({ queryKey: rulesKey }))
-    },
-  })
+interface ModeChipsProps {
+  rule: Rule
+  /** Why the mode cannot be changed. */
+  locked: string | undefined
+  /** Whether the editor's text differs from the saved one. */
+  isChanged: boolean
+}
+
+/** The rule's mode, from the least effect to the most. */
+function ModeChips({ rule, locked, isChanged }: ModeChipsProps) {
+  const [isAsking, setAsking] = useState(false)
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.rules] })
+  const change = (mode: RuleMode) =>
+    run(async () => {
+      await call('setRuleMode', { params: { id: rule.id }, body: { mode } })
+      setAsking(false)
+      return `Mode set to ${mode}.`
+    })
+  function press(mode: RuleMode) {
+    if (mode === rule.mode) return
+    if (mode === 'enforce') setAsking(true)
+    else void change(mode)
+  }
   return (
-    <Dialog label="Delete the rule" onClose={onClose}>
-      <h2>
-        Delete “<HostileText text={rule.title} max={120} />
-        ”?
-      </h2>
-      <p>
-        From then on nothing is found by it. Its firings stay in the log of events, suspensions that it made stay as
-        they are.
-      </p>
-      {remove.error && (
-        <p role="alert" className="fault">
-          <HostileText text={sentenceOf(remove.error)} max={600} />
-        </p>
-      )}
-      <div className="foot">
-        <button type="button" data-first onClick={onClose}>
-          Keep it <kbd>Esc</kbd>
-        </button>
-        <button type="button" className="act" disabled={remove.isPending} onClick={() => remove.mutate()}>
-          Delete the rule
-        </button>
+    <>
+      <div className="chips" role="group" aria-label="Mode">
+        {ruleModes.map((mode) => {
+          const unsaved =
+            isChanged && mode !== 'observe' ? 'Save the text first: the mode applies to the saved rule' : undefined
+          const reason = locked ?? unsaved
+          return (
+            <Chip
+              key={mode}
+              isOn={mode === rule.mode}
+              disabled={reason !== undefined || isBusy}
+              title={reason ?? modeSentences[mode]}
+              onClick={() => press(mode)}
+            >
+              <span className={mode === 'enforce' && !reason ? 'breach' : ''}>
+                {modeNames[mode]}
+                {mode === 'enforce' && rule.mode !== 'enforce' && '…'}
+              </span>
+            </Chip>
+          )
+        })}
+        <span className="quiet">{modeSentences[rule.mode]}</span>
       </div>
-    </Dialog>
+      {!isAsking && <Fault of={fault} />}
+      {isAsking && (
+        <EnforceDialog
+          rule={rule}
+          isBusy={isBusy}
+          fault={fault}
+          onConfirm={() => void change('enforce')}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  )
+}
+
+/** The rule's exceptions, with reason and expiry. */
+function Exceptions({ exceptions = [] }: Pick<Rule['document'], 'exceptions'>) {
+  const now = useNow()
+  return (
+    <DataTable
+      label="Exceptions"
+      title="Exceptions"
+      columns={[
+        {
+          name: 'agents',
+          cell: ({ who: { instances = [], tags = [] } }) =>
+            [...instances, ...tags.map((tag) => `tag ${tag}`)].map((name) => (
+              <div key={name}>
+                <HostileText text={name} max={130} />
+              </div>
+            )),
+        },
+        { name: 'reason', cell: ({ reason }) => <HostileText text={reason} max={300} /> },
+        {
+          name: 'until',
+          kind: 'number',
+          cell: ({ until }) => (
+            <>
+              <Time at={new Date(until).toISOString()} />
+              {Date.parse(until) <= now && <div className="quiet">expired</div>}
+            </>
+          ),
+        },
+      ]}
+      rows={exceptions}
+      rowKey={(exception) => exceptions.indexOf(exception)}
+      empty={
+        <>
+          None. Add agents or tags with a reason and an end under <code>exceptions</code> in the text.
+        </>
+      }
+    />
+  )
+}
+
+function Versions({ rule: { versions, version: newest }, shown }: { rule: Rule; shown: number | undefined }) {
+  const current = shown ?? newest
+  return (
+    <DataTable
+      label="Versions"
+      title="Versions"
+      note="each changed text is a version"
+      columns={[
+        {
+          name: 'version',
+          cell: ({ version }) => (
+            <Link
+              from="/rules/$id"
+              search={(before) => ({ ...before, version: version === newest ? undefined : version })}
+              aria-current={version === current ? 'true' : undefined}
+              replace
+              resetScroll={false}
+            >
+              v{version}
+            </Link>
+          ),
+        },
+        { name: 'saved', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
+        {
+          name: 'by',
+          cell: ({ created_by }) => (created_by === null ? 'a file' : <HostileText text={created_by} max={60} />),
+        },
+      ]}
+      rows={versions}
+      rowKey={({ version }) => version}
+      at={versions.findIndex(({ version }) => version === current)}
+      empty="None."
+      isStacked={false}
+    />
   )
 }
 
@@ -65,146 +172,113 @@ interface Draft {
   version: number
 }
 
-function TextOfRule({
-  rule,
-  draft,
-  onDraft,
-}: {
+interface TextProps {
   rule: Rule
   draft: Draft | undefined
+  isLocked: boolean
+  /** An earlier version to show instead. */
+  version: number | undefined
   onDraft(draft: Draft | undefined): void
-}) {
-  const client = useQueryClient()
-  const [isAsking, setAsking] = useState(false)
-  const text = draft?.text ?? rule.text
-  const check = useCheck(text, true)
-  const store = useMutation({
-    mutationFn: () => call('replaceRule', { params: { id: rule.id }, body: { rule: text } }),
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: rulesKey })
-      onDraft(undefined)
-    },
-    onSettled: () => setAsking(false),
+}
+
+function ReadText({ title, text, onEdit }: { title: string; text: string; onEdit?: (() => void) | undefined }) {
+  return (
+    <Panel title={title} end={onEdit && <Button onClick={onEdit}>Edit this text</Button>}>
+      <Snippet label="YAML or JSON, as saved" text={text} />
+    </Panel>
+  )
+}
+
+/** The rule's text: in the editor, or to read if it is locked or an earlier version. */
+function TextOfRule({ rule, draft, isLocked, version, onDraft }: TextProps) {
+  const { data: earlier, error } = useQuery({
+    ...versionQuery(rule.id, version ?? rule.version),
+    enabled: version !== undefined,
   })
-  const isFit = check.check !== undefined && check.check.faults.length === 0
-  const mode = modeOfText(text)
-  const isSwitch = mode !== undefined && mode !== rule.mode
-  return (
-    <Editor
-      text={text}
-      check={check}
-      refused={faultsOf(store.error)}
-      onChange={(next) => {
-        store.reset()
-        onDraft(next === rule.text ? undefined : { text: next, version: draft?.version ?? rule.version })
-      }}
-    >
-      {draft && draft.version !== rule.version && (
-        <p className="rule-inner warning">
-          Version {rule.version} was stored since you began with version {draft.version}: storing replaces it.
-        </p>
-      )}
-      {draft && isSwitch && (
-        <p className="rule-inner warning">The text says mode {mode}: storing it switches the rule.</p>
-      )}
-      {store.error && (
-        <p role="alert" className="rule-inner fault">
-          <HostileText text={sentenceOf(store.error)} max={600} />
-        </p>
-      )}
-      <div className="rule-inner chips">
-        <button
-          type="button"
-          className="go"
-          disabled={!draft || !isFit || store.isPending}
-          onClick={() => (isSwitch && mode === 'enforce' ? setAsking(true) : store.mutate())}
-        >
-          Store as version {rule.version + 1}
-        </button>
-        <button
-          type="button"
-          disabled={!draft}
-          onClick={() => {
-            store.reset()
-            onDraft(undefined)
-          }}
-        >
-          Undo the changes
-        </button>
-      </div>
-      {isAsking && (
-        <EnforceDialog
-          rule={rule}
-          isText
-          isBusy={store.isPending}
-          fault={null}
-          onConfirm={() => store.mutate()}
-          onClose={() => setAsking(false)}
-        />
-      )}
-    </Editor>
-  )
-}
-
-function ReadText({ label, text, onTake }: { label: string; text: string; onTake?: () => void }) {
-  return (
-    <section className="panel" aria-labelledby="rule-text">
-      <header>
-        <h2 id="rule-text">{label}</h2>
-        {onTake && (
-          <span className="end">
-            <button type="button" onClick={onTake}>
-              Edit this text
-            </button>
-          </span>
-        )}
-      </header>
-      <Snippet label="YAML or JSON, as it was stored" text={text} />
-    </section>
-  )
-}
-
-function EarlierText({ id, version, onTake }: { id: string; version: number; onTake?: (text: string) => void }) {
-  const { data, error } = useQuery(versionQuery(id, version))
-  if (error) {
-    return (
-      <p role="alert" className="notice fault">
-        {sentenceOf(error)}
-      </p>
-    )
+  const text = draft?.text ?? rule.text
+  const edit = (next: string, base = draft?.version ?? rule.version) =>
+    onDraft(next === rule.text ? undefined : { text: next, version: base })
+  if (version !== undefined) {
+    if (error) return <Fault of={error} />
+    if (!earlier) return <p className="quiet">Loading version {version}…</p>
+    const onEdit = isLocked ? undefined : () => edit(earlier.text, rule.version)
+    return <ReadText title={`Version ${version}`} text={earlier.text} onEdit={onEdit} />
   }
-  if (!data) return <p className="quiet">Reading version {version}…</p>
-  return <ReadText label={`Text of version ${version}`} text={data.text} onTake={onTake && (() => onTake(data.text))} />
-}
-
-/** Returns why the current user may not change the rule. */
-function lockOf(rule: Rule, mayOperate: boolean): string | undefined {
-  if (!mayOperate) return 'Your key has scope viewer: only operators and admins change rules'
-  if (rule.file !== null) return `The rule is read from the file ${plainText(rule.file)}: change it there`
-  return undefined
+  if (isLocked) return <ReadText title="Rule" text={rule.text} />
+  return (
+    <div className="stack">
+      {draft && draft.version !== rule.version && (
+        <Notice>
+          Version {rule.version} was saved after you began to edit version {draft.version}. Saving replaces it.
+        </Notice>
+      )}
+      <Editor
+        text={text}
+        rule={rule}
+        saveName={`Save as version ${rule.version + 1}`}
+        isChanged={draft !== undefined}
+        save={async () => {
+          await call('replaceRule', { params: { id: rule.id }, body: { rule: text } })
+          return 'Rule saved.'
+        }}
+        onSaved={() => onDraft(undefined)}
+        onChange={edit}
+      >
+        <Button disabled={!draft} onClick={() => onDraft(undefined)}>
+          Discard changes
+        </Button>
+      </Editor>
+    </div>
+  )
 }
 
 /** One rule: its text, its mode and its firings. */
 export function RulePage() {
   const { id } = route.useParams()
   const { data, error } = useQuery(ruleQuery(id))
-  const title = data ? plainText(data.title) : 'Rule'
-  useTitle(title)
   // The key resets the editor when another rule is opened.
   if (data) return <OpenRule key={id} rule={data} />
   return (
-    <div className="rows">
-      <h1>Rule</h1>
-      {error && (
-        <p role="alert">
-          <HostileText text={sentenceOf(error)} max={600} />
-        </p>
-      )}
-      <p>
-        <Link to="/rules">Open all rules</Link>
-      </p>
-    </div>
+    <Screen title="Rule" lead={<Link to="/rules">All rules</Link>}>
+      <Fault of={error} />
+    </Screen>
   )
+}
+
+function Origin({ rule: { version, document, file, changed_at, changed_by, last_fired_at } }: { rule: Rule }) {
+  return (
+    <>
+      {document.description !== undefined && (
+        <>
+          <HostileText text={document.description} max={600} />
+          <br />
+        </>
+      )}
+      v{version}, {testsText(document)} · {file === null ? 'API' : 'file'} · changed <Time at={changed_at} />
+      {changed_by !== null && (
+        <>
+          {' by '}
+          <HostileText text={changed_by} max={60} />
+        </>
+      )}
+      {' · '}
+      {last_fired_at === null ? (
+        'never fired'
+      ) : (
+        <>
+          last firing <Time at={last_fired_at} />
+        </>
+      )}
+      {' · '}
+      <Link to="/rules">All rules</Link>
+    </>
+  )
+}
+
+/** Returns why the current user may not change the rule. */
+function lockOf(file: string | null, mayOperate: boolean): string | undefined {
+  if (!mayOperate) return 'Changing rules requires a key with scope operator or admin'
+  return file === null ? undefined : `This rule is loaded from the file ${plainText(file)}: edit the file to change it`
 }
 
 function OpenRule({ rule }: { rule: Rule }) {
@@ -213,87 +287,61 @@ function OpenRule({ rule }: { rule: Rule }) {
   const mayOperate = useMayOperate()
   const [draft, setDraft] = useState<Draft>()
   const [isDeleting, setDeleting] = useState(false)
-  const { id, title, severity, document, file } = rule
-  const locked = lockOf(rule, mayOperate)
+  const locked = lockOf(rule.file, mayOperate)
   const shown = version === rule.version ? undefined : version
-  const show = (change: { days?: typeof days; version?: number }) =>
+  const show = (change: { days?: typeof days; version?: number | undefined }) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true, resetScroll: false })
   return (
-    <div className="rows">
-      <div>
-        <div className="head">
-          <h1>
-            <HostileText text={title} max={256} />
-          </h1>
-          <SeverityMark severity={severity} />
-          <span className="quiet">
-            v{rule.version}, {testsText(document)}
-          </span>
-          <span className="end">
-            <button
-              type="button"
-              className="danger"
-              disabled={locked !== undefined}
-              title={locked}
-              onClick={() => setDeleting(true)}
-            >
-              Delete…
-            </button>
-          </span>
-        </div>
-        {document.description !== undefined && (
-          <p className="quiet lead">
-            <HostileText text={document.description} max={600} />
-          </p>
-        )}
-        <p className="quiet lead">
-          {file === null ? 'Stored over the interface' : 'Read from a file'}, changed <Time at={rule.changed_at} />
-          {rule.changed_by !== null && (
-            <>
-              {' by '}
-              <HostileText text={rule.changed_by} max={60} />
-            </>
-          )}
-          . {rule.last_fired_at === null ? 'It has not fired.' : 'Last firing '}
-          {rule.last_fired_at !== null && <Time at={rule.last_fired_at} />}
-        </p>
-      </div>
+    <Screen
+      title={plainText(rule.title)}
+      heading={
+        <>
+          <HostileText text={rule.title} max={256} /> <SeverityMark severity={rule.severity} />
+        </>
+      }
+      lead={<Origin rule={rule} />}
+      actions={
+        <Button kind="danger" disabled={locked !== undefined} title={locked} onClick={() => setDeleting(true)}>
+          Delete…
+        </Button>
+      }
+    >
       {locked !== undefined && (
-        <p className="notice">
-          {locked}.{file !== null && ' Removing the file deletes the rule.'}
-        </p>
+        <Notice>
+          {locked}.{rule.file !== null && ' Deleting the file deletes the rule.'}
+        </Notice>
       )}
-      <ModeButtons rule={rule} locked={locked} isChanged={draft !== undefined} />
-      <div className="rule-columns">
-        {shown !== undefined ? (
-          <EarlierText
-            id={id}
-            version={shown}
-            onTake={
-              locked === undefined
-                ? (text) => {
-                    setDraft(text === rule.text ? undefined : { text, version: rule.version })
-                    show({ version: undefined })
-                  }
-                : undefined
-            }
-          />
-        ) : locked === undefined ? (
-          <TextOfRule rule={rule} draft={draft} onDraft={setDraft} />
-        ) : (
-          <ReadText label="Rule" text={rule.text} />
-        )}
-        <div className="rows">
+      <ModeChips rule={rule} locked={locked} isChanged={draft !== undefined} />
+      <div className={css.columns}>
+        <TextOfRule
+          rule={rule}
+          draft={draft}
+          isLocked={locked !== undefined}
+          version={shown}
+          onDraft={(next) => {
+            setDraft(next)
+            if (shown !== undefined) show({ version: undefined })
+          }}
+        />
+        <div className="stack">
           {mayOperate && <Backtest text={draft?.text ?? rule.text} />}
-          <Exceptions document={document} />
+          <Exceptions exceptions={rule.document.exceptions} />
           <Versions rule={rule} shown={shown} />
         </div>
       </div>
-      <Firings id={id} days={days} onDays={(next) => show({ days: next })} />
-      <p>
-        <Link to="/rules">Open all rules</Link>
-      </p>
-      {isDeleting && <DeleteDialog rule={rule} onClose={() => setDeleting(false)} />}
-    </div>
+      <Firings id={rule.id} days={days} onDays={(next) => show({ days: next })} />
+      {isDeleting && (
+        <DeleteDialog
+          title={rule.title}
+          remove={async () => {
+            await call('deleteRule', { params: { id: rule.id } })
+            // Navigates first: otherwise this page would request the deleted rule again.
+            await navigate({ to: '/rules' })
+            return 'Rule deleted.'
+          }}
+          onClose={() => setDeleting(false)}
+        />
+      )}
+    </Screen>
   )
 }

@@ -3,19 +3,19 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { ruleModes } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useRef, useState } from 'react'
-import { FilterField } from '../parts/filter-field.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import '../parts/list.css'
+import { type ListedRule, rulesQuery } from '../data/rules.ts'
+import { useMayOperate } from '../data/session.ts'
 import { SeverityMark } from '../parts/marks.tsx'
-import { Time } from '../parts/time.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { type ListedRule, rulesQuery } from '../service/rules.ts'
-import { useMayOperate } from '../service/session.ts'
-import { useKeys } from '../shell/keys.ts'
-import { useTitle } from '../shell/title.ts'
-import { HourBars } from './hour-bars.tsx'
-import { modeSentences } from './rule-texts.ts'
-import './rules.css'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { ChipGroup } from '../ui/button.tsx'
+import { SearchField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { EmptyState, Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { type Column, DataTable } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+import { modeColours, modeSentences } from './rule-texts.ts'
+import css from './rules.module.css'
 import type { RulesSearch } from './search.ts'
 
 const route = getRouteApi('/inside/rules')
@@ -24,68 +24,106 @@ const route = getRouteApi('/inside/rules')
 const usualLag = 1_000
 
 function headingOf(rules: readonly ListedRule[]): string {
-  if (rules.length === 0) return 'No rule is stored.'
+  if (rules.length === 0) return 'No rules'
   const firings = rules.reduce((sum, rule) => sum + rule.firings_24h, 0)
-  return `${counted(rules.length, 'rule')}, ${firings === 0 ? 'none fired' : counted(firings, 'firing')} in 24 h.`
+  return `${counted(rules.length, 'rule')}, ${firings === 0 ? 'no firings' : counted(firings, 'firing')} in 24 h`
 }
 
-const lagText = (lag: number): string =>
-  lag === 0 ? 'Every stored event was taken through the rules.' : `The rules are ${counted(lag, 'event')} behind.`
+const barsWidth = 96
+const barsHeight = 20
 
-function RuleRow({ rule, isAt }: { rule: ListedRule; isAt: boolean }) {
-  const { id, title, mode, severity, version, file, responses, recent_hours, last_fired_at } = rule
-  const { firings_24h, suppressed_24h } = rule
+/** Firings of the last 24 hours, one bar per hour. */
+function HourBars({ hours }: { hours: readonly number[] }) {
+  const total = hours.reduce((sum, count) => sum + count, 0)
+  const highest = Math.max(1, ...hours)
+  const slot = barsWidth / hours.length
+  const label = `${counted(total, 'firing')} in 24 hours`
   return (
-    <tr className={isAt ? 'at' : ''}>
-      <td>
-        <Link to="/rules/$id" params={{ id }}>
-          <HostileText text={title} max={120} line />
-        </Link>
-        <span className="under">
-          v{version} · {file === null ? 'interface' : <HostileText text={`file ${file}`} max={100} />}
-          {responses.length > 0 && ` · ${[...new Set(responses)].join(', ').replaceAll('_', ' ')}`}
-          <span className="only-narrow"> · {severity}</span>
-        </span>
-      </td>
-      <td>
-        <span className={`rule-state ${mode}`}>{mode}</span>
-      </td>
-      <td className="only-wide">
-        <SeverityMark severity={severity} />
-      </td>
-      <td className="number">
-        <span className="only-wide">
-          <HourBars hours={recent_hours} />
-        </span>{' '}
-        {firings_24h.toLocaleString('en')}
-        {suppressed_24h > 0 && <span className="under">{suppressed_24h.toLocaleString('en')} suppressed</span>}
-      </td>
-      <td className="number">{last_fired_at === null ? '–' : <Time at={last_fired_at} />}</td>
-      <td className="number only-wide">
-        <Time at={rule.changed_at} />
-      </td>
-    </tr>
+    <svg className={css.hours} width={barsWidth} height={barsHeight} role="img" aria-label={label}>
+      <title>{label}</title>
+      <line x1="0" x2={barsWidth} y1={barsHeight - 0.5} y2={barsHeight - 0.5} />
+      {hours.map((count, index) => {
+        if (count === 0) return null
+        const size = Math.max(3, (count / highest) * (barsHeight - 2))
+        return <rect key={index} x={index * slot} y={barsHeight - size} width={slot - 1} height={size} />
+      })}
+    </svg>
   )
 }
 
+const columns: readonly Column<ListedRule>[] = [
+  {
+    name: 'rule',
+    cell: ({ id, title, severity, version, file, responses }) => (
+      <>
+        <Link to="/rules/$id" params={{ id }}>
+          <HostileText text={title} max={120} line />
+        </Link>
+        <div className="quiet">
+          v{version} · {file === null ? 'API' : <HostileText text={`file ${file}`} max={100} />}
+          {responses.length > 0 && ` · ${[...new Set(responses)].join(', ').replaceAll('_', ' ')}`}
+          <span className={css.narrow}> · {severity}</span>
+        </div>
+      </>
+    ),
+  },
+  { name: 'mode', kind: 'word', cell: ({ mode }) => <span className={modeColours[mode]}>{mode}</span> },
+  { name: 'severity', isWide: true, cell: ({ severity }) => <SeverityMark severity={severity} /> },
+  { name: 'hourly', isWide: true, cell: ({ recent_hours }) => <HourBars hours={recent_hours} /> },
+  {
+    name: '24 h',
+    kind: 'number',
+    cell: ({ firings_24h, suppressed_24h }) => (
+      <>
+        {firings_24h.toLocaleString('en')}
+        {suppressed_24h > 0 && <div className="quiet">{suppressed_24h.toLocaleString('en')} suppressed</div>}
+      </>
+    ),
+  },
+  {
+    name: 'last firing',
+    kind: 'number',
+    cell: ({ last_fired_at }) => (last_fired_at === null ? '–' : <Time at={last_fired_at} />),
+  },
+  { name: 'changed', kind: 'number', isWide: true, cell: ({ changed_at }) => <Time at={changed_at} /> },
+]
+
 function Teaching() {
   return (
-    <section className="panel" aria-label="How rules work">
-      <div className="rule-inner rule-teaching">
-        <p>A rule says which events matter, one by one or together, and what is done about them.</p>
-        <ol>
-          {ruleModes.map((mode) => (
-            <li key={mode}>
-              <span className={`rule-state ${mode}`}>{mode}</span> {modeSentences[mode]}
-            </li>
-          ))}
-        </ol>
-        <p>
-          Begin with a new rule in mode observe, look at what it finds for some days, then switch it on. Rules can also
-          come from a folder (<code>WARDLINE_RULES_DIR</code>) or from <code>wardline rules add rule.yml</code>.
-        </p>
-      </div>
-    </section>
+    <Panel label="How rules work">
+      <EmptyState>A rule matches single events or correlates several, and responds to them.</EmptyState>
+      <dl className={css.inner}>
+        {ruleModes.map((mode) => (
+          <div key={mode}>
+            <dt className={modeColours[mode]}>{mode}</dt>
+            <dd>{modeSentences[mode]}</dd>
+          </div>
+        ))}
+      </dl>
+      <EmptyState>
+        Start a new rule in observe mode, review its firings for a few days, then switch it to alert or enforce. Rules
+        can also be loaded from a folder (<code>WARDLINE_RULES_DIR</code>) or added with{' '}
+        <code>wardline rules add rule.yml</code>.
+      </EmptyState>
+    </Panel>
+  )
+}
+
+function FileFaults({ faults }: { faults: readonly { file: string; error: string }[] }) {
+  if (faults.length === 0) return null
+  return (
+    <Panel title={<span className="critical">{counted(faults.length, 'file')} not loaded</span>}>
+      <ul className={css.inner}>
+        {faults.map(({ file, error }) => (
+          <li key={file}>
+            <b className="mono">
+              <HostileText text={file} max={200} />
+            </b>{' '}
+            <HostileText text={error} max={600} />
+          </li>
+        ))}
+      </ul>
+    </Panel>
   )
 }
 
@@ -97,14 +135,10 @@ export function Rules() {
   const [text, setText] = useState(search.q ?? '')
   const [at, setAt] = useState(0)
   const filter = useRef<HTMLInputElement>(null)
-
   const all = data?.rules ?? []
   const words = (search.q ?? '').toLowerCase()
   const found = all.filter(({ title, file }) => `${title}\n${file ?? ''}`.toLowerCase().includes(words))
   const shown = found.filter(({ mode }) => search.show === undefined || mode === search.show)
-  const title = data ? headingOf(all) : 'Rules'
-  useTitle(title)
-
   const show = (change: Partial<RulesSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const write = () => void navigate({ to: '/rules/new' })
@@ -117,59 +151,26 @@ export function Rules() {
   })
   const lag = data?.runner.lag_events ?? 0
   return (
-    <div className="rows">
-      <div>
-        <div className="head">
-          <h1 aria-live="polite">{title}</h1>
-          <span className="end">
-            <button
-              type="button"
-              className="go"
-              disabled={!mayOperate}
-              title={mayOperate ? undefined : 'Your key has scope viewer: only operators and admins store rules'}
-              onClick={write}
-            >
-              New rule{!mayOperate && <span className="only-read"> (needs a key of scope operator)</span>} <kbd>n</kbd>
-            </button>
-          </span>
-        </div>
-        {data && lag <= usualLag && <p className="quiet lead">{lagText(lag)}</p>}
-      </div>
-      {lag > usualLag && (
-        <p role="status" className="notice">
-          {lagText(lag)} They catch up by themselves; until then firings come late.
-        </p>
-      )}
-      {error && (
-        <p role="alert" className="notice fault">
-          {sentenceOf(error)}
-        </p>
-      )}
-      {data && data.file_faults.length > 0 && (
-        <section className="panel list-panel" aria-labelledby="file-faults">
-          <header>
-            <h2 id="file-faults" className="critical">
-              {counted(data.file_faults.length, 'file')} not run
-            </h2>
-          </header>
-          <ul className="rule-faults">
-            {data.file_faults.map(({ file, error: fault }) => (
-              <li key={file}>
-                <b className="mono">
-                  <HostileText text={file} max={200} />
-                </b>{' '}
-                <HostileText text={fault} max={600} />
-              </li>
-            ))}
-          </ul>
-        </section>
-      )}
+    <Screen
+      title={data ? headingOf(all) : 'Rules'}
+      lead={
+        data && lag <= usualLag && (lag === 0 ? 'Rules are up to date.' : `Rules are ${counted(lag, 'event')} behind.`)
+      }
+      actions={
+        <OperatorButton kind="go" shortcut="n" onClick={write}>
+          New rule
+        </OperatorButton>
+      }
+    >
+      {lag > usualLag && <Notice>Rules are {counted(lag, 'event')} behind and catching up. Firings are late.</Notice>}
+      <Fault of={error} />
+      <FileFaults faults={data?.file_faults ?? []} />
       {all.length > 0 && (
         <>
           <div className="chips">
-            <FilterField
+            <SearchField
               field={filter}
-              by="title or file"
+              label="Filter by title or file"
               value={text}
               onChange={(next) => {
                 setText(next)
@@ -177,49 +178,28 @@ export function Rules() {
                 show({ q: next || undefined })
               }}
             />
-            <button
-              type="button"
-              className="chip"
-              aria-pressed={search.show === undefined}
-              onClick={() => show({ show: undefined })}
-            >
-              All <b>{found.length}</b>
-            </button>
-            {ruleModes.map((mode) => (
-              <button
-                key={mode}
-                type="button"
-                className="chip"
-                aria-pressed={search.show === mode}
-                onClick={() => show({ show: search.show === mode ? undefined : mode })}
-              >
-                {mode} <b>{found.filter((rule) => rule.mode === mode).length}</b>
-              </button>
-            ))}
+            <ChipGroup
+              label="Mode"
+              value={search.show}
+              all={{ name: 'All', count: found.length }}
+              options={ruleModes.map((value) => {
+                return { value, name: value, count: found.filter(({ mode }) => mode === value).length }
+              })}
+              onChange={(mode) => show({ show: mode })}
+            />
           </div>
-          <section className="panel list-panel" aria-label="Rules by title">
-            <table className="list">
-              <thead>
-                <tr>
-                  <th>rule</th>
-                  <th>mode</th>
-                  <th className="only-wide">severity</th>
-                  <th>24 h</th>
-                  <th>last firing</th>
-                  <th className="only-wide">changed</th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.map((rule, index) => (
-                  <RuleRow key={rule.id} rule={rule} isAt={index === at} />
-                ))}
-              </tbody>
-            </table>
-            {shown.length === 0 && <p className="empty">No rule matches.</p>}
-          </section>
+          <DataTable
+            label="Rules by title"
+            columns={columns}
+            rows={shown}
+            rowKey={({ id }) => id}
+            at={at}
+            empty="No rules match."
+            isStacked={false}
+          />
         </>
       )}
       {data && all.length === 0 && <Teaching />}
-    </div>
+    </Screen>
   )
 }

@@ -1,13 +1,12 @@
-import type { RuleMode } from '@wardline/contract'
-import type { FiringDays } from '../service/rules.ts'
+import { ruleModes } from '@wardline/contract'
+import { firingDays } from '../data/rules.ts'
+import { number, oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
 
-export interface RulesSearch {
-  q?: string
-  show?: RuleMode
-}
+export const rulesSearch = searchParams({ q: text, show: oneOf(ruleModes) })
+export type RulesSearch = SearchOf<typeof rulesSearch>
 
-export interface RuleSearch {
-  days?: FiringDays
+export const ruleSearch = searchParams({
+  days: oneOf(firingDays),
   /** An earlier version whose text is shown. */
-  version?: number
-}
+  version: number,
+})

@@ -3,13 +3,16 @@ import { Link } from '@tanstack/react-router'
 import type { ReplyOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { spanText } from '../parts/span.ts'
-import { Time, useNow } from '../parts/time.tsx'
-import { call, sentenceOf } from '../service/client.ts'
-import { useHasScope } from '../service/session.ts'
-import { useTitle } from '../shell/title.ts'
-import './settings.css'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { useHasScope } from '../data/session.ts'
+import { Chip } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { DataTable, Facts } from '../ui/table.tsx'
+import { Time, useNow } from '../ui/time.tsx'
+import css from './settings.module.css'
 
 type System = ReplyOf<'getSystem'>
 type Job = System['jobs'][number]
@@ -24,230 +27,183 @@ const isFailing = ({ last_failure_at, last_success_at }: Job): boolean =>
 function verdictOf({ health, jobs, channels }: System): string {
   const failing = jobs.filter(isFailing)
   const broken = channels.filter(({ state }) => state === 'failing')
-  if (!health.ok) return 'The database is unavailable.'
-  if (health.backplane === 'unavailable')
-    return 'The backplane is unavailable: other processes are seen a second later.'
-  if (failing.length === 1) return `The job ${failing[0]!.name} fails.`
-  if (failing.length > 1) return `${counted(failing.length, 'job')} fail.`
-  if (broken.length > 0) return `Alerts do not reach ${counted(broken.length, 'channel')}.`
-  return 'The service is healthy.'
+  if (!health.ok) return 'Database unavailable'
+  if (health.backplane === 'unavailable') return 'Backplane unavailable: changes by other processes arrive 1 s late'
+  if (failing.length === 1) return `Job ${failing[0]!.name} failing`
+  if (failing.length > 1) return `${counted(failing.length, 'job')} failing`
+  if (broken.length > 0) return `${counted(broken.length, 'alert channel')} failing`
+  return 'Service healthy'
 }
 
-const megabytes = (bytes: number): string => `${Math.ceil(bytes / mebibyte).toLocaleString('en')} MiB`
+const number = (count: number) => count.toLocaleString('en')
+const megabytes = (bytes: number): string => `${number(Math.ceil(bytes / mebibyte))} MiB`
 
-function Facts({ facts }: { facts: [name: string, value: React.ReactNode][] }) {
+function LastError({ at, text }: { at: string | null; text: string | null }) {
   return (
-    <dl className="system-facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
+    <>
+      {at && <Time at={at} />} <HostileText text={text ?? ''} max={120} />
+    </>
+  )
+}
+
+function Health({ system: { health, storage, version }, checkedAt }: { system: System; checkedAt: number }) {
+  const isFull = storage.max_bytes !== null && storage.used_bytes / storage.max_bytes > 0.9
+  return (
+    <div className={css.pair}>
+      <Panel
+        title="Health"
+        note={
+          <>
+            at <Time at={new Date(checkedAt).toISOString()} />
+          </>
+        }
+      >
+        <div className={css.facts}>
+          <Facts
+            facts={[
+              ['Database', health.database === 'ok' ? 'writable' : <b className="breach">unavailable</b>],
+              ['Backplane', health.backplane === 'in-process' ? 'none (single process)' : health.backplane],
+              ['Clock offset', `${number(health.clock_offset_ms)} ms behind the database`],
+              ['Version', version],
+            ]}
+          />
         </div>
-      ))}
-    </dl>
+      </Panel>
+      <Panel title="Storage and limits">
+        <div className={css.facts}>
+          <Facts
+            facts={[
+              [
+                'Size',
+                <>
+                  {megabytes(storage.used_bytes)}
+                  {storage.max_bytes === null ? ', no limit' : ` of ${megabytes(storage.max_bytes)}`}
+                  {isFull && <b className="warning"> ▲ nearly full: the oldest events will be deleted</b>}
+                </>,
+              ],
+              ['Maximum events', number(storage.events_at_most)],
+              ['Oldest event', storage.oldest_event_at ? <Time at={storage.oldest_event_at} /> : 'none'],
+              ['Retention', counted(storage.retention_days, 'day')],
+              ['Agents', `${number(storage.instances)} of ${number(storage.max_instances)}`],
+            ]}
+          />
+        </div>
+      </Panel>
+    </div>
   )
 }
 
 function Jobs({ jobs }: { jobs: readonly Job[] }) {
   const now = useNow()
-  const inSpan = (at: string) => {
-    const ms = Date.parse(at) - now
-    return ms > 0 ? `in ${spanText(ms)}` : 'now'
-  }
+  const untilText = (at: string) => (Date.parse(at) > now ? `in ${spanText(Date.parse(at) - now)}` : 'now')
   return (
-    <section className="panel" aria-labelledby="jobs">
-      <header>
-        <h2 id="jobs">Jobs</h2>
-        <span className="quiet">periodic work of the process that answers, since its start</span>
-      </header>
-      <div className="wide" tabIndex={0} role="group" aria-label="List of jobs">
-        <table>
-          <thead>
-            <tr>
-              <th>job</th>
-              <th>state</th>
-              <th>last success</th>
-              <th>last error</th>
-              <th>next run</th>
-            </tr>
-          </thead>
-          <tbody>
-            {[...jobs]
-              .sort((one, other) => Number(isFailing(other)) - Number(isFailing(one)))
-              .map((job) => (
-                <tr key={job.name}>
-                  <td className="mono">{job.name}</td>
-                  <td>{isFailing(job) ? <b className="critical">◆ fails</b> : job.is_running ? 'running' : 'ok'}</td>
-                  <td>{job.last_success_at ? <Time at={job.last_success_at} /> : 'not yet'}</td>
-                  <td>
-                    {job.last_failure_at && <Time at={job.last_failure_at} />}{' '}
-                    <HostileText text={job.last_error ?? ''} max={120} />
-                  </td>
-                  <td>
-                    {inSpan(job.next_run_at)}{' '}
-                    <span className="quiet">
-                      every {job.every_ms < 1_000 ? `${job.every_ms} ms` : spanText(job.every_ms)}
-                    </span>
-                  </td>
-                </tr>
-              ))}
-          </tbody>
-        </table>
-      </div>
-    </section>
+    <DataTable
+      label="Jobs"
+      title="Jobs"
+      note="periodic work of this process since startup"
+      empty="No jobs."
+      isStacked={false}
+      rows={jobs.toSorted((one, other) => Number(isFailing(other)) - Number(isFailing(one)))}
+      rowKey={({ name }) => name}
+      columns={[
+        { name: 'job', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
+        {
+          name: 'state',
+          kind: 'word',
+          cell: (job) => (isFailing(job) ? <b className="critical">◆ failing</b> : job.is_running ? 'running' : 'ok'),
+        },
+        {
+          name: 'last success',
+          cell: ({ last_success_at: at }) => (at ? <Time at={at} /> : 'none'),
+        },
+        { name: 'last error', cell: (job) => <LastError at={job.last_failure_at} text={job.last_error} /> },
+        {
+          name: 'next run',
+          kind: 'word',
+          cell: ({ next_run_at, every_ms }) => (
+            <>
+              {untilText(next_run_at)}{' '}
+              <span className="quiet">every {every_ms < 1_000 ? `${every_ms} ms` : spanText(every_ms)}</span>
+            </>
+          ),
+        },
+      ]}
+    />
   )
 }
 
+const channelStates = { ok: 'ok', failing: '◆ failing', disabled: 'disabled' }
+
 function Channels({ channels }: { channels: System['channels'] }) {
-  const words = { ok: 'ok', failing: '◆ failing', disabled: 'disabled' }
   return (
-    <section className="panel" aria-labelledby="channels">
-      <header>
-        <h2 id="channels">Alert channels</h2>
-      </header>
-      {channels.length === 0 ? (
-        <p className="empty">
-          No channel is set up: alerts reach nobody.{' '}
+    <DataTable
+      label="Alert channels"
+      title="Alert channels"
+      empty={
+        <>
+          No alert channels: nobody is notified.{' '}
           <Link to="/alerts" search={{ view: 'channels' }}>
             Add a channel
           </Link>
-        </p>
-      ) : (
-        <div className="wide" tabIndex={0} role="group" aria-label="List of channels">
-          <table>
-            <thead>
-              <tr>
-                <th>channel</th>
-                <th>state</th>
-                <th>waiting</th>
-                <th>last delivery</th>
-                <th>last error</th>
-              </tr>
-            </thead>
-            <tbody>
-              {channels.map((channel) => (
-                <tr key={channel.id}>
-                  <td>
-                    <HostileText text={channel.name} max={60} /> <span className="quiet">{channel.type}</span>
-                  </td>
-                  <td className={channel.state === 'failing' ? 'critical' : ''}>{words[channel.state]}</td>
-                  <td>{channel.waiting.toLocaleString('en')}</td>
-                  <td>{channel.last_delivered_at ? <Time at={channel.last_delivered_at} /> : 'never'}</td>
-                  <td>
-                    {channel.last_error_at && <Time at={channel.last_error_at} />}{' '}
-                    <HostileText text={channel.last_error ?? ''} max={120} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </section>
+        </>
+      }
+      isStacked={false}
+      rows={channels}
+      rowKey={({ id }) => id}
+      columns={[
+        {
+          name: 'channel',
+          cell: ({ name, type }) => (
+            <>
+              <HostileText text={name} max={60} /> <span className="quiet">{type}</span>
+            </>
+          ),
+        },
+        {
+          name: 'state',
+          kind: 'word',
+          cell: ({ state }) => <span className={state === 'failing' ? 'critical' : ''}>{channelStates[state]}</span>,
+        },
+        { name: 'pending', kind: 'number', cell: ({ waiting }) => number(waiting) },
+        {
+          name: 'last delivery',
+          cell: ({ last_delivered_at: at }) => (at ? <Time at={at} /> : 'never'),
+        },
+        { name: 'last error', cell: (channel) => <LastError at={channel.last_error_at} text={channel.last_error} /> },
+      ]}
+    />
   )
 }
 
 function Configuration({ configuration }: { configuration: System['configuration'] }) {
   const [isChangedOnly, setChangedOnly] = useState(false)
-  const shown = configuration.filter(({ source }) => !isChangedOnly || source !== 'default')
   return (
-    <section className="panel" aria-labelledby="configuration">
-      <header>
-        <h2 id="configuration">Configuration</h2>
-        <span className="quiet">read at startup from the environment; a change needs a restart</span>
-        <span className="end">
-          <button
-            type="button"
-            className="chip"
-            aria-pressed={isChangedOnly}
-            onClick={() => setChangedOnly(!isChangedOnly)}
-          >
-            Set ones only
-          </button>
-        </span>
-      </header>
-      {shown.length === 0 && <p className="empty">Every setting has its default.</p>}
-      {shown.length > 0 && (
-        <div className="wide" tabIndex={0} role="group" aria-label="List of settings">
-          <table>
-            <thead>
-              <tr>
-                <th>setting</th>
-                <th>value</th>
-                <th>source</th>
-                <th>meaning</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map(({ name, value, is_secret, source, meaning }) => (
-                <tr key={name}>
-                  <td className="mono">{name}</td>
-                  <td className="mono value">
-                    {value === null ? <span className="quiet">not set</span> : null}
-                    {value !== null && is_secret && 'set'}
-                    {value !== null && !is_secret && <HostileText text={value} max={120} />}
-                  </td>
-                  <td>{source === 'file' ? `${name}_FILE` : source}</td>
-                  <td className="quiet">{meaning.replaceAll('`', '')}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </section>
-  )
-}
-
-function SystemPanels({ system, checkedAt }: { system: System; checkedAt: number }) {
-  const { health, storage, version } = system
-  const share = storage.max_bytes ? storage.used_bytes / storage.max_bytes : undefined
-  return (
-    <>
-      <section className="panel" aria-labelledby="health">
-        <header>
-          <h2 id="health">Health</h2>
-          <span className="quiet">
-            at <Time at={new Date(checkedAt).toISOString()} />
-          </span>
-        </header>
-        <Facts
-          facts={[
-            ['Database', health.database === 'ok' ? 'writable' : <b className="breach">unavailable</b>],
-            ['Backplane', health.backplane === 'in-process' ? 'none, one process' : health.backplane],
-            ['Clock behind the database', `${health.clock_offset_ms.toLocaleString('en')} ms`],
-            ['Version', version],
-          ]}
-        />
-      </section>
-      <section className="panel" aria-labelledby="storage">
-        <header>
-          <h2 id="storage">Storage and limits</h2>
-        </header>
-        <Facts
-          facts={[
-            [
-              'Database',
-              <>
-                {megabytes(storage.used_bytes)}
-                {storage.max_bytes === null ? ', no limit' : ` of ${megabytes(storage.max_bytes)}`}
-                {share !== undefined && share > 0.9 && <b className="warning"> ▲ the oldest events will go</b>}
-              </>,
-            ],
-            ['Events kept', `${storage.events_at_most.toLocaleString('en')} at most`],
-            ['Oldest event', storage.oldest_event_at ? <Time at={storage.oldest_event_at} /> : 'none'],
-            ['Retention', counted(storage.retention_days, 'day')],
-            [
-              'Agents',
-              `${storage.instances.toLocaleString('en')} of ${storage.max_instances.toLocaleString('en')} at most`,
-            ],
-          ]}
-        />
-      </section>
-      <Jobs jobs={system.jobs} />
-      <Channels channels={system.channels} />
-      <Configuration configuration={system.configuration} />
-    </>
+    <DataTable
+      label="Configuration"
+      title="Configuration"
+      note="read from the environment at startup; changes need a restart"
+      end={
+        <Chip isOn={isChangedOnly} onClick={() => setChangedOnly(!isChangedOnly)}>
+          Hide defaults
+        </Chip>
+      }
+      empty="All settings have their default."
+      isStacked={false}
+      rows={configuration.filter(({ source }) => !isChangedOnly || source !== 'default')}
+      rowKey={({ name }) => name}
+      columns={[
+        { name: 'setting', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
+        {
+          name: 'value',
+          cell: ({ value, is_secret }) => {
+            if (value === null) return <span className="quiet">not set</span>
+            return <span className="mono">{is_secret ? 'set' : <HostileText text={value} max={120} />}</span>
+          },
+        },
+        { name: 'source', kind: 'word', cell: ({ source, name }) => (source === 'file' ? `${name}_FILE` : source) },
+        { name: 'meaning', cell: ({ meaning }) => <span className="quiet">{meaning.replaceAll('`', '')}</span> },
+      ]}
+    />
   )
 }
 
@@ -256,44 +212,39 @@ export function Settings() {
   const mayRead = useHasScope('operator', 'admin')
   const now = useNow()
   const { data, error, dataUpdatedAt } = useQuery({
-    queryKey: ['system'],
+    queryKey: queryKeys.system,
     queryFn: ({ signal }) => call('getSystem', { signal }),
     refetchInterval: refreshMs,
     enabled: mayRead,
   })
-  const age = now - dataUpdatedAt
-  const isStale = data !== undefined && age > 3 * refreshMs
-  const verdict = isStale
-    ? `No answer from the service for ${spanText(age)}.`
-    : data
-      ? verdictOf(data)
-      : error
-        ? 'The service does not answer.'
-        : 'Settings'
-  useTitle(verdict)
   if (!mayRead)
     return (
-      <div className="rows">
-        <h1>Settings</h1>
-        <p className="notice">Settings and health of the service need a key of scope operator or admin.</p>
-      </div>
+      <Screen title="Settings">
+        <Notice>Requires a key with scope operator or admin.</Notice>
+      </Screen>
     )
+  const age = now - dataUpdatedAt
+  const isStale = data !== undefined && age > 3 * refreshMs
+  const verdict = () => {
+    if (isStale) return `No response for ${spanText(age)}`
+    if (data) return verdictOf(data)
+    return error ? 'Service not responding' : 'Settings'
+  }
   return (
-    <div className="rows settings">
-      <div>
-        <h1 aria-live="polite">{verdict}</h1>
-        {isStale && <p className="quiet lead">What follows was true then.</p>}
-        {error && (
-          <p role="alert" className="fault">
-            {sentenceOf(error)}
-          </p>
-        )}
-      </div>
+    <Screen
+      title={verdict()}
+      heading={<span aria-live="polite">{verdict()}</span>}
+      lead={isStale && 'Data may be outdated.'}
+    >
+      <Fault of={error} />
       {data && (
-        <div className={`rows ${isStale ? 'stale' : ''}`}>
-          <SystemPanels system={data} checkedAt={dataUpdatedAt} />
+        <div className={`stack ${isStale ? css.stale : ''}`}>
+          <Health system={data} checkedAt={dataUpdatedAt} />
+          <Jobs jobs={data.jobs} />
+          <Channels channels={data.channels} />
+          <Configuration configuration={data.configuration} />
         </div>
       )}
-    </div>
+    </Screen>
   )
 }

@@ -1,4 +1,5 @@
-import { Dialog } from '../parts/dialog.tsx'
+import { Button } from '../ui/button.tsx'
+import { Dialog, DialogFoot } from '../ui/dialog.tsx'
 import { places, wallboard } from './places.ts'
 
 const keys: [key: string, what: string][] = [
@@ -21,8 +22,7 @@ const keys: [key: string, what: string][] = [
 
 export function KeyHelp({ onClose }: { onClose(): void }) {
   return (
-    <Dialog label="Shortcuts" onClose={onClose}>
-      <h2>Shortcuts</h2>
+    <Dialog title="Shortcuts" onClose={onClose}>
       <table>
         <tbody>
           {keys.map(([key, what]) => (
@@ -35,9 +35,11 @@ export function KeyHelp({ onClose }: { onClose(): void }) {
           ))}
         </tbody>
       </table>
-      <form method="dialog" className="foot">
-        <button type="submit">Close</button>
-      </form>
+      <DialogFoot>
+        <Button onClick={onClose} shortcut="Esc">
+          Close
+        </Button>
+      </DialogFoot>
     </Dialog>
   )
 }

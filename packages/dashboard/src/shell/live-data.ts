@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
-import { applyLive } from '../service/apply-live.ts'
-import { startLive } from '../service/live.ts'
+import { applyLive } from '../data/apply-live.ts'
+import { startLive } from '../data/live.ts'
 
 let isApplied = false
 

@@ -1,6 +1,7 @@
-import { spanText } from '../parts/span.ts'
-import { useNow } from '../parts/time.tsx'
-import { hasSharedStream, useLiveState } from '../service/live.ts'
+import { hasSharedStream, useLiveState } from '../data/live.ts'
+import { spanText } from '../ui/span.ts'
+import { useNow } from '../ui/time.tsx'
+import css from './live-mark.module.css'
 
 const words = {
   connecting: 'Connecting…',
@@ -14,17 +15,14 @@ export function LiveMark() {
   const { phase, heardAt } = useLiveState()
   const now = useNow()
   const age = heardAt === undefined ? undefined : now - heardAt
+  const look = phase === 'live' ? css.live : phase === 'connecting' ? '' : css.lost
   return (
     <span
-      className={`live ${phase}`}
+      className={`${css.mark} ${look}`}
       role="status"
-      title={
-        hasSharedStream
-          ? 'One stream serves all tabs of this browser.'
-          : 'This browser has no shared workers: each tab has a stream.'
-      }
+      title={hasSharedStream ? 'All tabs of this browser share one stream' : 'Each tab has its own stream'}
     >
-      <svg viewBox="0 0 12 12" aria-hidden="true" width="9" height="9">
+      <svg viewBox="0 0 12 12" aria-hidden="true">
         <circle
           cx="6"
           cy="6"
@@ -37,7 +35,7 @@ export function LiveMark() {
       <span>{words[phase]}</span>
       {age !== undefined && phase !== 'signed-out' && (
         <span className="quiet" aria-hidden="true">
-          · heard {age < 1_000 ? 'now' : `${spanText(age)} ago`}
+          · updated {age < 1_000 ? 'now' : `${spanText(age)} ago`}
         </span>
       )}
     </span>

@@ -1,34 +1,37 @@
 import type { ErrorComponentProps } from '@tanstack/react-router'
-import { sentenceOf } from '../service/client.ts'
+import type { ReactNode } from 'react'
+import { Button } from '../ui/button.tsx'
+import { Fault, useTitle } from '../ui/panel.tsx'
+import css from './alone.module.css'
 import { WardlineMark } from './wardline-mark.tsx'
 
-export function UnknownPage() {
+/** A page without navigation. */
+export function Alone({ title, children }: { title: string; children: ReactNode }) {
+  useTitle(title)
   return (
-    <main className="alone">
-      <p className="brand">
+    <main className={css.alone}>
+      <p className={css.brand}>
         <WardlineMark /> Wardline
       </p>
-      <h1>Nothing is at this address.</h1>
-      <p className="quiet">
-        <a href="/">Open the overview</a> or the <a href="/docs">API reference</a>.
-      </p>
+      <h1>{title}</h1>
+      {children}
     </main>
   )
 }
 
-export function FaultPage({ error, reset }: ErrorComponentProps) {
-  return (
-    <main className="alone">
-      <p className="brand">
-        <WardlineMark /> Wardline
-      </p>
-      <h1>This page cannot be shown.</h1>
-      <p role="alert">{sentenceOf(error)}</p>
-      <p>
-        <button type="button" onClick={reset}>
-          Retry
-        </button>
-      </p>
-    </main>
-  )
-}
+export const UnknownPage = () => (
+  <Alone title="Page not found">
+    <p className="quiet">
+      <a href="/">Overview</a> · <a href="/docs">API reference</a>
+    </p>
+  </Alone>
+)
+
+export const FaultPage = ({ error, reset }: ErrorComponentProps) => (
+  <Alone title="This page failed to load">
+    <Fault of={error} />
+    <p>
+      <Button onClick={reset}>Retry</Button>
+    </p>
+  </Alone>
+)

@@ -1,14 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useId, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
+import { useState } from 'react'
+import { type Agent, fleetQuery } from '../data/fleet.ts'
+import { shownStatus } from '../data/fleet-counts.ts'
+import { useMayOperate } from '../data/session.ts'
 import { StatusMark } from '../parts/marks.tsx'
-import { switchZone } from '../parts/time.tsx'
-import { type Agent, fleetQuery } from '../service/fleet.ts'
-import { shownStatus } from '../service/fleet-counts.ts'
-import { useMayOperate } from '../service/session.ts'
 import { SuspendDialog } from '../suspend/suspend-dialog.tsx'
+import { Combobox } from '../ui/combobox.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { switchZone } from '../ui/time.tsx'
 import { openWallboard, places, wallboard } from './places.ts'
 
 interface PaletteProps {
@@ -49,9 +50,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
   const { data: fleet = [] } = useQuery(fleetQuery)
   const mayOperate = useMayOperate()
   const [query, setQuery] = useState('')
-  const [picked, setPicked] = useState(0)
   const [suspending, setSuspending] = useState<Agent>()
-  const list = useId()
 
   const entries: Entry[] = [
     ...places.map(({ to, name }) => ({ id: to, kind: 'screen', text: name, run: () => void navigate({ to }) })),
@@ -85,64 +84,36 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
   }
   const found = entries.filter(({ text }) => findsAll(query.trim(), text))
   const shown = found.slice(0, maxEntries)
-  const active = Math.min(picked, shown.length - 1)
 
-  function run(entry: Entry | undefined) {
-    if (!entry) return
+  function run(entry: Entry) {
     if (entry.kind !== 'suspend') onClose()
     entry.run()
   }
 
   if (suspending) return <SuspendDialog agent={suspending} onClose={onClose} />
   return (
-    <Dialog label="Search" onClose={onClose} className="palette">
-      <input
-        data-first
-        role="combobox"
-        aria-label="Search agents, screens and actions"
-        aria-expanded="true"
-        aria-controls={list}
-        aria-activedescendant={shown[active] ? `${list}-${active}` : undefined}
+    <Dialog label="Search" look="palette" onClose={onClose}>
+      <Combobox
+        label="Search agents, screens and actions"
         placeholder="Search agents, screens and actions"
         value={query}
-        onChange={(event) => {
-          setQuery(event.target.value)
-          setPicked(0)
-        }}
-        onKeyDown={(event) => {
-          const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
-          if (step !== undefined) {
-            event.preventDefault()
-            setPicked((active + step + shown.length) % Math.max(1, shown.length))
-          }
-          if (event.key === 'Enter') {
-            // Otherwise the same key press would activate the button that gets the focus back.
-            event.preventDefault()
-            run(shown[active])
-          }
-        }}
+        items={shown}
+        keyOf={({ id }) => id}
+        onChange={setQuery}
+        onPick={run}
+        item={({ kind, text, agent }) => (
+          <>
+            <span className="quiet">{kind}</span>
+            <HostileText text={text} line />
+            {agent && <StatusMark status={shownStatus(agent)} />}
+          </>
+        )}
+        note={
+          found.length === 0
+            ? `No results for "${query.trim()}".`
+            : found.length > shown.length && `${shown.length} of ${found.length} shown. Type more to narrow the list.`
+        }
       />
-      <div role="listbox" id={list} aria-label="Found">
-        {shown.map((entry, index) => (
-          <div
-            key={entry.id}
-            id={`${list}-${index}`}
-            role="option"
-            tabIndex={-1}
-            aria-selected={index === active}
-            onPointerMove={() => setPicked(index)}
-            onClick={() => run(entry)}
-          >
-            <span className="quiet">{entry.kind}</span>
-            <HostileText text={entry.text} line />
-            {entry.agent && <StatusMark status={shownStatus(entry.agent)} />}
-          </div>
-        ))}
-      </div>
-      <p className="quiet" role="status">
-        {found.length > shown.length ? `${shown.length} of ${found.length} shown: type more to find the rest` : ''}
-        {found.length === 0 ? 'Nothing is named so.' : ''}
-      </p>
     </Dialog>
   )
 }

@@ -1,21 +1,26 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { switchZone, useZone } from '../parts/time.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { sessionQuery, signOut } from '../service/session.ts'
-import { AwayNotice } from './away-notice.tsx'
-import { ContainmentBanner } from './containment-banner.tsx'
-import { KeyHelp } from './key-help.tsx'
-import { useKeys } from './keys.ts'
+import { lazy, Suspense, useState } from 'react'
+import { sessionQuery, signOut } from '../data/session.ts'
+import { Button } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
+import { Fault } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { switchZone, useZone } from '../ui/time.tsx'
+import { AwayNotice, ContainmentBanner } from './banners.tsx'
 import { useLiveData } from './live-data.ts'
 import { LiveMark } from './live-mark.tsx'
-import { Palette } from './palette.tsx'
 import { openWallboard, places, wallboard } from './places.ts'
-import './shell.css'
+import css from './shell.module.css'
 import { useTheme } from './theme.ts'
 import { WardlineMark } from './wardline-mark.tsx'
+
+// Loaded when they open, so that the first screen does not wait for them.
+const loadPalette = async () => (await import('./palette.tsx')).Palette
+const Palette = lazyDialog(loadPalette)
+const KeyHelp = lazyDialog(async () => (await import('./key-help.tsx')).KeyHelp)
+const Toaster = lazy(async () => ({ default: (await import('../ui/toaster.tsx')).Toaster }))
 
 /** A phone has room for four; the others are under "More". */
 const footPlaces: readonly string[] = ['/', '/fleet', '/events', '/alerts']
@@ -26,10 +31,11 @@ export function Shell() {
   const navigate = useNavigate()
   const { data: session } = useQuery(sessionQuery)
   const [open, setOpen] = useState<'palette' | 'keys' | undefined>()
-  const [fault, setFault] = useState<string>()
+  const [fault, setFault] = useState<unknown>()
   const [theme, changeTheme] = useTheme()
   const zone = useZone()
   useLiveData()
+  usePreload(loadPalette)
 
   async function leave() {
     try {
@@ -37,7 +43,7 @@ export function Shell() {
       client.clear()
       await navigate({ to: '/login' })
     } catch (problem) {
-      setFault(sentenceOf(problem))
+      setFault(problem)
     }
   }
 
@@ -56,16 +62,16 @@ export function Shell() {
     </Link>
   ))
   return (
-    <div className="shell">
-      <a className="skip" href="#main">
-        Skip to the content
+    <div className={css.shell}>
+      <a className={css.skip} href="#main">
+        Skip to content
       </a>
-      <div className="side">
-        <Link to="/" className="brand">
+      <div className={css.side}>
+        <Link to="/" className={css.brand}>
           <WardlineMark /> Wardline
         </Link>
         <nav aria-label="Screens">{links}</nav>
-        <div className="who quiet">
+        <div className={`${css.who} quiet`}>
           {session && (
             <>
               <span>
@@ -74,31 +80,27 @@ export function Shell() {
               <span>{session.scope}</span>
             </>
           )}
-          <button type="button" className="plain" onClick={() => setOpen('palette')}>
-            Search <kbd>⌘K</kbd>
-          </button>
-          <button type="button" className="plain" onClick={() => setOpen('keys')}>
-            Shortcuts <kbd>?</kbd>
-          </button>
-          <button type="button" className="plain" onClick={leave}>
+          <Button kind="plain" shortcut="⌘K" onClick={() => setOpen('palette')}>
+            Search
+          </Button>
+          <Button kind="plain" shortcut="?" onClick={() => setOpen('keys')}>
+            Shortcuts
+          </Button>
+          <Button kind="plain" onClick={leave}>
             Sign out
-          </button>
-          {fault && (
-            <p role="alert" className="fault">
-              {fault}
-            </p>
-          )}
+          </Button>
+          <Fault of={fault} />
         </div>
       </div>
-      <div className="body">
-        <div className="top">
+      <div className={css.body}>
+        <div className={css.top}>
           <LiveMark />
-          <button type="button" className="plain" onClick={switchZone}>
-            {zone === 'utc' ? 'UTC' : 'Local time'} <kbd>t</kbd>
-          </button>
-          <button type="button" className="plain" onClick={changeTheme}>
+          <Button kind="plain" shortcut="t" onClick={switchZone}>
+            {zone === 'utc' ? 'UTC' : 'Local time'}
+          </Button>
+          <Button kind="plain" onClick={changeTheme}>
             Theme: {theme}
-          </button>
+          </Button>
         </div>
         <AwayNotice />
         <ContainmentBanner />
@@ -106,12 +108,15 @@ export function Shell() {
           <Outlet />
         </main>
       </div>
-      <nav className="foot-bar" aria-label="Screens">
+      <nav className={css.footBar} aria-label="Screens">
         {links.filter(({ props }) => footPlaces.includes(props.to))}
-        <button type="button" className="plain" onClick={() => setOpen('palette')}>
+        <Button kind="plain" onClick={() => setOpen('palette')}>
           More
-        </button>
+        </Button>
       </nav>
+      <Suspense>
+        <Toaster />
+      </Suspense>
       {open === 'palette' && (
         <Palette
           onClose={() => setOpen(undefined)}

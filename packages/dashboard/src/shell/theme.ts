@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { readStored, store } from '../service/storage.ts'
+import { readStored, store } from '../data/storage.ts'
 
 /** Also read by theme-start.js, which runs before the first paint. */
 const stored = 'wardline.theme'

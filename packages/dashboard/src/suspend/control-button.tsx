@@ -1,47 +1,41 @@
 import { useState } from 'react'
-import type { Agent } from '../service/fleet.ts'
-import { useMayOperate } from '../service/session.ts'
-import { useKeys } from '../shell/keys.ts'
-import { ResumeDialog, SuspendDialog } from './suspend-dialog.tsx'
+import type { Agent } from '../data/fleet.ts'
+import { useMayOperate } from '../data/session.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
+import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
 
-/** Button to suspend or resume an agent, depending on its state. For viewers it shows why it is disabled. */
-export function ControlButton({
-  agent,
-  because,
-  isKeyed = false,
-}: {
+const loadDialog = async () => (await import('./suspend-dialog.tsx')).ControlDialog
+const ControlDialog = lazyDialog(loadDialog)
+
+interface ControlButtonProps {
   agent: Agent
+  /** Prefilled beginning of the reason. */
   because?: string
   /** Whether the key `s` activates the button. */
   isKeyed?: boolean
-}) {
+}
+
+/** Button to suspend or resume an agent, depending on its state. For viewers it shows why it is disabled. */
+export function ControlButton({ agent, because, isKeyed = false }: ControlButtonProps) {
   const mayOperate = useMayOperate()
   const [open, setOpen] = useState<'suspend' | 'resume'>()
   const isSuspended = agent.status === 'suspended'
   const press = () => setOpen(isSuspended ? 'resume' : 'suspend')
-  useKeys(isKeyed && mayOperate ? { s: press } : {})
+  const hasKey = isKeyed && mayOperate
+  useKeys(hasKey ? { s: press } : {})
+  usePreload(loadDialog)
   return (
     <>
-      <button
-        type="button"
-        className={isSuspended ? '' : 'danger'}
-        disabled={!mayOperate}
-        title={mayOperate ? undefined : 'Your key has scope viewer: only operators and admins suspend and resume'}
+      <OperatorButton
+        kind={isSuspended ? 'default' : 'danger'}
+        about={agent.id}
         onClick={press}
+        {...(hasKey ? { shortcut: 's' } : {})}
       >
-        <span>
-          {isSuspended ? 'Resume' : 'Suspend'}
-          <span className="only-read">
-            {' '}
-            {agent.id}
-            {mayOperate ? '' : ' (needs a key of scope operator)'}
-          </span>
-          …
-        </span>
-        {isKeyed && mayOperate && <kbd>s</kbd>}
-      </button>
-      {open === 'suspend' && <SuspendDialog agent={agent} because={because ?? ''} onClose={() => setOpen(undefined)} />}
-      {open === 'resume' && <ResumeDialog agent={agent} onClose={() => setOpen(undefined)} />}
+        {isSuspended ? 'Resume' : 'Suspend'}
+      </OperatorButton>
+      {open && <ControlDialog action={open} agent={agent} because={because} onClose={() => setOpen(undefined)} />}
     </>
   )
 }

@@ -1,37 +1,35 @@
 import { useQueryClient } from '@tanstack/react-query'
-import type { Suspension } from '@wardline/contract'
-import { WardlineError } from '@wardline/contract'
+import { type Suspension, WardlineError } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
-import { call, sentenceOf } from '../service/client.ts'
-import { type AgentDetail, fleetQuery, noteDetail } from '../service/fleet.ts'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { type AgentDetail, noteDetail } from '../data/fleet.ts'
+import { queryKeys } from '../data/query-keys.ts'
 
-const askEveryMs = 250
-/**
- * Agents that only poll do so every 30 seconds. After twice that, the dialog stops and the agent's page continues to
- * refresh.
- */
-const askForMs = 60_000
+export type Action = 'suspend' | 'resume'
+
+const pollEveryMs = 250
+/** Agents without a control stream poll every 30 seconds. After twice that, only the agent's page keeps refreshing. */
+const pollForMs = 60_000
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 
 /** Progress of one kill or resume. */
 export interface ControlRun {
-  /** Epoch milliseconds by this browser's clock. */
-  requestedAt: number
   isStored: boolean
   /** The agent's last known state. */
   detail?: AgentDetail
   /** Only for a kill. */
   suspension?: Suspension
-  /** Error message of the service's refusal. */
-  fault?: string
-  /** Set when a second operator has to confirm: the service's sentence, with the deadline. */
+  /** Set when a second operator must confirm: the service's sentence, with the deadline. */
   waits?: string
 }
 
 /** Suspends or resumes an agent, and polls its state until it is confirmed or the dialog is closed. */
-export function useControlRun(action: 'suspend' | 'resume', instanceId: string) {
+export function useControlRun(action: Action, instanceId: string) {
   const client = useQueryClient()
+  const changes = [queryKeys.fleet, queryKeys.agent(instanceId), queryKeys.containments]
+  const change = useChange({ changes })
   const [run, setRun] = useState<ControlRun>()
   const isShown = useRef(true)
   useEffect(() => {
@@ -41,22 +39,7 @@ export function useControlRun(action: 'suspend' | 'resume', instanceId: string) 
     }
   }, [])
   const params = { instanceId }
-  const note = (facts: Partial<ControlRun>) =>
-    setRun((before) => ({ requestedAt: Date.now(), isStored: false, ...before, ...facts }))
-
-  async function request(reason: string): Promise<boolean> {
-    note({ requestedAt: Date.now() })
-    try {
-      if (action === 'suspend') await call('killInstance', { params, body: { reason } })
-      else await call('resumeInstance', { params })
-      note({ isStored: true })
-      return true
-    } catch (fault) {
-      const waits = fault instanceof WardlineError && fault.code === 'second_operator_required'
-      note(waits ? { waits: fault.message } : { fault: sentenceOf(fault) })
-      return false
-    }
-  }
+  const note = (facts: Partial<ControlRun>) => setRun((before) => ({ isStored: false, ...before, ...facts }))
 
   async function follow(until: number): Promise<void> {
     while (isShown.current && Date.now() < until) {
@@ -67,22 +50,31 @@ export function useControlRun(action: 'suspend' | 'resume', instanceId: string) 
       ])
       const suspension = listed?.suspensions[0]
       if (detail) {
-        client.setQueryData(['agent', instanceId], detail)
+        client.setQueryData(queryKeys.agent(instanceId), detail)
         noteDetail(client, detail)
         note({ detail, ...(suspension ? { suspension } : {}) })
-        const isConfirmed = action === 'suspend' ? suspension?.acknowledged_at : detail.control.confirmed
-        if (isConfirmed) return
+        if (action === 'suspend' ? suspension?.acknowledged_at : detail.control.confirmed) break
       }
-      await pause(askEveryMs)
+      await pause(pollEveryMs)
     }
+    for (const queryKey of changes.slice(1)) void client.invalidateQueries({ queryKey })
   }
 
-  async function start(reason: string): Promise<void> {
-    const isStored = await request(reason)
-    void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
-    if (isStored) await follow(Date.now() + askForMs)
-    void client.invalidateQueries({ queryKey: ['agent', instanceId] })
-    void client.invalidateQueries({ queryKey: ['containments'] })
+  function start(reason: string): void {
+    note({})
+    void change.run(async () => {
+      try {
+        if (action === 'suspend') await call('killInstance', { params, body: { reason } })
+        else await call('resumeInstance', { params })
+      } catch (fault) {
+        if (!(fault instanceof WardlineError) || fault.code !== 'second_operator_required') throw fault
+        note({ waits: fault.message })
+        return undefined
+      }
+      note({ isStored: true })
+      void follow(Date.now() + pollForMs)
+      return undefined
+    })
   }
-  return { run, start }
+  return { run, fault: change.fault, start }
 }

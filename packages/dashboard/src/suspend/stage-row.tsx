@@ -1,12 +1,12 @@
 import type { Stage } from './stages.ts'
-import './suspend.css'
+import css from './suspend.module.css'
 
 /** Stages in a row. Stages that have not happened are open circles. */
 export function StageRow({ stages }: { stages: readonly Stage[] }) {
   return (
-    <ol className="stages">
+    <ol className={css.stages} aria-label="Stages">
       {stages.map(({ name, fact, isDone }) => (
-        <li key={name} className={isDone ? 'done' : 'open'}>
+        <li key={name} className={isDone ? undefined : css.open}>
           <svg viewBox="0 0 12 12" aria-hidden="true">
             <circle
               cx="6"
@@ -20,7 +20,7 @@ export function StageRow({ stages }: { stages: readonly Stage[] }) {
           <b>{name}</b>
           <span className="quiet">
             {fact}
-            <span className="only-read">{isDone ? '' : ' (has not happened)'}</span>
+            {!isDone && <span className="only-read"> (not observed)</span>}
           </span>
         </li>
       ))}

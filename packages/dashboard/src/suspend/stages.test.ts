@@ -84,7 +84,7 @@ test.each([
   [{ state: 'pending' }, 'Suspended, not confirmed for 20 s'],
   [{ state: 'unconfirmed' }, 'Suspended, not confirmed for 20 s: it may still be working'],
   [{ state: 'delivered' }, 'Suspended and delivered; this client cannot confirm, and may still be working'],
-  [{ state: 'quiet' }, 'Suspended, delivered and quiet since; this client cannot confirm, so nothing is proven'],
+  [{ state: 'quiet' }, 'Suspended, delivered and quiet since; this client cannot confirm, so the stop is not proven'],
   [{ state: 'confirmed', acknowledged_at: after(21) }, 'Suspended, confirmed after 21 ms'],
   [{ state: 'proven', acknowledged_at: after(21) }, 'Proven stopped: confirmed after 21 ms, and silent since'],
   [

@@ -1,6 +1,6 @@
 import type { EnforcementCall, Suspension } from '@wardline/contract'
-import { spanText } from '../parts/span.ts'
-import type { Agent } from '../service/fleet.ts'
+import type { Agent } from '../data/fleet.ts'
+import { spanText } from '../ui/span.ts'
 
 export interface Stage {
   name: string
@@ -16,7 +16,8 @@ export function confirmedAfter({ control }: Pick<Agent, 'control'>): number | un
   return Math.max(0, Date.parse(applied_at) - Date.parse(changed_at))
 }
 
-export const msText = (ms: number): string => `${Math.max(0, ms).toLocaleString('en')} ms`
+export const msText = (ms: number | null): string =>
+  ms === null ? 'unknown' : `${Math.max(0, ms).toLocaleString('en')} ms`
 
 const ways = { stream: 'by control stream', poll: 'by poll' }
 
@@ -57,10 +58,10 @@ export function suspensionSentence(suspension: Suspension, now: number): string 
     pending: `Suspended, not confirmed for ${waited}`,
     unconfirmed: `Suspended, not confirmed for ${waited}: it may still be working`,
     delivered: 'Suspended and delivered; this client cannot confirm, and may still be working',
-    quiet: 'Suspended, delivered and quiet since; this client cannot confirm, so nothing is proven',
+    quiet: 'Suspended, delivered and quiet since; this client cannot confirm, so the stop is not proven',
     confirmed: `Suspended, confirmed after ${after(acknowledged_at)}`,
     proven: `Proven stopped: confirmed after ${after(acknowledged_at)}, and silent since`,
-    partial: 'Partial: the agent did its part, and an enforcement point has not confirmed',
+    partial: 'Partial: an enforcement point has not confirmed',
     violated: `Violated: ${breaches === 1 ? 'an event' : `${breaches.toLocaleString('en')} events`} although suspended, the first ${spanText(Date.parse(first_breach_at ?? requested_at) - Date.parse(requested_at))} after the request`,
   }
   return sentences[state]
@@ -79,7 +80,7 @@ export function stagesOfResume(agent: Pick<Agent, 'control'>, now: number, chang
   const { changed_at, applied_at } = agent.control
   if (changed_at === null) return []
   const after = confirmedAfter(agent)
-  const how = applied_at === null ? 'it never confirmed any change' : 'not confirmed'
+  const how = applied_at === null ? 'never confirmed a change' : 'not confirmed'
   return [
     { name: 'Stored', fact: changed, isDone: true },
     {

@@ -1,74 +1,56 @@
-import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useRef, useState } from 'react'
-import { Dialog } from '../parts/dialog.tsx'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { millisecondText, useNow, useZone } from '../parts/time.tsx'
-import { type Agent, agentQuery } from '../service/fleet.ts'
-import { type ControlRun, useControlRun } from './control-run.ts'
-import { EnforcementPoints } from './enforcement-points.tsx'
-import { reachOf } from './reach.ts'
-import { ReachLine } from './reach-line.tsx'
+import { useState } from 'react'
+import type { Agent } from '../data/fleet.ts'
+import { FormDialog } from '../ui/dialog.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { millisecondText, useNow, useZone } from '../ui/time.tsx'
+import { type Action, type ControlRun, useControlRun } from './control-run.ts'
+import { AgentReach } from './reach.tsx'
 import { ReasonField } from './reason-field.tsx'
 import { StageRow } from './stage-row.tsx'
 import { confirmedAfter, msText, stagesOf, stagesOfResume } from './stages.ts'
-
-interface ControlDialogProps {
-  agent: Pick<Agent, 'id' | 'suspension_reason'>
-  /** Prefilled beginning of the reason. */
-  because?: string
-  onClose(): void
-}
-
-function ReachList({ id }: { id: string }) {
-  const { data } = useQuery(agentQuery(id))
-  if (!data) return <p className="quiet">Reading what the agent said of itself…</p>
-  return (
-    <ul className="reach" aria-label="What this reaches">
-      {reachOf(data).map(({ what, how, isReached }) => (
-        <li key={what}>
-          <ReachLine isReached={isReached} what={what} how={how} />
-        </li>
-      ))}
-      <EnforcementPoints action="suspend" agent={data} />
-    </ul>
-  )
-}
+import css from './suspend.module.css'
 
 /** Describes the outcome so far. It never says "stopped", which takes longer to prove than a dialog is open. */
-function outcomeOf(action: 'suspend' | 'resume', { fault, waits, isStored, detail, suspension }: ControlRun): string {
-  const done = action === 'suspend' ? 'suspended' : 'resumed'
-  if (fault !== undefined) return `Not ${done}.`
+function outcomeOf(action: Action, { waits, isStored, detail, suspension }: ControlRun, isRefused: boolean): string {
+  const isSuspend = action === 'suspend'
+  if (isRefused) return `Not ${isSuspend ? 'suspended' : 'resumed'}.`
   if (waits !== undefined) return 'Waiting for a second operator.'
   if (!isStored) return 'Waiting for the service.'
   if (suspension?.acknowledged_at) {
     const after = Date.parse(suspension.acknowledged_at) - Date.parse(suspension.requested_at)
-    return `The agent confirmed after ${msText(after)}. It is proven stopped once it has been silent long enough: its page shows that.`
+    return `The agent confirmed after ${msText(after)}. It is proven stopped once it stays silent; its page shows that.`
   }
-  const after = action === 'resume' && detail ? confirmedAfter(detail) : undefined
-  if (after !== undefined) return `The agent confirmed after ${msText(after)}: it takes new work.`
-  return action === 'suspend'
+  const after = !isSuspend && detail ? confirmedAfter(detail) : undefined
+  if (after !== undefined) return `The agent confirmed after ${msText(after)} and accepts new work.`
+  return isSuspend
     ? 'The agent has not confirmed yet: it may still be working.'
-    : 'Resumed; the agent has not confirmed yet.'
+    : 'Resumed. The agent has not confirmed yet.'
 }
 
-function Progress({ action, run }: { action: 'suspend' | 'resume'; run: ControlRun }) {
+interface ProgressProps {
+  action: Action
+  run: ControlRun
+  isRefused: boolean
+}
+
+function Progress({ action, run, isRefused }: ProgressProps) {
   const now = useNow()
   const zone = useZone()
-  const { fault, waits, detail, suspension } = run
+  const { waits, detail, suspension } = run
+  const clock = (at: string | null) => millisecondText(zone, Date.parse(at ?? ''))
   const stages = suspension
-    ? stagesOf(suspension, now, millisecondText(zone, Date.parse(suspension.requested_at)))
+    ? stagesOf(suspension, now, clock(suspension.requested_at))
     : detail && action === 'resume'
-      ? stagesOfResume(detail, now, millisecondText(zone, Date.parse(detail.control.changed_at ?? '')))
+      ? stagesOfResume(detail, now, clock(detail.control.changed_at))
       : []
-  const sentence = fault ?? waits
   return (
     <>
-      <p role="alert" className="outcome">
-        {outcomeOf(action, run)}
+      <p aria-live="assertive" className={css.outcome}>
+        {outcomeOf(action, run, isRefused)}
       </p>
-      {sentence !== undefined && (
-        <p className={fault === undefined ? '' : 'fault'}>
-          <HostileText text={sentence} max={600} />
+      {waits !== undefined && (
+        <p>
+          <HostileText text={waits} max={600} />
         </p>
       )}
       {stages.length > 0 && <StageRow stages={stages} />}
@@ -76,82 +58,52 @@ function Progress({ action, run }: { action: 'suspend' | 'resume'; run: ControlR
   )
 }
 
+interface ControlDialogProps {
+  action: Action
+  agent: Pick<Agent, 'id' | 'suspension_reason'>
+  /** Prefilled beginning of the reason. */
+  because?: string | undefined
+  onClose(): void
+}
+
 /** Asks for the reason, shows what a suspension reaches and what it does not, then shows each stage as it happens. */
-export function SuspendDialog({ agent, because = '', onClose }: ControlDialogProps) {
-  const { run, start } = useControlRun('suspend', agent.id)
+export function ControlDialog({ action, agent, because = '', onClose }: ControlDialogProps) {
+  const { run, fault, start } = useControlRun(action, agent.id)
   const [reason, setReason] = useState(because)
-  const form = useRef<HTMLFormElement>(null)
-
-  function submit(event: FormEvent) {
-    event.preventDefault()
-    void start(reason.trim())
-  }
+  const isSuspend = action === 'suspend'
+  const title = `${isSuspend ? 'Suspend' : 'Resume'} ${agent.id}`
   return (
-    <Dialog label={`Suspend ${agent.id}`} onClose={onClose}>
-      <form ref={form} onSubmit={submit}>
-        <h2>Suspend {agent.id}</h2>
-        {run ? (
-          <Progress action="suspend" run={run} />
-        ) : (
-          <>
-            <ReachList id={agent.id} />
-            <ReasonField
-              action="suspend"
-              reason={reason}
-              onReason={setReason}
-              onSubmit={() => form.current?.requestSubmit()}
-              isFirst
-            />
-          </>
-        )}
-        <div className="foot">
-          <button type="button" onClick={onClose}>
-            {run ? 'Close' : 'Cancel'} <kbd>Esc</kbd>
-          </button>
-          {!run && (
-            <button type="submit" className="act" disabled={reason.trim() === ''}>
-              Suspend {agent.id} <kbd>⌘↵</kbd>
-            </button>
-          )}
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={title}
+      submit={title}
+      {...(isSuspend ? { kind: 'act', shortcut: '⌘↵' } : {})}
+      isReady={!isSuspend || reason.trim() !== ''}
+      isOver={run !== undefined}
+      fault={fault}
+      onSubmit={() => start(reason.trim())}
+      onClose={onClose}
+    >
+      {run ? (
+        <Progress action={action} run={run} isRefused={fault !== undefined} />
+      ) : isSuspend ? (
+        <>
+          <AgentReach id={agent.id} />
+          <ReasonField action="suspend" reason={reason} onReason={setReason} isFirst />
+        </>
+      ) : (
+        <>
+          <p>Reason of the suspension:</p>
+          <p className={css.why}>
+            <HostileText text={agent.suspension_reason ?? ''} />
+          </p>
+          <p className="quiet">The agent will accept new work. Make sure that the cause is fixed.</p>
+        </>
+      )}
+    </FormDialog>
   )
 }
 
-export function ResumeDialog({ agent, onClose }: ControlDialogProps) {
-  const { run, start } = useControlRun('resume', agent.id)
-  return (
-    <Dialog label={`Resume ${agent.id}`} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          void start('')
-        }}
-      >
-        <h2>Resume {agent.id}</h2>
-        {run ? (
-          <Progress action="resume" run={run} />
-        ) : (
-          <>
-            <p>Suspended because of:</p>
-            <p className="why">
-              <HostileText text={agent.suspension_reason ?? ''} />
-            </p>
-            <p className="quiet">From then on it takes new work. Is the cause gone?</p>
-          </>
-        )}
-        <div className="foot">
-          <button type="button" onClick={onClose}>
-            {run ? 'Close' : 'Cancel'} <kbd>Esc</kbd>
-          </button>
-          {!run && (
-            <button type="submit" className="go">
-              Resume {agent.id}
-            </button>
-          )}
-        </div>
-      </form>
-    </Dialog>
-  )
-}
+export const SuspendDialog = (props: Omit<ControlDialogProps, 'action'>) => (
+  <ControlDialog action="suspend" {...props} />
+)
+export const ResumeDialog = (props: Omit<ControlDialogProps, 'action'>) => <ControlDialog action="resume" {...props} />

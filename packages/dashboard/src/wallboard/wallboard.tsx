@@ -1,19 +1,20 @@
 import { useNavigate } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { useEffect, useState } from 'react'
+import type { Agent } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
+import type { AttentionItem } from '../overview/attention.ts'
 import { FleetStrip } from '../overview/fleet-strip.tsx'
-import '../overview/overview.css'
+import { ItemFacts } from '../overview/item-facts.tsx'
 import { useVerdict } from '../overview/use-verdict.ts'
-import { HostileText } from '../parts/hostile-text.tsx'
-import { SeverityMark, StatusMark } from '../parts/marks.tsx'
-import { Time, timeText, useNow, useZone } from '../parts/time.tsx'
-import { sentenceOf } from '../service/client.ts'
-import { countsOf, type ShownStatus, shownStatus } from '../service/fleet-counts.ts'
-import { useKeys } from '../shell/keys.ts'
+import { SeverityMark } from '../parts/marks.tsx'
 import { useLiveData } from '../shell/live-data.ts'
 import { LiveMark } from '../shell/live-mark.tsx'
-import { useTitle } from '../shell/title.ts'
-import './wallboard.css'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault, Panel, Stat, Stats, useTitle } from '../ui/panel.tsx'
+import { useKeys } from '../ui/shortcuts.ts'
+import { timeText, useNow, useZone } from '../ui/time.tsx'
+import css from './wallboard.module.css'
 
 /** As many items as can be read across a room. */
 const maxItems = 5
@@ -49,6 +50,28 @@ function useAwake(): boolean {
   return isAwake
 }
 
+function Queue({ items, agents }: { items: readonly AttentionItem[]; agents: readonly Agent[] }) {
+  return (
+    <Panel label="Needs attention" className={css.queue}>
+      {items.length === 0 && <p>Nothing needs attention.</p>}
+      <ul>
+        {items.slice(0, maxItems).map((item) => (
+          <li key={item.key}>
+            <SeverityMark severity={item.severity} />
+            <div>
+              <b>
+                <HostileText text={item.headline} line />
+              </b>
+              <ItemFacts item={item} agent={agents.find(({ id }) => id === item.agentId)} line />
+            </div>
+          </li>
+        ))}
+      </ul>
+      {items.length > maxItems && <p>{items.length - maxItems} more</p>}
+    </Panel>
+  )
+}
+
 /** The overview for a screen on a wall: readable from afar, without controls. */
 export function Wallboard() {
   const { agents, stats, items, verdict, isComplete, isStale, fault, troubled } = useVerdict()
@@ -65,21 +88,10 @@ export function Wallboard() {
     },
     [],
   )
-  const counts = isComplete ? countsOf(agents) : undefined
-  const suspended = new Map<string | undefined, ShownStatus>(
-    agents.flatMap((agent) => (agent.status === 'suspended' ? [[agent.id, shownStatus(agent)] as const] : [])),
-  )
-  const tiles: [name: string, value: number | undefined, tone: string][] = [
-    ['active', counts?.active, ''],
-    ['offline', counts?.offline, ''],
-    ['suspended', counts?.suspended, 'violet'],
-    ['breach, 24 h', stats?.breach, 'breach'],
-    ['critical, 24 h', stats?.critical, 'critical'],
-    ['warning, 24 h', stats?.warning, 'warning'],
-  ]
+  const tiles = { ...(isComplete && countsOf(agents)), ...stats }
   return (
-    <main className={`wallboard ${isStale || fault ? 'stale' : ''}`}>
-      <div className="line">
+    <main className={`${css.wallboard} ${isStale || fault ? css.stale : ''}`}>
+      <div className={css.line}>
         <LiveMark />
         <span className="mono">
           {timeText(zone, now)} {zone === 'utc' ? 'UTC' : ''}
@@ -87,54 +99,37 @@ export function Wallboard() {
       </div>
       <h1 aria-live="polite">{verdict}</h1>
       {(isStale || fault) && (
-        <p className="then">
-          What follows was true then. {fault ? <span className="fault">{sentenceOf(fault)}</span> : null}
-        </p>
+        <div className={css.line}>
+          Data may be outdated. <Fault of={fault} />
+        </div>
       )}
-      <dl className="panel board-tiles">
-        {tiles.map(([name, value, tone]) => (
-          <div key={name}>
-            <dd className={value ? tone : ''}>{value === undefined ? '…' : value.toLocaleString('en')}</dd>
-            <dt>{name}</dt>
-          </div>
-        ))}
-      </dl>
+      <div className={css.tiles}>
+        <Stats>
+          {(['active', 'offline', 'suspended', 'breach', 'critical', 'warning'] as const).map((name, index) => {
+            const value = tiles[name]
+            const kind = value && name !== 'active' && name !== 'offline' ? name : undefined
+            return (
+              <Stat
+                key={name}
+                name={index < 3 ? name : `${name}, 24 h`}
+                value={value === undefined ? '…' : value.toLocaleString('en')}
+                kind={kind}
+              />
+            )
+          })}
+        </Stats>
+      </div>
       {agents.length > 0 && (
-        <section className="panel" aria-label={`Fleet of ${counted(agents.length, 'agent')}`} inert>
-          <FleetStrip fleet={agents} troubled={troubled} />
-        </section>
+        <div className={css.fleet} inert>
+          <Panel label={`Fleet of ${counted(agents.length, 'agent')}`}>
+            <FleetStrip fleet={agents} troubled={troubled} />
+          </Panel>
+        </div>
       )}
-      <section className="panel board-queue" aria-label="Needs attention">
-        {isComplete && items.length === 0 && <p>Nothing needs attention.</p>}
-        <ul>
-          {items.slice(0, maxItems).map((item) => (
-            <li key={item.key}>
-              <SeverityMark severity={item.severity} />
-              <div>
-                <b>
-                  <HostileText text={item.headline} line />
-                </b>
-                <p>
-                  {suspended.has(item.agentId) && item.kind !== 'unconfirmed' && (
-                    <>
-                      <StatusMark status={suspended.get(item.agentId)!} />
-                      {' · '}
-                    </>
-                  )}
-                  <Time at={item.at} />
-                  {item.facts && ` · ${item.facts}`}
-                  {item.report !== undefined && ' · '}
-                  {item.report !== undefined && <HostileText text={item.report} line max={160} />}
-                </p>
-              </div>
-            </li>
-          ))}
-        </ul>
-        {items.length > maxItems && <p>and {items.length - maxItems} more</p>}
-      </section>
-      <p className="quiet foot">
-        {isAwake ? 'The screen stays on.' : 'The screen may go dark: the browser does not keep it on here.'}
-        <span className="end">Esc leaves</span>
+      {isComplete && <Queue items={items} agents={agents} />}
+      <p className={`${css.foot} quiet`}>
+        {isAwake ? 'The screen stays on.' : 'The screen may go dark: this browser cannot keep it on.'}
+        <span>Esc to leave</span>
       </p>
     </main>
   )

@@ -1,0 +1,26 @@
+import { flag, oneOf, type SearchOf, searchParams, text, texts } from '../data/search-params.ts'
+
+export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline'] as const
+export type StatusFilter = (typeof statusFilters)[number]
+const sortKeys = ['id', 'status', 'version', 'fails', 'control', 'heartbeat'] as const
+export type SortKey = (typeof sortKeys)[number]
+
+/** More groups than anyone reads. */
+const maxClosed = 200
+
+/** Filters of the list. */
+export const fleetSearch = searchParams({
+  status: oneOf(statusFilters),
+  q: text,
+  sort: oneOf(sortKeys),
+  down: flag,
+  /** The list begins at this id; links of the fleet strip's marks set it. */
+  from: text,
+  /** Groups the list by all tags, or by the values of tags such as `env:production`. */
+  group: text,
+  /** Names of collapsed groups; the empty name is the group of agents without a tag. */
+  closed: texts(maxClosed),
+  /** A saved view. */
+  view: text,
+})
+export type FleetSearch = SearchOf<typeof fleetSearch>

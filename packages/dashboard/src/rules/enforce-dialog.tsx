@@ -1,0 +1,48 @@
+import type { Rule } from '../data/rules.ts'
+import { FormDialog } from '../ui/dialog.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { responseSentences } from './rule-texts.ts'
+
+interface EnforceDialogProps {
+  rule?: Rule | undefined
+  /** Whether this is for a text that is not saved yet and sets mode enforce. */
+  isText?: boolean
+  isBusy: boolean
+  fault?: unknown
+  onConfirm(): void
+  onClose(): void
+}
+
+/** Before a rule is switched to enforce, explains what each firing will do. */
+export function EnforceDialog({ rule, isText, isBusy, fault, onConfirm, onClose }: EnforceDialogProps) {
+  return (
+    <FormDialog
+      title={<>Enforce {rule ? <HostileText text={rule.title} max={120} /> : 'this rule'}?</>}
+      submit="Enforce"
+      kind="act"
+      isBusy={isBusy}
+      fault={fault}
+      onSubmit={onConfirm}
+      onClose={onClose}
+    >
+      {rule && !isText ? (
+        <>
+          <p>Each firing then, without confirmation:</p>
+          <ul>
+            {responseSentences(rule.document).map((sentence) => (
+              <li key={sentence}>
+                • <HostileText text={sentence} max={300} />
+              </li>
+            ))}
+          </ul>
+        </>
+      ) : (
+        <p>The text sets mode enforce: once saved, each firing runs its responses without confirmation.</p>
+      )}
+      <p className="quiet">
+        {rule && `${rule.firings_24h.toLocaleString('en')} firings in the last 24 hours. `}
+        The brake limits how many agents are suspended automatically.
+      </p>
+    </FormDialog>
+  )
+}

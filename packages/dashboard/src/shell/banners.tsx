@@ -1,0 +1,78 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, useLocation } from '@tanstack/react-router'
+import { counted } from '@wardline/text/counted'
+import { containmentHeading } from '../containments/containment-texts.ts'
+import { brakeQuery, containmentsQuery } from '../data/containments.ts'
+import { fleetQuery } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
+import { useLiveState } from '../data/live.ts'
+import { openContainments } from '../data/open-containments.ts'
+import { Notice } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
+import { useNow } from '../ui/time.tsx'
+
+/** Longer than a restart takes. */
+const patienceMs = 5_000
+
+/** Warns that the screen shows outdated data while the service is unreachable. On the overview, the heading says so. */
+export function AwayNotice() {
+  const { phase, heardAt } = useLiveState()
+  const now = useNow()
+  const { pathname } = useLocation()
+  if (phase !== 'waiting' || heardAt === undefined || now - heardAt < patienceMs || pathname === '/') return null
+  return (
+    <Notice>
+      <p role="status">No response from the service. Data is {spanText(now - heardAt)} old.</p>
+    </Notice>
+  )
+}
+
+/**
+ * Shown on every screen while several agents are suspended, a containment is open, a resume waits or the brake is
+ * engaged, so that none of them is forgotten.
+ */
+export function ContainmentBanner() {
+  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data } = useQuery(containmentsQuery)
+  const { data: brake } = useQuery(brakeQuery)
+  const [open, ...others] = openContainments(data?.containments ?? [], fleet)
+  const waiting = data?.resume_requests.length ?? 0
+  const { suspended, unconfirmed, all } = countsOf(fleet)
+  const isFleet = suspended > 1
+  const isBraked = brake?.engaged ?? false
+  if (!open && waiting === 0 && !isFleet && !isBraked) return null
+  const isCalm = !isBraked && (!open || open.state === 'in_progress')
+  return (
+    <div className="banner">
+      <Notice kind={isCalm ? 'suspended' : 'warning'}>
+        {isBraked && (
+          <p>
+            The brake is engaged: nothing is suspended automatically until an operator releases it.{' '}
+            <Link to="/containments">Open the brake</Link>
+          </p>
+        )}
+        {open && (
+          <p>
+            {containmentHeading(open)}.{' '}
+            <Link to="/containments/$id" params={{ id: open.id }}>
+              Open this containment
+            </Link>
+            {others.length > 0 && <Link to="/containments"> and {others.length} more</Link>}
+          </p>
+        )}
+        {waiting > 0 && (
+          <p>
+            {counted(waiting, 'resume')} wait{waiting === 1 ? 's' : ''} for a second operator.{' '}
+            <Link to="/containments">Open</Link>
+          </p>
+        )}
+        {isFleet && (
+          <p>
+            {suspended.toLocaleString('en')} of {counted(all, 'agent')} suspended until an operator resumes them
+            {unconfirmed > 0 ? `; ${unconfirmed.toLocaleString('en')} may still be working` : ''}.
+          </p>
+        )}
+      </Notice>
+    </div>
+  )
+}

@@ -1,0 +1,125 @@
+import { useQuery } from '@tanstack/react-query'
+import type { ContainmentAction, EnforcementPoint } from '@wardline/contract'
+import { matchesPattern } from '@wardline/text/pattern'
+import type { ReactNode } from 'react'
+import { pointsQuery } from '../data/containments.ts'
+import { type Agent, type AgentDetail, agentQuery } from '../data/fleet.ts'
+import { Fault } from '../ui/panel.tsx'
+import css from './suspend.module.css'
+
+interface ReachItemProps {
+  isReached?: boolean
+  what: string
+  how: string
+  /** Text for screen readers while it is not reached. */
+  otherwise?: string
+  /** Content below the line. */
+  children?: ReactNode
+}
+
+/** One thing that a suspension reaches, or does not. */
+export function ReachItem({ isReached = false, what, how, otherwise = 'Not reached', children }: ReachItemProps) {
+  return (
+    <li>
+      <span className={isReached ? 'ok' : 'warning'} aria-hidden="true">
+        {isReached ? '✓' : '▲'}
+      </span>
+      <span>
+        <span className="only-read">{isReached ? 'Reached' : otherwise}: </span>
+        {what}
+      </span>
+      <span className="quiet">{how}</span>
+      {children}
+    </li>
+  )
+}
+
+export function ReachList({ children }: { children: ReactNode }) {
+  return (
+    <ul className={css.reach} aria-label="What this reaches">
+      {children}
+    </ul>
+  )
+}
+
+type Scope = Pick<EnforcementPoint, 'instances' | 'tags'>
+
+/** Whether the enforcement point is called for the agent. */
+function isCalledFor({ instances, tags }: Scope, agent: Pick<Agent, 'id' | 'tags'>): boolean {
+  if (instances) return instances.some((pattern) => matchesPattern(pattern, agent.id))
+  return !tags || tags.some((pattern) => agent.tags.some((tag) => matchesPattern(pattern, tag)))
+}
+
+function scopeText({ instances, tags }: Scope): string {
+  if (instances) return ` for ids ${instances.join(', ')}`
+  return tags ? ` for tags ${tags.join(', ')}` : ''
+}
+
+interface EnforcementPointsProps {
+  action: ContainmentAction
+  /** Undefined for a fleet: each point is listed with the agents that it is called for. */
+  agent?: Pick<Agent, 'id' | 'tags'>
+}
+
+/** Lists the enforcement points that will be called. */
+export function EnforcementPoints({ action, agent }: EnforcementPointsProps) {
+  const { data: points = [], error } = useQuery(pointsQuery)
+  if (error) {
+    return (
+      <li>
+        <Fault of={`Enforcement points: ${error.message}`} />
+      </li>
+    )
+  }
+  return points
+    .filter((point) => point.actions.includes(action) && (!agent || isCalledFor(point, agent)))
+    .map((point) => (
+      <ReachItem
+        key={point.name}
+        isReached={point.health !== 'failing'}
+        otherwise="May not be reached"
+        what={`Enforcement point ${point.name} (${point.host})`}
+        how={`called${agent ? '' : scopeText(point)}, ${point.health === 'failing' ? 'last call failed' : 'retried until it confirms'}`}
+      />
+    ))
+}
+
+/** What suspending an agent reaches and what it does not, based on the agent's own reports. */
+function reachOf({ status, fail_mode, control }: AgentDetail): ReachItemProps[] {
+  const isKnown = control.applied_version !== null
+  const isOffline = status === 'offline'
+  return [
+    {
+      what: 'New tool calls and tasks guarded by its SDK',
+      how: isKnown
+        ? 'this agent confirms control messages'
+        : 'this agent never confirmed a control message and may not receive them',
+      isReached: isKnown && !isOffline,
+    },
+    ...(isOffline ? [{ what: 'Work while it is offline', how: 'the suspension applies when it reconnects' }] : []),
+    { what: 'A command that is running already', how: 'not reached: end it on its host' },
+    { what: 'Keys and tokens held by the agent', how: 'not revoked by Wardline' },
+    ...(fail_mode === 'open'
+      ? [
+          {
+            what: 'Work while it cannot reach the service',
+            how: 'this agent fails open: it continues until it receives the suspension',
+          },
+        ]
+      : []),
+  ]
+}
+
+/** What suspending this agent reaches. */
+export function AgentReach({ id }: { id: string }) {
+  const { data } = useQuery(agentQuery(id))
+  if (!data) return <p className="quiet">Loading agent details…</p>
+  return (
+    <ReachList>
+      {reachOf(data).map((item) => (
+        <ReachItem key={item.what} {...item} />
+      ))}
+      <EnforcementPoints action="suspend" agent={data} />
+    </ReachList>
+  )
+}

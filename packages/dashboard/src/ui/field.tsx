@@ -1,0 +1,133 @@
+import type { ComponentProps, ReactNode, RefObject } from 'react'
+import css from './field.module.css'
+
+interface FieldProps {
+  label: ReactNode
+  /** A sentence below the field. */
+  hint?: ReactNode
+  children: ReactNode
+}
+
+/** A label with the element that it names. */
+function Field({ label, hint, children }: FieldProps) {
+  return (
+    // biome-ignore lint/a11y/noLabelWithoutControl: the element is among the children
+    <label className={css.field}>
+      <span className={css.label}>{label}</span>
+      {children}
+      {hint && <span className="quiet">{hint}</span>}
+    </label>
+  )
+}
+
+/** Fields of one subject, under its name. */
+export function FieldGroup({ label, children }: { label: ReactNode; children: ReactNode }) {
+  return (
+    <fieldset className={css.group}>
+      <legend>{label}</legend>
+      {children}
+    </fieldset>
+  )
+}
+
+type Labelled = Pick<FieldProps, 'label' | 'hint'>
+/** `isFirst` gives the element the focus when its dialog opens. */
+type Focus = { isFirst?: boolean }
+
+type TextFieldProps = Omit<ComponentProps<'input'>, 'className'> & Labelled & Focus & { isCode?: boolean }
+
+export function TextField({ label, hint, isFirst, isCode, ...input }: TextFieldProps) {
+  return (
+    <Field label={label} hint={hint}>
+      <input
+        {...input}
+        className={`${css.input} ${isCode ? 'mono' : ''}`}
+        data-first={isFirst || undefined}
+        {...(isCode ? { autoComplete: 'off', spellCheck: false } : {})}
+      />
+    </Field>
+  )
+}
+
+type TextAreaProps = Omit<ComponentProps<'textarea'>, 'className'> & Labelled & Focus
+
+export function TextArea({ label, hint, isFirst, ...area }: TextAreaProps) {
+  return (
+    <Field label={label} hint={hint}>
+      <textarea {...area} className={css.input} data-first={isFirst || undefined} />
+    </Field>
+  )
+}
+
+type Option = readonly [value: string | number, name: string]
+type SelectProps = Omit<ComponentProps<'select'>, 'className'> & { options: readonly (Option | string)[] } & Focus
+
+/** The browser's own select: for short lists it is the best on every device. `label` names it for screen readers. */
+export function Select({ options, isFirst, label, ...select }: SelectProps & { label?: string }) {
+  return (
+    <select {...select} aria-label={label} className={css.input} data-first={isFirst || undefined}>
+      {options.map((option) => {
+        const [value, name] = typeof option === 'string' ? [option, option] : option
+        return (
+          <option key={value} value={value}>
+            {name}
+          </option>
+        )
+      })}
+    </select>
+  )
+}
+
+export function SelectField({ label, hint, ...select }: SelectProps & Labelled) {
+  return (
+    <Field label={label} hint={hint}>
+      <Select {...select} />
+    </Field>
+  )
+}
+
+/** A checkbox or radio button with its label. */
+export function Check({ label, ...input }: Omit<ComponentProps<'input'>, 'className'> & Pick<FieldProps, 'label'>) {
+  return (
+    <label className={css.check}>
+      <input type="checkbox" {...input} />
+      <span>{label}</span>
+    </label>
+  )
+}
+
+/** Checkbox of a row, named for screen readers only. */
+export function Tick({ label, ...input }: Omit<ComponentProps<'input'>, 'className'> & { label: string }) {
+  return (
+    <label className={css.tick}>
+      <input type="checkbox" aria-label={label} {...input} />
+    </label>
+  )
+}
+
+interface SearchFieldProps {
+  field: RefObject<HTMLInputElement | null>
+  label: string
+  value: string
+  maxLength?: number
+  onChange(text: string): void
+}
+
+/** Text filter of a list. Screens focus it on `/`; Enter and Escape leave it. */
+export function SearchField({ field, label, value, maxLength = 200, onChange }: SearchFieldProps) {
+  return (
+    <input
+      ref={field}
+      type="search"
+      className={`${css.input} ${css.search}`}
+      aria-label={label}
+      placeholder={`${label}  /`}
+      maxLength={maxLength}
+      value={value}
+      onChange={({ target }) => onChange(target.value)}
+      onKeyDown={({ key }) => {
+        if (key === 'Escape' || key === 'Enter') field.current?.blur()
+      }}
+    />
+  )
+}

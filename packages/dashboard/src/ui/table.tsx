@@ -1,0 +1,107 @@
+import { Fragment, type Key, type ReactNode, useState } from 'react'
+import { Button } from './button.tsx'
+import { EmptyState, Panel } from './panel.tsx'
+import css from './table.module.css'
+
+export interface Column<Row> {
+  /** Heading. A column of buttons has one for screen readers only. */
+  name: ReactNode
+  isNameHidden?: boolean
+  cell(row: Row): ReactNode
+  /** `number` and `word` do not wrap. */
+  kind?: 'text' | 'number' | 'word'
+  /** Left out on a phone. */
+  isWide?: boolean
+}
+
+interface DataTableProps<Row> {
+  label: string
+  columns: readonly Column<Row>[]
+  rows: readonly Row[]
+  rowKey(row: Row): Key
+  /** Index of the row that the keys act on. */
+  at?: number
+  empty: ReactNode
+  /** Rows shown before a press on "Show all". A table longer than a few hundred rows slows a phone. */
+  maxRows?: number
+  /** Whether a phone shows each row as a block rather than a line that scrolls sideways. */
+  isStacked?: boolean
+  /** Content below a row, such as its details. */
+  below?(row: Row): ReactNode
+  title?: ReactNode
+  note?: ReactNode
+  end?: ReactNode
+}
+
+/** A table in a panel. */
+export function DataTable<Row>(props: DataTableProps<Row>) {
+  const { label, columns, rows, rowKey, at, empty, maxRows = 200, isStacked = true, below, title, note, end } = props
+  const [isWhole, setWhole] = useState(false)
+  const shown = isWhole ? rows : rows.slice(0, maxRows)
+  const name = title === undefined ? { label } : { title }
+  return (
+    <Panel {...name} note={note} end={end} scrolls>
+      {rows.length === 0 ? (
+        <EmptyState>{empty}</EmptyState>
+      ) : (
+        <table className={`${css.table} ${isStacked ? css.stacked : ''}`} aria-label={title ? label : undefined}>
+          <thead>
+            <tr>
+              {columns.map((column, index) => (
+                <th key={index} className={column.isWide ? css.wide : undefined}>
+                  {column.isNameHidden ? <span className="only-read">{column.name}</span> : column.name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((row, index) => (
+              <Fragment key={rowKey(row)}>
+                <tr className={index === at ? css.at : undefined} aria-current={index === at || undefined}>
+                  {columns.map((column, place) => (
+                    <td key={place} className={`${css[column.kind ?? 'text']} ${column.isWide ? css.wide : ''}`}>
+                      {column.cell(row)}
+                    </td>
+                  ))}
+                </tr>
+                {below?.(row) && (
+                  <tr>
+                    <td colSpan={columns.length}>{below(row)}</td>
+                  </tr>
+                )}
+              </Fragment>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {shown.length < rows.length && (
+        <EmptyState
+          action={<Button onClick={() => setWhole(true)}>Show all {rows.length.toLocaleString('en')}</Button>}
+        >
+          {(rows.length - shown.length).toLocaleString('en')} more not shown.
+        </EmptyState>
+      )}
+    </Panel>
+  )
+}
+
+/** Names and values, one a line. A fact that is null, undefined or false is left out. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ReactNode, isCode?: boolean])[] }) {
+  return (
+    <table className={css.facts}>
+      <tbody>
+        {facts.map(
+          ([name, value, isCode]) =>
+            value !== null &&
+            value !== undefined &&
+            value !== false && (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td className={isCode ? 'mono' : undefined}>{value}</td>
+              </tr>
+            ),
+        )}
+      </tbody>
+    </table>
+  )
+}
