@@ -68,7 +68,7 @@ function checkContents(names: string[]): void {
     const paths = files.map(({ path }) => path)
     const strange = paths.filter(
       (path) =>
-        !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/rules\/starter\/[\w-]+\.yml|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
+        !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/rules\/starter\/[\w-]+\.yml|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w.-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
           path,
         ) || /\.test\.|dist\/test-/.test(path),
     )
