@@ -1,5 +1,6 @@
 import { eventTypes, type HoneypotCreated, type KeyCreated } from '@wardline/contract'
-import { call, sentenceOf } from '../data/client.ts'
+import { call } from '../data/client.ts'
+import { faultText } from '../ui/panel.tsx'
 
 /** Longer than the simulation takes on a slow service. If the page is closed half-way, the key expires by itself. */
 const keyLivesMs = 15 * 60_000
@@ -68,9 +69,7 @@ export async function simulateAttack(say: (step: string) => void): Promise<strin
       key && call('revokeKey', { params: { id: key.id } }),
     ])
     const failed = gone.find(({ status }) => status === 'rejected')
-    say(
-      failed?.status === 'rejected' ? `Cleanup failed: ${sentenceOf(failed.reason)}` : 'Key revoked and decoy deleted',
-    )
+    say(failed?.status === 'rejected' ? `Cleanup failed: ${faultText(failed.reason)}` : 'Key revoked and decoy deleted')
   }
   return id
 }

@@ -2,7 +2,7 @@ import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { useChange } from '../data/change.ts'
-import { call, sentenceOf } from '../data/client.ts'
+import { call } from '../data/client.ts'
 import { eachOf } from '../data/each-of.ts'
 import type { Agent } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
@@ -10,6 +10,7 @@ import { Chip } from '../ui/button.tsx'
 import { FormDialog } from '../ui/dialog.tsx'
 import { FieldGroup, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
+import { faultText } from '../ui/panel.tsx'
 
 /** Above this many tags, typing a name is faster than searching a list. */
 const maxListed = 30
@@ -34,7 +35,7 @@ export function TagDialog({ agents, onClose }: { agents: readonly Agent[]; onClo
         if (tags.join() !== operator_tags.join()) await call('setInstanceTags', { params, body: { tags } })
         if (agent_tags.some((tag) => removed.has(tag))) kept += 1
       } catch (fault) {
-        failed.push([id, sentenceOf(fault)])
+        failed.push([id, faultText(fault)])
       }
     })
     setFaults(failed)

@@ -3,6 +3,7 @@ import { type FormEvent, type KeyboardEvent, type ReactNode, useRef } from 'reac
 import { Button, type ButtonKind } from './button.tsx'
 import css from './dialog.module.css'
 import { Fault } from './panel.tsx'
+import { isTyping } from './shortcuts.ts'
 
 interface DialogProps {
   /** Heading and name. */
@@ -132,10 +133,6 @@ interface DrawerProps {
   onClose(): void
   children: ReactNode
 }
-
-const isTyping = (target: EventTarget): boolean =>
-  /^(TEXTAREA|SELECT)$/.test((target as HTMLElement).tagName) ||
-  (target instanceof HTMLInputElement && target.type !== 'checkbox')
 
 /** One row of a list at the right of the screen. `j` and `k` go to the next and previous one. */
 export function Drawer({ label, steps, actions, keys = {}, onClose, children }: DrawerProps) {

@@ -9,7 +9,8 @@ const pairMs = 1_000
 const layers: { current: KeyActions }[] = []
 let first: { key: string; at: number } | undefined
 
-const isTyping = (target: EventTarget | null): boolean =>
+/** Whether the keys are text for the element. */
+export const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   (target.isContentEditable ||
     /^(TEXTAREA|SELECT)$/.test(target.tagName) ||
