@@ -2,7 +2,15 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { alertTypes, channelSettings, channelTypes, serviceEventTypes } from '@wardline/contract'
+import {
+  alertTypes,
+  channelSettings,
+  channelTypes,
+  isServiceType,
+  serviceEventTypes,
+  serviceSource,
+  titleOf,
+} from '@wardline/contract'
 import { settings } from '@wardline/server'
 import { Webhook } from 'standardwebhooks'
 import { Check } from 'typebox/value'
@@ -23,16 +31,19 @@ test('the guide shows settings that the service takes, for every type of channel
   }
 })
 
-test('the guide lists every type that the service itself reports', () => {
-  const listed = new Set(
-    [...guide.matchAll(/^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| .* \| .* \|$/gm)].flatMap(([, names]) =>
-      names!.match(/[a-z_]+/g),
-    ),
-  )
+test('the guide lists every type that the service itself reports, with its title', () => {
+  const rows = [...guide.matchAll(/^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| (.*?) \| .* \| .* \|$/gm)]
+  const listed = rows.flatMap(([, names, titles]) => {
+    const types = names!.match(/[a-z_]+/g)!
+    const agent = { by_service: true, source: serviceSource, instance_id: 'bot-1' }
+    expect(titles).toBe(types.map((event_type) => titleOf({ ...agent, event_type })).join('; '))
+    return types
+  })
   const reported = [...Object.values(alertTypes), ...serviceEventTypes]
+  expect(reported.filter((type) => !isServiceType(type))).toEqual([])
   // Named in the row of the event that it counts or ends.
   const named = (type: string) =>
-    listed.has(type) || guide.includes(`\`${type}\`: so did`) || guide.includes(`\`${type}\` counts`)
+    listed.includes(type) || guide.includes(`\`${type}\`: so did`) || guide.includes(`\`${type}\` counts`)
   expect(reported.filter((type) => !named(type))).toEqual([])
 })
 

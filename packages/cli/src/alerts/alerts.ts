@@ -8,6 +8,7 @@ import {
   type Client,
   type Severity,
   severities,
+  titleOf,
 } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
@@ -21,9 +22,10 @@ import { addChannelHint } from './channel-text.ts'
 
 const withoutFraction = (time: string): string => sanitize(time).replace(/\.\d+Z$/, 'Z')
 
-/** Formats an alert as one line: time, severity, state, id, instance, description. */
-function alertLine({ id, created_at, severity, status, instance_id, source, ...alert }: Alert): string {
-  const what = [id, instance_id ?? source, alert.event_type, alert.description].map(sanitize).join('  ')
+/** Formats an alert as one line: time, severity, state, id, title, description. */
+function alertLine(alert: Alert): string {
+  const { id, created_at, severity, status, description } = alert
+  const what = [id, titleOf(alert), description].map(sanitize).join('  ')
   return `${withoutFraction(created_at)}  ${severityText(severity, 8)}  ${sanitize(status).padEnd(12)}  ${what}`
 }
 
@@ -43,6 +45,7 @@ function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id'
   const names = new Map(channels.map(({ id, name }) => [id, name]))
   const verdict = alert.verdict === null ? '' : `, ${alert.verdict.replace('_', ' ')}`
   const rows: [string, string | null][] = [
+    ['Alert', titleOf(alert)],
     ['Id', alert.id],
     ['Time', alert.created_at],
     ['Severity', alert.severity],

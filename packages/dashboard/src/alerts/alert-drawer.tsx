@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { AlertChange } from '@wardline/contract'
+import { type AlertChange, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { type ReactNode, useState } from 'react'
 import { type Alert, type AlertDetail, alertQuery, type Channel } from '../data/alerts.ts'
@@ -17,7 +17,7 @@ import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { Facts } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import { changeText, deliveryText, headlineOf, stateText } from './alert-texts.ts'
+import { changeText, deliveryText, stateText } from './alert-texts.ts'
 import css from './alerts.module.css'
 import { maxName } from './assign-dialog.tsx'
 import { MessageLine } from './message.tsx'
@@ -76,7 +76,7 @@ export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: Ale
           <p>
             <SeverityMark severity={alert.severity} /> <Time at={alert.created_at} /> <b>{stateText(alert)}</b>
           </p>
-          <h2 className={css.subject}>{headlineOf(alert)}</h2>
+          <h2 className={css.subject}>{titleOf(alert)}</h2>
           <p>
             <HostileText text={alert.description} max={1_000} />
           </p>

@@ -4,7 +4,6 @@ import {
   changeText,
   countOf,
   deliveryText,
-  headlineOf,
   healthText,
   matchOf,
   matchText,
@@ -75,25 +74,9 @@ test('the count of one filter depends on the other', () => {
   expect(countOf(counts, { status: 'acknowledged', severity: 'breach' })).toBe(0)
 })
 
-describe('the sentence about an alert', () => {
-  const alert = { event_type: 'honeypot_triggered', by_service: true, source: 'wardline', instance_id: 'bot-1' }
-
-  test('states what happened only if the service itself reported it', () => {
-    expect(headlineOf(alert)).toBe('bot-1 used a decoy')
-    expect(headlineOf({ ...alert, instance_id: null })).toBe('A decoy URL was fetched')
-    expect(headlineOf({ ...alert, event_type: 'kill_unconfirmed' })).toBe('bot-1 has not confirmed its suspension')
-    expect(headlineOf({ ...alert, by_service: false, event_type: 'kill_confirmed', source: 'bot-1' })).toBe(
-      'bot-1 reports kill_confirmed',
-    )
-    expect(headlineOf({ ...alert, event_type: 'fleet_outage', instance_id: null })).toBe(
-      'Many agents went silent together',
-    )
-  })
-
-  test('names the state and verdict', () => {
-    expect(stateText({ status: 'resolved', verdict: 'false_positive' })).toBe('Resolved as a false positive')
-    expect(stateText({ status: 'acknowledged', verdict: null })).toBe('Acknowledged')
-  })
+test('an alert is described by its state and verdict', () => {
+  expect(stateText({ status: 'resolved', verdict: 'false_positive' })).toBe('Resolved as a false positive')
+  expect(stateText({ status: 'acknowledged', verdict: null })).toBe('Acknowledged')
 })
 
 describe('the history of an alert', () => {

@@ -1,50 +1,9 @@
 import { type AlertMatch, type AlertPreview, type MessageContent, severities } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import type { Alert, AlertCount, AlertDetail, Channel } from '../data/alerts.ts'
-import { sentenceOf as reportSentence } from '../overview/attention.ts'
 import { spanText } from '../ui/span.ts'
 
 // Sentences of fixed words, counts and ids only. Untrusted texts are shown beside them, never inside.
-
-type AlertFacts = Pick<Alert, 'event_type' | 'by_service' | 'source' | 'instance_id'>
-
-/** Describes an alert's subject in one sentence. */
-export function headlineOf(alert: AlertFacts): string {
-  const who = alert.instance_id ?? 'An unnamed agent'
-  const own: Record<string, string> = {
-    instance_suspended: `${who} was suspended`,
-    instance_resumed: `${who} was resumed`,
-    kill_confirmed: `${who} confirmed its suspension`,
-    kill_unconfirmed: `${who} has not confirmed its suspension`,
-    instance_offline: `${who} is silent`,
-    instance_recovered: `${who} is back`,
-    instance_clone: `Two agents use the id ${who}`,
-    instance_crash_loop: `${who} is in a restart loop`,
-    instance_blind: `${who} stopped reporting`,
-    drill_overdue: `${who} does not answer drills`,
-    drill_answered: `${who} answers drills again`,
-    drills_overdue: 'Many agents do not answer drills',
-    drills_answered: 'All agents answer drills again',
-    instance_reporting: `${who} reports again`,
-    brake_engaged: 'The brake is engaged: nothing is suspended automatically',
-    brake_released: 'The brake was released: agents are suspended automatically again',
-    suspension_skipped: 'A breach led to no suspension',
-    enforcement_failed: `An enforcement point did not confirm the suspension of ${who}`,
-    decoy_connections_dropped: 'The port of the decoy URLs is flooded',
-    chain_transaction_failed: 'A chain transaction failed',
-    chain_transaction_stuck: 'A chain transaction has been unconfirmed for an hour',
-    chain_nonce_refused: 'The chain account was used by another sender',
-    chain_unavailable: 'No transaction can be sent to the chain',
-    fleet_outage: 'Many agents went silent together',
-    fleet_recovered: 'The agents that went silent together are back',
-    alert_channel_failing: 'An alert channel is failing',
-    alert_channel_recovered: 'All alert channels work again',
-    alerts_summarized: 'Further alerts were summarized',
-    alerting_changed: 'Alert delivery was changed',
-    protection_changed: 'Protection was reduced',
-  }
-  return (alert.by_service ? own[alert.event_type] : undefined) ?? reportSentence(alert, who)
-}
 
 export const statusNames = { open: 'Open', acknowledged: 'Acknowledged', resolved: 'Resolved' } as const
 

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import type { AlertChange } from '@wardline/contract'
+import { type AlertChange, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { type Alert, type AlertFilter, alertsQuery, type Channel } from '../data/alerts.ts'
@@ -16,7 +16,7 @@ import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 import { Time } from '../ui/time.tsx'
-import { headlineOf, stateText } from './alert-texts.ts'
+import { stateText } from './alert-texts.ts'
 import css from './alerts.module.css'
 import { changeAll } from './change-alerts.ts'
 import { narrowedOf, QueueFilters } from './queue-filters.tsx'
@@ -162,7 +162,7 @@ export function Queue(props: QueueProps) {
 
 function AlertRow({ alert, index, queue }: { alert: Alert; index: number; queue: QueueState }) {
   const { at, selected, isBusy } = queue
-  const headline = headlineOf(alert)
+  const headline = titleOf(alert)
   const isSelected = selected.has(alert.id)
   return (
     <li data-part="alert" className={`${css.row} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}>

@@ -1,5 +1,5 @@
 import type { ContainmentSummary } from '@wardline/contract'
-import { eventTypes, type Severity } from '@wardline/contract'
+import { eventTypes, type Severity, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { containmentHeading } from '../containments/containment-texts.ts'
 import type { Brake } from '../data/containments.ts'
@@ -44,27 +44,6 @@ interface AttentionFacts {
   now: number
 }
 
-/** Describes an event in one sentence. Unknown types are only named. */
-export function sentenceOf(
-  { event_type, by_service, source, instance_id }: Pick<Row, 'event_type' | 'by_service' | 'source' | 'instance_id'>,
-  who: string,
-): string {
-  const known: Record<string, string> = {
-    // Agents are identified by their keys, so a hit without an agent is a fetched decoy URL.
-    honeypot_triggered: instance_id === null ? 'A decoy URL was fetched' : `${who} used a decoy`,
-    activity_while_suspended: `${who} is active although suspended`,
-    anomaly_detected: `${who} behaves unusually`,
-    control_version_mismatch: `${who} claims a control version that was never issued`,
-    identity_mismatch: `A key of another agent was used for ${who}`,
-    auth_probing: 'One address tried many invalid keys',
-  }
-  const sentence = known[event_type]
-  // Callers may report any type, so only the service's own reports are trusted.
-  if (by_service && sentence) return sentence
-  const isOwn = by_service || instance_id === null || source === who
-  return isOwn ? `${who} reports ${event_type}` : `${who}: ${event_type}, reported by another source`
-}
-
 const episodeOf = ({ metadata }: Row): string | undefined => {
   const episode = metadata?.episode
   return typeof episode === 'string' ? episode : undefined
@@ -86,7 +65,7 @@ function groupsOf(rows: readonly Row[], now: number, keyOf: (row: Row) => string
 
 const itemOf = (rows: readonly Row[], last: Row, alerts: AttentionFacts['alerts']) => ({
   severity: last.severity,
-  headline: sentenceOf(last, last.instance_id ?? 'An unnamed agent'),
+  headline: titleOf(last),
   report: last.description,
   at: last.created_at,
   agentId: last.instance_id ?? undefined,

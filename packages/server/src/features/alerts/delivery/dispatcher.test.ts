@@ -188,9 +188,7 @@ describe('a digest', () => {
     service.clock.advance(minute)
     await dispatch()
     const texts = at('/slack').map(({ body }) => JSON.stringify(body))
-    expect(texts.filter((text) => text.includes('· own ·'))).toEqual([
-      expect.stringContaining('instance_offline on own"'),
-    ])
+    expect(texts.filter((text) => text.includes('· own ·'))).toEqual([expect.stringContaining('own is silent"')])
     const digest = texts.at(-1)!
     expect(digest).toContain('exceeded the rate')
     expect(digest).toContain('· worst ·')
@@ -224,8 +222,8 @@ describe('a group that fails to send', () => {
     service.clock.advance(minute)
     await report({ instance_id: 'agent-3' })
     await dispatch()
-    expect(slackTexts().filter((text) => text.includes('on agent-2'))).toHaveLength(2)
-    expect(slackTexts().filter((text) => text.includes('on agent-3'))).toHaveLength(1)
+    expect(slackTexts().filter((text) => text.includes('agent-2: '))).toHaveLength(2)
+    expect(slackTexts().filter((text) => text.includes('agent-3: '))).toHaveLength(1)
     expect(at('/webhook')).toHaveLength(5)
     expect(service.logged.join()).toContain('sending a group of alerts failed')
   })
@@ -300,7 +298,7 @@ describe('a receiver', () => {
     await service.services.routingTable.refresh()
     await dispatch()
     expect(await channel('env-webhook')).toMatchObject({ enabled: false, state: 'disabled' })
-    expect(slackTexts().join()).toContain('alert_channel_failing')
+    expect(slackTexts().join()).toContain('An alert channel is failing')
   })
 
   it('that is down gets one message at a time until it is available again', async () => {
@@ -414,16 +412,16 @@ describe('the kill switch', () => {
     await beat()
     await kill()
     await dispatch()
-    expect(slackTexts()[0]).toContain('instance_suspended on agent-1')
+    expect(slackTexts()[0]).toContain('agent-1 was suspended')
     await service.call('POST', '/api/instances/agent-1/ack', { body: { version: 1 } })
     await results()
-    expect(slackTexts()[1]).toContain('kill_confirmed on agent-1')
+    expect(slackTexts()[1]).toContain('agent-1 confirmed its suspension')
     await results()
     expect(slackTexts()).toHaveLength(2)
     expect((await alertRows()).map((row) => row.status)).toEqual(['resolved', 'resolved'])
     await service.call('POST', '/api/resume/agent-1')
     await dispatch()
-    expect(slackTexts()[2]).toContain('instance_resumed on agent-1')
+    expect(slackTexts()[2]).toContain('agent-1 was resumed')
   })
 
   it('notifies people if an agent does not confirm within 35 seconds, and if it confirms later', async () => {
@@ -435,11 +433,11 @@ describe('the kill switch', () => {
     expect(slackTexts()).toHaveLength(1)
     service.clock.advance(2 * second)
     await results()
-    expect(slackTexts()[1]).toContain('kill_unconfirmed on agent-1')
+    expect(slackTexts()[1]).toContain('agent-1 has not confirmed its suspension')
     service.clock.advance(hour)
     await beat({ control_version: 1 })
     await results()
-    expect(slackTexts()[2]).toContain('kill_confirmed on agent-1')
+    expect(slackTexts()[2]).toContain('agent-1 confirmed its suspension')
   })
 
   it('creates no alert for a refused kill', async () => {
@@ -468,7 +466,7 @@ describe('a type of the service reported by a caller', () => {
     }
     const { body } = await service.call<{ id: string }>('POST', '/api/events', { key, body: claim })
     await dispatch()
-    expect(slackTexts().at(-1)).toContain('Warning: claimed by a caller: kill_confirmed on agent-1')
+    expect(slackTexts().at(-1)).toContain('Warning: agent-1 reports kill_confirmed, claimed by a caller')
     expect(JSON.stringify(at('/slack').at(-1)!.body.blocks)).toContain('· claimed by a caller: kill_confirmed ·')
     expect(at('/webhook').find(({ body: sent }) => sent.data.id === body.id)!.body.data.by_service).toBe(false)
     expect(await detail(body.id)).toMatchObject({ by_service: false, status: 'open' })
@@ -499,18 +497,18 @@ describe('a silent fleet', () => {
     await open(slack())
     await establish(agents(8))
     await sweep(5, 'agent-0')
-    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    expect(slackTexts().filter((text) => text.includes('Many agents went silent together'))).toHaveLength(1)
     expect(slackTexts().filter((text) => text.includes('instance_offline'))).toEqual([])
     service.clock.advance(6 * minute)
     for (let index = 0; index < 6; index++) await beat(`agent-${index}`)
     await sweep(1, 'agent-0')
-    expect(slackTexts().at(-1)).toContain('Resolved: fleet_recovered')
+    expect(slackTexts().at(-1)).toContain('Resolved: The agents that went silent together are back')
     expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain(
       '6 of 8 instances are online again; 2 are still offline',
     )
     for (let index = 1; index < 6; index++) await service.execute(`delete from instances where id = 'agent-${index}'`)
     await sweep(9)
-    expect(slackTexts().at(-1)).toContain('instance_offline on agent-0')
+    expect(slackTexts().at(-1)).toContain('agent-0 is silent')
   })
 
   it('of exactly half its agents stays an outage until half of those are back', async () => {
@@ -525,9 +523,10 @@ describe('a silent fleet', () => {
       service.clock.advance(10 * second)
       await dispatch()
     }
-    const ends = () => slackTexts().filter((text) => text.includes('fleet_recovered')).length
+    const ends = () =>
+      slackTexts().filter((text) => text.includes('The agents that went silent together are back')).length
     await sweepWith(5)
-    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    expect(slackTexts().filter((text) => text.includes('Many agents went silent together'))).toHaveLength(1)
     await sweepWith(7)
     expect(ends()).toBe(0)
     await sweepWith(8)
@@ -538,8 +537,9 @@ describe('a silent fleet', () => {
     await open(slack())
     const old = Array.from({ length: 6 }, (_, index) => `old-${index}`)
     const young = Array.from({ length: 5 }, (_, index) => `young-${index}`)
-    const outages = () => slackTexts().filter((text) => text.includes('fleet_outage')).length
-    const ends = () => slackTexts().filter((text) => text.includes('fleet_recovered')).length
+    const outages = () => slackTexts().filter((text) => text.includes('Many agents went silent together')).length
+    const ends = () =>
+      slackTexts().filter((text) => text.includes('The agents that went silent together are back')).length
     await establish(old)
     await sweep(5)
     expect(outages()).toBe(1)
@@ -562,10 +562,10 @@ describe('a silent fleet', () => {
     await establish(agents(10))
     service.clock.advance(hour)
     await sweep(5)
-    expect(slackTexts().filter((text) => text.includes('fleet_outage'))).toHaveLength(1)
+    expect(slackTexts().filter((text) => text.includes('Many agents went silent together'))).toHaveLength(1)
     await beat('agent-0')
     await sweep(1, 'agent-0')
-    expect(slackTexts().join()).not.toContain('fleet_recovered')
+    expect(slackTexts().join()).not.toContain('The agents that went silent together are back')
     for (let index = 0; index < 8; index++) await beat(`agent-${index}`)
     await sweep(1, 'agent-0')
     expect(JSON.stringify(at('/slack').at(-1)!.body)).toContain(
@@ -580,7 +580,7 @@ describe('a silent fleet', () => {
     await beat('agent-1')
     await sweep(1)
     expect(slackTexts().map((text) => text.replace(/^\S+ /, ''))).toEqual([
-      expect.stringContaining('instance_offline on agent-1'),
+      expect.stringContaining('agent-1 is silent'),
       expect.stringContaining('Resolved: '),
     ])
     const [offline] = await service.rows(`select status from alerts where event_type = 'instance_offline'`)
@@ -703,7 +703,7 @@ describe('a check of a channel', () => {
       await watch()
       service.clock.advance(minute)
     }
-    expect(slackTexts().filter((text) => text.includes('alert_channel_failing'))).toHaveLength(1)
+    expect(slackTexts().filter((text) => text.includes('An alert channel is failing'))).toHaveLength(1)
     expect(JSON.stringify(at('/slack').map(({ body }) => body))).toContain('Webhook (environment)')
     expect(await channel('env-webhook')).toMatchObject({ state: 'failing', last_error: 'The receiver answered 500.' })
     receiver.answer = () => ({ status: 200, body: 'ok' })
@@ -737,7 +737,7 @@ describe('a channel that fails', () => {
     await service.call('PATCH', '/api/alert-channels/env-webhook', { body: { enabled: false } })
     await watch()
     await watch()
-    expect(slackTexts().at(-1)).toContain('Resolved: alert_channel_recovered')
+    expect(slackTexts().at(-1)).toContain('Resolved: All alert channels work again')
     const sent = slackTexts().length
     await watch()
     expect(slackTexts()).toHaveLength(sent)

@@ -1,4 +1,4 @@
-import { type AlertMatch, alertTypes, eventTypes, serviceEventTypes, severities } from '@wardline/contract'
+import { type AlertMatch, alertTypes, eventTypes, isServiceType, severities } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import type { Schema } from '../../../db/schema.ts'
 
@@ -96,13 +96,9 @@ export function hasEnding(groupName: string): boolean {
 export const isSummary = ({ by_service, event_type }: Pick<AlertFacts, 'by_service' | 'event_type'>): boolean =>
   by_service === 1 && event_type === alertTypes.alertsSummarized
 
-/** Types that the service itself reports. */
-const ownTypes: readonly string[] = [...Object.values(alertTypes), ...serviceEventTypes]
-export const isOwnType = (event_type: string): boolean => ownTypes.includes(event_type)
-
 /** Whether a caller used a type of the service: messages must show that the service did not report it. */
 export const isClaimed = ({ by_service, event_type }: { by_service: 0 | 1 | boolean; event_type: string }): boolean =>
-  !by_service && isOwnType(event_type)
+  !by_service && isServiceType(event_type)
 
 /** Name of the alert's problem: `<type> <instance> <subject>`, as far as present. */
 export function groupNameOf(alert: AlertFacts): string {

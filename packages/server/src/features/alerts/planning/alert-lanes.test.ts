@@ -76,7 +76,7 @@ describe('a decoy hit behind a flood of reports', () => {
     await flood(2_000)
     await hit()
     await turn()
-    expect(textsAt('/slack').join()).toContain('honeypot_triggered on victim')
+    expect(textsAt('/slack').join()).toContain('victim used a decoy')
   })
 
   it('is among the next two messages to a machine, although a thousand are waiting', async () => {
@@ -102,7 +102,7 @@ describe('a decoy hit behind a flood of reports', () => {
     await turn()
     const texts = textsAt('/slack').slice(before)
     for (const instance of ['one', 'two', 'three']) {
-      expect(texts.some((text) => text.includes(`honeypot_triggered on ${instance}"`))).toBe(true)
+      expect(texts.some((text) => text.includes(`${instance} used a decoy"`))).toBe(true)
     }
     service.clock.advance(minute)
     await turn()
@@ -183,7 +183,7 @@ it('a critical alert of the service is sent during quiet hours, and a warning is
     ingest.own({ severity, event_type, description: 'Something happened', instance_id: 'agent-1' })
   await ingest.store([own('warning', 'quite_new'), own('critical', 'identity_mismatch')])
   await turn()
-  expect(textsAt('/slack').join()).toContain('identity_mismatch on agent-1')
+  expect(textsAt('/slack').join()).toContain('A key of another agent was used for agent-1')
   expect(textsAt('/slack').join()).not.toContain('quite_new')
   await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours: null } })
   await turn()
@@ -216,7 +216,7 @@ it('delayed alerts are sent when quiet hours are removed, also by a process with
   await turn()
   expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alert during quiet hours')
   await report('after_the_change')
-  expect(textsAt('/slack').join()).toContain('after_the_change on agent-1')
+  expect(textsAt('/slack').join()).toContain('agent-1 reports after_the_change')
 })
 
 describe('a channel', () => {
@@ -318,7 +318,7 @@ describe('alerts of one instance beyond 600 per minute', () => {
     for (let count = 0; count < 6; count++) await turn()
     const [summary] = receiver.taken.filter(({ body }) => body.type === 'alert.alerts_summarized')
     expect(summary!.body.data).toMatchObject({ by_service: true, instance_id: 'flood-0' })
-    expect(textsAt('/slack').join()).toContain('alerts_summarized on flood-0')
+    expect(textsAt('/slack').join()).toContain('Further alerts of flood-0 were summarized')
   })
 
   // An attacker who knows a decoy could touch it again and again to delay the next alert.

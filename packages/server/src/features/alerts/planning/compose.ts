@@ -1,6 +1,7 @@
+import { titleOf } from '@wardline/contract'
 import { uuidV7 } from '../../../ids.ts'
 import type { DeliveredAlert, Message } from '../channels/message.ts'
-import { highest, isClaimed, type Severity } from '../outbox/alert.ts'
+import { highest, type Severity } from '../outbox/alert.ts'
 import { delayedNames } from './grouping.ts'
 
 /** Alerts listed in a message: as many lines as a phone shows. */
@@ -22,12 +23,6 @@ const delayedTitles: Record<string, (count: number) => string> = {
   [delayedNames.own.late]: (count) => `From Wardline itself: ${late(count)}`,
 }
 
-const problemOf = (alert: DeliveredAlert): string => {
-  const { event_type, instance_id } = alert
-  const claim = isClaimed(alert) ? 'claimed by a caller: ' : ''
-  return `${claim}${event_type}${instance_id === null ? '' : ` on ${instance_id}`}`
-}
-
 interface Parts {
   /** Id of a message that alerts joined already; default: a new one. */
   id?: string | null
@@ -41,10 +36,10 @@ interface Parts {
   count: number
 }
 
-function titleOf({ kind, group, alerts, count }: Parts, severity: Severity): string {
+function messageTitle({ kind, group, alerts, count }: Parts, severity: Severity): string {
   const newest = alerts.at(-1)
   if (kind === 'digest') return delayedTitles[group]!(count)
-  const problem = newest ? problemOf(newest) : group
+  const problem = newest ? titleOf(newest) : group
   if (kind === 'resolved') return `Resolved: ${problem}`
   const more = count > 1 ? ` (${count} alerts)` : ''
   return kind === 'reminder' ? `Not acknowledged: ${problem}${more}` : `${names[severity]}: ${problem}${more}`
@@ -60,7 +55,7 @@ export function composeMessage(parts: Parts): Message {
     kind,
     created_at: now,
     severity,
-    title: titleOf(parts, severity).slice(0, 200),
+    title: messageTitle(parts, severity).slice(0, 200),
     group: kind === 'digest' ? null : group.slice(0, 255),
     alerts: shown,
     more: Math.max(0, count - shown.length),

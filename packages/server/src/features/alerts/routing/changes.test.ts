@@ -201,8 +201,8 @@ describe('a silence', () => {
     })
     await service.call('POST', '/api/kill/agent-1', { body: { reason: 'It touched a decoy' } })
     await dispatch()
-    expect(receivedAt('/slack', 'honeypot_triggered on agent-1')).toHaveLength(1)
-    expect(receivedAt('/slack', 'instance_suspended on agent-1')).toHaveLength(1)
+    expect(receivedAt('/slack', 'agent-1 used a decoy')).toHaveLength(1)
+    expect(receivedAt('/slack', 'agent-1 was suspended')).toHaveLength(1)
   })
 
   it('that names the type or the instance suppresses kills', async () => {

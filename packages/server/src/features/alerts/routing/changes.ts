@@ -1,8 +1,8 @@
-import { type AlertMatch, alertTypes, eventTypes } from '@wardline/contract'
+import { type AlertMatch, alertTypes, eventTypes, isServiceType } from '@wardline/contract'
 import type { Trx } from '../../../db/database.ts'
 import type { Deps } from '../../../deps.ts'
 import { type Action, type Actor, recordAction } from '../../audit/audit.ts'
-import { isAtOrAbove, isOwnType, type Severity } from '../outbox/alert.ts'
+import { isAtOrAbove, type Severity } from '../outbox/alert.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import type { ChannelOptions } from './channel-options.ts'
 import { countChange, countEnabled } from './queries.ts'
@@ -99,7 +99,8 @@ const harmlessTypes: readonly string[] = [
 ]
 
 /** Whether a silence of the type may hide an attack: a pattern, or a type that the service itself reports. */
-const hidesAttack = (type: string): boolean => type.endsWith('*') || (isOwnType(type) && !harmlessTypes.includes(type))
+const hidesAttack = (type: string): boolean =>
+  type.endsWith('*') || (isServiceType(type) && !harmlessTypes.includes(type))
 
 /**
  * Whether a silence may hide an attack: unless it is only of info, or of types by their names that agents report, or that
