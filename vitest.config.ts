@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
-import { LongestFirst } from './test-order.ts'
 import { missingPostgres } from './test-servers/postgres-cluster.ts'
+import { LongestFirst } from './tools/test-order.ts'
 
 const shared = { resolve: { conditions: ['wardline-source'] }, ssr: { resolve: { conditions: ['wardline-source'] } } }
 
@@ -42,13 +42,15 @@ const serverTests = unitTests
 const longTests = unitTests
   .filter(
     ({ path, text }) =>
-      (path.startsWith('packages/sdk/src/agent/') && text.includes('/test-agent-command.ts')) ||
+      (path.startsWith('packages/sdk/src/agent/') && text.includes('/testing/agent-command.ts')) ||
       path === 'packages/server/src/mutated-bodies.test.ts',
   )
   .map(({ path }) => path)
 /** Tests that open the service or its database; all but those of SQLite itself hold on every engine. */
 const databaseTests = unitTests
-  .filter(({ path, text }) => /\/test-(rule-)?service\.ts'/.test(text) && /\/server\/src\/(?!db\/sqlite)/.test(path))
+  .filter(
+    ({ path, text }) => /\/testing\/(rule-)?service\.ts'/.test(text) && /\/server\/src\/(?!db\/sqlite)/.test(path),
+  )
   .map(({ path }) => path)
 
 /**
@@ -112,9 +114,9 @@ export default defineConfig({
     maxWorkers: 6,
     teardownTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
-    reporters: ['default', './test-reporter.ts'],
+    reporters: ['default', './tools/test-reporter.ts'],
     projects: [
-      { ...shared, test: { ...timing, name: 'tidy', include: ['tidy.test.ts', 'words.test.ts'] } },
+      { ...shared, test: { ...timing, name: 'tidy', include: ['tools/tidy.test.ts', 'tools/words.test.ts'] } },
       unitOn('sqlite', {
         name: 'unit',
         include: unitTests

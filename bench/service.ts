@@ -5,7 +5,7 @@ import { get } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { bundleCommand } from '../bundle.ts'
+import { bundleCommand } from '../tools/bundle.ts'
 import { killAtExit, removeFolder, temporaryFolder } from './cleanup.ts'
 import { requestText } from './request.ts'
 

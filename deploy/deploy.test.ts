@@ -276,14 +276,11 @@ describe('the image', () => {
     const sent = lines.filter((line) => line.startsWith('!')).map((line) => line.slice(1))
     expect(sent.sort()).toEqual([
       '.npmrc',
-      'build-sbom.ts',
-      'build-sdk.ts',
-      'build.ts',
-      'check-sdk.ts',
       'clients/python/wardline.py',
       'package-lock.json',
       'package.json',
       'packages',
+      'tools',
       'tsconfig.json',
     ])
     expect(lines).toEqual(expect.arrayContaining(['**/data', '**/.env*', '**/node_modules', '**/dist']))

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import { describe, expect, test } from 'vitest'
-import { type LockFile, makeSbom } from '../build-sbom.ts'
+import { type LockFile, makeSbom } from '../tools/build-sbom.ts'
 
 const root = new URL('../', import.meta.url)
 const read = (path: string) => JSON.parse(readFileSync(fileURLToPath(new URL(path, root)), 'utf8'))

@@ -1,5 +1,5 @@
 import type { TestProject } from 'vitest/node'
-import { bundleCommand } from '../bundle.ts'
+import { bundleCommand } from '../tools/bundle.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -65,7 +65,7 @@ test('a process two minutes ahead takes over no message, and calls no kill uncon
     (count) => count > 0,
   )
   await afterRuns(wrong, 'alerts', 3)
-  await afterRuns(wrong, 'containment', 3)
+  await afterRuns(wrong, 'suspension-watch', 3)
 
   const firsts = new Map(receiver.taken.toReversed().map(({ id, at }) => [id, at]))
   const tooSoon = receiver.taken.filter(({ id, at }) => at > firsts.get(id)! && at < firsts.get(id)! + retriedAfterMs)

@@ -47,7 +47,7 @@ async function clone(document: string): Promise<{ clone: string; port: number }>
 /** Built once for all other clones. */
 async function build(): Promise<void> {
   const options = { cwd: root, encoding: 'buffer', maxBuffer: 1e7 } as const
-  const scripts = ['packages/dashboard/build.ts', 'pack-sdk.ts']
+  const scripts = ['packages/dashboard/build.ts', 'tools/pack-sdk.ts']
   await Promise.all(scripts.map((script) => run(process.execPath, ['--conditions=wardline-source', script], options)))
 }
 beforeAll(() => (isExternal ? undefined : build()), longestMs)

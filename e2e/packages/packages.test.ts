@@ -46,8 +46,8 @@ describe.skipIf(isExternal)('npm run pack', () => {
     if (effort(false, true)) await pack('npm', 'run', 'pack')
     else {
       // Without the checks of `npm run build`, which `.ci/run` runs separately.
-      await pack(process.execPath, '--conditions=wardline-source', 'build.ts', '--unchecked')
-      await pack(process.execPath, 'pack.ts')
+      await pack(process.execPath, '--conditions=wardline-source', 'tools/build.ts', '--unchecked')
+      await pack(process.execPath, 'tools/pack.ts')
     }
     const file = `./dist/wardline-${version}.tgz`
     await run('npm', ['install', '-g', '--prefix', prefix, file], { cwd: root, env: bare })

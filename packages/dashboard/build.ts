@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
-import { hashOfSources } from '../../source-hash.ts'
+import { hashOfSources } from '../../tools/source-hash.ts'
 import { screens } from './src/screens.ts'
 
 // Builds the dashboard into dist/ if its sources have changed since the last build. With `--at-start`, a failure is

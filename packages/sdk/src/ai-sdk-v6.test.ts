@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { guardTools } from './ai-sdk-v6.ts'
 import type { Monitor } from './monitor.ts'
-import { denied, describeAdapter, openTwoMonitors, readFile } from './test-adapter.ts'
-import type { TestFleet } from './test-service.ts'
+import { denied, describeAdapter, openTwoMonitors, readFile } from './testing/adapter.ts'
+import type { TestFleet } from './testing/service.ts'
 
 const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 }
 const usage = { inputTokens, outputTokens: { total: 1, text: 1, reasoning: 0 } }

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url'
 import { type HookCallbackMatcher, query, type SDKMessage } from '@anthropic-ai/claude-agent-sdk'
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { guardHooks } from './claude-agent-sdk.ts'
-import { describeAdapter } from './test-adapter.ts'
-import { eventually, TestFleet } from './test-service.ts'
+import { describeAdapter } from './testing/adapter.ts'
+import { eventually, TestFleet } from './testing/service.ts'
 
 /** Stand-in for Claude Code: the real Agent SDK talks to it and runs the hooks, but no model decides. */
 const claude = fileURLToPath(new URL('../../../examples/claude-agent-sdk/offline-claude.ts', import.meta.url))

@@ -8,8 +8,8 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { createMonitorWith } from './agent-monitor.ts'
 import { WardlineDenied } from './denied.ts'
-import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
-import { agentId, eventually, fastPace, streamOpen, TestFleet } from './test-service.ts'
+import { answerPlainly, sendJson, startHostileService } from './testing/hostile-service.ts'
+import { agentId, eventually, fastPace, streamOpen, TestFleet } from './testing/service.ts'
 
 const stream = /\/control$/
 const poll = /\/status$/

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createMonitorWith } from './agent-monitor.ts'
 import { plainPath } from './decoy-paths.ts'
 import { decoyTexts, maxTextLength } from './decoy-texts.ts'
-import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
-import { fastPace, TestFleet } from './test-service.ts'
+import { answerPlainly, sendJson, startHostileService } from './testing/hostile-service.ts'
+import { fastPace, TestFleet } from './testing/service.ts'
 
 // Arguments that a compromised model may write so that a decoy in them is not checked.
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { TestFleet } from './test-service.ts'
+import { TestFleet } from './testing/service.ts'
 
 /** Longer than the time of a check and than that of the harmless text after it. */
 const heldMs = 700

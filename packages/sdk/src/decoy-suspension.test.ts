@@ -1,7 +1,7 @@
 import { createClient } from '@wardline/contract'
 import { expect, test } from 'vitest'
 import { effort } from '../../../test-servers/effort.ts'
-import { agentId, eventually, streamOpen, TestFleet } from './test-service.ts'
+import { agentId, eventually, streamOpen, TestFleet } from './testing/service.ts'
 
 const rounds = effort(60, 500)
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { readDrill } from './drill.ts'
 import { openTextVerifier } from './signed-control.ts'
-import { agentId, eventually, streamOpen, TestFleet } from './test-service.ts'
+import { agentId, eventually, streamOpen, TestFleet } from './testing/service.ts'
 
 const nonce = 'q83vEjRWeJCrze8SNFZ4kA'
 const issuedAt = '2026-01-15T12:00:30.000Z'

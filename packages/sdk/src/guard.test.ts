@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, expectTypeOf, test } from 'vitest'
 import { decoyTexts, keyParts } from './decoy-texts.ts'
 import { type Denial, WardlineDenied } from './denied.ts'
-import { agentId, eventually, TestFleet } from './test-service.ts'
+import { agentId, eventually, TestFleet } from './testing/service.ts'
 
 let fleet: TestFleet
 let decoyKey: string

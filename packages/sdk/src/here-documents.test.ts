@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { effort } from '../../../test-servers/effort.ts'
 import { decoyTexts, maxTextLength } from './decoy-texts.ts'
-import { TestFleet } from './test-service.ts'
+import { TestFleet } from './testing/service.ts'
 
 let fleet: TestFleet
 const decoyPath = '/home/bot/keys/payroll-2019.pem'

@@ -8,9 +8,9 @@ import { listen } from './control-stream.ts'
 import type { MonitorError } from './faults.ts'
 import { usualPace } from './pace.ts'
 import { type Answer, Service } from './service.ts'
-import { AgentHome, sample } from './test-agent-command.ts'
-import { type Answerer, answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
-import { eventually, fastPace } from './test-service.ts'
+import { AgentHome, sample } from './testing/agent-command.ts'
+import { type Answerer, answerPlainly, sendJson, startHostileService } from './testing/hostile-service.ts'
+import { eventually, fastPace } from './testing/service.ts'
 
 // Any server may listen at the url of the service; its answers must not crash the agent.
 

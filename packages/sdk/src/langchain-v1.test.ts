@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { guardMiddleware, guardTools } from './langchain-v1.ts'
 import type { Monitor } from './monitor.ts'
-import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './test-adapter.ts'
-import type { TestFleet } from './test-service.ts'
+import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './testing/adapter.ts'
+import type { TestFleet } from './testing/service.ts'
 
 const schema = z.object({ path: z.string() })
 

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { createMonitor } from './create-monitor.ts'
 import { guardServer } from './mcp.ts'
-import { describeAdapter, readFile } from './test-adapter.ts'
+import { describeAdapter, readFile } from './testing/adapter.ts'
 
 const tool = { description: 'reads a file', inputSchema: z.object({ path: z.string() }) }
 const info = { name: 'files', version: '1.0.0' }

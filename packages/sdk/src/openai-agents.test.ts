@@ -14,8 +14,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Monitor } from './monitor.ts'
 import { guardTools } from './openai-agents.ts'
-import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './test-adapter.ts'
-import type { TestFleet } from './test-service.ts'
+import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './testing/adapter.ts'
+import type { TestFleet } from './testing/service.ts'
 
 interface ToolOutput {
   output: unknown

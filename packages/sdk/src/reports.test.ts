@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createMonitorWith } from './agent-monitor.ts'
 import type { Report } from './monitor.ts'
 import { ReportQueue } from './report-queue.ts'
-import { answerPlainly, sendJson, startHostileService } from './test-hostile-service.ts'
-import { agentId, eventually, fastPace, TestFleet } from './test-service.ts'
+import { answerPlainly, sendJson, startHostileService } from './testing/hostile-service.ts'
+import { agentId, eventually, fastPace, TestFleet } from './testing/service.ts'
 import type { NewEvent } from './wire.ts'
 
 let fleet: TestFleet

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, request as open, type ServerRespons
 import type { AddressInfo } from 'node:net'
 import { Transform } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { AgentHome } from './test-agent-command.ts'
-import { agentId, eventually, fastPace, type Received, streamOpen, TestFleet } from './test-service.ts'
+import { AgentHome } from './testing/agent-command.ts'
+import { agentId, eventually, fastPace, type Received, streamOpen, TestFleet } from './testing/service.ts'
 
 interface Tampering {
   /** Changes the answer to a poll; undefined passes it on unchanged. */

@@ -1,18 +1,18 @@
 import type { FastifyInstance } from 'fastify'
-import { describeConfig } from './config.ts'
+import { describeConfig } from './config/config.ts'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
+import { mountBrake } from './features/auto-suspension/routes.ts'
 import { mountChain } from './features/chain/routes.ts'
-import { mountBrake } from './features/containment/brake-routes.ts'
-import { mountContainments } from './features/containment/containment-routes.ts'
-import { resumeCondition } from './features/containment/containments.ts'
-import { mountDrills } from './features/containment/drill-routes.ts'
-import { mountEnforcement } from './features/containment/enforcement/routes.ts'
-import { mountContainment } from './features/containment/routes.ts'
+import { resumeCondition } from './features/containments/containments.ts'
+import { mountContainments } from './features/containments/routes.ts'
+import { mountKillSwitch } from './features/control/routes.ts'
 import { createDashboardPages } from './features/dashboard/routes.ts'
 import { mountDetection } from './features/detection/routes.ts'
 import { mountDownloads } from './features/downloads/routes.ts'
+import { mountDrills } from './features/drills/routes.ts'
+import { mountEnforcement } from './features/enforcement/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountIncidents } from './features/incidents/routes.ts'
@@ -21,10 +21,10 @@ import { keyNames } from './features/keys/key-names.ts'
 import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
 import { Sessions } from './features/keys/sessions.ts'
-import { mountKillSwitch } from './features/kill-switch/routes.ts'
 import { mountRules } from './features/rules/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
+import { mountSuspensions } from './features/suspensions/routes.ts'
 import { mountSystem } from './features/system/routes.ts'
 import { mountTrust } from './features/trust/routes.ts'
 import { mountViews } from './features/views/routes.ts'
@@ -80,7 +80,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   })
   mountContainments(router, deps, services)
   mountDrills(router, deps, services)
-  mountContainment(router, deps, { ...services, keyNames })
+  mountSuspensions(router, deps, { ...services, keyNames })
   mountEnforcement(router, deps, services)
   mountBrake(router, deps, services)
   mountRules(router, deps, services)

@@ -24,6 +24,7 @@ export class AppError extends Error {
 /** @param list command that lists the existing ids */
 export const unknownId = (kind: string, id: string, list: string): AppError =>
   new AppError('not_found', `No ${kind} with id ${id}; \`${list}\` lists them.`)
+export const unknownInstance = (id: string): AppError => unknownId('instance', id, 'wardline instances')
 
 interface DatabaseFault {
   /** The statement violates a constraint or type, so a retry cannot succeed. */

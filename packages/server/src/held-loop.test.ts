@@ -4,7 +4,7 @@ import { effort } from '../../../test-servers/effort.ts'
 import { keyCheckUnits, pathCheckUnits } from './features/honeypots/decoy-search.ts'
 import { KeySearch } from './features/honeypots/key-extraction.ts'
 import { lookupKeys, pathForms } from './features/honeypots/path-forms.ts'
-import { type Method, openTestService, type TestService } from './test-service.ts'
+import { type Method, openTestService, type TestService } from './testing/service.ts'
 import { type Slices, sliceUnits, WorkBudget } from './work-turns.ts'
 
 /** The service guarantees 20 ms of CPU time of its thread. The guard leaves room for a loaded machine. */

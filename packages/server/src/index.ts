@@ -3,7 +3,7 @@ import type { verifySelf as verify } from './features/trust/verification/verify.
 import type { startServer as start } from './main.ts'
 
 export { systemClock } from './clock.ts'
-export { type Config, ConfigError, databaseFile, describeConfig, readConfig, settings } from './config.ts'
+export { type Config, ConfigError, databaseFile, describeConfig, readConfig, settings } from './config/config.ts'
 export { type CopyProgress, copyBetween } from './db/copy.ts'
 export { type Deps, openDeps } from './deps.ts'
 export { auditCheckpoint, localActor, verifyAudit } from './features/audit/audit.ts'

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { readCounter } from './db/counters.ts'
 import { eventToStore } from './features/events/new-event.ts'
 import { listJobs, startJobs } from './jobs.ts'
-import { openTestService } from './test-service.ts'
+import { openTestService } from './testing/service.ts'
 
 it('stops long work between two batches on shutdown and continues it in the next process', async () => {
   await using service = await openTestService()

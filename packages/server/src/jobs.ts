@@ -2,11 +2,11 @@ import { hourMs } from './clock.ts'
 import type { Deps } from './deps.ts'
 import { forgetOldAlerts } from './features/alerts/alerts.ts'
 import { watchChannels } from './features/alerts/delivery/channel-health.ts'
-import { warnOfOverdue } from './features/containment/drill-overdue.ts'
-import { finishDrills } from './features/containment/drill-report.ts'
-import { forgetDrills } from './features/containment/drills.ts'
 import { forgetBaselines } from './features/detection/baselines.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
+import { forgetDrills } from './features/drills/drills.ts'
+import { warnOfOverdue } from './features/drills/overdue.ts'
+import { finishDrills } from './features/drills/report.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { createSizeRetention } from './features/events/size-retention.ts'
 import { createFolderCompletion } from './features/honeypots/honeypots.ts'
@@ -15,8 +15,8 @@ import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
-import { forgetSuspensions } from './features/kill-switch/retention.ts'
 import { forgetFirings } from './features/rules/retention.ts'
+import { forgetSuspensions } from './features/suspensions/retention.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
 import { attestWeekly, newAttestations } from './features/trust/trust.ts'
 import { verifyWeekly } from './features/trust/verification/published.ts'
@@ -130,7 +130,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     },
     { name: 'containments', everyMs: 1_000, run: () => services.containmentWork.run() },
     { name: 'containment-retention', everyMs: 60_000, run: (stopping) => services.containmentWork.forget(stopping) },
-    { name: 'containment', everyMs: 1_000, run: () => services.containmentWatch.run() },
+    { name: 'suspension-watch', everyMs: 1_000, run: () => services.suspensionWatch.run() },
     { name: 'enforcement', everyMs: 1_000, run: () => services.enforcement.run() },
     { name: 'enforcement-retention', everyMs: 60_000, run: (stopping) => services.enforcement.forget(stopping) },
     // Another process takes over a free lease within a second.

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createLog } from './log.ts'
-import { adminKey, openTestService } from './test-service.ts'
+import { adminKey, openTestService } from './testing/service.ts'
 
 /** Control characters, as frequent as all other characters. */
 const anyCharacter = fc

@@ -1,6 +1,6 @@
 import { sessionHeader } from '@wardline/contract'
 import { type DestinationStream, type Logger, pino } from 'pino'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
 import { prettyLine } from './log-pretty.ts'
 
 export type Log = Logger

@@ -1,6 +1,6 @@
 import { endpoints } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
-import { openTestService } from './test-service.ts'
+import { openTestService } from './testing/service.ts'
 
 /** Returns the samples of an exposition: names and labels without values. */
 const samplesOf = (text: string) =>

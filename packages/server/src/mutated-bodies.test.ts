@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { effort } from '../../../test-servers/effort.ts'
 import { mutator } from '../../../test-servers/mutated-bodies.ts'
 import { seededDraws } from '../../../test-servers/seeded-draws.ts'
-import { type Method, openTestService, type TestService } from './test-service.ts'
+import { type Method, openTestService, type TestService } from './testing/service.ts'
 
 const engine = process.env.TEST_ENGINE ?? 'sqlite'
 /** With those over sockets, 50,000 in CI, a million at night. PGlite is slow and only shares PostgreSQL's dialect. */

@@ -13,7 +13,7 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { ConfigError } from './config.ts'
+import { ConfigError } from './config/config.ts'
 
 // Anyone who can read the files can read all events and identify the decoys. Windows has no file modes; there the
 // access rights of the folder apply.

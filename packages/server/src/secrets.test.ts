@@ -2,10 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readConfig } from './config.ts'
+import { readConfig } from './config/config.ts'
 import { openDeps } from './deps.ts'
 import { openDataDir, openSecrets, writePrivateFile } from './secrets.ts'
-import { manualClock } from './test-clock.ts'
+import { manualClock } from './testing/clock.ts'
 
 let folder: string
 beforeEach(() => {

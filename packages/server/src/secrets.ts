@@ -11,7 +11,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { type Config, ConfigError } from './config.ts'
+import { type Config, ConfigError } from './config/config.ts'
 import { randomSecret } from './ids.ts'
 import { makePrivate, openPrivateFolder } from './private-files.ts'
 

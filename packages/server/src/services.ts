@@ -1,25 +1,29 @@
-import { withoutSecrets } from './config.ts'
+import { withoutSecrets } from './config/config.ts'
+import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
-import { readPoints } from './enforcement-points.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
+import { type AutoSuspension, createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import type { Chain } from './features/chain/chain.ts'
 import { openChain } from './features/chain/open-chain.ts'
-import { type AutoSuspension, createAutoSuspension } from './features/containment/auto-suspension.ts'
-import { createDrillAnswers, type DrillAnswers } from './features/containment/drill-answers.ts'
-import { DrillSender } from './features/containment/drill-sender.ts'
-import { Enforcement } from './features/containment/enforcement/enforcement.ts'
-import { createPendingResumes } from './features/containment/holds.ts'
-import { createRegistrationStops } from './features/containment/registration-stops.ts'
-import { SuspendedAgents } from './features/containment/suspended-agents.ts'
-import { createContainments } from './features/containment/suspensions.ts'
-import { type ContainmentWatch, createContainmentWatch } from './features/containment/watch.ts'
-import { ContainmentWork } from './features/containment/work.ts'
+import { createRegistrationStops } from './features/containments/registration-stops.ts'
+import { createPendingResumes } from './features/containments/stop-verdicts.ts'
+import { ContainmentWork } from './features/containments/work.ts'
+import { type Acks, createAcks } from './features/control/acks.ts'
+import { ControlRelay } from './features/control/control-relay.ts'
+import { ControlStates } from './features/control/control-states.ts'
+import { ControlStream } from './features/control/control-stream.ts'
+import { createHeartbeatAcks } from './features/control/heartbeat-acks.ts'
+import type { PendingResumes } from './features/control/kill-switch.ts'
+import { OpenStreams } from './features/control/open-streams.ts'
 import { type Baselines, createBaselines } from './features/detection/baselines.ts'
 import { type Blindness, createBlindness } from './features/detection/blindness.ts'
 import { FleetBaselines } from './features/detection/fleet-baselines.ts'
 import { createJudge } from './features/detection/judge.ts'
 import { createScout, type Scout } from './features/detection/scout.ts'
+import { createDrillAnswers, type DrillAnswers } from './features/drills/answers.ts'
+import { DrillSender } from './features/drills/sender.ts'
+import { Enforcement } from './features/enforcement/enforcement.ts'
 import { CountedReports } from './features/events/counted-reports.ts'
 import { EventIndex } from './features/events/event-index.ts'
 import { createEvents, type Events } from './features/events/events.ts'
@@ -30,23 +34,19 @@ import { completeFolders } from './features/honeypots/honeypots.ts'
 import { createBootWatch } from './features/instances/boots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
 import { ActivityCounts } from './features/instances/history.ts'
-import { type Containments, createHeartbeats, type Heartbeats } from './features/instances/instances.ts'
+import { createHeartbeats, type Heartbeats, type SuspensionStates } from './features/instances/instances.ts'
 import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
-import { type Acks, createAcks } from './features/kill-switch/acks.ts'
-import { ControlRelay } from './features/kill-switch/control-relay.ts'
-import { ControlStates } from './features/kill-switch/control-states.ts'
-import { ControlStream } from './features/kill-switch/control-stream.ts'
-import { createHeartbeatAcks } from './features/kill-switch/heartbeat-acks.ts'
-import type { PendingResumes } from './features/kill-switch/kill-switch.ts'
-import { OpenStreams } from './features/kill-switch/open-streams.ts'
-import { SuspensionFacts } from './features/kill-switch/suspension-facts.ts'
 import { RuleResponder } from './features/rules/responder.ts'
 import { RuleFiles } from './features/rules/rule-files.ts'
 import { RuleRunner } from './features/rules/runner.ts'
 import { EventStream } from './features/stream/stream.ts'
+import { SuspendedAgents } from './features/suspensions/suspended-agents.ts'
+import { SuspensionFacts } from './features/suspensions/suspension-facts.ts'
+import { createSuspensionStates } from './features/suspensions/suspensions.ts'
+import { createSuspensionWatch, type SuspensionWatch } from './features/suspensions/watch.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
@@ -84,8 +84,8 @@ export interface Services extends Alerting {
   controlRelay: ControlRelay
   suspensionFacts: SuspensionFacts
   suspendedAgents: SuspendedAgents
-  containments: Containments
-  containmentWatch: ContainmentWatch
+  suspensionStates: SuspensionStates
+  suspensionWatch: SuspensionWatch
   enforcement: Enforcement
   eventStream: EventStream
   /** Undefined if no chain is configured. */
@@ -122,7 +122,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     fleetBaselines,
     suspensionFacts,
     suspendedAgents,
-    containments: createContainments(deps, { enforcement }),
+    suspensionStates: createSuspensionStates(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
@@ -140,7 +140,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     heartbeats: createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) }),
     acks: createAcks(deps, parts),
     containmentWork: new ContainmentWork(deps, parts),
-    containmentWatch: createContainmentWatch(deps, parts),
+    suspensionWatch: createSuspensionWatch(deps, parts),
     chainWatch: new ChainWatch(deps, parts),
     jobRuns: new JobRuns(deps.clock, (text) => withoutSecrets(deps.config, text)),
     fleetLists: new FleetLists(deps),

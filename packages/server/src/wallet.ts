@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import type { Hex } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { keccak256 } from 'viem/utils'
-import { type Config, ConfigError } from './config.ts'
+import { type Config, ConfigError } from './config/config.ts'
 import { readPrivateFile } from './private-files.ts'
 
 const setting = 'TRUST_WALLET_KEY_FILE'

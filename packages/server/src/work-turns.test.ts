@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { atOnce } from './test-work.ts'
+import { atOnce } from './testing/work.ts'
 import { type Piece, type Slices, sliceUnits, WorkBudget, WorkLane } from './work-turns.ts'
 
 const refused = { code: 'overloaded', retryAfterSeconds: 1 }

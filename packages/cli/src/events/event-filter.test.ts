@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sampleEvents } from '../test-events.ts'
+import { sampleEvents } from '../testing/events.ts'
 import { passes } from './event-filter.ts'
 
 const { plain, bare, blocked } = sampleEvents

@@ -1,6 +1,6 @@
 import { counted } from '@wardline/text'
 import { expect, test } from 'vitest'
-import { sampleEntries, sampleEvents } from '../test-events.ts'
+import { sampleEntries, sampleEvents } from '../testing/events.ts'
 import { auditLine, controlLine, eventLine } from './event-text.ts'
 
 const metrics = (description: string) =>

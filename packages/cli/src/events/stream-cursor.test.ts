@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sampleEvents } from '../test-events.ts'
+import { sampleEvents } from '../testing/events.ts'
 import { beginning, StreamCursor } from './stream-cursor.ts'
 
 const at = (seconds: number) => new Date(Date.UTC(2026, 0, 1) + seconds * 1_000).toISOString()

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { sampleEvents } from '../test-events.ts'
+import { sampleEvents } from '../testing/events.ts'
 import { toCef } from './cef.ts'
 
 const golden = {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { parseCsv } from '../test-csv.ts'
-import { sampleEvents } from '../test-events.ts'
+import { parseCsv } from '../testing/csv.ts'
+import { sampleEvents } from '../testing/events.ts'
 import { csvHead, toCsv } from './csv.ts'
 
 const golden = {

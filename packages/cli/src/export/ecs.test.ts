@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sampleEvents } from '../test-events.ts'
+import { sampleEvents } from '../testing/events.ts'
 import { toEcs } from './ecs.ts'
 
 const golden = {

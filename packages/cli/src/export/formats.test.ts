@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { parseCsv } from '../test-csv.ts'
-import { sampleEntries, sampleEvents } from '../test-events.ts'
+import { parseCsv } from '../testing/csv.ts'
+import { sampleEntries, sampleEvents } from '../testing/events.ts'
 import { exportFormat, exportFormatNames } from './formats.ts'
 
 const golden = {

@@ -1,7 +1,7 @@
 import { endpoints, StreamMessage } from '@wardline/contract'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { sampleEvents } from '../test-events.ts'
+import { sampleEvents } from '../testing/events.ts'
 import { hasShape } from './reply-shape.ts'
 
 const status = endpoints.getStatus.reply

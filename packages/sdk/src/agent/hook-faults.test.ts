@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, utimesSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome, ended, sample, startStranger } from '../test-agent-command.ts'
-import { answerPlainly, sendJson, startHostileService } from '../test-hostile-service.ts'
-import { agentId, eventually, TestFleet } from '../test-service.ts'
+import { AgentHome, ended, sample, startStranger } from '../testing/agent-command.ts'
+import { answerPlainly, sendJson, startHostileService } from '../testing/hostile-service.ts'
+import { agentId, eventually, TestFleet } from '../testing/service.ts'
 
 // A failing hook blocks the call or allows it with a warning, by its fail mode. It never hangs, and with "closed" it
 // never exits in a way that a coding agent treats as permission.

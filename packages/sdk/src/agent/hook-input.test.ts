@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { sample } from '../test-agent-command.ts'
+import { sample } from '../testing/agent-command.ts'
 import { parseCall, readInput } from './hook-input.ts'
 
 const parsed = (name: string) => parseCall(JSON.stringify(sample(name)), undefined)

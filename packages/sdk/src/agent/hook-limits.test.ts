@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome, ended, sample } from '../test-agent-command.ts'
-import { answerPlainly, startHostileService } from '../test-hostile-service.ts'
-import { agentId, TestFleet } from '../test-service.ts'
+import { AgentHome, ended, sample } from '../testing/agent-command.ts'
+import { answerPlainly, startHostileService } from '../testing/hostile-service.ts'
+import { agentId, TestFleet } from '../testing/service.ts'
 
 // The author of the arguments controls their size and so the time of the hook. With the default fail mode, neither may
 // become a way past a service that answers.

@@ -1,8 +1,8 @@
 import { readdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome, sample, startStranger } from '../test-agent-command.ts'
-import { agentId, TestFleet } from '../test-service.ts'
+import { AgentHome, sample, startStranger } from '../testing/agent-command.ts'
+import { agentId, TestFleet } from '../testing/service.ts'
 
 // Every call here starts the command like a coding agent does, against a real service.
 const slow = { timeout: 60_000 }

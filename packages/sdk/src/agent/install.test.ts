@@ -3,8 +3,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readlinkSync, statSync, 
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome, ended, sample, startStranger } from '../test-agent-command.ts'
-import { agentId, TestFleet } from '../test-service.ts'
+import { AgentHome, ended, sample, startStranger } from '../testing/agent-command.ts'
+import { agentId, TestFleet } from '../testing/service.ts'
 
 const slow = { timeout: 60_000 }
 

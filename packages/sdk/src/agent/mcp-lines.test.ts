@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome, ended } from '../test-agent-command.ts'
-import { agentId, eventually, TestFleet } from '../test-service.ts'
+import { AgentHome, ended } from '../testing/agent-command.ts'
+import { agentId, eventually, TestFleet } from '../testing/service.ts'
 
 // The output of the server reaches the client as it is, with the proxy's own answers between its lines.
 const slow = { timeout: 60_000 }

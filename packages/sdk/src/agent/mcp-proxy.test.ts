@@ -2,14 +2,14 @@ import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { AgentHome } from '../test-agent-command.ts'
-import { agentId, eventually, TestFleet } from '../test-service.ts'
+import { AgentHome } from '../testing/agent-command.ts'
+import { agentId, eventually, TestFleet } from '../testing/service.ts'
 
 // Client and server use the real MCP packages; the proxy runs between them as a process.
 const slow = { timeout: 60_000 }
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
-const server = fileURLToPath(new URL('../test-mcp-server.ts', import.meta.url))
+const server = fileURLToPath(new URL('../testing/mcp-server.ts', import.meta.url))
 const notAllowed = 'The security monitor of this agent does not allow this call. Do not retry it.'
 
 let fleet: TestFleet

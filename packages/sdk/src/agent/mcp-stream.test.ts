@@ -1,8 +1,8 @@
 import type { ChildProcess } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome, ended } from '../test-agent-command.ts'
-import { answerPlainly, startHostileService } from '../test-hostile-service.ts'
-import { agentId, eventually, TestFleet } from '../test-service.ts'
+import { AgentHome, ended } from '../testing/agent-command.ts'
+import { answerPlainly, startHostileService } from '../testing/hostile-service.ts'
+import { agentId, eventually, TestFleet } from '../testing/service.ts'
 
 // Tests the proxy byte by byte, with small servers that misbehave.
 const slow = { timeout: 60_000 }

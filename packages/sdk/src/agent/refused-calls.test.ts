@@ -2,11 +2,11 @@ import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { AgentHome, sample } from '../test-agent-command.ts'
-import { eventually, TestFleet } from '../test-service.ts'
+import { AgentHome, sample } from '../testing/agent-command.ts'
+import { eventually, TestFleet } from '../testing/service.ts'
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
-const server = fileURLToPath(new URL('../test-mcp-server.ts', import.meta.url))
+const server = fileURLToPath(new URL('../testing/mcp-server.ts', import.meta.url))
 const said = /This agent is suspended \(leak\)/
 
 let fleet: TestFleet

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentHome } from '../test-agent-command.ts'
+import { AgentHome } from '../testing/agent-command.ts'
 import type { CodingTool } from './agent-settings.ts'
 import { install, uninstall } from './install.ts'
 

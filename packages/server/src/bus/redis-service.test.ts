@@ -6,10 +6,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } fro
 import { startRedis, type TestRedis } from '../../../../test-servers/redis.ts'
 import { createApp } from '../app.ts'
 import type { Deps } from '../deps.ts'
-import { controlMessage } from '../features/kill-switch/control-message.ts'
+import { controlMessage } from '../features/control/control-message.ts'
 import { listJobs, startJobs } from '../jobs.ts'
 import { openServices, type Services } from '../services.ts'
-import { adminKey, openTestService, type TestService } from '../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { RedisBus } from './redis.ts'
 
 // Two services in one process share a test database of any engine, to test the backplane between them.

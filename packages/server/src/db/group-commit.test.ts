@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AppError, DatabaseError } from '../errors.ts'
 import { createMetrics } from '../metrics.ts'
-import { manualClock } from '../test-clock.ts'
+import { manualClock } from '../testing/clock.ts'
 import { GroupCommit } from './group-commit.ts'
 
 interface Entry {

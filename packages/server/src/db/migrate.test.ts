@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
 import { DatabaseError } from '../errors.ts'
-import { openTestDatabase, type TestDatabase } from '../test-service.ts'
+import { openTestDatabase, type TestDatabase } from '../testing/service.ts'
 import { migrate } from './migrate.ts'
 import { initial } from './migrations/0001-initial.ts'
 import { controlChanges } from './migrations/0002-control-changes.ts'

@@ -1,6 +1,6 @@
 import { CompiledQuery, sql } from 'kysely'
 import { expect, it } from 'vitest'
-import { openTestDatabase } from '../test-service.ts'
+import { openTestDatabase } from '../testing/service.ts'
 import type { Db, Row } from './database.ts'
 import { migrate } from './migrate.ts'
 

@@ -1,15 +1,19 @@
 import type { AlertTables } from './schema/alerts.ts'
 import type { AuditTables } from './schema/audit.ts'
+import type { AutoSuspensionTables } from './schema/auto-suspension.ts'
 import type { ChainTables } from './schema/chain.ts'
-import type { ContainmentTables } from './schema/containment.ts'
+import type { ContainmentTables } from './schema/containments.ts'
+import type { ControlTables } from './schema/control.ts'
 import type { DatabaseTables } from './schema/database.ts'
 import type { DetectionTables } from './schema/detection.ts'
+import type { DrillTables } from './schema/drills.ts'
+import type { EnforcementTables } from './schema/enforcement.ts'
 import type { EventTables } from './schema/events.ts'
 import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
-import type { KillSwitchTables } from './schema/kill-switch.ts'
 import type { RuleTables } from './schema/rules.ts'
+import type { SuspensionTables } from './schema/suspensions.ts'
 import type { TrustTables } from './schema/trust.ts'
 import type { ViewTables } from './schema/views.ts'
 
@@ -21,14 +25,18 @@ export interface Schema
   extends AlertTables,
     AuditTables,
     ChainTables,
+    AutoSuspensionTables,
     ContainmentTables,
+    ControlTables,
+    DrillTables,
+    EnforcementTables,
+    SuspensionTables,
     DatabaseTables,
     DetectionTables,
     EventTables,
     HoneypotTables,
     InstanceTables,
     KeyTables,
-    KillSwitchTables,
     RuleTables,
     TrustTables,
     ViewTables {}

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
-import { manualClock } from '../test-clock.ts'
+import { manualClock } from '../testing/clock.ts'
 import { keepTime } from './timekeeping.ts'
 
 /** A machine whose clock is `aheadMs` ahead of the database, with a round trip of `tripMs`. */

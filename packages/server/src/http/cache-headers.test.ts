@@ -3,8 +3,8 @@ import { connect } from 'node:net'
 import { type Endpoint, type EndpointName, endpoints } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AppError } from '../errors.ts'
-import { listenOnFreePort } from '../test-control-stream.ts'
-import { adminKey, openTestService, type TestService } from '../test-service.ts'
+import { listenOnFreePort } from '../testing/control-stream.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { createServer } from './server.ts'
 
 // What a browser or a proxy stores of the API outlives the session and the key: the next user of a shared machine, or

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { sessionHeader } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { exemptAddresses } from './connections.ts'
 
 interface Client {

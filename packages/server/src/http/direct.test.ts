@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 
 let service: TestService
 let port: number

@@ -3,8 +3,8 @@ import { type AddressInfo, connect } from 'node:net'
 import { hostname } from 'node:os'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig } from '../config.ts'
-import { openTestService, type TestService } from '../test-service.ts'
+import { readConfig } from '../config/config.ts'
+import { openTestService, type TestService } from '../testing/service.ts'
 import { hostOf, servedHosts } from './host-check.ts'
 
 describe('the host of an authority', () => {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { isLoopback } from '@wardline/text'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { AppError } from '../errors.ts'
 
 type HostConfig = Pick<Config, 'host' | 'allowedHosts' | 'publicUrl' | 'trustedProxies'>

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EventFields } from '../db/schema/events.ts'
 import { AppError } from '../errors.ts'
 import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
-import { adminKey, openTestService, type TestService } from '../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { bodyText, parseJson } from './json.ts'
 
 const faultOf = (work: () => unknown): string => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { openTestService } from '../test-service.ts'
+import { openTestService } from '../testing/service.ts'
 import { RefusalPace } from './problem.ts'
 
 test('refusals above 200 per second are delayed until the next second', () => {

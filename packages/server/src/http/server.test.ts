@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { endpoints } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../test-service.ts'
+import { openTestService, type TestService } from '../testing/service.ts'
 import { createServer } from './server.ts'
 
 let service: TestService

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { httpLimits } from './limits.ts'
 
 let service: TestService

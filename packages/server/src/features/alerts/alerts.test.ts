@@ -1,7 +1,7 @@
 import type { AlertCounts, AlertDetail } from '@wardline/contract'
 import { limits } from '@wardline/contract'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { localActor, recordAction } from '../audit/audit.ts'
 
 let service: TestService

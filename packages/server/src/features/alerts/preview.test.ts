@@ -1,6 +1,6 @@
 import type { AlertPreview } from '@wardline/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 const ids = {} as Record<'people' | 'machine' | 'severe' | 'off', string>

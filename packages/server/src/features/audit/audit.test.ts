@@ -2,7 +2,7 @@ import { type Checkpoint, chainText } from '@wardline/contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Db } from '../../db/database.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import {
   type Action,
   type Actor,

@@ -1,7 +1,7 @@
 import type { AuditPage, ControlChange } from '@wardline/contract'
 import type { Static } from 'typebox'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 interface Changes {
   changes: ControlChange[]

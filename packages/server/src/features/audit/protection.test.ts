@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type AlertReceiver, startAlertReceiver } from '../../test-alert-receiver.ts'
-import { openRuleService, type RuleService, shellRule } from '../../test-rule-service.ts'
+import { type AlertReceiver, startAlertReceiver } from '../../testing/alert-receiver.ts'
+import { openRuleService, type RuleService, shellRule } from '../../testing/rule-service.ts'
 import { reductionOf } from './protection.ts'
 
 let receiver: AlertReceiver

@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@wardline/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { hourMs } from '../../clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { auditCheckpoint, localActor, verifyAudit } from './audit.ts'
 import { formatCheckpoint } from './chain.ts'
 import { readCheckpoint, signCheckpoint } from './signed-checkpoint.ts'

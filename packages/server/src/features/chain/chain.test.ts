@@ -15,8 +15,8 @@ import {
   trust,
   turn,
   withSchema,
-} from '../../test-chain.ts'
-import type { TestService } from '../../test-service.ts'
+} from '../../testing/chain.ts'
+import type { TestService } from '../../testing/service.ts'
 import { schemaUid } from './eas.ts'
 
 const missing = missingAnvil()

@@ -1,5 +1,5 @@
 import { hourMs } from '../../clock.ts'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
 import { createEgress } from '../../egress/open-egress.ts'
 import { openWallet } from '../../wallet.ts'

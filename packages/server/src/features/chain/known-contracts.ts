@@ -1,4 +1,4 @@
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 
 // Identity registries of ERC-8004 are singletons: one address on main networks, one on test networks.
 const mainRegistry = '0x8004A169FB4a3325136EB29fA0ceB6D2e539a432'

@@ -12,8 +12,8 @@ import {
   transactions,
   turn,
   withSchema,
-} from '../../test-chain.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+} from '../../testing/chain.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 const missing = missingAnvil()
 if (missing !== undefined) console.warn(`${missing}: falsified answers of a node are not tested`)

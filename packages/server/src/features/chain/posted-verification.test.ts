@@ -12,8 +12,8 @@ import {
   trust,
   turn,
   withIdentity,
-} from '../../test-chain.ts'
-import type { TestService } from '../../test-service.ts'
+} from '../../testing/chain.ts'
+import type { TestService } from '../../testing/service.ts'
 import { verifySelf } from '../trust/verification/verify.ts'
 import { responseOf } from './verification-report.ts'
 

@@ -1,5 +1,5 @@
 import type { AgentRegistration } from '@wardline/contract'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import { identityRegistryOf } from './known-contracts.ts'
 
 /** Returns the ERC-8004 registration file that the on-chain identity points to. It contains only public addresses. */

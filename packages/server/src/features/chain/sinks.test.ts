@@ -11,8 +11,8 @@ import {
   trust,
   turn,
   withIdentity,
-} from '../../test-chain.ts'
-import type { TestService } from '../../test-service.ts'
+} from '../../testing/chain.ts'
+import type { TestService } from '../../testing/service.ts'
 import { openPublished } from './published.ts'
 
 const missing = missingAnvil()

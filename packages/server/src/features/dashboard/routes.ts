@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import { matchesTag } from '../../http/etag.ts'
 import { sendHome } from '../../http/reference.ts'
 import { sendUnknownRoute } from '../../http/server.ts'

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { habitText, newHabit } from './report-habit.ts'
 
 const bucketMs = 5 * minuteMs

@@ -4,6 +4,7 @@ import type { Db, Trx } from '../../db/database.ts'
 import { claimRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
+import type { ControlStream } from '../control/control-stream.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { ActivityCounts } from '../instances/history.ts'
 import {
@@ -16,7 +17,6 @@ import {
   noteSeen,
   suspectSilent,
 } from '../instances/liveness-statements.ts'
-import type { ControlStream } from '../kill-switch/control-stream.ts'
 
 const scoutName = 'scout'
 export const scoutEveryMs = 30_000

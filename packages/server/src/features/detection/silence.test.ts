@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
 import { seededDraws } from '../../../../../test-servers/seeded-draws.ts'
 import { hourMs, minuteMs } from '../../clock.ts'
-import { openTestService } from '../../test-service.ts'
+import { openTestService } from '../../testing/service.ts'
 
 const tickMs = 5_000
 const sweepEveryMs = 30_000

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { openTestService } from '../../test-service.ts'
+import { openTestService } from '../../testing/service.ts'
 import { createDownloads } from './downloads.ts'
 
 const pythonClient = readFileSync(new URL('../../../../../clients/python/wardline.py', import.meta.url), 'utf8')

@@ -24,7 +24,7 @@ type Tools = Pick<Deps, 'clock' | 'log'>
 const isClone = import.meta.url.endsWith('.ts')
 const fileOf = (name: string, inClone: string) => new URL(isClone ? inClone : `./${name}`, import.meta.url)
 const pythonFile = fileOf('wardline.py', '../../../../../clients/python/wardline.py')
-const sdkFile = fileOf('sdk.tgz', '../../../../../pack-sdk.ts')
+const sdkFile = fileOf('sdk.tgz', '../../../../../tools/pack-sdk.ts')
 
 /** Packing takes seconds, and longer on a busy machine. */
 const packWithinMs = 120_000

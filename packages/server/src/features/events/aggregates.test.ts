@@ -7,7 +7,7 @@ import {
 } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { bucketsOf } from './aggregates.ts'
 import { indexEvents } from './event-index.ts'
 

@@ -1,7 +1,7 @@
 import type { EventBatchReply } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { migrate } from '../../db/migrate.ts'
-import { openTestDatabase, openTestService, type TestService } from '../../test-service.ts'
+import { openTestDatabase, openTestService, type TestService } from '../../testing/service.ts'
 
 const note = (n: number) => ({ severity: 'info', source: 'test', event_type: 'note', description: `n${n}` })
 const metrics = (value: number) => ({

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { atOnce } from '../../test-work.ts'
+import { atOnce } from '../../testing/work.ts'
 import { sliceUnits, WorkBudget } from '../../work-turns.ts'
 import { batchItems } from './batch.ts'
 

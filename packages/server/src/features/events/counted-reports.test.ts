@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { CountedReports } from './counted-reports.ts'
 
 const noted = (instance: string) => (count: number) => ({

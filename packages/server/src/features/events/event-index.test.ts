@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { listJobs } from '../../jobs.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { indexEvents } from './event-index.ts'
 
 interface Page {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { open } from '../../http/route.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { createEvents, type Judge } from './events.ts'
 import type { EventToStore } from './ingest.ts'
 import { ownEventToStore } from './new-event.ts'

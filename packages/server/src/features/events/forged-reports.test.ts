@@ -1,6 +1,6 @@
 import { alertTypes, type EventRow, eventTypes, offlineAfterMs } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { type AlertFacts, endedBy, groupNameOf, isClaimed, isOfKillSwitch } from '../alerts/outbox/alert.ts'
 import { readOutsideEvent } from '../stream/outside-events.ts'
 
@@ -89,7 +89,7 @@ beforeAll(async () => {
     await services.scout.sweep()
     clock.advance(30_000)
   }
-  await services.containmentWatch.run()
+  await services.suspensionWatch.run()
   await deps.database.db
     .transaction()
     .execute((trx) =>

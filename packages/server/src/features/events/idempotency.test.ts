@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { forgetOldEvents } from './retention.ts'
 
 const body = { severity: 'info', source: 'test', event_type: 'note', description: 'once', instance_id: 'agent-1' }

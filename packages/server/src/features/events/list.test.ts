@@ -2,7 +2,7 @@ import { severities } from '@wardline/contract'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { indexEvents } from './event-index.ts'
 import { eventToStore } from './new-event.ts'
 

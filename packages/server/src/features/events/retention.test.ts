@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { manualClock } from '../../test-clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { manualClock } from '../../testing/clock.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { severityCounts } from './counts.ts'
 import { indexEvents } from './event-index.ts'
 import { eventToStore } from './new-event.ts'

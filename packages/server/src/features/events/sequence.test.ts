@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { openTestService } from '../../test-service.ts'
+import { openTestService } from '../../testing/service.ts'
 import { parseEventRow } from './event-row.ts'
 import { eventToStore } from './new-event.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { indexEvents } from './event-index.ts'
 import { eventToStore } from './new-event.ts'
 import { createSizeRetention } from './size-retention.ts'

@@ -1,7 +1,7 @@
 import { keyTypes } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listJobs } from '../../jobs.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { completeFolders } from './honeypots.ts'
 
 interface Detail {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { awsAccountOf } from '../../test-aws-account.ts'
+import { awsAccountOf } from '../../testing/aws-account.ts'
 import {
   awsKeyIdBody,
   azureStorageKey,

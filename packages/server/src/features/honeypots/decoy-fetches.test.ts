@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import type { Alert, HoneypotCreated, HoneypotDetail } from '@wardline/contract'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type DecoyListener, openDecoyListener } from '../../http/decoy-listener.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 let listener: DecoyListener

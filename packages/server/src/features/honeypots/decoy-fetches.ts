@@ -1,6 +1,6 @@
 import { eventTypes } from '@wardline/contract'
 import { sanitize } from '@wardline/text'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
 import type { Fetched } from '../../http/decoy-listener.ts'
 import type { Dropped } from '../../http/waiting-connections.ts'

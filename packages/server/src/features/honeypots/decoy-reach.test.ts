@@ -1,6 +1,6 @@
 import { decoysHeader } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 async function reachOf(service: TestService, instanceId: string, key: string) {
   const beat = await service.call('POST', '/api/heartbeat', { key, body: { instance_id: instanceId, name: 'Bot' } })

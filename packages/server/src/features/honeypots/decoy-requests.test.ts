@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads'
 import type { HoneypotCreated, HoneypotDetail } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DecoyListener, type Fetched, openDecoyListener } from '../../http/decoy-listener.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 let listener: DecoyListener

@@ -2,8 +2,8 @@ import { keyTypes } from '@wardline/contract'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
 import { open } from '../../http/route.ts'
-import { asteriskCommands, ordinaryCommands } from '../../test-commands.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { asteriskCommands, ordinaryCommands } from '../../testing/commands.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { workLane } from '../../work-turns.ts'
 
 /** Decoys as the guide recommends: names next to the real ones, one of each kind of path. */

@@ -7,8 +7,8 @@ import {
 } from '@wardline/contract'
 import { afterEach, describe, expect, it } from 'vitest'
 import { decoyInventory } from '../../db/migrations/0034-decoy-inventory.ts'
-import { openRuleService, shellRule } from '../../test-rule-service.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openRuleService, shellRule } from '../../testing/rule-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 const dayMs = 86_400_000
 const open: TestService[] = []

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { atOnce } from '../../test-work.ts'
+import { atOnce } from '../../testing/work.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import { pathCheckUnits } from './decoy-search.ts'
 import { decoyPathKeys, lookupKeys, maxPathBytes, pathForms, unitsOfLookup } from './path-forms.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { atOnce } from '../../test-work.ts'
+import { atOnce } from '../../testing/work.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import { decoyFolderKeys, sweptForms } from './decoy-folders.ts'
 import { sweeps } from './path-sweeps.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { atOnce } from '../../test-work.ts'
+import { atOnce } from '../../testing/work.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import { compilePathPattern, matchesNames, validatePathPattern } from './path-pattern.ts'
 import { PatternIndex } from './pattern-index.ts'

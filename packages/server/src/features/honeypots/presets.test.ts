@@ -1,6 +1,6 @@
 import { type DecoyPreset, type HoneypotCreated, keyTypes } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
-import { openTestService } from '../../test-service.ts'
+import { openTestService } from '../../testing/service.ts'
 
 const presetsOf = async (service: Awaited<ReturnType<typeof openTestService>>) =>
   (await service.call<{ presets: DecoyPreset[] }>('GET', '/api/honeypots/presets')).body.presets

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { atOnce } from '../../test-work.ts'
+import { atOnce } from '../../testing/work.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import { decoyPathKeys, type PathForms, pathForms } from './path-forms.ts'
 import { globCovers, queryGlobs } from './query-globs.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openTestService } from '../../test-service.ts'
+import { openTestService } from '../../testing/service.ts'
 import { indexEvents } from '../events/event-index.ts'
 import { forgetOldEvents } from '../events/retention.ts'
 import { forgetOldHits } from './retention.ts'

@@ -7,7 +7,7 @@ import { type ControlKeys, type IncidentManifest, type IncidentPreview, incident
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hourMs, isoTime } from '../../clock.ts'
 import { keyPairOf } from '../../ed25519.ts'
-import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 import { localActor } from '../audit/audit.ts'
 import { rotateSigningKey, signEvidence } from '../audit/signing-keys.ts'
 import {

@@ -19,12 +19,12 @@ import { type Actor, auditCheckpoint, auditStatements, type KeyNames } from '../
 import { listAudit } from '../audit/audit-list.ts'
 import { countControlChanges, readControlChanges } from '../audit/control-changes.ts'
 import { currentSigningKey } from '../audit/signing-keys.ts'
-import type { Enforcement } from '../containment/enforcement/enforcement.ts'
-import { listSuspensions } from '../containment/suspensions.ts'
+import type { Enforcement } from '../enforcement/enforcement.ts'
 import { countInstanceEvents } from '../events/log-statements.ts'
 import { countInstanceHits, readInstanceHits } from '../honeypots/hit-statements.ts'
-import { type Containments, viewInstance } from '../instances/instances.ts'
+import { type SuspensionStates, viewInstance } from '../instances/instances.ts'
 import { countInstanceFirings, readInstanceFirings } from '../rules/firing-statements.ts'
+import { listSuspensions } from '../suspensions/suspensions.ts'
 import { ArchiveWriter, blockBytes, sha256 } from './archive.ts'
 import {
   type AuditPart,
@@ -37,7 +37,7 @@ import {
 } from './contents.ts'
 
 export interface IncidentParts extends ContentParts {
-  containments: Containments
+  suspensionStates: SuspensionStates
   enforcement: Pick<Enforcement, 'points'>
 }
 
@@ -79,9 +79,9 @@ const isWithin = ({ requested_at, resumed_at }: Suspension, { from, to }: Scope)
 
 /** Throws AppError `not_found`, or `invalid` if the range has too many audit entries. */
 async function prepare(db: Db, scope: Scope, parts: IncidentParts, now: number): Promise<Prepared> {
-  const { keyNames, containments } = parts
+  const { keyNames, suspensionStates } = parts
   const { instanceId } = scope
-  const agent = await orAbsent(viewInstance(db, instanceId, now, containments))
+  const agent = await orAbsent(viewInstance(db, instanceId, now, suspensionStates))
   if (!agent && (await listAudit(db, keyNames, { target: instanceId }, 'newest', 1)).length === 0) {
     throw new AppError('not_found', `No instance with id ${instanceId}; \`wardline instances\` lists them.`)
   }

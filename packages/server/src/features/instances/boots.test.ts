@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { minuteMs } from '../../clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 const beat = (service: TestService, boot: string | undefined, id = 'bot', key?: string) =>
   service.call('POST', '/api/heartbeat', {

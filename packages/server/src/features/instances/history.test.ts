@@ -1,8 +1,8 @@
 import type { InstanceHistory, InstanceList } from '@wardline/contract'
 import { expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
-import { manualClock } from '../../test-clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { manualClock } from '../../testing/clock.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { forgetHistory } from './history.ts'
 
 /** Starts at a bucket boundary, so that minutes map directly to buckets. */

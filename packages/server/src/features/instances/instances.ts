@@ -157,20 +157,20 @@ export function viewRow(row: InstanceRow, now: number): InstanceView {
 }
 
 /** Reads how far suspensions are proven. */
-export interface Containments {
+export interface SuspensionStates {
   /** Returns entries for those of the instances that are suspended. */
   read(db: Db, ids: readonly string[]): Promise<Map<string, InstanceContainment>>
 }
 
 /** Reads how far the suspensions of these instances are proven. A suspension without facts counts as requested. */
-export async function readContainments(
+export async function readSuspensionStates(
   db: Db,
   rows: readonly Pick<Schema['instances'], 'id' | 'suspended' | 'control_changed_at' | 'last_heartbeat_at'>[],
-  containments: Containments,
+  suspensionStates: SuspensionStates,
 ): Promise<Map<string, InstanceContainment>> {
   const suspended = rows.filter((row) => row.suspended === 1)
   if (suspended.length === 0) return new Map()
-  const found = await containments.read(
+  const found = await suspensionStates.read(
     db,
     suspended.map(({ id }) => id),
   )
@@ -213,12 +213,12 @@ function namedIds(given: string | undefined): string[] | undefined {
 export async function listInstances(
   db: Db,
   { status, tag, ids, prefix, after, include }: InstanceQuery,
-  { limit, now, containments }: { limit: number; now: number; containments: Containments },
+  { limit, now, suspensionStates }: { limit: number; now: number; suspensionStates: SuspensionStates },
 ): Promise<InstanceList> {
   const rows = await readInstances(db, { status, tag, ids: namedIds(ids), prefix, after: after ?? '', limit, now })
   const next = rows.length === limit ? rows.at(-1)!.id : null
   const histories = include ? await readHistories(db, rows, include === 'hour' ? lastHour : lastDay, now) : undefined
-  const suspensions = await readContainments(db, rows, containments)
+  const suspensions = await readSuspensionStates(db, rows, suspensionStates)
   const instances = rows.map((row) => {
     const { version, fail_mode } = row
     const history = histories?.get(row.id)
@@ -243,7 +243,7 @@ export async function viewInstance(
   db: Db,
   id: string,
   now: number,
-  containments: Containments,
+  suspensionStates: SuspensionStates,
 ): Promise<InstanceDetail> {
   const row = await findInstance(db, id)
   if (!row) throw unknownId('instance', id, 'wardline instances')
@@ -264,6 +264,6 @@ export async function viewInstance(
     suspension_reason: row.suspension_reason,
     control: viewControl(row),
     last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
-    containment: (await readContainments(db, [row], containments)).get(id) ?? null,
+    containment: (await readSuspensionStates(db, [row], suspensionStates)).get(id) ?? null,
   }
 }

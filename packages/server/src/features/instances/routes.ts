@@ -7,7 +7,7 @@ import type { Router } from '../../http/route.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
-import { type Containments, type Heartbeats, listInstances, viewInstance } from './instances.ts'
+import { type Heartbeats, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
 import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
 
@@ -25,12 +25,12 @@ interface InstanceRoutes {
   reaches(principal: Principal): boolean
   /** Cache of control states for polls. */
   controlStates: { forget(instanceId: string): void }
-  containments: Containments
+  suspensionStates: SuspensionStates
 }
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates, containments, protectionAlerts } = parts
+  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, protectionAlerts } = parts
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -41,7 +41,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
   router.handle('listInstances', ({ query, principal }) => {
     const limit = pageLimit(query.limit, query.include ? limits.historyPage : limits.pageSize)
     // Searching for a rare status may read all instances.
-    const reading = { limit, now: clock.now(), containments }
+    const reading = { limit, now: clock.now(), suspensionStates }
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })
 
@@ -53,7 +53,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     return gzip as never
   })
 
-  router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now(), containments))
+  router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now(), suspensionStates))
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
 

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import { limits, type SharedFleet } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 beforeAll(async () => {

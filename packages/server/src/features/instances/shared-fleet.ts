@@ -3,7 +3,7 @@ import { gzip } from 'node:zlib'
 import { type InstanceContainment, limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
-import { type Containments, isSilent, readContainments, viewRow } from './instances.ts'
+import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { allTags, readTags } from './tags.ts'
 
@@ -58,12 +58,15 @@ function viewShared(
 /** The fleet as dashboards show it, read and compressed once for all callers within two seconds. */
 export class SharedFleets {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
-  readonly #containments: Containments
+  readonly #suspensionStates: SuspensionStates
   readonly #readings = new Map<string, Reading>()
 
-  constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>, { containments }: { containments: Containments }) {
+  constructor(
+    deps: Pick<Deps, 'database' | 'clock' | 'bus'>,
+    { suspensionStates }: { suspensionStates: SuspensionStates },
+  ) {
     this.#deps = deps
-    this.#containments = containments
+    this.#suspensionStates = suspensionStates
     // A kill or resume changes the status of an instance.
     deps.bus.onControl(() => this.forget())
   }
@@ -97,7 +100,7 @@ export class SharedFleets {
     for (let isEnd = false; !isEnd; ) {
       const { rows, suspensions } = await database.scan(caller, async (db) => {
         const rows = await readShared(db, last, chunkRows + 1)
-        return { rows, suspensions: await readContainments(db, rows, this.#containments) }
+        return { rows, suspensions: await readSuspensionStates(db, rows, this.#suspensionStates) }
       })
       // One row more than the chunk shows whether there is a next page.
       const hasMore = rows.length > chunkRows

@@ -1,6 +1,6 @@
 import type { InstanceDetail, InstanceList } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 beforeAll(async () => {

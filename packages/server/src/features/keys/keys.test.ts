@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../clock.ts'
-import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 import { localActor } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
 import { createKey, revokeKey } from './keys.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openTestService, sessionOf, type TestService } from '../../test-service.ts'
+import { openTestService, sessionOf, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 beforeAll(async () => {

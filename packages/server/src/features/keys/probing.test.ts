@@ -1,6 +1,6 @@
 import { type EventRow, sessionHeader } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { localActor } from '../audit/audit.ts'
 import { generateKey } from './key-format.ts'
 import { createKey } from './keys.ts'

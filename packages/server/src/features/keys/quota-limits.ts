@@ -1,5 +1,5 @@
 import { type KeyQuotas, limits, type QuotaName, quotaNames } from '@wardline/contract'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import type { KeyRow } from './queries.ts'
 
 /** The limits of one key; null = no limit. */

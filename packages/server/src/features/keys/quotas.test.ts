@@ -1,6 +1,6 @@
 import { type EventBatchReply, type KeyQuotas, type KeyView, quotaNames } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 import { limitsOf, limitsOfConfiguredKey } from './quota-limits.ts'
 
 let service: TestService

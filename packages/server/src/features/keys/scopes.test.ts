@@ -1,7 +1,7 @@
 import { type Endpoint, endpoints, type Scope, scopes } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../clock.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { generateKey } from './key-format.ts'
 
 /** Requests that fail after authorization: the table tests only authorization. */

@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { endpoints, sessionHeader } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listJobs } from '../../jobs.ts'
-import { openTestService, type TestService, type TestSession } from '../../test-service.ts'
+import { openTestService, type TestService, type TestSession } from '../../testing/service.ts'
 import { hashKey } from './key-format.ts'
 import { forgetStaleSessions, Sessions } from './sessions.ts'
 

@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { crc32 } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { workLane } from '../../work-turns.ts'
 import { generateKey, parseKeyId } from './key-format.ts'
 

@@ -1,7 +1,7 @@
 import { type RuleBacktest, type RuleFirings, type RuleList, ruleLimits } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
 import { isoTime, minuteMs, startOf } from '../../clock.ts'
-import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
 
 const open: RuleService[] = []
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import type { RuleBacktest } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
 import { isoTime, minuteMs } from '../../clock.ts'
-import { openRuleService, type RuleService, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, toolCall } from '../../testing/rule-service.ts'
 
 /** The service guarantees 20 ms of CPU time of its thread. The guard leaves room for a loaded machine. */
 const guardMs = 250

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { isoTime, minuteMs } from '../../clock.ts'
-import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
 
 // Attack: an agent names an address that a rule exempts, or that of another agent, in its reports.
 let on: RuleService

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { RuleList } from '@wardline/contract'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
 
 let folder: string
 let on: RuleService

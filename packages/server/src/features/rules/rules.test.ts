@@ -1,6 +1,6 @@
 import type { RuleList, RuleStored, RuleTested, RuleView } from '@wardline/contract'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
 beforeAll(async () => {

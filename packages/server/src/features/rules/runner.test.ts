@@ -1,6 +1,6 @@
 import type { RuleFirings } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
-import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
 import { RuleResponder } from './responder.ts'
 import { RuleRunner } from './runner.ts'
 

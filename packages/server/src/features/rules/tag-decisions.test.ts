@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { ContainmentPlan, InstanceList, RuleBacktest } from '@wardline/contract'
 import { afterEach, describe, expect, it } from 'vitest'
 import { isoTime, minuteMs } from '../../clock.ts'
-import { openRuleService, type RuleService, shellRule, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
 
 const open: RuleService[] = []
 afterEach(async () => {

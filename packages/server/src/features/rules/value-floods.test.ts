@@ -1,7 +1,7 @@
 import { ruleLimits } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
 import { dayMs, minuteMs } from '../../clock.ts'
-import { openRuleService, type RuleService, toolCall } from '../../test-rule-service.ts'
+import { openRuleService, type RuleService, toolCall } from '../../testing/rule-service.ts'
 
 const open: RuleService[] = []
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import type { ControlChange } from '@wardline/contract'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 
 const urls = new WeakMap<TestService, Promise<string>>()
 function urlOf(service: TestService): Promise<string> {

@@ -3,7 +3,7 @@ import type { EventRow } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import type { EventFields } from '../../db/schema/events.ts'
-import { adminKey, openTestService, type TestService } from '../../test-service.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 import { eventRowJson, parseEventRow } from '../events/event-row.ts'
 import { eventToStore } from '../events/new-event.ts'
 

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SystemView } from '@wardline/contract'
 import { afterAll, expect, it } from 'vitest'
-import { settings } from '../../config.ts'
+import { settings } from '../../config/config.ts'
 import { startJobs } from '../../jobs.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-system-'))
 afterAll(() => rmSync(folder, { recursive: true }))

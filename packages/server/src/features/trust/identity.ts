@@ -1,5 +1,5 @@
 import type { TrustSummary } from '@wardline/contract'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
 import { readIdentity } from '../chain/chain-statements.ts'
 import { explorerOf, identityRegistryOf, transactionUrl } from '../chain/known-contracts.ts'

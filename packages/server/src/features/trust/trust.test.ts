@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { BadgeData, TrustSummary } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../config.ts'
+import { readConfig } from '../../config/config.ts'
 import { listJobs } from '../../jobs.ts'
-import { openTestService, type TestService } from '../../test-service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { chainStatus, identityOf } from './identity.ts'
 import { attestWeekly } from './trust.ts'
 

@@ -10,7 +10,7 @@ import {
   messagesByKind,
   saying,
   testSender,
-} from '../../../test-chat.ts'
+} from '../../../testing/chat.ts'
 import { apprise } from './apprise.ts'
 import type { Message } from './message.ts'
 

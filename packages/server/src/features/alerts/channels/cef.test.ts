@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { checkMessage, messageOf, sampleAlerts, sampleSender, testMessage } from '../../../test-messages.ts'
+import { checkMessage, messageOf, sampleAlerts, sampleSender, testMessage } from '../../../testing/messages.ts'
 import { toCef } from './cef.ts'
 import { contextOf, rowOf } from './machine-row.ts'
 import type { DeliveredAlert, Message } from './message.ts'

@@ -4,7 +4,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
-import { createTestCertificate } from '../../../test-certificate.ts'
+import { createTestCertificate } from '../../../testing/certificate.ts'
 import {
   belowLines,
   hitFacts,
@@ -13,8 +13,8 @@ import {
   saying,
   testMessage,
   testSender,
-} from '../../../test-chat.ts'
-import { openEgress } from '../../../test-receiver.ts'
+} from '../../../testing/chat.ts'
+import { openEgress } from '../../../testing/receiver.ts'
 import { email } from './email.ts'
 import type { Message } from './message.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { anyMessage, deliveredAlert, longestMessages, testMessage, testSender } from '../../../test-chat.ts'
+import { anyMessage, deliveredAlert, longestMessages, testMessage, testSender } from '../../../testing/chat.ts'
 import { bodyLines, messageLines } from './message-lines.ts'
 
 describe('messageLines', () => {

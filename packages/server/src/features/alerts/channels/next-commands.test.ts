@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { deliveredAlert } from '../../../test-chat.ts'
+import { deliveredAlert } from '../../../testing/chat.ts'
 import type { DeliveredAlert, Message } from './message.ts'
 import { dashboardLink, nextCommands } from './next-commands.ts'
 

@@ -12,7 +12,7 @@ import {
   saying,
   testMessage,
   testSender,
-} from '../../../test-chat.ts'
+} from '../../../testing/chat.ts'
 import type { Message } from './message.ts'
 import { ntfy } from './ntfy.ts'
 

@@ -6,8 +6,8 @@ import {
   sampleAlerts,
   sampleSender,
   testMessage,
-} from '../../../test-messages.ts'
-import { openEgress, startHttpReceiver } from '../../../test-receiver.ts'
+} from '../../../testing/messages.ts'
+import { openEgress, startHttpReceiver } from '../../../testing/receiver.ts'
 import type { Message } from './message.ts'
 import { pagerduty } from './pagerduty.ts'
 

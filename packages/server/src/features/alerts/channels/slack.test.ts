@@ -11,7 +11,7 @@ import {
   saying,
   testMessage,
   testSender,
-} from '../../../test-chat.ts'
+} from '../../../testing/chat.ts'
 import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
 import { slack } from './slack.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { parseSyslog, splitFrames } from '../../../test-syslog.ts'
+import { parseSyslog, splitFrames } from '../../../testing/syslog.ts'
 import { type SyslogParts, syslogFrame, syslogMessage } from './syslog.ts'
 
 const parts: SyslogParts = {

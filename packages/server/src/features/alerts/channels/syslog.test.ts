@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import type { Destination, Egress } from '../../../egress/egress.ts'
-import { createTestCertificate } from '../../../test-certificate.ts'
+import { createTestCertificate } from '../../../testing/certificate.ts'
 import {
   checkMessage,
   longestAlert,
@@ -10,9 +10,9 @@ import {
   sampleAlerts,
   sampleSender,
   testMessage,
-} from '../../../test-messages.ts'
-import { openEgress, startSocketReceiver } from '../../../test-receiver.ts'
-import { parseSyslog, splitFrames } from '../../../test-syslog.ts'
+} from '../../../testing/messages.ts'
+import { openEgress, startSocketReceiver } from '../../../testing/receiver.ts'
+import { parseSyslog, splitFrames } from '../../../testing/syslog.ts'
 import type { Message } from './message.ts'
 import { syslog } from './syslog.ts'
 

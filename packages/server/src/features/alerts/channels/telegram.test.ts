@@ -12,7 +12,7 @@ import {
   messagesByKind,
   saying,
   testSender,
-} from '../../../test-chat.ts'
+} from '../../../testing/chat.ts'
 import type { Message } from './message.ts'
 import { plainText } from './plain-text.ts'
 import { telegram } from './telegram.ts'

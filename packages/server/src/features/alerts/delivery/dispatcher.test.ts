@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AlertDetail, ChannelView, MessageView } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { type AlertReceiver, startAlertReceiver } from '../../../testing/alert-receiver.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 import { forgetOldAlerts } from '../alerts.ts'
 import { watchChannels } from './channel-health.ts'
 
@@ -403,7 +403,7 @@ describe('the kill switch', () => {
   const beat = (extra = {}) =>
     service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'Agent', ...extra } })
   const results = async () => {
-    await service.services.containmentWatch.run()
+    await service.services.suspensionWatch.run()
     await dispatch()
   }
 

@@ -1,7 +1,7 @@
 import type { ChannelTested, MessageContent, MessageView } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startAlertReceiver } from '../../../test-alert-receiver.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { startAlertReceiver } from '../../../testing/alert-receiver.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 
 /** Too short to be removed as a long secret, so only code that knows the field hides it. */
 const canary = 'CANARYq7'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openTestService } from '../../../test-service.ts'
+import { openTestService } from '../../../testing/service.ts'
 import { noticeMessage } from '../channels/message.ts'
 import { claimMessages, insertMessages } from './queries.ts'
 

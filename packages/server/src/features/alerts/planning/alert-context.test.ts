@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { type AlertReceiver, startAlertReceiver } from '../../../testing/alert-receiver.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 import { readMessage } from '../channels/message.ts'
 
 let receiver: AlertReceiver

@@ -1,7 +1,7 @@
 import { type AlertMatch, alertTypes, serviceEventTypes } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type AlertReceiver, startAlertReceiver } from '../../../test-alert-receiver.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { type AlertReceiver, startAlertReceiver } from '../../../testing/alert-receiver.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 import { isNarrowed, mayHideAttacks } from './changes.ts'
 
 let receiver: AlertReceiver

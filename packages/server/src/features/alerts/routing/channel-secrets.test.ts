@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../../clock.ts'
-import { type Method, openTestService, type TestService } from '../../../test-service.ts'
+import { type Method, openTestService, type TestService } from '../../../testing/service.ts'
 
 const canary = 'CANARYq7Xw2Lm9Zt'
 const address = 'https://198.51.100.7'

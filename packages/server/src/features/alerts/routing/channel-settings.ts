@@ -5,9 +5,9 @@ import {
   channelTypes,
   Type as Schema,
 } from '@wardline/contract'
+import { urlFault, webhookSecretFault } from '../../../config/setting-faults.ts'
 import { destinationFault } from '../../../egress/destination.ts'
 import { AppError } from '../../../errors.ts'
-import { urlFault, webhookSecretFault } from '../../../setting-faults.ts'
 import { faultFinder } from '../../../validation.ts'
 
 type AnySettings = ChannelSettings[ChannelType]

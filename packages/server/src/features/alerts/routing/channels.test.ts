@@ -1,6 +1,6 @@
 import type { ChannelView } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 import { signingSettings } from './sealed-settings.ts'
 
 let service: TestService

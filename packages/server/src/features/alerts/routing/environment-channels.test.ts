@@ -1,7 +1,7 @@
 import type { ChannelView } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readConfig } from '../../../config.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { readConfig } from '../../../config/config.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 import { environmentChannels } from './environment-channels.ts'
 import { signingSettings } from './sealed-settings.ts'
 

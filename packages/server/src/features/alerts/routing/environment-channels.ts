@@ -1,5 +1,5 @@
 import type { ChannelSettings, ChannelType } from '@wardline/contract'
-import type { Config } from '../../../config.ts'
+import type { Config } from '../../../config/config.ts'
 import type { Db } from '../../../db/database.ts'
 import { destinationHost } from '../channels/all-channels.ts'
 import { defaultOptions, optionColumns } from './channel-options.ts'

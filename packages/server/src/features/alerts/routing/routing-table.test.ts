@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isoTime } from '../../../clock.ts'
 import { listJobs } from '../../../jobs.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 
 let one: TestService
 let other: TestService

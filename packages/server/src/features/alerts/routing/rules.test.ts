@@ -1,7 +1,7 @@
 import type { RouteView, SilenceView } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../../clock.ts'
-import { openTestService, type TestService } from '../../../test-service.ts'
+import { openTestService, type TestService } from '../../../testing/service.ts'
 
 let service: TestService
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { ruleLimits } from '@wardline/contract'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { compiled, faultsOf, logged } from '../../../test-rules.ts'
+import { compiled, faultsOf, logged } from '../../../testing/rules.ts'
 import { compileExpression } from './regular-expression.ts'
 import { parseRules } from './rule.ts'
 import { ruleStates, step } from './rule-state.ts'

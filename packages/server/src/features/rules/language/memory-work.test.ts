@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { compiled, logged } from '../../../test-rules.ts'
+import { compiled, logged } from '../../../testing/rules.ts'
 import { limitTogether } from './rule-memory.ts'
 import { RuleSet } from './rule-set.ts'
 import { ruleStates } from './rule-state.ts'

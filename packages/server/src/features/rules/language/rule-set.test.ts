@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
-import { compiled, logged } from '../../../test-rules.ts'
+import { compiled, logged } from '../../../testing/rules.ts'
 import { RuleSet } from './rule-set.ts'
 import { ruleStates, step } from './rule-state.ts'
 import { ValueMemory } from './value-memory.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
-import { compiled, faultsOf, logged } from '../../../test-rules.ts'
+import { compiled, faultsOf, logged } from '../../../testing/rules.ts'
 import type { RuleEvent } from './fields.ts'
 import { ruleStates, step } from './rule-state.ts'
 import { ValueMemory } from './value-memory.ts'

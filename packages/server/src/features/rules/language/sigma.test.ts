@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { logged } from '../../../test-rules.ts'
+import { logged } from '../../../testing/rules.ts'
 import type { RuleEvent } from './fields.ts'
 import { parseRules } from './rule.ts'
 import { ruleStates, step } from './rule-state.ts'

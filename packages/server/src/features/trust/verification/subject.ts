@@ -1,4 +1,4 @@
-import type { Config } from '../../../config.ts'
+import type { Config } from '../../../config/config.ts'
 import type { Subject } from './verification-queries.ts'
 
 /** Returns the service endpoint named in the registration file, and the wallet if an RPC is configured to check it. */

@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { missingAnvil } from '../../../../../../test-servers/anvil.ts'
-import { openChainService, otherAddress, testAddress, trust, withSchema } from '../../../test-chain.ts'
-import type { TestService } from '../../../test-service.ts'
+import { openChainService, otherAddress, testAddress, trust, withSchema } from '../../../testing/chain.ts'
+import type { TestService } from '../../../testing/service.ts'
 import { verifySelf } from './verify.ts'
 
 const scoreOf = async (service: TestService) => (await verifySelf(service.deps))!.wv

@@ -1,0 +1,155 @@
+import { address, flag, integer, oneOf, refuse, setting, text } from './values.ts'
+
+/** Parses a decimal amount in units of 10^`digits` of the smallest unit, and returns it in the smallest unit. */
+const amount = (digits: number) => (value: string) => {
+  const [whole, fraction = ''] = /^\d{1,9}(\.\d+)?$/.test(value) ? value.split('.') : []
+  if (whole === undefined || fraction.length > digits) return refuse(`must be a decimal number such as 0.05`)
+  const smallest = BigInt(whole + fraction.padEnd(digits, '0'))
+  return smallest > 0n ? smallest : refuse('must be more than 0')
+}
+
+const rpcUrl = (value: string) =>
+  URL.canParse(value) && /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
+
+/** Settings of the on-chain side of the trust summary, which is off without TRUST_RPC_URL. */
+export const chainSettings = {
+  trustRpcUrl: setting({
+    env: 'TRUST_RPC_URL',
+    unset: undefined,
+    meaning:
+      'JSON-RPC address of a node of TRUST_CHAIN_ID; switches the [on-chain side](../guide/trust.md#on-chain) on. Default: none',
+    parse: rpcUrl,
+    secret: true,
+  }),
+  trustWalletKeyFile: setting({
+    env: 'TRUST_WALLET_KEY_FILE',
+    unset: undefined,
+    meaning:
+      'File (mode 0600) with the key of TRUST_WALLET_ADDRESS: an encrypted JSON keystore, or 64 hexadecimal digits. Default: nothing is sent',
+    parse: text,
+  }),
+  trustWalletPassphraseFile: setting({
+    env: 'TRUST_WALLET_PASSPHRASE_FILE',
+    unset: undefined,
+    meaning: 'File (mode 0600) with the passphrase of the keystore in TRUST_WALLET_KEY_FILE',
+    parse: text,
+  }),
+  trustMaxFeeGwei: setting({
+    env: 'TRUST_MAX_FEE_GWEI',
+    unset: '5',
+    meaning: 'Maximum fee for a unit of gas, in gwei; transactions wait while the chain asks for more',
+    parse: amount(9),
+  }),
+  trustWeeklyBudget: setting({
+    env: 'TRUST_WEEKLY_BUDGET',
+    unset: '0.005',
+    meaning:
+      'Maximum fees of seven days, in the currency of the chain, such as ETH; what a rollup adds for its main chain is not included',
+    parse: amount(18),
+  }),
+  trustWalletNonce: setting({
+    env: 'TRUST_WALLET_NONCE',
+    unset: undefined,
+    meaning:
+      'Transactions that the wallet has sent, by your own count. Needed only after another program used the wallet. Default: the count of the node for the first transaction, then that of the service',
+    parse: integer(0, 1_000_000_000),
+  }),
+  trustConfirmations: setting({
+    env: 'TRUST_CONFIRMATIONS',
+    unset: '3',
+    meaning: 'Blocks, with its own, after which a transaction counts as confirmed',
+    parse: integer(1, 100),
+  }),
+  trustAttestOnChain: setting({
+    env: 'TRUST_ATTEST_ON_CHAIN',
+    unset: 'false',
+    meaning:
+      'Whether the weekly attestations are sent to TRUST_ATTEST_TO; for EAS register the schema first: `wardline chain schema`',
+    parse: flag,
+  }),
+  trustAttestTo: setting({
+    env: 'TRUST_ATTEST_TO',
+    unset: 'eas',
+    meaning:
+      'Where the weekly attestations go: `eas`, or of ERC-8004 `feedback` (for an agent that the wallet does not own) or `validation` (for one that it owns)',
+    parse: oneOf(['eas', 'feedback', 'validation']),
+  }),
+  trustReputationRegistry: setting({
+    env: 'TRUST_REPUTATION_REGISTRY',
+    unset: undefined,
+    meaning: 'Address of the ERC-8004 reputation registry; default: the known registry of the chain',
+    parse: address,
+  }),
+  trustEas: setting({
+    env: 'TRUST_EAS_ADDRESS',
+    unset: undefined,
+    meaning: 'Address of EAS; default: that of Base and Base Sepolia, none on other chains',
+    parse: address,
+  }),
+  trustSchemaRegistry: setting({
+    env: 'TRUST_EAS_SCHEMA_REGISTRY',
+    unset: undefined,
+    meaning: 'Address of the schema registry of EAS; default: that of Base and Base Sepolia, none on other chains',
+    parse: address,
+  }),
+  trustVerify: setting({
+    env: 'TRUST_VERIFY',
+    unset: 'false',
+    meaning:
+      'Whether the service verifies its own public endpoint and wallet once a week and publishes the [scores](../guide/trust.md#verification)',
+    parse: flag,
+  }),
+  trustValidationRegistry: setting({
+    env: 'TRUST_VALIDATION_REGISTRY',
+    unset: undefined,
+    meaning:
+      'Address of the ERC-8004 validation registry that `wardline chain verify` posts to. Default: none, because the registry is still a draft',
+    parse: address,
+  }),
+  trustBadAddressesFile: setting({
+    env: 'TRUST_BAD_ADDRESSES_FILE',
+    unset: undefined,
+    meaning:
+      'File with addresses that are known as bad, one a line, such as a list of sanctioned ones; a wallet on it has the risk score 100. Default: none',
+    parse: text,
+  }),
+}
+
+interface ChainConfig {
+  trustRpcUrl: string | undefined
+  trustWalletKeyFile: string | undefined
+  trustWalletPassphraseFile: string | undefined
+  trustWallet: string | undefined
+  trustAttestOnChain: boolean
+  trustVerify: boolean
+  trustAttestTo: string
+  trustAgentId: string | undefined
+  trustValidationRegistry: string | undefined
+  publicUrl: string | undefined
+}
+
+/** Returns one sentence per conflicting or incomplete chain setting. */
+export function incompleteChain(config: ChainConfig): string[] {
+  const faults: string[] = []
+  const hasWallet = config.trustWallet !== undefined && config.trustRpcUrl !== undefined
+  if (config.trustVerify && config.publicUrl === undefined && !hasWallet)
+    faults.push(
+      'TRUST_VERIFY needs WARDLINE_PUBLIC_URL, or TRUST_WALLET_ADDRESS with TRUST_RPC_URL: set what to verify.',
+    )
+  if (config.trustAttestTo !== 'eas' && config.trustAgentId === undefined)
+    faults.push(`TRUST_ATTEST_TO=${config.trustAttestTo} needs TRUST_AGENT_ID: set it to the agent that it is about.`)
+  if (config.trustAttestTo === 'validation' && config.trustValidationRegistry === undefined)
+    faults.push('TRUST_ATTEST_TO=validation needs TRUST_VALIDATION_REGISTRY: set it to the address of the registry.')
+  if (config.trustWalletKeyFile !== undefined) {
+    if (config.trustRpcUrl === undefined)
+      faults.push('TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL: set it to a node of the chain.')
+    if (config.trustWallet === undefined)
+      faults.push('TRUST_WALLET_KEY_FILE needs TRUST_WALLET_ADDRESS: set it to the address of the key.')
+  } else {
+    if (config.trustWalletPassphraseFile !== undefined)
+      faults.push('TRUST_WALLET_PASSPHRASE_FILE needs TRUST_WALLET_KEY_FILE: set it to the keystore.')
+    if (config.trustAttestOnChain)
+      faults.push('TRUST_ATTEST_ON_CHAIN needs TRUST_WALLET_KEY_FILE: set it to the key that pays for attestations.')
+  }
+  return faults
+}

@@ -1,0 +1,25 @@
+import { integer, setting, someOf } from './values.ts'
+
+export const containmentSettings = {
+  autoSuspend: setting({
+    env: 'WARDLINE_AUTO_SUSPEND',
+    unset: undefined,
+    meaning:
+      'What suspends an agent automatically, separated by commas: `decoy` = it touches a decoy; `breach` = its own key reports an event of severity breach for it. Default: nothing',
+    parse: someOf(['decoy', 'breach']),
+  }),
+  autoSuspendPerMinute: setting({
+    env: 'WARDLINE_AUTO_SUSPEND_PER_MINUTE',
+    unset: '5',
+    meaning:
+      'Maximum automatic suspensions a minute, of all processes; one more engages the brake, which an operator has to release',
+    parse: integer(1, 10_000),
+  }),
+  autoSuspendFleetPercent: setting({
+    env: 'WARDLINE_AUTO_SUSPEND_FLEET_PERCENT',
+    unset: '10',
+    meaning:
+      'Maximum share of the fleet, in percent, that is suspended automatically at a time, at least one agent; one more engages the brake. The fleet is all instances that sent a heartbeat within 24 hours',
+    parse: integer(1, 100),
+  }),
+}

@@ -1,0 +1,33 @@
+/** A drill that an operator started. */
+interface DrillsTable {
+  id: string
+  /** Key id of the operator. */
+  actor: string
+  /** JSON of the selector. */
+  selector: string
+  selected: number
+  requested_at: number
+  /** Time at which all agents were recorded; may stay null after a crash. */
+  ready_at: number | null
+  completed_at: number | null
+  /** JSON of the final counts; the rows in drill_asks are then removed. */
+  report: string | null
+}
+
+/** A drill message to one agent, which asks whether a suspension would reach it. */
+interface DrillAsksTable {
+  /** `schedule` for scheduled drills. */
+  drill_id: string
+  instance_id: string
+  /** Single use; null until sent. */
+  nonce: string | null
+  asked_at: number | null
+  answered_at: number | null
+  /** Why the drill was not sent. */
+  reason: 'offline' | 'no_control_stream' | 'does_not_understand' | 'not_sent' | null
+}
+
+export interface DrillTables {
+  drills: DrillsTable
+  drill_asks: DrillAsksTable
+}

@@ -1,0 +1,110 @@
+import type { Statement } from '../../db/database.ts'
+import { GroupCommit } from '../../db/group-commit.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
+import { type AckedControl, appliedStatement, claimedStatement, readAcked } from '../instances/control-statements.ts'
+import { reportClaim } from '../instances/version-claims.ts'
+import type { Quotas } from '../keys/quotas.ts'
+import { acknowledgedStatement } from '../suspensions/suspension-statements.ts'
+
+interface Ack {
+  instanceId: string
+  version: number
+  /** The key that sent it. */
+  keyId: string
+}
+
+export interface Acks {
+  /**
+   * Records the control version that the agent applied. Rejects with AppError `not_found`, or `invalid` for a version
+   * that was never issued. Such a version is recorded too, because the next kill must be above it; it counts as a
+   * critical event of the key and may reject with `quota_exceeded`.
+   */
+  acknowledge(ack: Ack): Promise<void>
+  whenIdle(): Promise<void>
+}
+
+/** Assumed bytes per ack: an id and a number. */
+const ackBytes = 100
+
+const aheadFault = () => new AppError('invalid', 'version must not be above the current control version.')
+
+/** The state of an instance as read, with the changes by acks that are not stored yet. */
+type Noted = AckedControl & { newApplied?: number; newClaimed?: number | undefined }
+
+/** Acks share commits, and repeated ones write nothing, so that a flood of acks occupies one writer at a time. */
+export function createAcks(
+  { database, clock, metrics }: Deps,
+  {
+    countedReports: reports,
+    quotas,
+  }: { countedReports: Pick<CountedReports, 'note'>; quotas: Pick<Quotas, 'takeEvents'> },
+): Acks {
+  function note(control: Noted | undefined, { instanceId, version, keyId }: Ack): AppError | undefined {
+    if (!control) return unknownInstance(instanceId)
+    if (version > control.version) {
+      if (version !== (control.newClaimed ?? control.claimed)) {
+        try {
+          quotas.takeEvents(keyId, 0, 1, 0)
+        } catch (fault) {
+          if (fault instanceof AppError) return fault
+          throw fault
+        }
+        control.newClaimed = version
+      }
+      reportClaim(reports, { instanceId: control.id, claimed: version, version: control.version }, keyId)
+      return aheadFault()
+    }
+    if (version <= (control.newApplied ?? control.applied ?? -1)) return undefined
+    // A valid acknowledgement clears an earlier claim of a version that was never issued.
+    Object.assign(control, { newApplied: version, newClaimed: undefined, claimed: null })
+    return undefined
+  }
+
+  async function write(changed: readonly Noted[], now: number): Promise<void> {
+    const applied: { id: string; version: number }[] = []
+    const acknowledged: { id: string; version: number }[] = []
+    const claims: Statement[] = []
+    // In the order of ids: two processes that lock the same rows in different orders could deadlock.
+    for (const { id, version, suspended, newApplied, newClaimed } of changed.toSorted((a, b) =>
+      a.id < b.id ? -1 : 1,
+    )) {
+      if (newApplied !== undefined) applied.push({ id, version: newApplied })
+      if (suspended && newApplied === version) acknowledged.push({ id, version })
+      if (newClaimed !== undefined) claims.push(claimedStatement(database.db, id, newClaimed))
+    }
+    const statements = [
+      ...(applied.length > 0 ? [appliedStatement(database, applied, now)] : []),
+      ...(acknowledged.length > 0 ? [acknowledgedStatement(database, acknowledged, now, 'ack')] : []),
+      ...claims,
+    ]
+    const noted = new Set((await database.batch(statements)).flat().map(({ confirmed }) => confirmed))
+    for (const { id, suspended, version, changedAt, newApplied } of changed) {
+      if (!suspended || newApplied !== version || changedAt === null || !noted.has(id)) continue
+      metrics.killConfirmSeconds.observe((now - changedAt) / 1000)
+    }
+  }
+
+  const queue = new GroupCommit<Ack, AppError | undefined>({
+    queue: 'acks',
+    clock,
+    metrics,
+    weigh: ({ keyId }) => ({ rows: 1, bytes: ackBytes, owner: keyId }),
+    async commit(acks) {
+      const controls = await readAcked(database.db, [...new Set(acks.map(({ instanceId }) => instanceId))])
+      const known = new Map<string, Noted>(controls.map((control) => [control.id, control]))
+      const faults = acks.map((ack) => note(known.get(ack.instanceId), ack))
+      const changed = [...known.values()].filter((c) => c.newApplied !== undefined || c.newClaimed !== undefined)
+      if (changed.length > 0) await write(changed, clock.now())
+      return faults
+    },
+  })
+  return {
+    async acknowledge(ack) {
+      const fault = await queue.add(ack)
+      if (fault) throw fault
+    },
+    whenIdle: () => queue.whenIdle(),
+  }
+}

@@ -1,0 +1,97 @@
+import { controlHeader, decoysHeader, type KillSwitchState, streamedKinds } from '@wardline/contract'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Deps } from '../../deps.ts'
+import { unknownInstance } from '../../errors.ts'
+import { requestActor } from '../../http/actor.ts'
+import { assertMayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
+import { matchesTag } from '../../http/etag.ts'
+import type { Router } from '../../http/route.ts'
+import { workLane } from '../../work-turns.ts'
+import type { Actor } from '../audit/audit.ts'
+import { createKeyList } from '../audit/signing-keys.ts'
+import type { ActivityCounts } from '../instances/history.ts'
+import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
+import type { Acks } from './acks.ts'
+import type { ControlStates, KnownState } from './control-states.ts'
+import type { ControlStream } from './control-stream.ts'
+import { type KillSwitchDeps, type ResumeCondition, resumeInstance, suspendInstance } from './kill-switch.ts'
+
+function answerPoll(
+  instanceId: string,
+  known: KnownState | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): KillSwitchState {
+  if (!known) throw unknownInstance(instanceId)
+  reply.header('etag', known.etag)
+  reply.header(controlHeader, known.control)
+  if (matchesTag(request.headers['if-none-match'], known.etag)) reply.code(304).send()
+  return known.state
+}
+
+interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement' | 'pendingResumes'> {
+  controlStates: ControlStates
+  controlStream: ControlStream
+  acks: Pick<Acks, 'acknowledge'>
+  suspensionFacts: SuspensionFacts
+  /** Whether any decoy can be triggered by this caller. */
+  reaches(principal: Principal): boolean
+  activityCounts: Pick<ActivityCounts, 'noteRequest'>
+  /** Returns the condition under which the caller may resume an instance. */
+  resumeCondition(instanceId: string, asking: { principal: Principal; actor: Actor }): ResumeCondition
+}
+
+export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRoutes): void {
+  const { outbox, enforcement, controlStates: states, controlStream: stream, acks, reaches, suspensionFacts } = parts
+  const { activityCounts: activity, resumeCondition, pendingResumes } = parts
+  const changing = { ...deps, outbox, suspensionFacts, enforcement, pendingResumes }
+  router.handle('killInstance', async ({ params, body, request }) => {
+    const actor = requestActor(request)
+    await workLane.aheadOfWork(() => suspendInstance(changing, params.instanceId, body.reason, actor))
+    return { ok: true, instance_id: params.instanceId, status: 'suspended' }
+  })
+
+  router.handle('resumeInstance', async ({ params, principal, request }) => {
+    const actor = requestActor(request)
+    const condition = resumeCondition(params.instanceId, { principal, actor })
+    await workLane.aheadOfWork(() => resumeInstance(changing, params.instanceId, actor, condition))
+    return { ok: true, instance_id: params.instanceId, status: 'active' }
+  })
+
+  router.handle('getInstanceStatus', ({ params, principal, request }, reply) => {
+    if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
+    reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
+    const answer = (known: KnownState | undefined) => {
+      if (known && principal.scope === 'agent') activity.noteRequest(params.instanceId, deps.clock.now())
+      const answered = answerPoll(params.instanceId, known, request, reply)
+      if (answered.suspended && known && mayBeAgent(principal)) {
+        suspensionFacts.noteDelivered(params.instanceId, known.version, known.issuedAt, 'poll')
+      }
+      return answered
+    }
+    const known = states.peek(params.instanceId)
+    return known ? answer(known) : states.read(params.instanceId).then(answer)
+  })
+
+  router.stream('streamControl', async ({ params, query, principal }, reply) => {
+    if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
+    const known = await states.read(params.instanceId)
+    if (!known) throw unknownInstance(params.instanceId)
+    const named = query.understands?.split(',') ?? []
+    const isAgent = mayBeAgent(principal)
+    const understands = isAgent ? streamedKinds.filter((kind) => named.includes(kind)) : []
+    stream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, isAgent, understands })
+  })
+
+  const evidenceKeys = createKeyList(deps)
+  router.handle('getControlKeys', async () => ({
+    ...deps.controlSigner.keys,
+    evidence_keys: await evidenceKeys(),
+  }))
+
+  router.handle('acknowledgeControl', async ({ params, body, principal }) => {
+    assertMayActFor(principal, params.instanceId)
+    await acks.acknowledge({ instanceId: params.instanceId, version: body.version, keyId: principal.keyId })
+    return { ok: true }
+  })
+}

@@ -1,0 +1,105 @@
+import { type Drill, drillAnswerMs, limits, offlineAfterMs } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import type { OpenStreams } from '../control/open-streams.ts'
+import { readHeartbeats } from '../instances/drill-statements.ts'
+import {
+  type AskRow,
+  completeDrill,
+  type DrillRow,
+  giveUpAsks,
+  isPending,
+  type NotAskedReason,
+  readAsks,
+  readRunning,
+  readUnasked,
+} from './queries.ts'
+
+export type DrillCounts = Pick<Drill, 'asked' | 'answered' | 'missing' | 'missing_count' | 'p50_ms' | 'p99_ms'>
+
+/** Every process checks several times within this period: an agent not sent the drill by then has no suitable stream. */
+const askWithinMs = 3_000
+/** Answers that arrived in time are on disk by then. */
+const settledMs = drillAnswerMs + 3_000
+/** After this time the process that stores the agents counts as gone. */
+const recordWithinMs = 60_000
+const pageRows = 1_000
+
+/** Returns a quantile of sorted values; null without values. */
+function percentile(sorted: readonly number[], part: number): number | null {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? null
+}
+
+/** Counts the results of a drill. An agent that may still answer does not count as missing. */
+export function countAsks(asks: readonly AskRow[], now: number): DrillCounts {
+  const times: number[] = []
+  const silent: Drill['missing'] = []
+  const notAsked: Drill['missing'] = []
+  let asked = 0
+  for (const { instance_id, asked_at, answered_at, reason } of asks) {
+    if (asked_at !== null) asked += 1
+    if (asked_at !== null && answered_at !== null) times.push(Math.max(0, answered_at - asked_at))
+    else if (asked_at !== null && now - asked_at >= drillAnswerMs) silent.push({ instance_id, reason: 'no_answer' })
+    else if (reason !== null) notAsked.push({ instance_id, reason })
+  }
+  times.sort((one, other) => one - other)
+  return {
+    asked,
+    answered: times.length,
+    missing: [...silent, ...notAsked].slice(0, limits.drillMissing),
+    missing_count: silent.length + notAsked.length,
+    p50_ms: percentile(times, 0.5),
+    p99_ms: percentile(times, 0.99),
+  }
+}
+
+/** Every question of a drill. */
+export async function readAllAsks({ database }: Pick<Deps, 'database'>, drillId: string): Promise<AskRow[]> {
+  const asks: AskRow[] = []
+  for (;;) {
+    const after = asks.at(-1)?.instance_id ?? ''
+    const page = await database.scan('drills', (db) => readAsks(db, drillId, after, pageRows))
+    asks.push(...page)
+    if (page.length < pageRows) return asks
+  }
+}
+
+/** Stores why agents of a drill could not be sent it. */
+async function giveUp({ database }: Deps, openStreams: OpenStreams, drillId: string, now: number): Promise<void> {
+  for (let after = ''; ; ) {
+    const ids = await readUnasked(database.db, drillId, after, pageRows)
+    if (ids.length > 0) {
+      const heartbeats = await readHeartbeats(database, ids)
+      const streams = new Map((await openStreams.find(ids)).map((one) => [one.instanceId, one.understands]))
+      const reasonOf = (id: string): NotAskedReason => {
+        const understands = streams.get(id)
+        if (understands) return understands.includes('drill') ? 'not_sent' : 'does_not_understand'
+        return now - (heartbeats.get(id) ?? 0) > offlineAfterMs ? 'offline' : 'no_control_stream'
+      }
+      await giveUpAsks(
+        database,
+        drillId,
+        ids.map((id) => [id, reasonOf(id)]),
+      )
+    }
+    if (ids.length < pageRows) return
+    after = ids.at(-1)!
+  }
+}
+
+async function finish(deps: Deps, openStreams: OpenStreams, drill: DrillRow, now: number): Promise<void> {
+  const { id, requested_at, ready_at } = drill
+  const since = ready_at ?? (now - requested_at >= recordWithinMs ? requested_at : undefined)
+  if (since === undefined) return
+  if (now - since >= askWithinMs) await giveUp(deps, openStreams, id, now)
+  if (await isPending(deps.database.db, id, now - settledMs)) return
+  const counts = countAsks(await readAllAsks(deps, id), now)
+  if (!(await completeDrill(deps.database.db, id, JSON.stringify(counts), now))) return
+  const { asked, answered, missing_count: missing } = counts
+  deps.log.info({ drill: id, asked, answered, missing }, 'drill complete')
+}
+
+/** Completes drills whose agents have all answered or timed out. Any process may do it. */
+export async function finishDrills(deps: Deps, openStreams: OpenStreams): Promise<void> {
+  const now = deps.clock.now()
+  for (const drill of await readRunning(deps.database.db)) await finish(deps, openStreams, drill, now)
+}

@@ -1,0 +1,30 @@
+import { limits } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import { requestActor } from '../../http/actor.ts'
+import { assertMayActFor } from '../../http/auth.ts'
+import { pageLimit } from '../../http/page.ts'
+import type { Router } from '../../http/route.ts'
+import type { DrillAnswers } from './answers.ts'
+import { listDrills, startDrill, viewDrill } from './drills.ts'
+import type { DrillSender } from './sender.ts'
+
+interface DrillRoutes {
+  drillSender: Pick<DrillSender, 'ask'>
+  drillAnswers: Pick<DrillAnswers, 'answer'>
+}
+
+export function mountDrills(router: Router, deps: Deps, { drillSender, drillAnswers }: DrillRoutes): void {
+  router.handle('startDrill', async ({ body, request }) => {
+    const drill = await startDrill(deps, body.selector, requestActor(request))
+    // The periodic job asks agents of other processes, and repeats failed calls, within half a second.
+    drillSender.ask().catch((fault) => deps.log.warn({ err: fault }, 'a drill waits for the next turn'))
+    return drill
+  })
+  router.handle('listDrills', ({ query }) => listDrills(deps, pageLimit(query.limit ?? '20', limits.drills)))
+  router.handle('getDrill', ({ params }) => viewDrill(deps, params.id))
+  router.handle('answerDrill', async ({ params, body, principal }) => {
+    assertMayActFor(principal, params.instanceId)
+    await drillAnswers.answer({ instanceId: params.instanceId, nonce: body.nonce, keyId: principal.keyId })
+    return { ok: true }
+  })
+}

@@ -1,0 +1,209 @@
+import type { SuspensionState } from '@wardline/contract'
+import type { Config } from '../../config/config.ts'
+import type { Schema } from '../../db/schema.ts'
+
+type Row = Schema['suspensions']
+
+/** Facts that determine the state of a suspension. Times are epoch milliseconds; null: not observed. */
+export type StateFacts = Pick<
+  Row,
+  | 'requested_at'
+  | 'delivered_at'
+  | 'acknowledged_at'
+  | 'can_acknowledge'
+  | 'silent_at'
+  | 'quiet_at'
+  | 'first_breach_at'
+  | 'result_reported'
+>
+
+export interface SuspensionSettings {
+  /** Without an event after the acknowledgement. */
+  silenceMs: number
+  /** Time after which a suspension without an acknowledgement is reported. */
+  acknowledgeMs: number
+}
+
+/** The settings, in milliseconds. */
+export const settingsOf = (
+  config: Pick<Config, 'containmentSilenceSeconds' | 'containmentAckSeconds'>,
+): SuspensionSettings => ({
+  silenceMs: config.containmentSilenceSeconds * 1_000,
+  acknowledgeMs: config.containmentAckSeconds * 1_000,
+})
+
+/** Silence expected of a client that cannot acknowledge: three poll intervals. */
+const quietMs = 90_000
+/** Grace after the delivery, in which an agent may finish its work and report it. */
+export const graceMs = 10_000
+/** By then a client that polls every 30 seconds has polled: one that never does gets no longer grace. */
+export const deliveryMs = 35_000
+
+/**
+ * Returns how far a suspension is proven. Each state is based on a fact in the row, so it is the same in all processes,
+ * independent of their clocks. `isUnenforced`: an enforcement point has not confirmed the suspension.
+ */
+export function stateOf(facts: StateFacts, isUnenforced = false): SuspensionState {
+  const state = stateByAgent(facts)
+  return isUnenforced && (state === 'quiet' || state === 'confirmed' || state === 'proven') ? 'partial' : state
+}
+
+/** Returns the state shown by the agent itself, without enforcement points, which cannot prove silence. */
+function stateByAgent(facts: StateFacts): Exclude<SuspensionState, 'partial'> {
+  if (facts.first_breach_at !== null) return 'violated'
+  if (facts.acknowledged_at !== null) return facts.silent_at === null ? 'confirmed' : 'proven'
+  if (facts.result_reported === 'unconfirmed') {
+    // A client that cannot acknowledge only counts as missing until it receives the suspension.
+    if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'unconfirmed'
+  }
+  if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'pending'
+  return facts.quiet_at === null ? 'delivered' : 'quiet'
+}
+
+/** Returns the time at which the state began; for a partial one, the time of the agent's part. */
+export function sinceOf(facts: StateFacts, { acknowledgeMs }: SuspensionSettings): number {
+  const begins: Record<ReturnType<typeof stateByAgent>, number | null> = {
+    pending: facts.requested_at,
+    delivered: facts.delivered_at,
+    quiet: facts.quiet_at,
+    confirmed: facts.acknowledged_at,
+    proven: facts.silent_at,
+    unconfirmed: facts.requested_at + acknowledgeMs,
+    violated: facts.first_breach_at,
+  }
+  return begins[stateByAgent(facts)] ?? facts.requested_at
+}
+
+/** Activity of the agent in the event log since the previous reading. */
+export interface Activity {
+  /** Events later than `breachAfter`. */
+  breaches: number
+  firstBreachAt: number | null
+  lastBreachAt: number | null
+  /** The last event of the agent. */
+  lastAt: number | null
+}
+
+/**
+ * Returns the time after which an event of the agent is a breach: the grace after the delivery, which begins at the latest
+ * when a poll was due; after the silence was shown, the acknowledgement.
+ */
+export function breachAfter(row: Pick<Row, 'requested_at' | 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number {
+  if (row.silent_at !== null && row.acknowledged_at !== null) return row.acknowledged_at
+  // An acknowledgement also proves the delivery.
+  const received = row.delivered_at ?? row.acknowledged_at ?? Number.POSITIVE_INFINITY
+  return Math.min(received, row.requested_at + deliveryMs) + graceMs
+}
+
+/** A suspension as read by the watch. */
+type WatchedFacts = StateFacts &
+  Pick<
+    Row,
+    | 'breaches'
+    | 'breaches_reported'
+    | 'breach_reported_at'
+    | 'last_breach_at'
+    | 'last_activity_at'
+    | 'resumed_at'
+    | 'ends_at'
+  >
+
+/** Changes of a suspension to store and report. */
+export interface Decision {
+  breaches: number
+  first_breach_at: number | null
+  last_breach_at: number | null
+  last_activity_at: number | null
+  silent_at: number | null
+  quiet_at: number | null
+  result_reported: 'unconfirmed' | 'confirmed' | null
+  /** Number of breaches since the last report; 0: nothing to report. */
+  reports: number
+  /** Time of the next check; null: when another fact arrives. */
+  look_at: number | null
+}
+
+/** Breaches of one instance are reported together, at most once a minute. */
+const reportEveryMs = 60_000
+
+const latest = (left: number | null, right: number | null): number | null =>
+  left === null ? right : right === null ? left : Math.max(left, right)
+const earliest = (left: number | null, right: number | null): number | null =>
+  left === null ? right : right === null ? left : Math.min(left, right)
+
+/** How far a process can rely on its measured time. */
+interface Steadiness {
+  /** False for a while after a clock jump: conclusions from elapsed time must wait. */
+  mayJudge: boolean
+  /** Milliseconds for which this process has run without a clock jump. A longer silence is not proven. */
+  steadyMs: number
+}
+
+/** Decides on a suspension after a reading of the log. */
+export function decide(
+  row: WatchedFacts,
+  activity: Activity,
+  now: number,
+  { mayJudge, steadyMs, settings }: Steadiness & { settings: SuspensionSettings },
+): Decision {
+  const breaches = row.breaches + activity.breaches
+  const lastActivityAt = latest(row.last_activity_at, activity.lastAt)
+  const facts = {
+    ...row,
+    breaches,
+    first_breach_at: earliest(row.first_breach_at, activity.firstBreachAt),
+    last_breach_at: latest(row.last_breach_at, activity.lastBreachAt),
+    // The clock was set back since: count the silence from now.
+    last_activity_at: lastActivityAt === null ? null : Math.min(lastActivityAt, now),
+  }
+  const isOver = row.resumed_at !== null
+  const isViolated = facts.first_breach_at !== null
+  let next: number | null = null
+  const due = (at: number): boolean => {
+    if (at <= now && mayJudge) return true
+    // Whole milliseconds, as they are stored: the measured time has fractions.
+    next = earliest(next, Math.ceil(Math.max(at, now + 1_000)))
+    return false
+  }
+  const isSilent = (since: number, ms: number) => due(Math.max(since + ms, now + ms - steadyMs))
+  const isMissed = row.can_acknowledge === 1 || row.delivered_at === null
+  let { silent_at, quiet_at, result_reported } = row
+  if (!isOver && row.acknowledged_at !== null) {
+    result_reported = 'confirmed'
+    const since = Math.max(row.acknowledged_at, facts.last_activity_at ?? 0)
+    if (!isViolated && silent_at === null && isSilent(since, settings.silenceMs)) silent_at = now
+  } else if (!isOver) {
+    if (isMissed && result_reported === null && due(row.requested_at + settings.acknowledgeMs)) {
+      result_reported = 'unconfirmed'
+    }
+    if (row.can_acknowledge === 0 && row.delivered_at !== null && !isViolated && quiet_at === null) {
+      const since = Math.max(row.delivered_at, facts.last_activity_at ?? 0)
+      if (isSilent(since, quietMs)) quiet_at = now
+    }
+  }
+  // A timer may end before the time for an acknowledgement and the grace are over. An agent that worked on all the same is
+  // reported then; one that polls may not have received it.
+  const isTimedOut = row.ends_at !== null && row.resumed_at !== null && row.resumed_at >= row.ends_at
+  if (isTimedOut && isMissed && row.acknowledged_at === null && result_reported === null) {
+    if (facts.last_activity_at !== null) result_reported = 'unconfirmed'
+  }
+  let reports = 0
+  if (breaches > row.breaches_reported) {
+    const reportAt = row.breach_reported_at === null ? now : row.breach_reported_at + reportEveryMs
+    // A clock that was set back must not delay a report indefinitely.
+    if (reportAt <= now || reportAt > now + reportEveryMs) reports = breaches - row.breaches_reported
+    else next = earliest(next, reportAt)
+  }
+  const { first_breach_at, last_breach_at, last_activity_at } = facts
+  return {
+    breaches,
+    first_breach_at,
+    last_breach_at,
+    last_activity_at,
+    silent_at,
+    quiet_at,
+    result_reported,
+    reports,
+    look_at: next,
+  }
+}

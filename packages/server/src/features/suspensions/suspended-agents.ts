@@ -1,0 +1,244 @@
+import type { StoredEvent } from '../../db/schema/events.ts'
+import type { Deps } from '../../deps.ts'
+import { mayBeAgent, type Principal } from '../../http/auth.ts'
+import { isActivity, readSources } from '../events/log-statements.ts'
+import { readOwners } from '../instances/control-statements.ts'
+import { readKnownIds } from '../instances/fleet-statements.ts'
+import { deliveryMs, graceMs } from './states.ts'
+import { activityStatement, alignmentStatements, readKeyHolders, readLastingAfter } from './watch-statements.ts'
+
+const pageRows = 5_000
+/** Interval of reading the log, which finds events stored by a process that crashed. */
+const readAgainEveryMs = 60_000
+
+/** Suspended instances whose key and sources are read per run, and events read for each. */
+const learntInRun = 100
+const sourceEvents = 50
+
+/** Ids without a suspension under which held keys reported since the last run: more are not needed to report a key. */
+const maxStrangers = 1_000
+
+type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at' | 'metadata'>
+
+/** Activity of a suspended instance that the event log does not show under its id. */
+interface Unlogged {
+  at: number
+  count: number
+}
+
+/**
+ * Suspended instances, in memory: a stored event costs one look-up while any instance is suspended, otherwise nothing.
+ * Control messages keep it current. The event log decides, so that a superfluous entry only costs a read.
+ */
+export class SuspendedAgents {
+  readonly #deps: Deps
+  readonly #versions = new Map<string, number>()
+  #active = new Set<string>()
+  /** Key that registered it, which identifies the agent if it is the key's only instance. */
+  readonly #owners = new Map<string, string>()
+  readonly #onlyOf = new Map<string, string>()
+  /** Suspended instance by the source that it reports under; null if several instances do. */
+  readonly #bySource = new Map<string, string | null>()
+  #unlearnt = new Set<string>()
+  #unlogged = new Map<string, Unlogged>()
+  /** Suspended instances that hold their key, by the key that registered them. */
+  readonly #holders = new Map<string, Set<string>>()
+  /** Activity under ids that are not suspended, by keys that are held: what is not registered cannot be suspended. */
+  #strangers = new Map<string, Unlogged & { owner: string }>()
+  #readAt: number | undefined
+
+  constructor(deps: Deps) {
+    this.#deps = deps
+    deps.bus.onControl(({ instance_id, action, version }) => {
+      const known = this.#versions.get(instance_id)
+      if (known !== undefined && known > version) return
+      if (action === 'suspend') this.#add(instance_id, version)
+      else if (known !== undefined) this.#remove(instance_id)
+    })
+    deps.bus.onReconnect(() => {
+      this.#readAt = undefined
+    })
+  }
+
+  /** Call with all events stored by this process. */
+  noteStored(events: readonly Event[]): void {
+    if (this.#versions.size === 0) return
+    for (const event of events) {
+      const { instance_id, source } = event
+      if (instance_id === null) continue
+      if (this.#versions.has(instance_id)) {
+        if (isActivity(event)) this.#active.add(instance_id)
+        continue
+      }
+      // Another agent uses this source too, so events without an instance may be from that one.
+      const named = this.#bySource.get(source)
+      if (named && named !== source) this.#bySource.set(source, null)
+    }
+  }
+
+  /** Call with events reported by a key: those without a registered instance may be from a suspended one. */
+  noteReported(events: readonly Event[], principal: Principal): void {
+    if (this.#versions.size === 0) return
+    for (const event of events) {
+      if (!isActivity(event)) continue
+      if (event.instance_id !== null) this.#noteStranger(event.instance_id, principal, event.created_at)
+      else {
+        const id = this.#reporterOf(event, principal)
+        if (id !== undefined) this.#noteUnlogged(id, event.created_at)
+      }
+    }
+  }
+
+  #noteStranger(id: string, { scope, registers: { owner } }: Principal, at: number): void {
+    if (scope !== 'agent' || !this.#holders.has(owner) || this.#versions.has(id)) return
+    const known = this.#strangers.get(id)
+    if (!known && this.#strangers.size >= maxStrangers) return
+    this.#strangers.set(id, { owner, at, count: (known?.count ?? 0) + 1 })
+  }
+
+  /**
+   * Call with a decoy check that stored no event: an agent that checks a call is about to make it. `instanceId`: the
+   * instance that the caller may act for and named, or the only one of its key.
+   */
+  noteCheck(instanceId: string | undefined, principal: Principal, at: number): void {
+    if (this.#versions.size === 0 || !mayBeAgent(principal)) return
+    const id = instanceId ?? this.#onlyOf.get(principal.registers.owner)
+    if (id === undefined) return
+    if (this.#versions.has(id)) this.#noteUnlogged(id, at)
+    else this.#noteStranger(id, principal, at)
+  }
+
+  #noteUnlogged(id: string, at: number, count = 1): void {
+    const known = this.#unlogged.get(id)
+    this.#unlogged.set(id, { at: Math.max(at, known?.at ?? 0), count: (known?.count ?? 0) + count })
+  }
+
+  /** Counts activity under ids that are not registered for an agent of the same key that is held. */
+  async #attributeStrangers(): Promise<void> {
+    if (this.#strangers.size === 0) return
+    const strangers = this.#strangers
+    this.#strangers = new Map()
+    const known = await readKnownIds(this.#deps.database, [...strangers.keys()]).catch((fault) => {
+      this.#strangers = new Map([...strangers, ...this.#strangers])
+      throw fault
+    })
+    for (const [id, { owner, at, count }] of strangers) {
+      const [holder] = this.#holders.get(owner) ?? []
+      if (holder !== undefined && !known.has(id)) this.#noteUnlogged(holder, at, count)
+    }
+  }
+
+  /** Returns the suspended instance that this key acts for: its only one, or the one that used the source before. */
+  #reporterOf({ source }: Event, { registers: { owner } }: Principal): string | undefined {
+    const bySource = this.#bySource.get(source)
+    if (bySource && this.#owners.get(bySource) === owner) return bySource
+    return this.#onlyOf.get(owner)
+  }
+
+  get isEmpty(): boolean {
+    return this.#versions.size === 0
+  }
+
+  /** Returns instances that may have been active since the last call; after a start and once a minute all suspended ones. */
+  async takeActive(): Promise<Set<string>> {
+    const monotonic = this.#deps.clock.monotonic()
+    if (this.#readAt === undefined || monotonic - this.#readAt >= readAgainEveryMs) {
+      await this.#readAll()
+      this.#readAt = monotonic
+    }
+    const active = this.#active
+    this.#active = new Set()
+    return active
+  }
+
+  /** Stores activity that is not in the log, and reads the sources of suspended instances. */
+  async writeUnlogged(): Promise<void> {
+    const { db } = this.#deps.database
+    await this.#attributeStrangers()
+    const unlogged = [...this.#unlogged].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    if (unlogged.length > 0) {
+      const taken = this.#unlogged
+      this.#unlogged = new Map()
+      const statements = unlogged.map(([instanceId, { at, count }]) =>
+        activityStatement(db, { instanceId, at, count }, { graceMs, deliveryMs }),
+      )
+      try {
+        await this.#deps.database.batch(statements)
+      } catch (fault) {
+        for (const [id, { at, count }] of taken) {
+          const newer = this.#unlogged.get(id)
+          this.#unlogged.set(id, { at: newer?.at ?? at, count: count + (newer?.count ?? 0) })
+        }
+        throw fault
+      }
+    }
+    await this.#learn()
+  }
+
+  async #learn(): Promise<void> {
+    const { db } = this.#deps.database
+    const ids = [...this.#unlearnt].slice(0, learntInRun)
+    if (ids.length === 0) return
+    for (const { id, owner, instances } of await readOwners(db, ids)) {
+      this.#owners.set(id, owner)
+      if (instances === 1) this.#onlyOf.set(owner, id)
+    }
+    for (const id of await readKeyHolders(db, ids)) this.#hold(id)
+    for (const id of ids) {
+      for (const source of await readSources(db, id, sourceEvents)) this.#addSource(source, id)
+      this.#unlearnt.delete(id)
+    }
+  }
+
+  #hold(id: string): void {
+    const owner = this.#owners.get(id)
+    if (owner === undefined) return
+    const holders = this.#holders.get(owner) ?? new Set()
+    this.#holders.set(owner, holders.add(id))
+  }
+
+  #addSource(source: string, id: string): void {
+    const known = this.#bySource.get(source)
+    this.#bySource.set(source, known === undefined || known === id || source === id ? id : null)
+  }
+
+  #add(id: string, version: number): void {
+    if (!this.#versions.has(id)) {
+      this.#unlearnt.add(id)
+      this.#addSource(id, id)
+    }
+    this.#versions.set(id, version)
+  }
+
+  #remove(id: string): void {
+    this.#versions.delete(id)
+    this.#unlearnt.delete(id)
+    const owner = this.#owners.get(id)
+    if (owner !== undefined && this.#onlyOf.get(owner) === id) this.#onlyOf.delete(owner)
+    const holders = this.#holders.get(owner ?? '')
+    if (holders?.delete(id) && holders.size === 0) this.#holders.delete(owner!)
+    this.#owners.delete(id)
+    if (this.#versions.size === 0) this.#bySource.clear()
+    else if (this.#bySource.get(id) === id) this.#bySource.delete(id)
+  }
+
+  /** Puts instances back whose check failed. */
+  putBack(instanceIds: Iterable<string>): void {
+    for (const id of instanceIds) this.#active.add(id)
+  }
+
+  async #readAll(): Promise<void> {
+    const { database, clock } = this.#deps
+    await database.batch(alignmentStatements(database.db, clock.now()))
+    for (let after = ''; ; ) {
+      const page = await readLastingAfter(database.db, after, pageRows)
+      for (const { instance_id, version, containment_id, key_containment_id } of page) {
+        if (containment_id !== null || key_containment_id !== null) this.#hold(instance_id)
+        this.#active.add(instance_id)
+        if ((this.#versions.get(instance_id) ?? -1) < version) this.#add(instance_id, version)
+      }
+      if (page.length < pageRows) break
+      after = page.at(-1)!.instance_id
+    }
+  }
+}

@@ -1,0 +1,202 @@
+import { alertTypes, eventTypes } from '@wardline/contract'
+import { dayMs, isoTime } from '../../clock.ts'
+import type { Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
+import type { OwnAlert } from '../alerts/outbox/alert.ts'
+import type { Outbox } from '../alerts/outbox/outbox.ts'
+import type { EventToStore, Ingest } from '../events/ingest.ts'
+import { readActivity } from '../events/log-statements.ts'
+import { type Activity, breachAfter, type Decision, decide, settingsOf } from './states.ts'
+import type { SuspendedAgents } from './suspended-agents.ts'
+import { decisionStatement, readDue, readLasting, type SuspensionRow } from './watch-statements.ts'
+
+/** Suspensions per reading and transaction: a kill waits at most some ten milliseconds for it. */
+const chunkRows = 100
+/** Suspensions checked per run; the others follow a second later. */
+const runRows = 5_000
+/** After this time a late confirmation is not reported, only shown in the fleet view. */
+const lookBackMs = 7 * dayMs
+
+const seconds = (ms: number) => `${Math.max(0, ms / 1_000).toFixed(1)} seconds`
+
+interface WatchParts {
+  ingest: Ingest
+  outbox: Outbox
+  suspendedAgents: SuspendedAgents
+}
+
+export interface SuspensionWatch {
+  /** Periodic work. */
+  run(): Promise<void>
+}
+
+/**
+ * Watches suspended agents: whether they acknowledge in time, fall silent, or continue. Each decision is based on a fresh
+ * read of the row and the log, and stored by a guarded update, so that any number of processes may watch.
+ */
+export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAgents }: WatchParts): SuspensionWatch {
+  const { database, clock, config, metrics, timekeeping } = deps
+  const { db } = database
+  const settings = settingsOf(config)
+
+  function unconfirmedEvent(row: SuspensionRow, now: number): EventToStore {
+    const waited = seconds(now - row.requested_at)
+    const received = row.delivered_at === null ? 'nothing was delivered to it' : 'the suspension was delivered to it'
+    return ingest.own({
+      severity: 'critical',
+      event_type: eventTypes.killUnconfirmed,
+      description: `Not confirmed ${waited} after the kill: the agent is offline, or still working; ${received}.`,
+      instance_id: row.instance_id,
+      metadata: { version: row.version, delivered: row.delivered_at !== null },
+    })
+  }
+
+  function breachEvent(row: SuspensionRow, { reports, breaches, first_breach_at, last_breach_at }: Decision) {
+    const delivered = row.delivered_at !== null || row.acknowledged_at !== null
+    const undelivered = delivered ? '' : '; the suspension was not delivered to it'
+    const first = isoTime(first_breach_at!)
+    const last = isoTime(last_breach_at!)
+    return ingest.own({
+      severity: 'breach',
+      event_type: eventTypes.activityWhileSuspended,
+      description: `${reports} ${reports === 1 ? 'event or decoy check' : 'events or decoy checks'} of the agent although it is suspended, the last at ${last}${undelivered}`,
+      instance_id: row.instance_id,
+      metadata: {
+        version: row.version,
+        delivered,
+        occurrences: reports,
+        total: breaches,
+        first_at: first,
+        last_at: last,
+      },
+    })
+  }
+
+  const confirmedAlert = (row: SuspensionRow): OwnAlert => ({
+    severity: 'info',
+    event_type: alertTypes.killConfirmed,
+    instance_id: row.instance_id,
+    description: `The agent confirmed ${seconds(row.acknowledged_at! - row.requested_at)} after the kill that it stopped.`,
+  })
+
+  function observe(row: SuspensionRow, decision: Decision): void {
+    const stage = (name: 'acknowledged' | 'silent', at: number) =>
+      metrics.suspensionStageSeconds.observe({ stage: name }, (at - row.requested_at) / 1_000)
+    const isConfirmed = decision.result_reported === 'confirmed' && row.result_reported !== 'confirmed'
+    if (isConfirmed) stage('acknowledged', row.acknowledged_at!)
+    if (decision.silent_at !== null && row.silent_at === null) stage('silent', decision.silent_at)
+  }
+
+  /** Returns the events that report a decision. */
+  function reportsOf(row: SuspensionRow, decision: Decision, now: number) {
+    // A containment reports the results of its members in one event.
+    const isReported = row.containment_id === null && now - row.requested_at < lookBackMs
+    const hasNewResult = isReported && decision.result_reported !== row.result_reported
+    const isUnconfirmed = hasNewResult && decision.result_reported === 'unconfirmed'
+    const isConfirmed = hasNewResult && decision.result_reported === 'confirmed'
+    return {
+      events: [
+        ...(isUnconfirmed ? [unconfirmedEvent(row, now)] : []),
+        ...(decision.reports > 0 ? [breachEvent(row, decision)] : []),
+      ],
+      alerts: isConfirmed ? [confirmedAlert(row)] : [],
+    }
+  }
+
+  let steadySince = clock.monotonic()
+  function steadiness() {
+    const mayJudge = timekeeping.mayJudge()
+    if (!mayJudge) steadySince = clock.monotonic()
+    return { mayJudge, steadyMs: clock.monotonic() - steadySince }
+  }
+
+  async function look(rows: readonly SuspensionRow[]): Promise<void> {
+    if (rows.length === 0) return
+    // Taken before the log is read: silence is only proven up to this time.
+    const now = clock.now()
+    const time = steadiness()
+    const subjects = rows.map((row) => ({
+      id: row.instance_id,
+      afterSeq: row.checked_seq,
+      since: row.requested_at,
+      until: row.resumed_at,
+      breachAfter: breachAfter(row),
+    }))
+    const { upTo, found } = await readActivity(database, subjects)
+    const looks = rows.flatMap((row, place) => {
+      const activity = found.get(place)
+      const decision = decide(row, activity ?? noActivity, now, { settings, ...time })
+      // Most readings show nothing new and write nothing.
+      return activity === undefined && isKnown(row, decision) ? [] : [lookOf(row, decision, upTo, now)]
+    })
+    const [reporting, plain] = [looks.filter(({ reports }) => reports), looks.filter(({ reports }) => !reports)]
+    if (plain.length > 0) {
+      const written = await database.batch(plain.map(({ statement }) => statement))
+      for (const [index, one] of plain.entries()) if (written[index]!.length > 0) observe(one.row, one.decision)
+    }
+    if (reporting.length > 0) await report(reporting, now)
+  }
+
+  /** Stores decisions and their events in one transaction. */
+  async function report(looks: readonly Look[], now: number): Promise<void> {
+    const { written, publish } = await db.transaction().execute(async (trx) => {
+      const written: Look[] = []
+      for (const one of looks) {
+        const { rows } = await trx.executeQuery(one.statement)
+        if (rows.length > 0) written.push(one)
+      }
+      const events = written.flatMap(({ reports }) => reports!.events)
+      const publish = events.length > 0 ? await ingest.storeWithin(trx, events) : () => {}
+      const alerts = written.flatMap(({ reports }) => reports!.alerts)
+      if (alerts.length > 0) await outbox.write(trx, alerts, now)
+      return { written, publish }
+    })
+    publish()
+    outbox.notify()
+    for (const { row, decision } of written) observe(row, decision)
+  }
+
+  function lookOf(row: SuspensionRow, decision: Decision, upTo: number, now: number): Look {
+    const { reports: count, ...facts } = decision
+    const { breaches_reported, breach_reported_at } = row
+    const reported = count > 0 ? { breaches_reported: decision.breaches, breach_reported_at: now } : {}
+    const decided = { ...facts, breaches_reported, breach_reported_at, ...reported, checked_seq: upTo }
+    const found = reportsOf(row, decision, now)
+    const reports = found.events.length + found.alerts.length > 0 ? found : undefined
+    return { row, decision, statement: decisionStatement(db, row, decided), reports }
+  }
+
+  return {
+    async run() {
+      const active = [...(await suspendedAgents.takeActive())]
+      await suspendedAgents.writeUnlogged()
+      for (let first = 0; first < active.length; first += chunkRows) {
+        try {
+          await look(await readLasting(db, active.slice(first, first + chunkRows).toSorted()))
+        } catch (fault) {
+          suspendedAgents.putBack(active.slice(first))
+          throw fault
+        }
+      }
+      for (let done = 0; done < runRows; done += chunkRows) {
+        const due = await readDue(db, clock.now(), chunkRows)
+        await look(due.toSorted((a, b) => (a.instance_id < b.instance_id ? -1 : 1)))
+        if (due.length < chunkRows) break
+      }
+    },
+  }
+}
+
+interface Look {
+  row: SuspensionRow
+  decision: Decision
+  statement: Statement
+  /** Undefined if there is nothing to report. */
+  reports: { events: EventToStore[]; alerts: OwnAlert[] } | undefined
+}
+
+const noActivity: Activity = { breaches: 0, firstBreachAt: null, lastBreachAt: null, lastAt: null }
+
+/** Whether a decision does not change the row. */
+const isKnown = (row: SuspensionRow, { reports, ...facts }: Decision): boolean =>
+  reports === 0 && Object.entries(facts).every(([name, value]) => row[name as keyof typeof facts] === value)

@@ -1,0 +1,142 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { rolldown } from 'rolldown'
+
+// The SDK runs inside other people's programs, so it comes for `import` and for `require`, down to Node 20. There is one
+// copy of the code, for `require`, and a file of names for `import`: two copies would not know each other's errors.
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const folder = join(root, 'packages', 'sdk')
+const source = join(folder, 'src')
+const require = createRequire(import.meta.url)
+
+interface PackageJson {
+  exports: Record<string, { 'wardline-source': string }>
+  bin?: Record<string, string>
+}
+const { exports, bin = {} }: PackageJson = require(join(folder, 'package.json'))
+/** Names of the files that are entered from outside: `./src/<name>.ts` becomes `./dist/<name>.js`. */
+export const exported = Object.entries(exports).map(([path, conditions]) => ({
+  path,
+  name: conditions['wardline-source'].replace(/^\.\/src\/(.+)\.ts$/, '$1'),
+}))
+const commands = Object.values(bin).map((file) => file.replace(/^(\.\/)?dist\/(.+)\.js$/, '$2'))
+const entries = [...exported.map(({ name }) => name), ...commands]
+
+/** Checks or compiles what the settings say. Standard output stays free: a service reads the packed SDK from it. */
+export function runTsc(config: string, settings: object, fault: string): void {
+  writeFileSync(config, JSON.stringify(settings))
+  try {
+    // By its path, because a service that packs the SDK may run without node_modules/.bin in the path.
+    execFileSync(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', config], {
+      stdio: ['ignore', 2, 2],
+    })
+  } catch {
+    throw new Error(fault)
+  }
+}
+
+/** Types of every source file, checked against what Node 20 has. */
+function compileTypes(scratch: string, outDir: string): void {
+  const compilerOptions = {
+    noEmit: false,
+    emitDeclarationOnly: true,
+    declaration: true,
+    customConditions: [],
+    target: 'es2022',
+    lib: ['es2023', 'es2024.string'],
+    typeRoots: [join(root, 'node_modules', '@types')],
+    rootDir: source,
+    outDir,
+  }
+  const exclude = [join(source, '**', '*.test.ts'), join(source, 'testing')]
+  const settings = { extends: join(root, 'tsconfig.json'), compilerOptions, include: [source], exclude }
+  runTsc(join(scratch, 'sdk.json'), settings, 'packages/sdk does not compile.')
+}
+
+/** Publishes the types that an entry names, and those that these name; the others stay inside. */
+function publishTypes(from: string, dist: string, name: string, published: Set<string>): void {
+  if (published.has(name)) return
+  published.add(name)
+  const text = readFileSync(join(from, `${name}.d.ts`), 'utf8')
+  const target = join(dist, 'cjs', `${name}.d.ts`)
+  mkdirSync(dirname(target), { recursive: true })
+  writeFileSync(target, text.replaceAll(/'(\.{1,2}\/[\w./-]+)\.ts'/g, "'$1.js'"))
+  for (const [, other] of text.matchAll(/'(\.{1,2}\/[\w./-]+)\.ts'/g)) {
+    publishTypes(from, dist, join(dirname(name), other!), published)
+  }
+}
+
+/** No export ever changes its value, so that it needs no getter: 3 KB less. */
+function withPlainExports(code: string): string {
+  const getter = /Object\.defineProperty\(exports,"(\w+)",\{enumerable:!0,get:function\(\)\{return ([\w$]+)\}\}\)/g
+  return code.replaceAll(getter, 'exports.$1=$2')
+}
+
+async function bundleCode(dist: string): Promise<void> {
+  const bundle = await rolldown({
+    input: Object.fromEntries(entries.map((name) => [name, join(source, `${name}.ts`)])),
+    platform: 'node',
+    // Frameworks belong to the agent.
+    external: (id) => !id.startsWith('.') && !id.startsWith('/'),
+    transform: { target: 'es2022' },
+  })
+  await bundle.write({
+    dir: join(dist, 'cjs'),
+    format: 'cjs',
+    entryFileNames: '[name].js',
+    chunkFileNames: 'shared-[hash].js',
+    comments: false,
+    minify: { compress: true, mangle: true, codegen: { removeWhitespace: true } },
+  })
+  await bundle.close()
+  for (const file of readdirSync(join(dist, 'cjs')).map((name) => join(dist, 'cjs', name))) {
+    writeFileSync(file, withPlainExports(readFileSync(file, 'utf8')))
+  }
+  writeFileSync(join(dist, 'cjs', 'package.json'), '{"type":"commonjs"}\n')
+}
+
+/** Compiles the SDK into a folder within this repository. */
+export async function compileSdk(scratch: string, dist: string): Promise<void> {
+  rmSync(dist, { recursive: true, force: true })
+  mkdirSync(join(dist, 'cjs'), { recursive: true })
+  await bundleCode(dist)
+  const types = join(scratch, 'sdk-types')
+  compileTypes(scratch, types)
+  const published = new Set<string>()
+  for (const { name } of exported) {
+    publishTypes(types, dist, name, published)
+    const names = Object.keys(require(join(dist, 'cjs', `${name}.js`)))
+    writeFileSync(join(dist, `${name}.js`), `export { ${names.join(', ')} } from './cjs/${name}.js'\n`)
+    writeFileSync(join(dist, `${name}.d.ts`), `export * from './cjs/${name}.js'\n`)
+  }
+  for (const name of commands) {
+    writeFileSync(join(dist, `${name}.js`), `#!/usr/bin/env node\nimport './cjs/${name}.js'\n`, { mode: 0o755 })
+  }
+}
+
+export interface Packed {
+  file: string
+  /** Bytes. */
+  unpackedSize: number
+}
+
+/**
+ * Packs a compiled SDK into a folder. Its optional peers are only named: for ranges npm would ask the registry, which an
+ * agent that installs from the service may not reach.
+ */
+export function packSdk(compiled: string, scratch: string, into: string): Packed {
+  const stage = join(scratch, 'sdk-stage')
+  for (const name of ['README.md', 'LICENSE']) cpSync(join(folder, name), join(stage, name))
+  cpSync(compiled, join(stage, 'dist'), { recursive: true })
+  const { peerDependencies: _ranges, ...description } = require(join(folder, 'package.json'))
+  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(description, null, 2)}\n`)
+  const args = ['pack', '--json', '--ignore-scripts', '--loglevel=error', '--pack-destination', into]
+  const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: stage, encoding: 'utf8' })) as [
+    { filename: string; unpackedSize: number },
+  ]
+  return { file: join(into, filename), unpackedSize }
+}
