@@ -141,7 +141,7 @@ describe('the queue', () => {
     await page.getByText('3 alerts assigned.').waitFor()
     await page.getByLabel('Select all 3 alerts shown').check()
     await page.getByRole('button', { name: 'False positive' }).click()
-    await page.getByText('3 alerts resolved as false positives.').waitFor()
+    await page.getByText('3 alerts resolved as false positive.').waitFor()
   })
 
   test('says why the service refuses, and how many went through', async () => {
@@ -198,7 +198,7 @@ describe('an alert', () => {
     await drawer.getByText('<script>alert(2)</script>').first().waitFor()
     await drawer.getByText('U+202E').first().waitFor()
     await drawer.getByRole('button', { name: 'Message as received' }).click()
-    const shown = drawer.locator('[data-part=body]')
+    const shown = drawer.locator('pre')
     await shown.getByText(`"instance_id": "${agent}"`).waitFor()
     const text = await shown.innerText()
     for (const part of ['alert.policy_violation', `https://wardline.example.com/alerts?alert=${id}`])
@@ -284,7 +284,7 @@ describe('channels', () => {
     await dialog.getByLabel(/^URL/).fill(`${address}/signed`)
     await dialog.getByRole('button', { name: 'Add channel' }).click()
     await dialog.getByText(/^whsec_/).waitFor()
-    await dialog.getByRole('button', { name: 'I have stored it' }).click()
+    await dialog.getByRole('button', { name: 'Close' }).click()
     await dialog.getByRole('heading', { name }).waitFor()
     expect(await page.content()).not.toContain('whsec_')
     const { body } = await screens.service.call('GET', '/api/alert-channels')

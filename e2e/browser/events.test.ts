@@ -149,7 +149,7 @@ describe('the drawer', () => {
       .getByRole('button', { name: /egress_blocked/ })
       .click()
     const drawer = page.getByRole('dialog')
-    for (const text of ['pastebin.example', 'session', 'stored at', 'seq', 'address'])
+    for (const text of ['pastebin.example', 'session', 'saved at', 'seq', 'address'])
       await drawer.getByText(text).first().waitFor()
     await page.keyboard.press('j')
     await drawer.getByRole('heading', { name: 'tool_call' }).waitFor()

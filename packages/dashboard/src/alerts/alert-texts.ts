@@ -1,4 +1,4 @@
-import { type AlertMatch, type AlertPreview, type MessageContent, severities } from '@wardline/contract'
+import { type AlertMatch, type AlertPreview, type MessageContent, parsedJson, severities } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import type { Alert, AlertCount, AlertDetail, Channel } from '../data/alerts.ts'
 import { spanText } from '../ui/span.ts'
@@ -9,10 +9,14 @@ export const statusNames = { open: 'Open', acknowledged: 'Acknowledged', resolve
 
 /** Describes the state, such as `Resolved as a false positive`. */
 export function stateText({ status, verdict }: Pick<Alert, 'status' | 'verdict'>): string {
-  if (verdict === 'false_positive') return 'Resolved as a false positive'
-  if (verdict === 'true_positive') return 'Resolved as a true positive'
-  return statusNames[status]
+  return `${statusNames[status]}${verdictText(verdict)}`
 }
+
+const verdictText = (verdict: Alert['verdict']) => (verdict === null ? '' : ` as a ${verdict.replace('_', ' ')}`)
+
+/** Joins the parts that apply. */
+const listText = (...parts: (string | false)[]): string =>
+  parts.filter((part) => part !== false && part !== '').join(', ')
 
 interface Chosen {
   status?: Alert['status'] | undefined
@@ -47,30 +51,25 @@ export function queueSentence({ counts, isComplete, channels }: QueueFacts): str
   if (open === 0 && channels.length === 0) return 'No alerts: no channel is set up'
   if (open === 0 && channels.every(({ enabled }) => !enabled)) return 'No alerts: all channels are disabled'
   const failing = channels.filter((channel) => stateOfChannel(channel) === 'failing').length
-  return [
+  return listText(
     open === 0 ? 'No open alerts' : `${isComplete ? '' : 'At least '}${counted(open, 'open alert')}`,
-    ...(breaches > 0 ? [breaches === 1 ? '1 breach' : `${breaches.toLocaleString('en')} breaches`] : []),
-    ...(breaches === 0 && critical > 0 ? [`${critical.toLocaleString('en')} critical`] : []),
-    ...(open === 0 && acknowledged > 0 ? [`${acknowledged.toLocaleString('en')} acknowledged`] : []),
-    ...(failing > 0 ? [`${counted(failing, 'channel')} failing`] : []),
-  ].join(', ')
+    breaches > 0 && (breaches === 1 ? '1 breach' : `${breaches.toLocaleString('en')} breaches`),
+    breaches === 0 && critical > 0 && `${critical.toLocaleString('en')} critical`,
+    open === 0 && acknowledged > 0 && `${acknowledged.toLocaleString('en')} acknowledged`,
+    failing > 0 && `${counted(failing, 'channel')} failing`,
+  )
 }
 
 type Change = AlertDetail['history'][number]
 
 /** Describes a change of an alert, without its actor and without texts written by people. */
 export function changeText({ before, after, alerts }: Change): string {
-  const did: string[] = []
-  if (after.status !== before.status || after.verdict !== before.verdict) {
-    const verdicts = { false_positive: ' as a false positive', true_positive: ' as a true positive' } as const
-    const word = after.status === 'open' ? 'reopened' : (after.status ?? 'changed the state')
-    did.push(`${word}${after.verdict === null ? '' : verdicts[after.verdict]}`)
-  }
-  if (after.assignee !== before.assignee)
-    did.push(after.assignee === null ? 'removed the assignee' : 'changed the assignee')
-  if (after.note !== before.note) did.push(after.note === null ? 'removed the note' : 'changed the note')
-  const what = did.length === 0 ? 'changed nothing' : did.join(', ')
-  return alerts > 1 ? `${what}, with ${counted(alerts - 1, 'other alert')}` : what
+  const isMoved = after.status !== before.status || after.verdict !== before.verdict
+  const state = after.status === 'open' ? 'reopened' : (after.status ?? 'changed the state')
+  const text = (name: 'assignee' | 'note') =>
+    after[name] !== before[name] && `${after[name] === null ? 'removed' : 'changed'} the ${name}`
+  const did = listText(isMoved && `${state}${verdictText(after.verdict)}`, text('assignee'), text('note'))
+  return listText(did || 'changed nothing', alerts > 1 && `with ${counted(alerts - 1, 'other alert')}`)
 }
 
 type Delivery = AlertDetail['deliveries'][number]
@@ -94,27 +93,19 @@ export function deliveryText({ outcome, state, attempts }: Delivery): string {
 
 /** Describes a match in fixed words, types and id patterns. */
 export function matchText({ severities: among, types, instances }: AlertMatch): string {
-  const parts = [
-    ...(among ? [`severity ${among.join(' or ')}`] : []),
-    ...(types ? [`type ${types.join(' or ')}`] : []),
-    ...(instances ? [`agent ${instances.join(' or ')}`] : []),
-  ]
-  return parts.length === 0 ? 'all alerts' : parts.join(', ')
+  const part = (name: string, values: readonly string[] = []) => values.length > 0 && `${name} ${values.join(' or ')}`
+  return listText(part('severity', among), part('type', types), part('agent', instances)) || 'all alerts'
 }
-
-const listOf = (text: string): string[] => text.split(/[\s,]+/).filter((part) => part !== '')
 
 /** Reads the match of a form with the fields `severity`, `types` and `instances`: lists, separated by commas or spaces. */
 export function matchOf(form: FormData): AlertMatch {
-  const chosen = form.getAll('severity')
-  const among = severities.filter((severity) => chosen.includes(severity))
-  const types = listOf(String(form.get('types') ?? ''))
-  const instances = listOf(String(form.get('instances') ?? ''))
-  return {
-    ...(among.length > 0 ? { severities: among } : {}),
-    ...(types.length > 0 ? { types } : {}),
-    ...(instances.length > 0 ? { instances } : {}),
+  const listOf = (name: string) => String(form.get(name) ?? '').match(/[^\s,]+/g) ?? []
+  const match = {
+    severities: severities.filter((severity) => form.getAll('severity').includes(severity)),
+    types: listOf('types'),
+    instances: listOf('instances'),
   }
+  return Object.fromEntries(Object.entries(match).filter(([, values]) => values.length > 0))
 }
 
 export const previewWords: Record<AlertPreview['channels'][number]['outcome'], string> = {
@@ -137,26 +128,20 @@ export function stateOfChannel({ enabled, state, paused_until, last_delivered_at
 export function healthText(channel: Channel, now: number): string {
   const { enabled, paused_until, waiting, dead, behind, last_delivered_at } = channel
   if (!enabled) return 'Missed alerts are not sent later'
-  const last =
+  return listText(
     last_delivered_at === null
       ? 'No deliveries yet'
-      : `Last delivery ${spanText(now - Date.parse(last_delivered_at))} ago`
-  const facts = [
-    ...(paused_until === null ? [] : [`next attempt in ${spanText(Date.parse(paused_until) - now)}`]),
-    ...(waiting > 0 ? [`${waiting.toLocaleString('en')} pending`] : []),
-    ...(behind > 0 ? [`${counted(behind, 'alert')} not processed yet`] : []),
-    ...(dead > 0 ? [`${dead.toLocaleString('en')} failed`] : []),
-  ]
-  return [last, ...facts].join(', ')
+      : `Last delivery ${spanText(now - Date.parse(last_delivered_at))} ago`,
+    paused_until !== null && `next attempt in ${spanText(Date.parse(paused_until) - now)}`,
+    waiting > 0 && `${waiting.toLocaleString('en')} pending`,
+    behind > 0 && `${counted(behind, 'alert')} not processed yet`,
+    dead > 0 && `${dead.toLocaleString('en')} failed`,
+  )
 }
 
 /** Splits a body into lines. JSON gets one line per field; line breaks within its texts stay escaped. */
 export function readableBody(content: Pick<MessageContent, 'body' | 'content_type' | 'cut'>): string[] {
   const { body, content_type, cut } = content
-  if (cut || !content_type.includes('json')) return body.split('\n')
-  try {
-    return JSON.stringify(JSON.parse(body), null, 2).split('\n')
-  } catch {
-    return body.split('\n')
-  }
+  const json = cut || !content_type.includes('json') ? undefined : parsedJson(body)
+  return (json === undefined ? body : JSON.stringify(json, null, 2)).split('\n')
 }

@@ -1,15 +1,19 @@
+import { useQuery } from '@tanstack/react-query'
 import type { ChannelTested } from '@wardline/contract'
-import { useState } from 'react'
-import type { Channel } from '../data/alerts.ts'
+import { type ReactNode, useState } from 'react'
+import { type Channel, contentQuery } from '../data/alerts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyButton } from '../ui/copy-button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
+import { TextLines } from '../ui/json-text.tsx'
 import { Fault } from '../ui/panel.tsx'
-import { stateOfChannel } from './alert-texts.ts'
+import { Time, useNow } from '../ui/time.tsx'
+import { readableBody, stateOfChannel } from './alert-texts.ts'
 import css from './alerts.module.css'
-import { Received, Response } from './message.tsx'
 
 const marks: Record<ReturnType<typeof stateOfChannel>, { shape: string; look: string }> = {
   working: { shape: '●', look: 'ok' },
@@ -28,21 +32,29 @@ export function ChannelState({ channel }: { channel: Channel }) {
   )
 }
 
+export function LastError({ channel }: { channel: Channel }) {
+  const { last_error, last_error_at } = channel
+  if (last_error === null) return null
+  return (
+    <p className={stateOfChannel(channel) === 'failing' ? 'fault' : 'quiet'}>
+      Last error {last_error_at !== null && <Time at={last_error_at} />}: <HostileText text={last_error} />
+    </p>
+  )
+}
+
 /** Sends a real message to a channel at a time, and keeps the receiver's actual response. */
 export function useTest() {
-  const [channelId, setChannelId] = useState<string>()
-  const [result, setResult] = useState<ChannelTested>()
+  const [tested, setTested] = useState<{ id: string; result?: ChannelTested }>()
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.channels] })
   const send = (id: string) => {
-    setChannelId(id)
-    setResult(undefined)
+    setTested({ id })
     void run(async () => {
-      const tested = await call('testChannel', { params: { id } })
-      setResult(tested)
-      return tested.ok ? `Test delivered in ${tested.duration_ms.toLocaleString('en')} ms.` : undefined
+      const result = await call('testChannel', { params: { id } })
+      setTested({ id, result })
+      return result.ok && `Test delivered in ${result.duration_ms.toLocaleString('en')} ms.`
     })
   }
-  return { channelId, result, isBusy, fault, send }
+  return { ...tested, isBusy, fault, send }
 }
 
 interface TestProps {
@@ -50,21 +62,17 @@ interface TestProps {
   test: ReturnType<typeof useTest>
 }
 
-export function TestButton({ channel, test }: TestProps) {
+export function TestButton({ channel: { id, name }, test }: TestProps) {
   return (
-    <OperatorButton
-      about={<HostileText text={channel.name} max={80} />}
-      disabled={test.isBusy}
-      onClick={() => test.send(channel.id)}
-    >
-      {test.isBusy && test.channelId === channel.id ? 'Sending…' : 'Send test'}
+    <OperatorButton about={<HostileText text={name} max={80} />} disabled={test.isBusy} onClick={() => test.send(id)}>
+      {test.isBusy && test.id === id ? 'Sending…' : 'Send test'}
     </OperatorButton>
   )
 }
 
 /** The response to the test of a channel; null without one. */
-export function testResult({ channel, test: { channelId, result, fault } }: TestProps) {
-  if (channelId !== channel.id || (!result && !fault)) return null
+export function testResult({ channel, test: { id, result, fault } }: TestProps) {
+  if (id !== channel.id || (!result && !fault)) return null
   return (
     <div className={css.entry} role="group" aria-label="Test result">
       <Fault of={fault} />
@@ -76,5 +84,77 @@ export function testResult({ channel, test: { channelId, result, fault } }: Test
         </>
       )}
     </div>
+  )
+}
+
+interface MessageLineProps {
+  /** Absent while nothing is composed. */
+  id: string | null
+  of: { due_at: string | null; last_status: number | null; last_answer: string | null; last_error: string | null }
+  children: ReactNode
+}
+
+/** One message to a channel: its state, the receiver's last response, and its content on request. */
+export function MessageLine({ id, of, children }: MessageLineProps) {
+  const { due_at, last_status, last_answer, last_error } = of
+  const now = useNow()
+  return (
+    <li className={css.entry}>
+      <p>
+        {children}
+        {due_at !== null && Date.parse(due_at) > now && (
+          <>
+            , next attempt at <Time at={due_at} />
+          </>
+        )}
+      </p>
+      <Response status={last_status} answer={last_answer} error={last_error} />
+      {id !== null && <Received id={id} />}
+    </li>
+  )
+}
+
+/** The receiver's last response, verbatim. */
+function Response({ status, answer, error }: Pick<ChannelTested, 'status' | 'answer' | 'error'>) {
+  if (status === null && !answer && error === null) return null
+  return (
+    <p className="quiet">
+      {error !== null && <HostileText text={error} />}
+      {(status !== null || answer) && ' Response: '}
+      {status !== null && <b>{status} </b>}
+      {answer && (
+        <q>
+          <HostileText text={answer} />
+        </q>
+      )}
+    </p>
+  )
+}
+
+/** Shows a message as the channel received it, behind a button. */
+function Received({ id }: { id: string }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <Button aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        Message as received
+      </Button>
+      {isOpen && <Content id={id} />}
+    </>
+  )
+}
+
+function Content({ id }: { id: string }) {
+  const { data, error } = useQuery(contentQuery(id))
+  if (!data) return error ? <Fault of={error} /> : <p className="quiet">Loading message…</p>
+  return (
+    <>
+      <p className="quiet">
+        {data.content_type}. Rebuilt from the saved alert; differs from what was sent if the channel, the public URL or
+        the version changed since. Secrets are hidden.{data.cut && ' Only the beginning is shown.'}
+      </p>
+      <TextLines lines={readableBody(data)} />
+      <CopyButton name="Copy message" text={data.body} />
+    </>
   )
 }

@@ -5,13 +5,13 @@ import { OperatorButton } from '../parts/operator-button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { DataTable } from '../ui/table.tsx'
-import { Time, useNow } from '../ui/time.tsx'
+import { useNow } from '../ui/time.tsx'
 import { healthText, stateOfChannel } from './alert-texts.ts'
-import { ChannelState, TestButton, testResult, useTest } from './channel-parts.tsx'
+import { ChannelState, LastError, TestButton, testResult, useTest } from './channel-parts.tsx'
 import type { AlertSearch } from './search.ts'
 
-const ChannelDrawer = lazyDialog(async () => (await import('./channel-drawer.tsx')).ChannelDrawer)
-const ChannelForm = lazyDialog(async () => (await import('./channel-form.tsx')).ChannelForm)
+const ChannelDrawer = lazyDialog(async () => (await import('./channel-dialogs.tsx')).ChannelDrawer)
+const ChannelForm = lazyDialog(async () => (await import('./channel-dialogs.tsx')).ChannelForm)
 
 interface ChannelsProps {
   search: AlertSearch
@@ -22,7 +22,7 @@ interface ChannelsProps {
 const noChannels = (
   <>
     No channels yet. A channel sends alerts to a chat, a pager, e-mail, or your own program by webhook; alerts are
-    created only once a channel accepts them. Settings are stored encrypted and never shown again. Environment variables
+    created only once a channel accepts them. Settings are saved encrypted and never shown again. Environment variables
     such as <code>SLACK_WEBHOOK_URL</code> also add channels, as does{' '}
     <code>wardline channels add slack --name Ops</code>.
   </>
@@ -44,9 +44,9 @@ export function Channels({ search, channels, onShow }: ChannelsProps) {
             Add channel…
           </OperatorButton>
         }
-        rows={channels ?? []}
+        rows={channels}
         rowKey={({ id }) => id}
-        empty={channels ? noChannels : 'Loading channels…'}
+        empty={noChannels}
         columns={[
           {
             name: 'Channel',
@@ -74,31 +74,19 @@ export function Channels({ search, channels, onShow }: ChannelsProps) {
             cell: (channel) => (
               <>
                 {healthText(channel, now)}
-                {channel.last_error !== null && stateOfChannel(channel) === 'failing' && (
-                  <p className="fault">
-                    <HostileText text={channel.last_error} />{' '}
-                    {channel.last_error_at !== null && <Time at={channel.last_error_at} />}
-                  </p>
-                )}
+                {stateOfChannel(channel) === 'failing' && <LastError channel={channel} />}
               </>
             ),
           },
-          {
-            name: 'Actions',
-            isNameHidden: true,
-            cell: (channel) => (
-              <span className="chips">
-                <TestButton channel={channel} test={test} />
-                <OperatorButton
-                  about={<HostileText text={channel.name} max={80} />}
-                  onClick={() => setForm({ channel })}
-                >
-                  Edit…
-                </OperatorButton>
-              </span>
-            ),
-          },
         ]}
+        actions={(channel) => (
+          <>
+            <TestButton channel={channel} test={test} />
+            <OperatorButton about={<HostileText text={channel.name} max={80} />} onClick={() => setForm({ channel })}>
+              Edit…
+            </OperatorButton>
+          </>
+        )}
         below={(channel) => testResult({ channel, test })}
       />
       {form && (

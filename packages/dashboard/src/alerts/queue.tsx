@@ -2,32 +2,39 @@ import { useQuery } from '@tanstack/react-query'
 import { type AlertChange, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
-import { type Alert, type AlertFilter, alertsQuery, type Channel } from '../data/alerts.ts'
+import { type Alert, type AlertFilter, alertCountsQuery, alertsQuery, type Channel } from '../data/alerts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
-import { useMayOperate } from '../data/session.ts'
+import { sessionQuery, useMayOperate } from '../data/session.ts'
+import { SetChips, SeverityChips } from '../parts/filter-chips.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
-import { Button } from '../ui/button.tsx'
+import { Button, Chip, ChipGroup } from '../ui/button.tsx'
 import { Tick } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { useRows } from '../ui/rows.ts'
 import { useKeys } from '../ui/shortcuts.ts'
 import { Time } from '../ui/time.tsx'
-import { stateText } from './alert-texts.ts'
+import { AlertActions, acknowledge, changedBy } from './alert-actions.tsx'
+import { countOf, stateText, statusNames } from './alert-texts.ts'
 import css from './alerts.module.css'
 import { changeAll } from './change-alerts.ts'
-import { narrowedOf, QueueFilters } from './queue-filters.tsx'
 import type { AlertSearch } from './search.ts'
 
-const AlertDrawer = lazyDialog(async () => (await import('./alert-drawer.tsx')).AlertDrawer)
-const AssignDialog = lazyDialog(async () => (await import('./assign-dialog.tsx')).AssignDialog)
+const AlertDrawer = lazyDialog(async () => (await import('./alert-dialogs.tsx')).AlertDrawer)
+const AssignDialog = lazyDialog(async () => (await import('./alert-dialogs.tsx')).AssignDialog)
 
 const pageRows = 100
 /** Maximum rows per page of the service. */
 const maxRows = 1_000
+
+const states = ['open', 'acknowledged', 'resolved', 'all'] as const
+/** Filters besides state and severity. */
+const narrowed = { instance_id: 'Agent', event_type: 'Type', assignee: 'Assignee' } as const
+const narrowedOf = ({ instance_id, event_type, assignee }: AlertSearch) => ({ instance_id, event_type, assignee })
 
 interface QueueProps {
   search: AlertSearch
@@ -39,7 +46,6 @@ interface QueueProps {
 function useQueue({ search, onShow }: QueueProps) {
   const { status = 'open', severity } = search
   const [limit, setLimit] = useState(pageRows)
-  const [at, setAt] = useState(0)
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const mayOperate = useMayOperate()
   const filter: AlertFilter = {
@@ -49,61 +55,67 @@ function useQueue({ search, onShow }: QueueProps) {
   }
   const list = useQuery(alertsQuery(filter, limit))
   const rows = list.data?.alerts ?? []
-  const current = rows[Math.min(at, rows.length - 1)]
   const chosen = rows.filter(({ id }) => selected.has(id))
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
 
-  const show = (change: Partial<AlertSearch>) => {
-    setAt(0)
-    setLimit(pageRows)
-    setSelected(new Set())
-    onShow(change)
-  }
   const open = (id: string | undefined) => onShow({ alert: id })
-  const toggle = (id: string) => {
+  const toggle = ({ id }: Alert) => {
     const next = new Set(selected)
     if (!next.delete(id)) next.add(id)
     setSelected(next)
   }
-  const change = (alerts: readonly Alert[], done: string, body: AlertChange) => {
+  const clear = () => setSelected(new Set())
+  const change = (alerts: readonly Alert[], { body, done }: { body: AlertChange; done: string }) => {
     if (alerts.length === 0 || !mayOperate) return
     void run(async () => {
       const sentence = await changeAll(alerts, done, ({ id }) => call('changeAlert', { params: { id }, body }))
       // Together with the result, so that a later selection is not lost.
-      setSelected(new Set())
+      clear()
       return sentence
     })
   }
-  const acknowledge = (alerts: readonly Alert[]) =>
-    change(
-      alerts.filter((alert) => alert.status === 'open'),
-      'acknowledged',
-      { status: 'acknowledged' },
-    )
-  useKeys({
-    j: () => setAt(Math.min(rows.length - 1, at + 1)),
-    k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => open(current?.id),
-    x: () => current && toggle(current.id),
-    a: () => acknowledge(chosen.length > 0 ? chosen : current ? [current] : []),
-    Escape: () => setSelected(new Set()),
+  const { at, setAt } = useRows(rows, {
+    Enter: ({ id }) => open(id),
+    x: toggle,
+    a: (row) => change(changedBy(acknowledge, chosen.length > 0 ? chosen : [row]), acknowledge),
   })
+  useKeys({ Escape: clear })
+  const show = (next: Partial<AlertSearch>) => {
+    setAt(0)
+    setLimit(pageRows)
+    clear()
+    onShow(next)
+  }
   return {
-    ...{ list, rows, at, limit, selected, chosen, isBusy, fault },
-    ...{ setAt, setLimit, setSelected, show, open, toggle, change, acknowledge },
+    list,
+    rows,
+    at,
+    limit,
+    selected,
+    chosen,
+    isBusy,
+    fault,
+    setAt,
+    setLimit,
+    setSelected,
+    clear,
+    show,
+    open,
+    toggle,
+    change,
   }
 }
 
 type QueueState = ReturnType<typeof useQueue>
 
 export function Queue(props: QueueProps) {
-  const { search, channels, onShow } = props
+  const { search, channels } = props
   const queue = useQueue(props)
-  const { list, rows, chosen, fault } = queue
-  const isNarrowed = search.status !== undefined || search.severity !== undefined || narrowedOf(search) !== undefined
+  const { list, rows, chosen } = queue
+  const isWhole = rows.length > 0 && chosen.length === rows.length
   return (
     <>
-      <QueueFilters search={search} onShow={queue.show} />
+      <Filters search={search} onShow={queue.show} />
       <Fault of={list.error} />
       <Panel
         label="Alerts, newest first"
@@ -111,9 +123,9 @@ export function Queue(props: QueueProps) {
           <>
             <Tick
               label={`Select all ${rows.length} alerts shown`}
-              checked={rows.length > 0 && chosen.length === rows.length}
+              checked={isWhole}
               disabled={rows.length === 0}
-              onChange={() => queue.setSelected(new Set(chosen.length === rows.length ? [] : rows.map(({ id }) => id)))}
+              onChange={() => queue.setSelected(new Set(isWhole ? [] : rows.map(({ id }) => id)))}
             />
             <span className="quiet">newest first</span>
           </>
@@ -124,24 +136,14 @@ export function Queue(props: QueueProps) {
           </span>
         }
       >
-        {chosen.length === 0 && <Fault of={fault} isInPanel />}
+        {chosen.length === 0 && <Fault of={queue.fault} isInPanel />}
         <ul>
           {rows.map((alert, index) => (
             <AlertRow key={alert.id} alert={alert} index={index} queue={queue} />
           ))}
         </ul>
         {list.isPending && <EmptyState>Loading alerts…</EmptyState>}
-        {list.data && rows.length === 0 && channels?.length === 0 && (
-          <EmptyState
-            action={<OperatorButton onClick={() => onShow({ view: 'channels' })}>Set up a channel</OperatorButton>}
-          >
-            Alerts are created only once a channel accepts them. Set up a channel, such as Slack, e-mail or a webhook,
-            and send a test.
-          </EmptyState>
-        )}
-        {list.data && rows.length === 0 && channels?.length !== 0 && (
-          <EmptyState>{isNarrowed ? 'No alerts match the filters.' : 'No open alerts.'}</EmptyState>
-        )}
+        {list.data && rows.length === 0 && <NoAlerts {...props} />}
         {list.data?.next != null && <Older queue={queue} />}
       </Panel>
       {chosen.length > 0 && <Selection queue={queue} />}
@@ -160,13 +162,52 @@ export function Queue(props: QueueProps) {
   )
 }
 
+function Filters({ search, onShow }: Pick<QueueProps, 'search' | 'onShow'>) {
+  const { status: state = 'open', severity } = search
+  const { data } = useQuery(alertCountsQuery(narrowedOf(search)))
+  const { data: session } = useQuery(sessionQuery)
+  const count = (chosen: Parameters<typeof countOf>[1]) => data && countOf(data.counts, chosen)
+  const statusOf = (shown: (typeof states)[number]) => (shown === 'all' ? undefined : shown)
+  return (
+    <div className={css.filters}>
+      <div className="chips">
+        <ChipGroup
+          label="State"
+          value={state}
+          options={states.map((value) => ({
+            value,
+            name: value === 'all' ? 'All' : statusNames[value],
+            count: count({ status: statusOf(value), severity }),
+          }))}
+          onChange={(value) => onShow({ status: value === 'open' ? undefined : value })}
+        />
+        <SetChips names={narrowed} search={search} onShow={onShow} />
+        {session && search.assignee === undefined && (
+          <Chip isOn={false} onClick={() => onShow({ assignee: session.name, status: 'all' })}>
+            Assigned to me
+          </Chip>
+        )}
+      </div>
+      <SeverityChips
+        value={severity}
+        all={{ name: 'Warning and above', count: count({ status: statusOf(state) }) }}
+        countOf={(value) => count({ status: statusOf(state), severity: value })}
+        onChange={(value) => onShow({ severity: value })}
+      />
+      {data?.complete === false && (
+        <p className="quiet">Counts cover the newest 10,000 alerts and the newest 10,000 unresolved alerts.</p>
+      )}
+    </div>
+  )
+}
+
 function AlertRow({ alert, index, queue }: { alert: Alert; index: number; queue: QueueState }) {
   const { at, selected, isBusy } = queue
   const headline = titleOf(alert)
   const isSelected = selected.has(alert.id)
   return (
     <li data-part="alert" className={`${css.row} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}>
-      <Tick label={`Select ${headline}`} checked={isSelected} onChange={() => queue.toggle(alert.id)} />
+      <Tick label={`Select ${headline}`} checked={isSelected} onChange={() => queue.toggle(alert)} />
       <SeverityMark severity={alert.severity} />
       <div className={css.what}>
         <Button
@@ -194,12 +235,25 @@ function AlertRow({ alert, index, queue }: { alert: Alert; index: number; queue:
       </span>
       <span className={css.actions}>
         {alert.status === 'open' && (
-          <OperatorButton about={headline} disabled={isBusy} onClick={() => queue.acknowledge([alert])}>
+          <OperatorButton about={headline} disabled={isBusy} onClick={() => queue.change([alert], acknowledge)}>
             Acknowledge
           </OperatorButton>
         )}
       </span>
     </li>
+  )
+}
+
+function NoAlerts({ search, channels, onShow }: QueueProps) {
+  const { status, severity } = search
+  const isFiltered = [status, severity, ...Object.values(narrowedOf(search))].some((value) => value !== undefined)
+  if (channels?.length !== 0)
+    return <EmptyState>{isFiltered ? 'No alerts match the filters.' : 'No open alerts.'}</EmptyState>
+  return (
+    <EmptyState action={<OperatorButton onClick={() => onShow({ view: 'channels' })}>Set up a channel</OperatorButton>}>
+      Alerts are created only once a channel accepts them. Set up a channel, such as Slack, e-mail or a webhook, and
+      send a test.
+    </EmptyState>
   )
 }
 
@@ -214,11 +268,8 @@ function Older({ queue: { rows, limit, setLimit } }: { queue: QueueState }) {
   )
 }
 
-function Selection({ queue: { chosen, isBusy, fault, setSelected, change, acknowledge } }: { queue: QueueState }) {
+function Selection({ queue: { chosen, isBusy, fault, clear, change } }: { queue: QueueState }) {
   const [isAssigning, setAssigning] = useState(false)
-  const open = chosen.filter(({ status }) => status === 'open')
-  const unresolved = chosen.filter(({ status }) => status !== 'resolved')
-  const resolved = chosen.filter(({ status }) => status === 'resolved')
   return (
     <Panel
       label="Selected alerts"
@@ -231,39 +282,13 @@ function Selection({ queue: { chosen, isBusy, fault, setSelected, change, acknow
       }
       end={
         <>
-          <Button shortcut="Esc" onClick={() => setSelected(new Set())}>
-            Clear
-          </Button>
+          <AlertActions isCounted alerts={chosen} isBusy={isBusy} onChange={change} />
           <OperatorButton disabled={isBusy} onClick={() => setAssigning(true)}>
             Assign…
           </OperatorButton>
-          {resolved.length > 0 && (
-            <OperatorButton disabled={isBusy} onClick={() => change(resolved, 'reopened', { status: 'open' })}>
-              Reopen {resolved.length}
-            </OperatorButton>
-          )}
-          <OperatorButton
-            disabled={isBusy || unresolved.length === 0}
-            onClick={() =>
-              change(unresolved, 'resolved as false positives', { status: 'resolved', verdict: 'false_positive' })
-            }
-          >
-            False positive
-          </OperatorButton>
-          <OperatorButton
-            disabled={isBusy || unresolved.length === 0}
-            onClick={() => change(unresolved, 'resolved', { status: 'resolved' })}
-          >
-            Resolve {unresolved.length}
-          </OperatorButton>
-          <OperatorButton
-            kind="go"
-            shortcut="a"
-            disabled={isBusy || open.length === 0}
-            onClick={() => acknowledge(chosen)}
-          >
-            Acknowledge {open.length}
-          </OperatorButton>
+          <Button shortcut="Esc" onClick={clear}>
+            Clear
+          </Button>
         </>
       }
     >
@@ -271,7 +296,9 @@ function Selection({ queue: { chosen, isBusy, fault, setSelected, change, acknow
         <AssignDialog
           count={chosen.length}
           onClose={() => setAssigning(false)}
-          onAssign={(assignee) => change(chosen, assignee === null ? 'unassigned' : 'assigned', { assignee })}
+          onAssign={(assignee) =>
+            change(chosen, { body: { assignee }, done: assignee === null ? 'unassigned' : 'assigned' })
+          }
         />
       )}
     </Panel>

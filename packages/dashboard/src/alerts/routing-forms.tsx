@@ -5,7 +5,7 @@ import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { FormDialog } from '../ui/dialog.tsx'
-import { Check, FieldGroup, SelectField, TextField } from '../ui/field.tsx'
+import { Check, FieldGroup, fieldText, SelectField, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { hourMs } from '../ui/span.ts'
 import { matchOf } from './alert-texts.ts'
@@ -21,20 +21,20 @@ function MatchFields({ match = {} }: { match?: AlertMatch | undefined }) {
             label={severity}
             name="severity"
             value={severity}
-            defaultChecked={match.severities?.includes(severity) ?? false}
+            defaultChecked={match.severities?.includes(severity)}
           />
         ))}
       </div>
       <TextField
         label="Types"
         name="types"
-        defaultValue={match.types?.join(', ') ?? ''}
+        defaultValue={match.types?.join(', ')}
         placeholder="honeypot_*, policy_violation"
       />
       <TextField
         label="Agents"
         name="instances"
-        defaultValue={match.instances?.join(', ') ?? ''}
+        defaultValue={match.instances?.join(', ')}
         placeholder="billing-1, support-*"
       />
     </FieldGroup>
@@ -52,7 +52,7 @@ export function RouteForm({ route, channels, onClose }: RouteFormProps) {
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   async function save(form: FormData) {
     const body = {
-      name: String(form.get('name')),
+      name: fieldText(form, 'name'),
       match: matchOf(form),
       channels: form.getAll('channel').map(String),
     }
@@ -70,7 +70,7 @@ export function RouteForm({ route, channels, onClose }: RouteFormProps) {
       onClose={onClose}
       onSubmit={(form) => void run(() => save(form))}
     >
-      <TextField label="Name" name="name" isFirst required maxLength={80} defaultValue={route?.name ?? ''} />
+      <TextField label="Name" name="name" isFirst required maxLength={80} defaultValue={route?.name} />
       <MatchFields match={route?.match} />
       <FieldGroup label="Channels: they then receive only what their routes match">
         {channels.map(({ id, name, type }) => (
@@ -83,7 +83,7 @@ export function RouteForm({ route, channels, onClose }: RouteFormProps) {
             }
             name="channel"
             value={id}
-            defaultChecked={route?.channels.includes(id) ?? false}
+            defaultChecked={route?.channels.includes(id)}
           />
         ))}
       </FieldGroup>
@@ -103,13 +103,13 @@ export function SilenceForm({ onClose }: { onClose(): void }) {
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   const [span, setSpan] = useState('1')
   async function save(form: FormData) {
-    const end = span === 'until' ? Date.parse(String(form.get('until'))) : Date.now() + Number(span) * hourMs
+    const end = span === 'until' ? Date.parse(fieldText(form, 'until')) : Date.now() + Number(span) * hourMs
     const match = matchOf(form)
     if (Number.isNaN(end)) throw new Error('Enter the date and time at which the silence ends.')
     if (Object.keys(match).length === 0 && !form.has('everything'))
       throw new Error('This silences all alerts. Enter severities, types or agents, or tick “All alerts”.')
     await call('createSilence', {
-      body: { match, reason: String(form.get('reason')).trim(), ends_at: new Date(end).toISOString() },
+      body: { match, reason: fieldText(form, 'reason'), ends_at: new Date(end).toISOString() },
     })
     onClose()
     return 'Silence added.'

@@ -1,19 +1,22 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type AlertPreview, type AlertPreviewRequest, type Severity, severities } from '@wardline/contract'
+import { counted } from '@wardline/text/counted'
+import { type FormEvent, useState } from 'react'
 import { type Channel, type Route, routesQuery, silencesQuery } from '../data/alerts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
-import { ConfirmButton } from '../ui/button.tsx'
+import { Button, ConfirmButton } from '../ui/button.tsx'
+import { Check, fieldText, SelectField, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
-import { Fault } from '../ui/panel.tsx'
+import { Fault, Panel } from '../ui/panel.tsx'
 import { spanText } from '../ui/span.ts'
 import { DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
-import { matchText } from './alert-texts.ts'
-import { RoutePreview } from './route-preview.tsx'
+import { matchText, previewWords, stateOfChannel } from './alert-texts.ts'
+import css from './alerts.module.css'
 
 const RouteForm = lazyDialog(async () => (await import('./routing-forms.tsx')).RouteForm)
 const SilenceForm = lazyDialog(async () => (await import('./routing-forms.tsx')).SilenceForm)
@@ -33,22 +36,17 @@ export function Routing({ channels }: RoutingProps) {
   )
 }
 
+/** The name of a route or channel; its id if it was deleted meanwhile. */
+const nameOf = (all: readonly { id: string; name: string }[], id: string) =>
+  all.find((one) => one.id === id)?.name ?? id
+
 function Routes({ channels }: RoutingProps) {
   const { data: routes, error } = useQuery(routesQuery)
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   const [form, setForm] = useState<{ route?: Route }>()
-  const names = new Map(channels.map(({ id, name }) => [id, name]))
-  const remove = async (id: string) => {
-    await call('deleteRoute', { params: { id } })
-    return 'Route deleted.'
-  }
-  const none =
-    channels.length === 0
-      ? 'No channels yet. Add a channel first; routes then select its alerts.'
-      : 'No routes: every channel receives all alerts of its minimum severity and above. Add a route to send, for example, decoy hits only to the pager.'
+  const remove = (id: string) => run(() => call('deleteRoute', { params: { id } }), 'Route deleted.')
   return (
     <>
-      <Fault of={error ?? fault} />
       <DataTable
         label="Alert routes"
         title="Routes"
@@ -58,9 +56,14 @@ function Routes({ channels }: RoutingProps) {
             Add route…
           </OperatorButton>
         }
-        rows={routes ?? []}
+        rows={routes}
         rowKey={({ id }) => id}
-        empty={routes ? none : 'Loading routes…'}
+        fault={error ?? fault}
+        empty={
+          channels.length === 0
+            ? 'No channels yet. Add a channel first; routes then select its alerts.'
+            : 'No routes: every channel receives all alerts of its minimum severity and above. Add a route to send, for example, decoy hits only to the pager.'
+        }
         columns={[
           {
             name: 'Name',
@@ -76,31 +79,27 @@ function Routes({ channels }: RoutingProps) {
             cell: (route) =>
               route.channels.map((id) => (
                 <div key={id}>
-                  <HostileText text={names.get(id) ?? id} max={80} />
+                  <HostileText text={nameOf(channels, id)} max={80} />
                 </div>
               )),
           },
-          {
-            name: 'Actions',
-            isNameHidden: true,
-            cell: (route) => (
-              <span className="chips">
-                <OperatorButton about={route.name} onClick={() => setForm({ route })}>
-                  Edit…
-                </OperatorButton>
-                <ConfirmButton
-                  as={OperatorButton}
-                  about={route.name}
-                  disabled={isBusy}
-                  sure="Delete it"
-                  onConfirm={() => void run(() => remove(route.id))}
-                >
-                  Delete…
-                </ConfirmButton>
-              </span>
-            ),
-          },
         ]}
+        actions={(route) => (
+          <>
+            <OperatorButton about={route.name} onClick={() => setForm({ route })}>
+              Edit…
+            </OperatorButton>
+            <ConfirmButton
+              as={OperatorButton}
+              about={route.name}
+              disabled={isBusy}
+              sure="Delete it"
+              onConfirm={() => void remove(route.id)}
+            >
+              Delete…
+            </ConfirmButton>
+          </>
+        )}
       />
       {form && <RouteForm {...form} channels={channels} onClose={() => setForm(undefined)} />}
     </>
@@ -112,25 +111,18 @@ function Silences() {
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   const [isAdding, setAdding] = useState(false)
   const now = useNow()
-  const end = async (id: string) => {
-    await call('deleteSilence', { params: { id } })
-    return 'Silence ended.'
-  }
+  const end = (id: string) => run(() => call('deleteSilence', { params: { id } }), 'Silence ended.')
   return (
     <>
-      <Fault of={error ?? fault} />
       <DataTable
         label="Silences of alerts"
         title="Silences"
         note="Webhook, syslog and Splunk channels still receive all alerts."
         end={<OperatorButton onClick={() => setAdding(true)}>Add silence…</OperatorButton>}
-        rows={silences ?? []}
+        rows={silences}
         rowKey={({ id }) => id}
-        empty={
-          silences
-            ? 'No silences. Before maintenance, silence the affected agents. Decoy hits and suspensions are still sent unless a silence names their exact type or agent.'
-            : 'Loading silences…'
-        }
+        fault={error ?? fault}
+        empty="No silences. Before maintenance, silence the affected agents. Decoy hits and suspensions are still sent unless a silence names their exact type or agent."
         columns={[
           { name: 'Match', cell: ({ match }) => <HostileText text={matchText(match)} /> },
           {
@@ -150,16 +142,12 @@ function Silences() {
               </>
             ),
           },
-          {
-            name: 'Actions',
-            isNameHidden: true,
-            cell: ({ id, match }) => (
-              <OperatorButton about={matchText(match)} disabled={isBusy} onClick={() => void run(() => end(id))}>
-                End now
-              </OperatorButton>
-            ),
-          },
         ]}
+        actions={({ id, match }) => (
+          <OperatorButton about={matchText(match)} disabled={isBusy} onClick={() => void end(id)}>
+            End now
+          </OperatorButton>
+        )}
       />
       {isAdding && <SilenceForm onClose={() => setAdding(false)} />}
     </>
@@ -182,5 +170,95 @@ function QuietHours({ channels }: RoutingProps) {
         { name: 'Sent immediately', cell: ({ hours }) => `${hours.least ?? 'critical'} and above` },
       ]}
     />
+  )
+}
+
+const usualTypes = [
+  'honeypot_triggered',
+  'anomaly_detected',
+  'policy_violation',
+  'instance_offline',
+  'instance_suspended',
+  'kill_unconfirmed',
+  'fleet_outage',
+]
+
+/** Shows who would be notified of an event. The service evaluates it with the code for real events. Nothing is sent. */
+function RoutePreview({ channels }: RoutingProps) {
+  const [preview, setPreview] = useState<AlertPreview>()
+  const { fault, isBusy, run } = useChange({ changes: [] })
+  function submit(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const instance_id = fieldText(form, 'instance')
+    const body: AlertPreviewRequest = {
+      severity: fieldText(form, 'severity') as Severity,
+      event_type: fieldText(form, 'type'),
+      ...(instance_id === '' ? {} : { instance_id }),
+      ...(form.has('reported') ? { by_service: false } : {}),
+    }
+    setPreview(undefined)
+    void run(async () => setPreview(await call('previewAlert', { body })))
+  }
+  return (
+    <Panel title="Route preview" note="Which channels receive an event. Nothing is sent.">
+      <form className={css.preview} onSubmit={submit}>
+        <SelectField label="Severity" name="severity" defaultValue="critical" options={severities} />
+        <TextField label="Type" name="type" list="types" required maxLength={100} placeholder="policy_violation" />
+        <datalist id="types">
+          {usualTypes.map((type) => (
+            <option key={type} value={type} />
+          ))}
+        </datalist>
+        <TextField label="Agent" name="instance" maxLength={64} placeholder="any" />
+        <Check label="Reported by a client" name="reported" />
+        <Button isSubmit disabled={isBusy}>
+          Preview
+        </Button>
+      </form>
+      <Fault of={fault} isInPanel />
+      <div role="status">{preview && <Receivers preview={preview} channels={channels} />}</div>
+    </Panel>
+  )
+}
+
+function Receivers({ preview, channels }: RoutingProps & { preview: AlertPreview }) {
+  const { data: routes = [] } = useQuery(routesQuery)
+  const failing = new Set(channels.filter((channel) => stateOfChannel(channel) === 'failing').map(({ id }) => id))
+  const receivers = preview.channels.filter(({ outcome }) => outcome === 'receives').length
+  return (
+    <>
+      <p className={css.entry}>
+        <b>
+          {preview.channels.length === 0
+            ? 'No channels are set up.'
+            : `Received by ${receivers} of ${counted(preview.channels.length, 'channel')}.`}
+        </b>
+      </p>
+      <ul>
+        {preview.channels.map(({ channel_id, name, type, outcome, routes: matched }) => (
+          <li key={channel_id} className={css.entry}>
+            <p>
+              <span aria-hidden="true" className={outcome === 'receives' ? 'ok' : 'quiet'}>
+                {outcome === 'receives' ? '●' : '○'}
+              </span>{' '}
+              <b>
+                <HostileText text={name} max={80} />
+              </b>{' '}
+              <span className="quiet">{type}</span> {previewWords[outcome]}
+              {matched.map((id, index) => (
+                <span key={id}>
+                  {index === 0 ? ', by ' : ', '}
+                  <HostileText text={nameOf(routes, id)} max={80} />
+                </span>
+              ))}
+              {outcome === 'receives' && failing.has(channel_id) && (
+                <span className="critical"> (failing: delivered once it works again)</span>
+              )}
+            </p>
+          </li>
+        ))}
+      </ul>
+    </>
   )
 }

@@ -48,20 +48,10 @@ export function settingFields(type: ChannelType): SettingField[] {
 
 /** Reads the settings of a form, without empty optional fields. */
 export function settingsOf(fields: readonly SettingField[], form: Pick<FormData, 'get'>): Record<string, unknown> {
-  const entries = fields.flatMap(({ name, isList }): [string, unknown][] => {
+  const entries = fields.flatMap(({ name, isList }) => {
     const text = String(form.get(`setting ${name}`) ?? '').trim()
-    if (text === '') return []
-    return [
-      [
-        name,
-        isList
-          ? text
-              .split(',')
-              .map((part) => part.trim())
-              .filter(Boolean)
-          : text,
-      ],
-    ]
+    const value = isList ? text.split(/\s*,\s*/).filter(Boolean) : text
+    return text === '' ? [] : [[name, value] as const]
   })
   return Object.fromEntries(entries)
 }

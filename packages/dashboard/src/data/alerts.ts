@@ -1,4 +1,4 @@
-import { keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { keepPreviousData, type QueryKey, queryOptions } from '@tanstack/react-query'
 import type { QueryOf, ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 import { refreshMs } from './fleet.ts'
@@ -15,44 +15,37 @@ export type AlertFilter = Pick<
   'status' | 'severity' | 'min_severity' | 'event_type' | 'instance_id' | 'assignee'
 >
 
-export const alertsQuery = (filter: AlertFilter, limit: number) =>
-  queryOptions({
-    queryKey: queryKeys.alertList(filter, limit),
-    queryFn: ({ signal }) => call('listAlerts', { query: { ...filter, limit: String(limit) }, signal }),
-    refetchInterval: refreshMs,
-    placeholderData: keepPreviousData,
-  })
+/** A query that is read again every few seconds. */
+const refreshed = <Data>(queryKey: QueryKey, read: (signal: AbortSignal) => Promise<Data>) =>
+  queryOptions({ queryKey, queryFn: ({ signal }) => read(signal), refetchInterval: refreshMs })
 
-export const alertCountsQuery = (filter: Pick<AlertFilter, 'event_type' | 'instance_id' | 'assignee'>) =>
-  queryOptions({
-    queryKey: queryKeys.alertCounts(filter),
-    queryFn: ({ signal }) => call('countAlerts', { query: filter, signal }),
-    refetchInterval: refreshMs,
-    placeholderData: keepPreviousData,
-  })
-
-export const alertQuery = (id: string) =>
-  queryOptions({
-    queryKey: queryKeys.alert(id),
-    queryFn: ({ signal }) => call('getAlert', { params: { id }, signal }),
-    refetchInterval: refreshMs,
-  })
-
-export const channelsQuery = queryOptions({
-  queryKey: queryKeys.channelList,
-  queryFn: async ({ signal }) => (await call('listChannels', { signal })).channels,
-  refetchInterval: refreshMs,
+export const alertsQuery = (filter: AlertFilter, limit: number) => ({
+  ...refreshed(queryKeys.alertList(filter, limit), (signal) =>
+    call('listAlerts', { query: { ...filter, limit: String(limit) }, signal }),
+  ),
+  placeholderData: keepPreviousData,
 })
 
+export const alertCountsQuery = (filter: Pick<AlertFilter, 'event_type' | 'instance_id' | 'assignee'>) => ({
+  ...refreshed(queryKeys.alertCounts(filter), (signal) => call('countAlerts', { query: filter, signal })),
+  placeholderData: keepPreviousData,
+})
+
+export const alertQuery = (id: string) =>
+  refreshed(queryKeys.alert(id), (signal) => call('getAlert', { params: { id }, signal }))
+
+export const channelsQuery = refreshed(
+  queryKeys.channelList,
+  async (signal) => (await call('listChannels', { signal })).channels,
+)
+
 /** Enough messages of a channel to see its recent state. */
-const maxMessages = '50'
+export const maxMessages = 50
 
 export const messagesQuery = (channel_id: string) =>
-  queryOptions({
-    queryKey: queryKeys.messages(channel_id),
-    queryFn: async ({ signal }) =>
-      (await call('listMessages', { query: { channel_id, limit: maxMessages }, signal })).messages,
-    refetchInterval: refreshMs,
+  refreshed(queryKeys.messages(channel_id), async (signal) => {
+    const query = { channel_id, limit: String(maxMessages) }
+    return (await call('listMessages', { query, signal })).messages
   })
 
 /** Content of a sent message, which never changes. */
@@ -64,14 +57,9 @@ export const contentQuery = (id: string) =>
     gcTime: 0,
   })
 
-export const routesQuery = queryOptions({
-  queryKey: queryKeys.routes,
-  queryFn: async ({ signal }) => (await call('listRoutes', { signal })).routes,
-  refetchInterval: refreshMs,
-})
+export const routesQuery = refreshed(queryKeys.routes, async (signal) => (await call('listRoutes', { signal })).routes)
 
-export const silencesQuery = queryOptions({
-  queryKey: queryKeys.silences,
-  queryFn: async ({ signal }) => (await call('listSilences', { signal })).silences,
-  refetchInterval: refreshMs,
-})
+export const silencesQuery = refreshed(
+  queryKeys.silences,
+  async (signal) => (await call('listSilences', { signal })).silences,
+)

@@ -1,5 +1,5 @@
 import { type QueryKey, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { say } from '../ui/toast.ts'
 
 interface ChangeOptions {
@@ -12,10 +12,10 @@ interface Change {
   /** Why the last run failed; undefined after a success and while it runs. */
   fault: Error | undefined
   /**
-   * Runs the work, unless the last one is still running. Says the sentence that it resolves with, if any. Resolves with
-   * whether it succeeded.
+   * Runs the work, unless the last one is still running, then says `done`, or the sentence that the work resolves with.
+   * Resolves with whether it succeeded. The signal aborts when the component is gone.
    */
-  run(work: () => Promise<string | undefined>): Promise<boolean>
+  run(work: (signal: AbortSignal) => Promise<unknown>, done?: string): Promise<boolean>
 }
 
 /**
@@ -27,15 +27,20 @@ export function useChange({ changes }: ChangeOptions): Change {
   const [isBusy, setBusy] = useState(false)
   const [fault, setFault] = useState<Error>()
 
-  async function run(work: () => Promise<string | undefined>): Promise<boolean> {
+  const stop = useRef<AbortController>(undefined)
+  useEffect(() => () => stop.current?.abort(), [])
+
+  async function run(work: (signal: AbortSignal) => Promise<unknown>, done?: string): Promise<boolean> {
     if (isBusy) return false
     setBusy(true)
     setFault(undefined)
     let isDone = false
     try {
-      const sentence = await work()
+      stop.current = new AbortController()
+      const result = await work(stop.current.signal)
       isDone = true
-      if (sentence) say(sentence)
+      const sentence = done ?? result
+      if (typeof sentence === 'string') say(sentence)
     } catch (problem) {
       setFault(problem as Error)
     }

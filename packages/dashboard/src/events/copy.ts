@@ -1,22 +1,14 @@
-import type { EventFilter, Row } from '../data/live-tail.ts'
+import type { QueryOf } from '@wardline/contract'
+import type { EventFilter } from '../data/live-tail.ts'
 
 /** Quotes a text for a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
-export const asJson = (row: Row): string => JSON.stringify(row, null, 2)
-
 /** Returns the curl command that lists the same events. It contains no key. */
-export function asCurl(origin: string, filter: EventFilter): string {
-  const query = new URLSearchParams(
-    Object.entries(filter).filter(([, value]) => value !== undefined) as [string, string][],
-  )
-  return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?${query}`)}`
-}
-
-/** Returns the curl command that reads one event; undefined for an event that is not stored. */
-export function curlOfEvent(origin: string, { seq }: Row): string | undefined {
-  if (seq === null) return undefined
-  return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(`${origin}/api/events?before=${seq + 1}&limit=1`)}`
+export function asCurl(filter: QueryOf<'listEvents'>): string {
+  const given = Object.entries(filter ?? {}).filter(([, value]) => value !== undefined) as [string, string][]
+  const address = `${location.origin}/api/events?${new URLSearchParams(given)}`
+  return `curl -H "X-Monitor-Key: $WARDLINE_KEY" ${quoted(address)}`
 }
 
 const options = {
@@ -35,6 +27,5 @@ export function asCommand(filter: EventFilter): string {
     const value = filter[name as keyof typeof options]
     return value === undefined ? [] : [`--${option} ${quoted(value)}`]
   })
-  const command = 'wardline events export --format csv'
-  return [command, ...given].join(' ')
+  return ['wardline events export --format csv', ...given].join(' ')
 }

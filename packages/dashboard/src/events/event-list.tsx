@@ -38,7 +38,7 @@ export function EventList(state: EventsState) {
       }
       end={
         <>
-          <CopyButton name="Copy as curl" text={asCurl(location.origin, filter)} />
+          <CopyButton name="Copy as curl" text={asCurl(filter)} />
           {!isOver && (
             <Button shortcut="p" onClick={pause}>
               {isPaused ? 'Follow' : 'Pause'}
@@ -103,15 +103,16 @@ function Line({ lines, at, setAt, open, showMissing, index }: EventsState & { in
   )
 }
 
-function ListEnd({ shown, isLoaded, scannedTo, hasOlder, isLoadingOlder, loadOlder }: EventsState) {
-  const older = hasOlder && (
-    <Button disabled={isLoadingOlder} onClick={() => void loadOlder()}>
-      {isLoadingOlder ? 'Loading…' : scannedTo ? 'Search older events' : 'Load older events'}
+function ListEnd({ shown, list, scannedTo, loadOlder }: EventsState) {
+  const isLoading = list.isFetchingNextPage
+  const older = list.hasNextPage && (
+    <Button disabled={isLoading} onClick={() => void loadOlder()}>
+      {isLoading ? 'Loading…' : scannedTo ? 'Search older events' : 'Load older events'}
     </Button>
   )
   return (
     <>
-      {isLoaded && shown.rows.length === 0 && (
+      {list.data && shown.rows.length === 0 && (
         <EmptyState>
           {scannedTo === undefined ? 'No matching events. ' : 'No matches yet. '}
           <Link to="/connect" search={{ simulate: true }}>

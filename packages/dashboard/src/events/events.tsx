@@ -1,13 +1,12 @@
-import { severities } from '@wardline/contract'
-import { useEffect, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
+import { SetChips, SeverityChips } from '../parts/filter-chips.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
 import { SessionLine } from '../parts/session-line.tsx'
 import { sessionsOf } from '../parts/sessions.ts'
 import { SeverityChart } from '../parts/severity-chart.tsx'
 import { RangeText } from '../parts/time-range.tsx'
-import { Button, ChipGroup, RemovableChip } from '../ui/button.tsx'
+import { Button, RemovableChip } from '../ui/button.tsx'
 import { SearchField, Select } from '../ui/field.tsx'
-import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel, Screen } from '../ui/panel.tsx'
 import { EventList } from './event-list.tsx'
@@ -52,7 +51,7 @@ export function Events() {
       {session && (
         <Panel label="Session">
           <SessionLine session={session} isAlone />
-          {state.hasOlder && <EmptyState>Older events of this session are not loaded.</EmptyState>}
+          {state.list.hasNextPage && <EmptyState>Older events of this session are not loaded.</EmptyState>}
         </Panel>
       )}
       <div className={css.withFacets}>
@@ -68,51 +67,24 @@ export function Events() {
 }
 
 function Filters({ search, severityCounts, field, show }: EventsState) {
-  const { q = '', from, to, last } = search
-  const [text, setText] = useState(q)
-  // A saved view changes the filter from outside the field.
-  useEffect(() => {
-    if (document.activeElement !== field.current) setText(q)
-  }, [q, field])
+  const { from, to, last } = search
   return (
     <div className="chips">
-      {/* Each search scans many rows, so it starts on Enter. */}
-      <div
-        role="search"
-        className={css.search}
-        onKeyDownCapture={({ key }) => key === 'Enter' && show({ q: text.trim() || undefined })}
-      >
-        <SearchField
-          field={field}
-          label="Search source, type or description"
-          value={text}
-          onChange={(next) => {
-            setText(next)
-            if (next === '') show({ q: undefined })
-          }}
-        />
-      </div>
-      <ChipGroup
-        label="Severity"
+      <SearchField
+        field={field}
+        label="Search source, type or description"
+        value={search.q ?? ''}
+        onChange={(text) => text === '' && show({ q: undefined })}
+        // Each search scans many rows.
+        onEnter={(text) => show({ q: text.trim() || undefined })}
+      />
+      <SeverityChips
         value={search.severity}
         all={{ name: 'All' }}
-        options={severities.toReversed().map((value) => ({
-          value,
-          name: value,
-          count: severityCounts ? (severityCounts.find((one) => one.value === value)?.count ?? 0) : null,
-        }))}
+        countOf={(value) => severityCounts && (severityCounts.find((one) => one.value === value)?.count ?? 0)}
         onChange={(severity) => show({ severity })}
       />
-      {Object.entries(narrowed).map(([name, label]) => {
-        const value = search[name as keyof typeof narrowed]
-        return (
-          value !== undefined && (
-            <RemovableChip key={name} onRemove={() => show({ [name]: undefined })}>
-              {label}: <HostileText text={value} line max={60} />
-            </RemovableChip>
-          )
-        )
-      })}
+      <SetChips names={narrowed} search={search} onShow={show} />
       <span className="chips end">
         {last === undefined && (from !== undefined || to !== undefined) && (
           <RemovableChip onRemove={() => show({ from: undefined, to: undefined })}>

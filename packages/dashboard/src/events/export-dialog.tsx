@@ -1,16 +1,15 @@
 import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import type { EventFilter } from '../data/live-tail.ts'
 import { saveFile } from '../data/save-file.ts'
+import { Snippet } from '../parts/snippet.tsx'
 import { Button } from '../ui/button.tsx'
-import { CopyButton } from '../ui/copy-button.tsx'
 import { Dialog, DialogFoot } from '../ui/dialog.tsx'
 import { Fault } from '../ui/panel.tsx'
 import { asCommand } from './copy.ts'
-import css from './events.module.css'
 
 /** A browser keeps the file in memory until it is saved: some 50 MB. The CLI has no such limit. */
 const maxEvents = 100_000
@@ -19,19 +18,14 @@ const maxEvents = 100_000
 export function ExportDialog({ filter, onClose }: { filter: EventFilter; onClose(): void }) {
   const saving = useChange({ changes: [] })
   const [count, setCount] = useState(0)
-  const stop = useRef(new AbortController())
-  useEffect(() => {
-    const controller = new AbortController()
-    stop.current = controller
-    return () => controller.abort()
-  }, [])
 
-  async function save() {
+  async function save(signal: AbortSignal) {
+    setCount(0)
     const lines: string[] = []
     let before: string | null | undefined
     while (before !== null && lines.length < maxEvents) {
       const query = { ...filter, limit: String(limits.pageSize), ...(before ? { before } : {}) }
-      const { events, next } = await call('listEvents', { query, signal: stop.current.signal })
+      const { events, next } = await call('listEvents', { query, signal })
       for (const event of events) lines.push(`${JSON.stringify(event)}\n`)
       setCount(lines.length)
       before = next
@@ -45,24 +39,20 @@ export function ExportDialog({ filter, onClose }: { filter: EventFilter; onClose
     <Dialog title="Export events" onClose={onClose}>
       <p className="quiet">
         Saves matching events as NDJSON, newest first, up to {maxEvents.toLocaleString('en')}. The command has no limit,
-        supports CSV, CEF, OCSF and ECS, and includes suspensions and resumes:
+        supports CSV, CEF, OCSF and ECS, and includes suspensions and resumes.
       </p>
-      <code className={css.command}>{asCommand(filter)}</code>
+      <Snippet label="Command" text={asCommand(filter)} />
       <p role="status">{saving.isBusy && `${counted(count, 'event')} loaded…`}</p>
       <Fault of={saving.fault} />
       <DialogFoot>
         <Button onClick={onClose} shortcut="Esc">
           Close
         </Button>
-        <CopyButton name="Copy command" text={asCommand(filter)} />
         <Button
           kind="go"
           data-first
           disabled={saving.isBusy}
-          onClick={async () => {
-            setCount(0)
-            if (await saving.run(save)) onClose()
-          }}
+          onClick={async () => (await saving.run(save)) && onClose()}
         >
           Save as NDJSON
         </Button>

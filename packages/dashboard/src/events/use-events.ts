@@ -4,7 +4,8 @@ import { useMemo, useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { eventsQuery } from '../data/event-tail.ts'
-import { type EventFilter, maxRows, type Row, tailOf } from '../data/live-tail.ts'
+import { maxRows, type Row, tailOf } from '../data/live-tail.ts'
+import { useRows } from '../ui/rows.ts'
 import { useKeys } from '../ui/shortcuts.ts'
 import { facetsQuery } from './facets.tsx'
 import { type EventSearch, filterOf } from './search.ts'
@@ -23,10 +24,6 @@ interface Frozen {
 /** Key of the list. The open drawer and the view's name do not change it. */
 const filterText = ({ open: _open, view: _view, ...search }: EventSearch) => JSON.stringify(search)
 
-function withoutSeverity({ severity: _severity, ...filter }: EventFilter): EventFilter {
-  return filter
-}
-
 /** State of the screen: the filter in the address, its events, whether the list is paused, and the current line. */
 export function useEvents() {
   const search = route.useSearch()
@@ -35,12 +32,12 @@ export function useEvents() {
   const filter = useMemo(() => filterOf(search, Date.now()), [filterText(search)])
   const list = useInfiniteQuery(eventsQuery(filter))
   const facets = useQuery(facetsQuery(filter))
-  const { data: ofAllSeverities } = useQuery(facetsQuery(useMemo(() => withoutSeverity(filter), [filter])))
+  const { severity: _severity, ...ofAnySeverity } = filter
+  const { data: anySeverity } = useQuery(facetsQuery(ofAnySeverity))
   const tail = tailOf(filter)
   const pages = list.data?.pages
   const rows = useMemo(() => pages?.flatMap((page) => page.events) ?? [], [pages])
   const [frozen, setFrozen] = useState<Frozen>()
-  const [at, setAt] = useState(0)
   const field = useRef<HTMLInputElement>(null)
   const scroller = useRef<HTMLDivElement>(null)
   const reading = useChange({ changes: [] })
@@ -64,38 +61,30 @@ export function useEvents() {
     setFrozen(shown)
     void reading.run(async () => void setFrozen({ ...shown, ...(await withMissing(shown, gap, filter, call)) }))
   }
-  const current = lines[at]
+  const { at, setAt } = useRows(lines, {
+    Enter: (line) => (line.kind === 'row' ? open(line.row.seq) : showMissing(line)),
+  })
   useKeys({
     '/': () => field.current?.focus(),
     p: pause,
-    j: () => setAt(Math.min(lines.length - 1, at + 1)),
-    k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => {
-      if (current?.kind === 'row') open(current.row.seq)
-      if (current?.kind === 'gap') showMissing(current)
-    },
-    Escape: () => {
-      if (frozen) follow()
-    },
+    Escape: () => frozen && follow(),
   })
   return {
     search,
     filter,
     facets,
     /** Counts of the severities, as if none were chosen. */
-    severityCounts: ofAllSeverities?.severity,
+    severityCounts: anySeverity?.severity,
     /** Rows that were read, also those that a paused list does not show. */
     rows,
     shown,
     lines,
     tail,
     isPaused: frozen !== undefined,
-    isLoaded: list.data !== undefined,
+    list,
     isFull: (pages?.[0]?.events.length ?? 0) >= maxRows,
     /** How far the search has scanned, if not to the end. */
     scannedTo: pages?.at(-1)?.scanned_to,
-    hasOlder: list.hasNextPage,
-    isLoadingOlder: list.isFetchingNextPage,
     fault: reading.fault ?? list.error,
     at,
     setAt,

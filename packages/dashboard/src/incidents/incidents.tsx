@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { endpoints, type IncidentPreview, incidentLimits } from '@wardline/contract'
-import { useEffect, useRef, useState } from 'react'
+import { useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { fleetQuery } from '../data/fleet.ts'
@@ -57,7 +57,7 @@ export function Incidents() {
   return (
     <Screen
       title="Incidents"
-      lead="Export everything stored about an agent in a time range as one signed file that can be verified offline."
+      lead="Export everything saved about an agent in a time range as one signed file that can be verified offline."
     >
       <RangeForm key={agent ?? ''} range={{ agent: agent ?? '', from, to }} onChange={change} />
       {agent === undefined ? (
@@ -200,18 +200,8 @@ function Bundle({ range }: { range: Range }) {
 function Download({ range }: { range: Range }) {
   // Each download is an entry of the audit log.
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.incidentExports] })
-  const stop = useRef(new AbortController())
-  useEffect(() => {
-    const controller = new AbortController()
-    stop.current = controller
-    return () => controller.abort()
-  }, [])
   const address = `${endpoints.exportIncident.path}?${new URLSearchParams(queryOf(range))}`
-  const save = () =>
-    run(async () => {
-      await download(address, stop.current.signal)
-      return 'Bundle downloaded.'
-    })
+  const save = () => run((signal) => download(address, signal), 'Bundle downloaded.')
   return (
     <>
       <p className="chips">

@@ -1,4 +1,4 @@
-import type { ComponentProps, ReactNode, RefObject } from 'react'
+import { type ComponentProps, type ReactNode, type RefObject, useEffect, useState } from 'react'
 import css from './field.module.css'
 
 interface FieldProps {
@@ -111,10 +111,17 @@ interface SearchFieldProps {
   value: string
   maxLength?: number
   onChange(text: string): void
+  /** For searches that are too slow to start while typing. */
+  onEnter?(text: string): void
 }
 
 /** Text filter of a list. Screens focus it on `/`; Enter and Escape leave it. */
-export function SearchField({ field, label, value, maxLength = 200, onChange }: SearchFieldProps) {
+export function SearchField({ field, label, value, maxLength = 200, onChange, onEnter }: SearchFieldProps) {
+  const [text, setText] = useState(value)
+  // A saved view changes the filter from outside the field; what is being typed stays.
+  useEffect(() => {
+    if (document.activeElement !== field.current) setText(value)
+  }, [value, field])
   return (
     <input
       ref={field}
@@ -123,11 +130,18 @@ export function SearchField({ field, label, value, maxLength = 200, onChange }: 
       aria-label={label}
       placeholder={`${label}  /`}
       maxLength={maxLength}
-      value={value}
-      onChange={({ target }) => onChange(target.value)}
+      value={text}
+      onChange={({ target }) => {
+        setText(target.value)
+        onChange(target.value)
+      }}
       onKeyDown={({ key }) => {
+        if (key === 'Enter') onEnter?.(text)
         if (key === 'Escape' || key === 'Enter') field.current?.blur()
       }}
     />
   )
 }
+
+/** Returns the trimmed text of a form's field; empty without the field. */
+export const fieldText = (form: FormData, name: string): string => String(form.get(name) ?? '').trim()

@@ -1,6 +1,6 @@
 import { Fragment, type Key, type ReactNode, useState } from 'react'
 import { Button } from './button.tsx'
-import { EmptyState, Panel } from './panel.tsx'
+import { EmptyState, Fault, Panel } from './panel.tsx'
 import css from './table.module.css'
 
 export interface Column<Row> {
@@ -17,15 +17,20 @@ export interface Column<Row> {
 interface DataTableProps<Row> {
   label: string
   columns: readonly Column<Row>[]
-  rows: readonly Row[]
+  /** Undefined while they are loading. */
+  rows: readonly Row[] | undefined
   rowKey(row: Row): Key
   /** Index of the row that the keys act on. */
   at?: number
   empty: ReactNode
+  /** Why the rows could not be read, or an action on one of them failed. */
+  fault?: unknown
   /** Rows shown before a press on "Show all". A table longer than a few hundred rows slows a phone. */
   maxRows?: number
   /** Whether a phone shows each row as a block rather than a line that scrolls sideways. */
   isStacked?: boolean
+  /** Buttons of a row, in its last column. */
+  actions?(row: Row): ReactNode
   /** Content below a row, such as its details. */
   below?(row: Row): ReactNode
   title?: ReactNode
@@ -33,17 +38,24 @@ interface DataTableProps<Row> {
   end?: ReactNode
 }
 
+function columnsOf<Row>({ columns, actions }: DataTableProps<Row>): readonly Column<Row>[] {
+  if (!actions) return columns
+  const cell = (row: Row) => <span className="chips">{actions(row)}</span>
+  return [...columns, { name: 'Actions', isNameHidden: true, cell }]
+}
+
 /** A table in a panel. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
-  const { label, columns, rows, rowKey, at, empty, maxRows = 200, isStacked = true, below, title, note, end } = props
+  const { label, rows = [], rowKey, at, empty, fault, maxRows = 200, isStacked = true, below, title, note, end } = props
   const [isWhole, setWhole] = useState(false)
+  const columns = columnsOf(props)
   const shown = isWhole ? rows : rows.slice(0, maxRows)
   const name = title === undefined ? { label } : { title }
   return (
     <Panel {...name} note={note} end={end} scrolls>
-      {rows.length === 0 ? (
-        <EmptyState>{empty}</EmptyState>
-      ) : (
+      <Fault of={fault} isInPanel />
+      {rows.length === 0 && (props.rows || !fault) && <EmptyState>{props.rows ? empty : 'Loading…'}</EmptyState>}
+      {rows.length > 0 && (
         <table className={`${css.table} ${isStacked ? css.stacked : ''}`} aria-label={title ? label : undefined}>
           <thead>
             <tr>

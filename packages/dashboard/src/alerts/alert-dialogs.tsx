@@ -8,20 +8,32 @@ import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { sessionQuery, useMayOperate } from '../data/session.ts'
-import { SeverityMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
+import { originFacts, ReportHead } from '../parts/report.tsx'
 import { Button } from '../ui/button.tsx'
-import { Drawer, stepsOf } from '../ui/dialog.tsx'
-import { Check, TextField } from '../ui/field.tsx'
+import { Drawer, FormDialog, stepsOf } from '../ui/dialog.tsx'
+import { Check, fieldText, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { Facts } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { AlertActions, acknowledge } from './alert-actions.tsx'
 import { changeText, deliveryText, stateText } from './alert-texts.ts'
 import css from './alerts.module.css'
-import { maxName } from './assign-dialog.tsx'
-import { MessageLine } from './message.tsx'
+import { MessageLine } from './channel-parts.tsx'
 import type { AlertSearch } from './search.ts'
+
+/** Texts that a person writes about an alert. */
+const notes = [
+  { name: 'assignee', label: 'Assignee', maxLength: 100 },
+  { name: 'note', label: 'Note', maxLength: 1_000 },
+] as const
+
+/** The name of the signed-in key, as an assignee. */
+function useOwnName(): string | undefined {
+  const { data: session } = useQuery(sessionQuery)
+  return session?.name.slice(0, notes[0].maxLength)
+}
 
 interface AlertDrawerProps {
   id: string
@@ -32,15 +44,6 @@ interface AlertDrawerProps {
   onSame(same: Pick<AlertSearch, 'event_type' | 'instance_id'>): void
   onClose(): void
 }
-
-interface ActionProps {
-  alert: AlertDetail
-  isBusy: boolean
-  /** Changes the alert; `done` says what happened to it. */
-  onChange(body: AlertChange, done: string): void
-}
-
-const acknowledged = [{ status: 'acknowledged' }, 'acknowledged'] as const
 
 /** One alert. `a` acknowledges it. */
 export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: AlertDrawerProps) {
@@ -67,21 +70,16 @@ export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: Ale
     <Drawer
       label="Alert"
       steps={steps}
-      keys={{ a: () => alert?.status === 'open' && change(...acknowledged) }}
+      keys={{ a: () => alert?.status === 'open' && change(acknowledge.body, acknowledge.done) }}
       onClose={onClose}
     >
       {!alert && (error ? <Fault of={error} /> : <p>Loading alert…</p>)}
       {alert && (
         <>
-          <p>
-            <SeverityMark severity={alert.severity} /> <Time at={alert.created_at} /> <b>{stateText(alert)}</b>
-          </p>
-          <h2 className={css.subject}>{titleOf(alert)}</h2>
-          <p>
-            <HostileText text={alert.description} max={1_000} />
-          </p>
-          <p className="quiet">{alert.by_service ? 'Reported by Wardline.' : 'Reported by a client; not verified.'}</p>
-          <Actions alert={alert} isBusy={isBusy} onChange={change} />
+          <ReportHead report={alert} title={titleOf(alert)} state={stateText(alert)} />
+          <div className="chips" role="group" aria-label="Actions">
+            <AlertActions alerts={[alert]} isBusy={isBusy} onChange={(_, { body, done }) => change(body, done)} />
+          </div>
           {alert.status !== 'resolved' && (
             <Check
               label="Apply to all unresolved alerts of this type and agent"
@@ -100,52 +98,14 @@ export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: Ale
   )
 }
 
-function Actions({ alert, isBusy, onChange }: ActionProps) {
-  return (
-    <div className="chips" role="group" aria-label="Actions">
-      {alert.status === 'open' && (
-        <OperatorButton kind="go" shortcut="a" disabled={isBusy} onClick={() => onChange(...acknowledged)}>
-          Acknowledge
-        </OperatorButton>
-      )}
-      {alert.status !== 'resolved' && (
-        <>
-          <OperatorButton disabled={isBusy} onClick={() => onChange({ status: 'resolved' }, 'resolved')}>
-            Resolve
-          </OperatorButton>
-          <OperatorButton
-            disabled={isBusy}
-            onClick={() => onChange({ status: 'resolved', verdict: 'false_positive' }, 'resolved as a false positive')}
-          >
-            False positive
-          </OperatorButton>
-        </>
-      )}
-      {alert.status !== 'open' && (
-        <OperatorButton disabled={isBusy} onClick={() => onChange({ status: 'open' }, 'reopened')}>
-          Reopen
-        </OperatorButton>
-      )}
-    </div>
-  )
-}
-
 function AlertFacts({ alert, onSame }: { alert: AlertDetail } & Pick<AlertDrawerProps, 'onSame'>) {
-  const { id, instance_id, event_seq, event_type, session_id, source } = alert
-  const agent = instance_id ?? undefined
+  const { id, event_seq, event_type } = alert
+  const agent = alert.instance_id ?? undefined
   return (
     <Facts
       facts={[
         [
-          'agent',
-          instance_id !== null && (
-            <Link to="/fleet/$id" params={{ id: instance_id }}>
-              {instance_id}
-            </Link>
-          ),
-        ],
-        [
-          'event',
+          'Event',
           event_seq === null ? (
             'none: created without an event'
           ) : (
@@ -155,14 +115,13 @@ function AlertFacts({ alert, onSame }: { alert: AlertDetail } & Pick<AlertDrawer
           ),
         ],
         [
-          'similar',
+          'Similar',
           <Button key="similar" onClick={() => onSame({ event_type, instance_id: agent })}>
             Alerts of this type{agent !== undefined && ' and agent'}
           </Button>,
         ],
-        ['source', <HostileText key="source" text={source} />, true],
-        ['session', session_id !== null && <HostileText text={session_id} />, true],
-        ['id', id, true],
+        ...originFacts(alert),
+        ['Id', id, true],
       ]}
     />
   )
@@ -204,10 +163,17 @@ function Deliveries({ alert, channels = [] }: Pick<AlertDrawerProps, 'channels'>
   )
 }
 
-function Assignment({ alert, isBusy, onChange }: ActionProps) {
-  const { data: session } = useQuery(sessionQuery)
+interface AssignmentProps {
+  alert: AlertDetail
+  isBusy: boolean
+  /** Changes the alert; `done` says what happened to it. */
+  onChange(body: AlertChange, done: string): void
+}
+
+function Assignment({ alert, isBusy, onChange }: AssignmentProps) {
+  const ownName = useOwnName()
   const mayOperate = useMayOperate()
-  const { assignee, note } = alert
+  const { assignee } = alert
   return (
     <Panel
       title="Assignee"
@@ -215,39 +181,31 @@ function Assignment({ alert, isBusy, onChange }: ActionProps) {
       note={assignee === null ? 'none' : <HostileText text={assignee} max={100} />}
       end={
         <OperatorButton
-          disabled={isBusy || !session || assignee === session.name}
-          onClick={() => session && onChange({ assignee: session.name.slice(0, maxName) }, 'assigned to you')}
+          disabled={isBusy || ownName === undefined || assignee === ownName}
+          onClick={() => ownName !== undefined && onChange({ assignee: ownName }, 'assigned to you')}
         >
           Assign to me
         </OperatorButton>
       }
     >
-      {/* Separate keys, so that text typed in one field is kept when the other changes. */}
       <form
         className={css.form}
         onSubmit={(event) => {
           event.preventDefault()
           const form = new FormData(event.currentTarget)
-          const text = (name: string) => String(form.get(name)).trim() || null
-          onChange({ assignee: text('assignee'), note: text('note') }, 'saved')
+          const texts = notes.map(({ name }) => [name, fieldText(form, name) || null])
+          onChange(Object.fromEntries(texts), 'saved')
         }}
       >
-        <TextField
-          key={`assignee ${assignee}`}
-          label="Assignee"
-          name="assignee"
-          maxLength={maxName}
-          defaultValue={assignee ?? ''}
-          disabled={!mayOperate}
-        />
-        <TextField
-          key={`note ${note}`}
-          label="Note"
-          name="note"
-          maxLength={1_000}
-          defaultValue={note ?? ''}
-          disabled={!mayOperate}
-        />
+        {notes.map((field) => (
+          <TextField
+            // Separate keys, so that text typed in one field is kept when the other changes.
+            key={`${field.name} ${alert[field.name]}`}
+            {...field}
+            defaultValue={alert[field.name] ?? ''}
+            disabled={!mayOperate}
+          />
+        ))}
         <OperatorButton isSubmit disabled={isBusy}>
           Save
         </OperatorButton>
@@ -266,11 +224,21 @@ function History({ alert: { history, changed_at, created_at } }: { alert: AlertD
             Changed with another alert of the same type and agent, or resolved automatically
           </Entry>
         )}
-        {history.map((change) => (
+        {history.map(({ before, after, ...change }) => (
           <Entry key={change.at} at={change.at}>
-            <HostileText text={change.by} max={60} /> {changeText(change)}
-            <Written name="Assignee" before={change.before.assignee} after={change.after.assignee} />
-            <Written name="Note" before={change.before.note} after={change.after.note} />
+            <HostileText text={change.by} max={60} /> {changeText({ before, after, ...change })}
+            {notes.map(({ name, label }) => {
+              const text = after[name]
+              return (
+                text !== null &&
+                text !== before[name] && (
+                  <span key={name}>
+                    {` · ${label}: `}
+                    <HostileText text={text} />
+                  </span>
+                )
+              )
+            })}
           </Entry>
         ))}
         <Entry at={created_at}>Created</Entry>
@@ -289,15 +257,32 @@ function Entry({ at, children }: { at: string; children: ReactNode }) {
   )
 }
 
-/** A changed text of a person. */
-function Written({ name, before, after }: { name: string; before: string | null; after: string | null }) {
+interface AssignDialogProps {
+  count: number
+  onAssign(name: string | null): void
+  onClose(): void
+}
+
+export function AssignDialog({ count, onAssign, onClose }: AssignDialogProps) {
+  const ownName = useOwnName()
+  const assign = (to: string | null) => {
+    onAssign(to)
+    onClose()
+  }
   return (
-    after !== before &&
-    after !== null && (
-      <>
-        {` · ${name}: `}
-        <HostileText text={after} />
-      </>
-    )
+    <FormDialog
+      title={`Assign ${counted(count, 'alert')}`}
+      submit="Assign"
+      extra={
+        <>
+          <Button onClick={() => assign(null)}>Unassign</Button>
+          {ownName !== undefined && <Button onClick={() => assign(ownName)}>Assign to me</Button>}
+        </>
+      }
+      onClose={onClose}
+      onSubmit={(form) => fieldText(form, 'assignee') && assign(fieldText(form, 'assignee'))}
+    >
+      <TextField {...notes[0]} isFirst required />
+    </FormDialog>
   )
 }
