@@ -64,7 +64,7 @@ async function raise(severity: Severity = 'critical', description = unique('said
   })
   return { agent, id, headline: `${agent} reports policy_violation` }
 }
-const rowOf = (page: Page, headline: string) => page.locator('[data-part=alert]').filter({ hasText: headline })
+const rowOf = (page: Page, headline: string) => page.getByRole('row').filter({ hasText: headline })
 const alertOf = async (id: string) => (await screens.service.call('GET', `/api/alerts/${id}`)).body
 
 describe('the queue', () => {
@@ -81,7 +81,7 @@ describe('the queue', () => {
     await page.getByText('1 alert acknowledged.').waitFor()
     await row.waitFor({ state: 'detached' })
     await page.getByRole('button', { name: /^Acknowledged/ }).click()
-    await row.getByRole('button', { name: headline }).click()
+    await row.getByRole('link', { name: headline }).click()
     await page.waitForURL((url) => url.searchParams.get('alert') === id)
     const drawer = page.getByRole('dialog')
     await drawer.getByRole('button', { name: 'Assign to me' }).click()
@@ -112,7 +112,7 @@ describe('the queue', () => {
     for (let more = 0; more < 2; more++)
       await postEvent(screens.service, { severity: 'critical', event_type: 'policy_violation', instance_id: agent })
     const page = await screens.signedIn({ at: `/alerts?instance_id=${agent}` })
-    await page.locator('[data-part=alert]').nth(2).waitFor()
+    await page.getByRole('row').nth(3).waitFor()
     expect(await page.getByRole('button', { name: /^Open 3$/ }).getAttribute('aria-pressed')).toBe('true')
     await page.keyboard.press('j')
     await page.keyboard.press('a')
@@ -132,7 +132,7 @@ describe('the queue', () => {
     await page.keyboard.press('a')
     await page.getByText('2 alerts acknowledged.').waitFor()
     await page.getByRole('button', { name: /^Acknowledged 3$/ }).click()
-    await page.locator('[data-part=alert]').nth(2).waitFor()
+    await page.getByRole('row').nth(3).waitFor()
     await page.getByLabel('Select all 3 alerts shown').check()
     await page.getByRole('button', { name: 'Assign…' }).click()
     await page.getByRole('dialog').getByLabel('Assignee').waitFor()
@@ -348,7 +348,7 @@ test('without a channel the screen teaches how to get one', async () => {
   await service.call('DELETE', `/api/alert-channels/${channelId}`)
   const page = await screens.signedIn({ at: '/alerts?severity=info' })
   await page.getByText('Alerts are created only once a channel accepts them.').waitFor()
-  await page.getByRole('button', { name: 'Set up a channel' }).click()
+  await page.getByRole('link', { name: 'Set up a channel' }).click()
   await page.getByText('No channels yet.').waitFor()
   await page.getByRole('button', { name: 'Add channel…' }).waitFor()
 })

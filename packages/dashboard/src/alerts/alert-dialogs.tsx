@@ -12,7 +12,7 @@ import { OperatorButton } from '../parts/operator-button.tsx'
 import { originFacts, ReportHead } from '../parts/report.tsx'
 import { Button } from '../ui/button.tsx'
 import { Drawer, FormDialog, stepsOf } from '../ui/dialog.tsx'
-import { Check, fieldText, TextField } from '../ui/field.tsx'
+import { Check, Form, fieldText, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { Facts } from '../ui/table.tsx'
@@ -61,15 +61,11 @@ export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: Ale
       return `${counted(changed, 'alert')} ${done}.`
     })
   }
-  const steps = stepsOf(
-    rows.map((row) => row.id),
-    id,
-    onOpen,
-  )
+  const ids = rows.map((row) => row.id)
   return (
     <Drawer
       label="Alert"
-      steps={steps}
+      steps={stepsOf(ids, id, onOpen)}
       keys={{ a: () => alert?.status === 'open' && change(acknowledge.body, acknowledge.done) }}
       onClose={onClose}
     >
@@ -188,11 +184,9 @@ function Assignment({ alert, isBusy, onChange }: AssignmentProps) {
         </OperatorButton>
       }
     >
-      <form
+      <Form
         className={css.form}
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+        onSubmit={(form) => {
           const texts = notes.map(({ name }) => [name, fieldText(form, name) || null])
           onChange(Object.fromEntries(texts), 'saved')
         }}
@@ -209,7 +203,7 @@ function Assignment({ alert, isBusy, onChange }: AssignmentProps) {
         <OperatorButton isSubmit disabled={isBusy}>
           Save
         </OperatorButton>
-      </form>
+      </Form>
     </Panel>
   )
 }

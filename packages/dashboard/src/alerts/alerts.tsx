@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import { counted } from '@wardline/text/counted'
 import { alertCountsQuery, channelsQuery, routesQuery, silencesQuery } from '../data/alerts.ts'
 import { staleAfterMs } from '../overview/verdict.ts'
 import { Fault, Screen } from '../ui/panel.tsx'
@@ -42,10 +41,6 @@ export function Alerts() {
   const { data: silences = [] } = useQuery(silencesQuery)
   const show = (change: Partial<AlertSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
-  const rules = [
-    ...(routes.length > 0 ? [counted(routes.length, 'route')] : []),
-    ...(silences.length > 0 ? [counted(silences.length, 'silence')] : []),
-  ]
   const { view = 'queue' } = search
   return (
     <Screen title={title} heading={<span aria-live="polite">{title}</span>} lead={isStale && 'Data may be outdated.'}>
@@ -57,7 +52,7 @@ export function Alerts() {
           tabs={[
             { value: 'queue', name: 'Queue' },
             { value: 'channels', name: 'Channels', note: channels?.length },
-            { value: 'routing', name: 'Routes and silences', note: rules.length > 0 ? rules.join(', ') : undefined },
+            { value: 'routing', name: 'Routes and silences', note: routes.length + silences.length || undefined },
           ]}
           onChange={(next) => void navigate({ search: { view: next === 'queue' ? undefined : next } })}
         >

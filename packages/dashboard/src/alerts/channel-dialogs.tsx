@@ -26,7 +26,7 @@ import { Time, useNow } from '../ui/time.tsx'
 import { healthText } from './alert-texts.ts'
 import css from './alerts.module.css'
 import { ChannelState, LastError, MessageLine, TestButton, testResult, useTest } from './channel-parts.tsx'
-import { type SettingField, settingFields, settingsOf } from './setting-fields.ts'
+import { labelOf, type SettingField, settingFields, settingsOf } from './setting-fields.ts'
 
 interface ChannelDrawerProps {
   channel: Channel
@@ -135,19 +135,6 @@ function Messages({ id }: { id: string }) {
   )
 }
 
-const names: Record<ChannelType, string> = {
-  webhook: 'Webhook',
-  slack: 'Slack',
-  discord: 'Discord',
-  teams: 'Microsoft Teams',
-  telegram: 'Telegram',
-  pagerduty: 'PagerDuty',
-  email: 'E-mail',
-  ntfy: 'ntfy',
-  apprise: 'Apprise',
-  syslog: 'Syslog',
-  splunk: 'Splunk',
-}
 /** Machines get every alert separately; silences and quiet hours are for people. */
 const machines: readonly ChannelType[] = ['webhook', 'syslog', 'splunk']
 
@@ -227,7 +214,7 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
         <SelectField
           label="Type"
           value={type}
-          options={channelTypes.map((one) => [one, names[one]] as const)}
+          options={channelTypes.map((one) => [one, labelOf(one)] as const)}
           onChange={({ target }) => setType(target.value as ChannelType)}
         />
       )}

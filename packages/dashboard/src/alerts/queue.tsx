@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { type AlertChange, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
@@ -17,6 +18,7 @@ import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { useRows } from '../ui/rows.ts'
 import { useKeys } from '../ui/shortcuts.ts'
+import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { AlertActions, acknowledge, changedBy } from './alert-actions.tsx'
 import { countOf, stateText, statusNames } from './alert-texts.ts'
@@ -42,11 +44,19 @@ interface QueueProps {
   onShow(change: Partial<AlertSearch>): void
 }
 
+function useSelection(rows: readonly Alert[]) {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const chosen = rows.filter(({ id }) => selected.has(id))
+  const choose = (alerts: readonly Alert[]) => setSelected(new Set(alerts.map(({ id }) => id)))
+  const toggle = (alert: Alert) =>
+    choose(chosen.includes(alert) ? chosen.filter((other) => other !== alert) : [...chosen, alert])
+  return { chosen, choose, toggle, clear: () => choose([]) }
+}
+
 /** The rows of the queue, the row that keys act on, the selection, and changes of both. */
 function useQueue({ search, onShow }: QueueProps) {
   const { status = 'open', severity } = search
   const [limit, setLimit] = useState(pageRows)
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const mayOperate = useMayOperate()
   const filter: AlertFilter = {
     ...narrowedOf(search),
@@ -55,16 +65,11 @@ function useQueue({ search, onShow }: QueueProps) {
   }
   const list = useQuery(alertsQuery(filter, limit))
   const rows = list.data?.alerts ?? []
-  const chosen = rows.filter(({ id }) => selected.has(id))
+  const selection = useSelection(rows)
+  const { chosen, clear } = selection
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
 
   const open = (id: string | undefined) => onShow({ alert: id })
-  const toggle = ({ id }: Alert) => {
-    const next = new Set(selected)
-    if (!next.delete(id)) next.add(id)
-    setSelected(next)
-  }
-  const clear = () => setSelected(new Set())
   const change = (alerts: readonly Alert[], { body, done }: { body: AlertChange; done: string }) => {
     if (alerts.length === 0 || !mayOperate) return
     void run(async () => {
@@ -74,36 +79,19 @@ function useQueue({ search, onShow }: QueueProps) {
       return sentence
     })
   }
-  const { at, setAt } = useRows(rows, {
+  const cursor = useRows(rows, {
     Enter: ({ id }) => open(id),
-    x: toggle,
+    x: selection.toggle,
     a: (row) => change(changedBy(acknowledge, chosen.length > 0 ? chosen : [row]), acknowledge),
   })
   useKeys({ Escape: clear })
   const show = (next: Partial<AlertSearch>) => {
-    setAt(0)
+    cursor.setAt(0)
     setLimit(pageRows)
     clear()
     onShow(next)
   }
-  return {
-    list,
-    rows,
-    at,
-    limit,
-    selected,
-    chosen,
-    isBusy,
-    fault,
-    setAt,
-    setLimit,
-    setSelected,
-    clear,
-    show,
-    open,
-    toggle,
-    change,
-  }
+  return { search, list, rows, limit, cursor, selection, isBusy, fault, setLimit, show, open, change }
 }
 
 type QueueState = ReturnType<typeof useQueue>
@@ -111,23 +99,23 @@ type QueueState = ReturnType<typeof useQueue>
 export function Queue(props: QueueProps) {
   const { search, channels } = props
   const queue = useQueue(props)
-  const { list, rows, chosen } = queue
+  const { list, rows, selection, isBusy } = queue
+  const { chosen } = selection
   const isWhole = rows.length > 0 && chosen.length === rows.length
   return (
     <>
       <Filters search={search} onShow={queue.show} />
-      <Fault of={list.error} />
-      <Panel
+      <DataTable
         label="Alerts, newest first"
-        header={
+        note={
           <>
             <Tick
               label={`Select all ${rows.length} alerts shown`}
               checked={isWhole}
               disabled={rows.length === 0}
-              onChange={() => queue.setSelected(new Set(isWhole ? [] : rows.map(({ id }) => id)))}
-            />
-            <span className="quiet">newest first</span>
+              onChange={() => selection.choose(isWhole ? [] : rows)}
+            />{' '}
+            newest first
           </>
         }
         end={
@@ -135,17 +123,22 @@ export function Queue(props: QueueProps) {
             <kbd>j</kbd> <kbd>k</kbd> <kbd>Enter</kbd> <kbd>x</kbd> <kbd>a</kbd>
           </span>
         }
-      >
-        {chosen.length === 0 && <Fault of={queue.fault} isInPanel />}
-        <ul>
-          {rows.map((alert, index) => (
-            <AlertRow key={alert.id} alert={alert} index={index} queue={queue} />
-          ))}
-        </ul>
-        {list.isPending && <EmptyState>Loading alerts…</EmptyState>}
-        {list.data && rows.length === 0 && <NoAlerts {...props} />}
-        {list.data?.next != null && <Older queue={queue} />}
-      </Panel>
+        fault={list.error ?? (chosen.length === 0 ? queue.fault : undefined)}
+        rows={list.data?.alerts}
+        rowKey={({ id }) => id}
+        maxRows={maxRows}
+        at={queue.cursor.at}
+        empty={<NoAlerts {...props} />}
+        columns={columnsOf(queue)}
+        actions={(alert) =>
+          alert.status === 'open' && (
+            <OperatorButton about={titleOf(alert)} disabled={isBusy} onClick={() => queue.change([alert], acknowledge)}>
+              Acknowledge
+            </OperatorButton>
+          )
+        }
+        foot={list.data?.next != null && <Older queue={queue} />}
+      />
       {chosen.length > 0 && <Selection queue={queue} />}
       {search.alert !== undefined && (
         <AlertDrawer
@@ -201,30 +194,38 @@ function Filters({ search, onShow }: Pick<QueueProps, 'search' | 'onShow'>) {
   )
 }
 
-function AlertRow({ alert, index, queue }: { alert: Alert; index: number; queue: QueueState }) {
-  const { at, selected, isBusy } = queue
-  const headline = titleOf(alert)
-  const isSelected = selected.has(alert.id)
-  return (
-    <li data-part="alert" className={`${css.row} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}>
-      <Tick label={`Select ${headline}`} checked={isSelected} onChange={() => queue.toggle(alert)} />
-      <SeverityMark severity={alert.severity} />
-      <div className={css.what}>
-        <Button
-          kind="plain"
-          aria-current={index === at ? 'true' : undefined}
-          onClick={() => {
-            queue.setAt(index)
-            queue.open(alert.id)
-          }}
+const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: QueueState): Column<Alert>[] => [
+  {
+    name: 'Select',
+    isNameHidden: true,
+    cell: (alert) => (
+      <Tick label={`Select ${titleOf(alert)}`} checked={chosen.includes(alert)} onChange={() => toggle(alert)} />
+    ),
+  },
+  { name: 'Severity', cell: ({ severity }) => <SeverityMark severity={severity} /> },
+  {
+    name: 'Alert',
+    kind: 'line',
+    cell: (alert) => (
+      <>
+        <Link
+          to="/alerts"
+          search={{ ...search, alert: alert.id }}
+          replace
+          onClick={() => cursor.setAt(rows.indexOf(alert))}
         >
-          {headline}
-        </Button>
-        <span className="quiet">
+          {titleOf(alert)}
+        </Link>
+        <div className="quiet cut">
           <Time at={alert.created_at} /> <HostileText text={alert.description} line max={200} />
-        </span>
-      </div>
-      <span className={`quiet ${css.state}`}>
+        </div>
+      </>
+    ),
+  },
+  {
+    name: 'State',
+    cell: (alert) => (
+      <span className="quiet">
         {stateText(alert)}
         {alert.assignee !== null && (
           <>
@@ -233,27 +234,22 @@ function AlertRow({ alert, index, queue }: { alert: Alert; index: number; queue:
           </>
         )}
       </span>
-      <span className={css.actions}>
-        {alert.status === 'open' && (
-          <OperatorButton about={headline} disabled={isBusy} onClick={() => queue.change([alert], acknowledge)}>
-            Acknowledge
-          </OperatorButton>
-        )}
-      </span>
-    </li>
-  )
-}
+    ),
+  },
+]
 
-function NoAlerts({ search, channels, onShow }: QueueProps) {
+function NoAlerts({ search, channels }: QueueProps) {
   const { status, severity } = search
   const isFiltered = [status, severity, ...Object.values(narrowedOf(search))].some((value) => value !== undefined)
-  if (channels?.length !== 0)
-    return <EmptyState>{isFiltered ? 'No alerts match the filters.' : 'No open alerts.'}</EmptyState>
+  if (channels?.length !== 0) return isFiltered ? 'No alerts match the filters.' : 'No open alerts.'
   return (
-    <EmptyState action={<OperatorButton onClick={() => onShow({ view: 'channels' })}>Set up a channel</OperatorButton>}>
+    <>
       Alerts are created only once a channel accepts them. Set up a channel, such as Slack, e-mail or a webhook, and
-      send a test.
-    </EmptyState>
+      send a test.{' '}
+      <Link to="/alerts" search={{ view: 'channels' }}>
+        Set up a channel
+      </Link>
+    </>
   )
 }
 
@@ -268,7 +264,8 @@ function Older({ queue: { rows, limit, setLimit } }: { queue: QueueState }) {
   )
 }
 
-function Selection({ queue: { chosen, isBusy, fault, clear, change } }: { queue: QueueState }) {
+function Selection({ queue: { selection, isBusy, fault, change } }: { queue: QueueState }) {
+  const { chosen, clear } = selection
   const [isAssigning, setAssigning] = useState(false)
   return (
     <Panel

@@ -1,7 +1,7 @@
 import { type AlertMatch, severities } from '@wardline/contract'
 import { useState } from 'react'
 import type { Channel, Route } from '../data/alerts.ts'
-import { useChange } from '../data/change.ts'
+import { useFormChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { FormDialog } from '../ui/dialog.tsx'
@@ -49,7 +49,6 @@ interface RouteFormProps {
 }
 
 export function RouteForm({ route, channels, onClose }: RouteFormProps) {
-  const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   async function save(form: FormData) {
     const body = {
       name: fieldText(form, 'name'),
@@ -58,18 +57,11 @@ export function RouteForm({ route, channels, onClose }: RouteFormProps) {
     }
     if (route) await call('replaceRoute', { params: { id: route.id }, body })
     else await call('createRoute', { body })
-    onClose()
     return 'Route saved.'
   }
+  const dialog = useFormChange({ changes: [queryKeys.routing], save, onClose })
   return (
-    <FormDialog
-      title={route ? 'Edit route' : 'Add route'}
-      submit={route ? 'Save' : 'Add route'}
-      isBusy={isBusy}
-      fault={fault}
-      onClose={onClose}
-      onSubmit={(form) => void run(() => save(form))}
-    >
+    <FormDialog {...dialog} title={route ? 'Edit route' : 'Add route'} submit={route ? 'Save' : 'Add route'}>
       <TextField label="Name" name="name" isFirst required maxLength={80} defaultValue={route?.name} />
       <MatchFields match={route?.match} />
       <FieldGroup label="Channels: they then receive only what their routes match">
@@ -100,7 +92,6 @@ const spans = [
 ] as const
 
 export function SilenceForm({ onClose }: { onClose(): void }) {
-  const { isBusy, fault, run } = useChange({ changes: [queryKeys.routing] })
   const [span, setSpan] = useState('1')
   async function save(form: FormData) {
     const end = span === 'until' ? Date.parse(fieldText(form, 'until')) : Date.now() + Number(span) * hourMs
@@ -111,18 +102,11 @@ export function SilenceForm({ onClose }: { onClose(): void }) {
     await call('createSilence', {
       body: { match, reason: fieldText(form, 'reason'), ends_at: new Date(end).toISOString() },
     })
-    onClose()
     return 'Silence added.'
   }
+  const dialog = useFormChange({ changes: [queryKeys.routing], save, onClose })
   return (
-    <FormDialog
-      title="Add silence"
-      submit="Add silence"
-      isBusy={isBusy}
-      fault={fault}
-      onClose={onClose}
-      onSubmit={(form) => void run(() => save(form))}
-    >
+    <FormDialog {...dialog} title="Add silence" submit="Add silence">
       <MatchFields />
       <Check label="All alerts, if the match is empty" name="everything" />
       <TextField label="Reason" name="reason" isFirst required maxLength={500} placeholder="Visible to all users" />

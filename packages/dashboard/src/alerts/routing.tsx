@@ -1,14 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { type AlertPreview, type AlertPreviewRequest, type Severity, severities } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { type Channel, type Route, routesQuery, silencesQuery } from '../data/alerts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { Button, ConfirmButton } from '../ui/button.tsx'
-import { Check, fieldText, SelectField, TextField } from '../ui/field.tsx'
+import { Check, Form, fieldText, SelectField, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { Fault, Panel } from '../ui/panel.tsx'
@@ -65,14 +65,7 @@ function Routes({ channels }: RoutingProps) {
             : 'No routes: every channel receives all alerts of its minimum severity and above. Add a route to send, for example, decoy hits only to the pager.'
         }
         columns={[
-          {
-            name: 'Name',
-            cell: ({ name }) => (
-              <b>
-                <HostileText text={name} max={80} />
-              </b>
-            ),
-          },
+          { name: 'Name', kind: 'name', cell: ({ name }) => <HostileText text={name} max={80} /> },
           { name: 'Match', cell: ({ match }) => <HostileText text={matchText(match)} /> },
           {
             name: 'Channels',
@@ -187,9 +180,7 @@ const usualTypes = [
 function RoutePreview({ channels }: RoutingProps) {
   const [preview, setPreview] = useState<AlertPreview>()
   const { fault, isBusy, run } = useChange({ changes: [] })
-  function submit(event: FormEvent<HTMLFormElement>) {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget)
+  function submit(form: FormData) {
     const instance_id = fieldText(form, 'instance')
     const body: AlertPreviewRequest = {
       severity: fieldText(form, 'severity') as Severity,
@@ -202,20 +193,15 @@ function RoutePreview({ channels }: RoutingProps) {
   }
   return (
     <Panel title="Route preview" note="Which channels receive an event. Nothing is sent.">
-      <form className={css.preview} onSubmit={submit}>
+      <Form className={css.preview} onSubmit={submit}>
         <SelectField label="Severity" name="severity" defaultValue="critical" options={severities} />
-        <TextField label="Type" name="type" list="types" required maxLength={100} placeholder="policy_violation" />
-        <datalist id="types">
-          {usualTypes.map((type) => (
-            <option key={type} value={type} />
-          ))}
-        </datalist>
+        <TextField label="Type" name="type" suggestions={usualTypes} required maxLength={100} />
         <TextField label="Agent" name="instance" maxLength={64} placeholder="any" />
         <Check label="Reported by a client" name="reported" />
         <Button isSubmit disabled={isBusy}>
           Preview
         </Button>
-      </form>
+      </Form>
       <Fault of={fault} isInPanel />
       <div role="status">{preview && <Receivers preview={preview} channels={channels} />}</div>
     </Panel>

@@ -25,8 +25,19 @@ interface Schema {
 
 const secretNames: readonly string[] = ['secret', 'token', 'routing_key']
 
-const labels: Record<string, string> = { url: 'URL', chat_id: 'Chat', routing_key: 'Integration key' }
-const labelOf = (name: string) => labels[name] ?? `${name[0]!.toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`
+const labels: Record<string, string> = {
+  url: 'URL',
+  chat_id: 'Chat',
+  routing_key: 'Integration key',
+  teams: 'Microsoft Teams',
+  pagerduty: 'PagerDuty',
+  email: 'E-mail',
+  ntfy: 'ntfy',
+}
+
+/** Returns the label of a setting or of a channel type. */
+export const labelOf = (name: string): string =>
+  labels[name] ?? `${name[0]!.toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`
 
 /** Returns the form fields of a channel type. They come from the contract, so new types need no code here. */
 export function settingFields(type: ChannelType): SettingField[] {

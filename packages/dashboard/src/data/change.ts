@@ -51,3 +51,18 @@ export function useChange({ changes }: ChangeOptions): Change {
   }
   return { isBusy, fault, run }
 }
+
+interface FormChangeOptions extends ChangeOptions {
+  /** Resolves with what was done. */
+  save(form: FormData): Promise<string>
+  onClose(): void
+}
+
+/** Props of a `FormDialog` that changes something and closes after a success. */
+export function useFormChange({ changes, save, onClose }: FormChangeOptions) {
+  const { isBusy, fault, run } = useChange({ changes })
+  const onSubmit = async (form: FormData) => {
+    if (await run(() => save(form))) onClose()
+  }
+  return { isBusy, fault, onClose, onSubmit: (form: FormData) => void onSubmit(form) }
+}

@@ -16,8 +16,8 @@ import { lastNames, lastRanges } from './search.ts'
 import { type EventsState, useEvents } from './use-events.ts'
 
 // Loaded when they open, so that the list does not wait for them.
-const EventDrawer = lazyDialog(async () => (await import('./event-drawer.tsx')).EventDrawer)
-const ExportDialog = lazyDialog(async () => (await import('./export-dialog.tsx')).ExportDialog)
+const EventDrawer = lazyDialog(async () => (await import('./event-dialogs.tsx')).EventDrawer)
+const ExportDialog = lazyDialog(async () => (await import('./event-dialogs.tsx')).ExportDialog)
 
 /** Filters besides severity, text and time. Each is shown with a button to remove it. */
 const narrowed = { instance_id: 'Agent', event_type: 'Type', session_id: 'Session' } as const
@@ -88,7 +88,7 @@ function Filters({ search, severityCounts, field, show }: EventsState) {
       <span className="chips end">
         {last === undefined && (from !== undefined || to !== undefined) && (
           <RemovableChip onRemove={() => show({ from: undefined, to: undefined })}>
-            <RangeText {...(from && { from })} {...(to && { to })} />
+            <RangeText from={from} to={to} />
           </RemovableChip>
         )}
         <Select

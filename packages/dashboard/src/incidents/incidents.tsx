@@ -12,12 +12,12 @@ import { inputOf, instantOfInput } from '../parts/instant-input.ts'
 import { Snippet } from '../parts/snippet.tsx'
 import { RangeText } from '../parts/time-range.tsx'
 import { Button } from '../ui/button.tsx'
-import { TextField } from '../ui/field.tsx'
+import { Form, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
-import { EmptyState, Fault, Notice, Panel, Screen, Stat, Stats } from '../ui/panel.tsx'
+import { Fault, Notice, Panel, Screen, Stat, Stats } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 import { dayMs, hourMs } from '../ui/span.ts'
-import { type Column, DataTable } from '../ui/table.tsx'
+import { DataTable } from '../ui/table.tsx'
 import { Time, useZone } from '../ui/time.tsx'
 import css from './incidents.module.css'
 import type { IncidentSearch } from './search.ts'
@@ -81,28 +81,17 @@ function RangeForm({ range, onChange }: { range: Range; onChange(next: IncidentS
     if (agent.trim() !== range.agent) onChange({ agent: agent.trim() || undefined })
   }
   return (
-    <form
-      className={css.form}
-      onSubmit={(event) => {
-        event.preventDefault()
-        apply()
-      }}
-    >
+    <Form className={css.form} onSubmit={apply}>
       <TextField
         ref={field}
         label="Agent"
         placeholder="id"
-        list="incident-agents"
+        suggestions={fleet.slice(0, 500).map(({ id }) => id)}
         maxLength={64}
         value={agent}
         onChange={({ target }) => setAgent(target.value)}
         onBlur={apply}
       />
-      <datalist id="incident-agents">
-        {fleet.slice(0, 500).map(({ id }) => (
-          <option key={id} value={id} />
-        ))}
-      </datalist>
       {(['from', 'to'] as const).map((name) => (
         <TextField
           key={name}
@@ -123,24 +112,19 @@ function RangeForm({ range, onChange }: { range: Range; onChange(next: IncidentS
           {name}
         </Button>
       ))}
-    </form>
+    </Form>
   )
 }
 
-const kindsCounted: [kind: keyof IncidentPreview['counts'], name: string][] = [
-  ['events', 'Events'],
+/** What is counted, and above which number it no longer is: that is shown as a lower bound. */
+const counted: [kind: keyof IncidentPreview['counts'], name: string, limit?: number][] = [
+  ['events', 'Events', incidentLimits.countedEvents],
   ['decoy_hits', 'Decoy hits'],
-  ['control_changes', 'Suspensions and resumes'],
+  ['control_changes', 'Suspensions and resumes', incidentLimits.timelineRows],
   ['suspensions', 'Suspensions with stages'],
   ['rule_firings', 'Rule firings'],
   ['audit', 'Audit entries'],
 ]
-
-/** Counts are not continued above these limits, so they are shown as lower bounds. */
-const bounds: Partial<Record<string, number>> = {
-  events: incidentLimits.countedEvents,
-  control_changes: incidentLimits.timelineRows,
-}
 
 const kinds: Record<IncidentPreview['timeline'][number]['kind'], string> = {
   decoy_hit: 'decoy hit',
@@ -160,16 +144,16 @@ function Bundle({ range }: { range: Range }) {
       <Panel title="Bundle contents" note={<RangeText from={data.from} to={data.to} />}>
         <div className={css.body}>
           <Stats label="Counts">
-            {kindsCounted.map(([kind, name]) => {
+            {counted.map(([kind, name, limit = Number.POSITIVE_INFINITY]) => {
               const count = data.counts[kind]
-              const isBound = count >= (bounds[kind] ?? Number.POSITIVE_INFINITY)
-              return <Stat key={kind} name={name} value={`${count.toLocaleString('en')}${isBound ? '+' : ''}`} />
+              return <Stat key={kind} name={name} value={`${count.toLocaleString('en')}${count < limit ? '' : '+'}`} />
             })}
           </Stats>
           <Download range={range} />
         </div>
       </Panel>
-      <Panel
+      <DataTable
+        label="Timeline of the incident"
         title="Timeline"
         note="oldest first"
         end={
@@ -177,22 +161,15 @@ function Bundle({ range }: { range: Range }) {
             Open in events
           </Link>
         }
-      >
-        {data.timeline.length === 0 && (
-          <EmptyState>No suspensions, decoy hits or rule firings in this range.</EmptyState>
-        )}
-        <ol>
-          {data.timeline.map(({ at, kind, text }, index) => (
-            <li key={index} className={css.line}>
-              <Time at={at} />
-              <span className="quiet">{kinds[kind]}</span>
-              <span>
-                <HostileText text={text} />
-              </span>
-            </li>
-          ))}
-        </ol>
-      </Panel>
+        columns={[
+          { name: 'Time', kind: 'word', cell: ({ at }) => <Time at={at} /> },
+          { name: 'Kind', kind: 'word', cell: ({ kind }) => <span className="quiet">{kinds[kind]}</span> },
+          { name: 'What', cell: ({ text }) => <HostileText text={text} /> },
+        ]}
+        rows={data.timeline}
+        rowKey={(entry) => data.timeline.indexOf(entry)}
+        empty="No suspensions, decoy hits or rule firings in this range."
+      />
     </>
   )
 }
@@ -245,46 +222,38 @@ const readPast = async (signal: AbortSignal) => {
   }))
 }
 
-const pastColumns: Column<Awaited<ReturnType<typeof readPast>>[number]>[] = [
-  { name: 'Time', kind: 'word', cell: ({ at }) => <Time at={at} /> },
-  {
-    name: 'Agent',
-    cell: ({ instance_id = '', from, to }) => (
-      <Link to="/incidents" search={{ agent: instance_id, from, to }}>
-        <HostileText text={instance_id} line />
-      </Link>
-    ),
-  },
-  {
-    name: 'Range',
-    isWide: true,
-    cell: ({ from, to }) => <RangeText {...(from && { from })} {...(to && { to })} />,
-  },
-  { name: 'Exported by', cell: ({ actor_name, actor }) => <HostileText text={actor_name ?? actor} max={60} /> },
-]
-
 function Past() {
   const { data, error } = useQuery({
     queryKey: queryKeys.incidentExports,
     queryFn: ({ signal }) => readPast(signal),
   })
   return (
-    <>
-      <Fault of={error} />
-      <DataTable
-        label="Past exports"
-        title="Past exports"
-        note="from the audit log, newest first"
-        end={
-          <Link to="/audit" search={{ action: 'incident.*' }} className="quiet">
-            Open in audit
-          </Link>
-        }
-        columns={pastColumns}
-        rows={data ?? []}
-        rowKey={({ seq }) => seq}
-        empty={data ? 'No exports yet.' : 'Loading…'}
-      />
-    </>
+    <DataTable
+      label="Past exports"
+      title="Past exports"
+      note="from the audit log, newest first"
+      end={
+        <Link to="/audit" search={{ action: 'incident.*' }} className="quiet">
+          Open in audit
+        </Link>
+      }
+      columns={[
+        { name: 'Time', kind: 'word', cell: ({ at }) => <Time at={at} /> },
+        {
+          name: 'Agent',
+          cell: ({ instance_id = '', from, to }) => (
+            <Link to="/incidents" search={{ agent: instance_id, from, to }}>
+              <HostileText text={instance_id} line />
+            </Link>
+          ),
+        },
+        { name: 'Range', isWide: true, cell: ({ from, to }) => <RangeText from={from} to={to} /> },
+        { name: 'Exported by', cell: ({ actor_name, actor }) => <HostileText text={actor_name ?? actor} max={60} /> },
+      ]}
+      rows={data}
+      rowKey={({ seq }) => seq}
+      fault={error}
+      empty="No exports yet."
+    />
   )
 }

@@ -7,7 +7,7 @@ export interface TimeRange {
 }
 
 /** Shows `22 Nov 14:00 to 22 Nov 16:30`, in the selected time zone. */
-export function RangeText({ from, to }: TimeRange) {
+export function RangeText({ from, to }: { [Edge in keyof TimeRange]: string | undefined }) {
   const zone = useZone()
   const text = (instant: string) => dayTimeText(zone, Date.parse(instant)).slice(0, -3)
   if (from !== undefined && to !== undefined) return `${text(from)} to ${text(to)}`

@@ -1,4 +1,4 @@
-import { type ComponentProps, type ReactNode, type RefObject, useEffect, useState } from 'react'
+import { type ComponentProps, type ReactNode, type RefObject, useEffect, useId, useState } from 'react'
 import css from './field.module.css'
 
 interface FieldProps {
@@ -34,17 +34,30 @@ type Labelled = Pick<FieldProps, 'label' | 'hint'>
 /** `isFirst` gives the element the focus when its dialog opens. */
 type Focus = { isFirst?: boolean }
 
-type TextFieldProps = Omit<ComponentProps<'input'>, 'className'> & Labelled & Focus & { isCode?: boolean }
+interface TextFieldProps extends Omit<ComponentProps<'input'>, 'className'>, Labelled, Focus {
+  isCode?: boolean
+  /** Offered while typing. */
+  suggestions?: readonly string[]
+}
 
-export function TextField({ label, hint, isFirst, isCode, ...input }: TextFieldProps) {
+export function TextField({ label, hint, isFirst, isCode, suggestions, ...input }: TextFieldProps) {
+  const list = useId()
   return (
     <Field label={label} hint={hint}>
       <input
         {...input}
         className={`${css.input} ${isCode ? 'mono' : ''}`}
+        {...(suggestions && { list })}
         data-first={isFirst || undefined}
         {...(isCode ? { autoComplete: 'off', spellCheck: false } : {})}
       />
+      {suggestions && (
+        <datalist id={list}>
+          {suggestions.map((text) => (
+            <option key={text} value={text} />
+          ))}
+        </datalist>
+      )}
     </Field>
   )
 }
@@ -140,6 +153,27 @@ export function SearchField({ field, label, value, maxLength = 200, onChange, on
         if (key === 'Escape' || key === 'Enter') field.current?.blur()
       }}
     />
+  )
+}
+
+interface FormProps {
+  className?: string | undefined
+  onSubmit(form: FormData): void
+  children: ReactNode
+}
+
+/** A form outside a dialog. */
+export function Form({ className, onSubmit, children }: FormProps) {
+  return (
+    <form
+      className={className}
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSubmit(new FormData(event.currentTarget))
+      }}
+    >
+      {children}
+    </form>
   )
 }
 

@@ -8,8 +8,8 @@ export interface Column<Row> {
   name: ReactNode
   isNameHidden?: boolean
   cell(row: Row): ReactNode
-  /** `number` and `word` do not wrap. */
-  kind?: 'text' | 'number' | 'word'
+  /** `number` and `word` do not wrap; `name` is bold; `line` takes the width that is left and is cut there. */
+  kind?: 'text' | 'number' | 'word' | 'name' | 'line'
   /** Left out on a phone. */
   isWide?: boolean
 }
@@ -35,6 +35,8 @@ interface DataTableProps<Row> {
   below?(row: Row): ReactNode
   title?: ReactNode
   note?: ReactNode
+  /** Below the rows, such as how many are not shown. */
+  foot?: ReactNode
   end?: ReactNode
 }
 
@@ -46,7 +48,21 @@ function columnsOf<Row>({ columns, actions }: DataTableProps<Row>): readonly Col
 
 /** A table in a panel. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
-  const { label, rows = [], rowKey, at, empty, fault, maxRows = 200, isStacked = true, below, title, note, end } = props
+  const {
+    label,
+    rows = [],
+    rowKey,
+    at,
+    empty,
+    fault,
+    maxRows = 200,
+    isStacked = true,
+    below,
+    title,
+    note,
+    end,
+    foot,
+  } = props
   const [isWhole, setWhole] = useState(false)
   const columns = columnsOf(props)
   const shown = isWhole ? rows : rows.slice(0, maxRows)
@@ -93,6 +109,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
           {(rows.length - shown.length).toLocaleString('en')} more not shown.
         </EmptyState>
       )}
+      {foot}
     </Panel>
   )
 }
