@@ -108,15 +108,15 @@ export function Queue(props: QueueProps) {
       <DataTable
         label="Alerts, newest first"
         note={
-          <>
+          <span className="chips">
             <Tick
               label={`Select all ${rows.length} alerts shown`}
               checked={isWhole}
               disabled={rows.length === 0}
               onChange={() => selection.choose(isWhole ? [] : rows)}
-            />{' '}
+            />
             newest first
-          </>
+          </span>
         }
         end={
           <span className={css.keys} aria-hidden="true">
@@ -224,16 +224,12 @@ const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: Queu
   },
   {
     name: 'State',
+    kind: 'word',
     cell: (alert) => (
-      <span className="quiet">
+      <div className="quiet">
         {stateText(alert)}
-        {alert.assignee !== null && (
-          <>
-            {' · '}
-            <HostileText text={alert.assignee} line max={40} />
-          </>
-        )}
-      </span>
+        <div>{alert.assignee !== null && <HostileText text={alert.assignee} line max={40} />}</div>
+      </div>
     ),
   },
 ]

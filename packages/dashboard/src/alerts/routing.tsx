@@ -195,7 +195,14 @@ function RoutePreview({ channels }: RoutingProps) {
     <Panel title="Route preview" note="Which channels receive an event. Nothing is sent.">
       <Form className={css.preview} onSubmit={submit}>
         <SelectField label="Severity" name="severity" defaultValue="critical" options={severities} />
-        <TextField label="Type" name="type" suggestions={usualTypes} required maxLength={100} />
+        <TextField
+          label="Type"
+          name="type"
+          suggestions={usualTypes}
+          required
+          maxLength={100}
+          placeholder={usualTypes[2]}
+        />
         <TextField label="Agent" name="instance" maxLength={64} placeholder="any" />
         <Check label="Reported by a client" name="reported" />
         <Button isSubmit disabled={isBusy}>

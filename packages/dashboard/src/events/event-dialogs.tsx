@@ -100,26 +100,28 @@ export function ExportDialog({ filter, onClose }: { filter: EventFilter; onClose
   }
   return (
     <Dialog title="Export events" onClose={onClose}>
-      <p className="quiet">
-        Saves matching events as NDJSON, newest first, up to {maxEvents.toLocaleString('en')}. The command has no limit,
-        supports CSV, CEF, OCSF and ECS, and includes suspensions and resumes.
-      </p>
-      <Snippet label="Command" text={asCommand(filter)} />
-      <p role="status">{saving.isBusy && `${counted(count, 'event')} loaded…`}</p>
-      <Fault of={saving.fault} />
-      <DialogFoot>
-        <Button onClick={onClose} shortcut="Esc">
-          Close
-        </Button>
-        <Button
-          kind="go"
-          data-first
-          disabled={saving.isBusy}
-          onClick={async () => (await saving.run(save)) && onClose()}
-        >
-          Save as NDJSON
-        </Button>
-      </DialogFoot>
+      <div className="stack">
+        <p className="quiet">
+          Saves matching events as NDJSON, newest first, up to {maxEvents.toLocaleString('en')}. The command has no
+          limit, supports CSV, CEF, OCSF and ECS, and includes suspensions and resumes.
+        </p>
+        <Snippet label="Command" text={asCommand(filter)} />
+        <p role="status">{saving.isBusy && `${counted(count, 'event')} loaded…`}</p>
+        <Fault of={saving.fault} />
+        <DialogFoot>
+          <Button onClick={onClose} shortcut="Esc">
+            Close
+          </Button>
+          <Button
+            kind="go"
+            data-first
+            disabled={saving.isBusy}
+            onClick={async () => (await saving.run(save)) && onClose()}
+          >
+            Save as NDJSON
+          </Button>
+        </DialogFoot>
+      </div>
     </Dialog>
   )
 }
