@@ -210,7 +210,7 @@ test('needs no more than a keyboard, and keeps its filter in the address', async
   await page.keyboard.press('/')
   await page.keyboard.type(name)
   await page.keyboard.press('Enter')
-  await page.getByRole('button', { name: /^observe 1$/ }).click()
+  await page.getByRole('button', { name: /^Observe 1$/ }).click()
   await page.waitForURL(`**/rules?q=${name}&show=observe`)
   await page.reload()
   await page.getByRole('link', { name: `Three calls of ${name}` }).waitFor()

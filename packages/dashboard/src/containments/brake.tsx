@@ -1,77 +1,105 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
+import { call } from '../data/client.ts'
 import { type Brake as BrakeState, brakeQuery } from '../data/containments.ts'
 import { refreshMs } from '../data/fleet.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
+import { ChangeDialog } from '../parts/change-dialog.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
-import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { TextArea } from '../ui/field.tsx'
 import { Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import css from './containments.module.css'
-
-const ReleaseDialog = lazyDialog(async () => (await import('./release-dialog.tsx')).ReleaseDialog)
 
 const refusedColumns: Column<BrakeState['refused_instances'][number]>[] = [
-  {
-    name: 'agent',
-    cell: ({ instance_id }) => (
-      <Link to="/fleet/$id" params={{ id: instance_id }}>
-        {instance_id}
-      </Link>
-    ),
-  },
-  { name: 'refused', cell: ({ count }) => `${count} ×`, kind: 'number' },
-  { name: 'last', cell: ({ at }) => <Time at={at} /> },
-  { name: 'event', cell: ({ event_id }) => <span className="mono">{event_id}</span>, isWide: true },
+  { name: 'Agent', cell: ({ instance_id }) => <AgentLink id={instance_id} /> },
+  { name: 'Refused', cell: ({ count }) => `${count} ×`, kind: 'number' },
+  { name: 'Last', cell: ({ at }) => <Time at={at} /> },
+  { name: 'Event', cell: ({ event_id }) => <span className="mono">{event_id}</span>, isWide: true },
 ]
+
+function ReleaseDialog({ onClose }: { onClose(): void }) {
+  const [reason, setReason] = useState('')
+  return (
+    <ChangeDialog
+      changes={[queryKeys.brake]}
+      title="Release the brake"
+      submit="Release the brake"
+      isReady={reason.trim() !== ''}
+      send={async () => {
+        await call('changeBrake', { body: { action: 'release', reason: reason.trim() } })
+        return 'Brake released.'
+      }}
+      onClose={onClose}
+    >
+      <p>Automatic suspensions start again. Agents whose suspension was refused keep running; suspend them by hand.</p>
+      <TextArea
+        label="Reason"
+        isFirst
+        rows={2}
+        required
+        maxLength={limits.reason}
+        value={reason}
+        onChange={({ target }) => setReason(target.value)}
+      />
+    </ChangeDialog>
+  )
+}
+
+function BrakeFacts({ brake }: { brake: BrakeState }) {
+  const { engaged, engaged_at, engaged_by_event, refused, last_minute, suspended } = brake
+  const { per_minute, fleet, fleet_max, fleet_percent } = brake.limits
+  return (
+    <div className="inner">
+      {engaged ? (
+        <p>
+          Engaged
+          {engaged_at !== null && (
+            <>
+              {' since '}
+              <Time at={engaged_at} />
+            </>
+          )}
+          {engaged_by_event !== null && `, by event ${engaged_by_event}`}. {counted(refused, 'automatic suspension')}{' '}
+          refused since. Only an operator can release it.
+        </p>
+      ) : (
+        <p>Not engaged.</p>
+      )}
+      <p className="quiet">
+        Automatic suspensions: {last_minute} of {per_minute} in the last minute, {suspended} of {fleet_max} at the same
+        time ({fleet_percent} % of {counted(fleet, 'agent')}).
+      </p>
+    </div>
+  )
+}
 
 /** The brake of automatic suspensions: its state, the event that engaged it, and the agents that it left running. */
 export function Brake() {
   const [isOpen, setOpen] = useState(false)
   const { data, error } = useQuery({ ...brakeQuery, refetchInterval: refreshMs })
   const isEngaged = data?.engaged === true
+  const title = isEngaged
+    ? 'The brake is engaged: nothing is suspended automatically'
+    : 'Brake of automatic suspensions'
   return (
     <>
       <Panel
-        title={
-          isEngaged ? (
-            <span className="critical">The brake is engaged: nothing is suspended automatically</span>
-          ) : (
-            'Brake of automatic suspensions'
-          )
-        }
+        title={<span className={isEngaged ? 'critical' : ''}>{title}</span>}
         end={isEngaged && <OperatorButton onClick={() => setOpen(true)}>Release…</OperatorButton>}
       >
         <Fault of={error} isInPanel />
-        {data && (
-          <div className={css.inner}>
-            {isEngaged ? (
-              <p>
-                {data.engaged_at === null ? 'Engaged' : <>Engaged since {<Time at={data.engaged_at} />}</>}
-                {data.engaged_by_event !== null && <>, by event {data.engaged_by_event}</>}.{' '}
-                {counted(data.refused, 'automatic suspension')} refused since. Only an operator can release it.
-              </p>
-            ) : (
-              <p>Not engaged.</p>
-            )}
-            <p className="quiet">
-              Automatic suspensions: {data.last_minute} of {data.limits.per_minute} in the last minute, {data.suspended}{' '}
-              of {data.limits.fleet_max} at the same time ({data.limits.fleet_percent} % of{' '}
-              {counted(data.limits.fleet, 'agent')}).
-            </p>
-          </div>
-        )}
+        {data && <BrakeFacts brake={data} />}
       </Panel>
       {data && data.refused_instances.length > 0 && (
         <DataTable
           title="Suspensions refused by the brake"
-          label="Suspensions refused by the brake"
           columns={refusedColumns}
           rows={data.refused_instances}
           rowKey={({ instance_id }) => instance_id}
-          empty=""
         />
       )}
       {isOpen && <ReleaseDialog onClose={() => setOpen(false)} />}

@@ -3,15 +3,14 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import type { Containment } from '@wardline/contract'
 import { useState } from 'react'
 import { containmentQuery } from '../data/containments.ts'
+import { AgentLinks } from '../parts/agent-link.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel, Screen } from '../ui/panel.tsx'
 import { hourMs } from '../ui/span.ts'
 import { Time } from '../ui/time.tsx'
-import { AgentLinks } from './agent-links.tsx'
 import { containmentHeading, nextSentence, selectorText } from './containment-texts.ts'
-import css from './containments.module.css'
 import { Figures, StateWord } from './progress.tsx'
 
 const ResumeStagesDialog = lazyDialog(async () => (await import('./choose-dialog.tsx')).ResumeStagesDialog)
@@ -50,7 +49,7 @@ function Progress({ containment }: { containment: Containment }) {
         )
       }
     >
-      <div className={css.inner}>
+      <div className="inner">
         <p>
           <HostileText text={reason} />
         </p>
@@ -95,7 +94,7 @@ export function ContainmentPage() {
       <Progress containment={data} />
       {joined.length > 0 && (
         <Panel title="Registered during the suspension" note="with a key of its agents; suspended from the start">
-          <div className={css.inner}>
+          <div className="inner">
             <AgentLinks ids={joined} />
           </div>
         </Panel>
@@ -104,7 +103,7 @@ export function ContainmentPage() {
         {missing.length === 0 ? (
           <EmptyState>All agents confirmed.</EmptyState>
         ) : (
-          <div className={css.inner}>
+          <div className="inner">
             <AgentLinks ids={missing} count={missing_count} />
           </div>
         )}

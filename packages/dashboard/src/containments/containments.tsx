@@ -29,7 +29,7 @@ function headingOf(open: readonly ContainmentSummary[] | undefined): string {
 
 const columns: Column<ContainmentSummary>[] = [
   {
-    name: 'containment',
+    name: 'Containment',
     cell: ({ id, action, requested, selector, reason }) => (
       <>
         <Link to="/containments/$id" params={{ id }}>
@@ -42,14 +42,14 @@ const columns: Column<ContainmentSummary>[] = [
       </>
     ),
   },
-  { name: 'state', cell: ({ state }) => <StateWord state={state} />, kind: 'word' },
+  { name: 'State', cell: ({ state }) => <StateWord state={state} />, kind: 'word' },
   {
-    name: 'progress',
+    name: 'Progress',
     cell: ({ action, requested, confirmed, proven }) =>
       `${confirmed} of ${requested} confirmed${action === 'suspend' ? `, ${proven} proven stopped` : ''}`,
   },
-  { name: 'requested', cell: ({ requested_at }) => <Time at={requested_at} />, kind: 'word' },
-  { name: 'by', cell: ({ by, by_name }) => <HostileText text={by_name ?? by} max={60} />, isWide: true },
+  { name: 'Requested', cell: ({ requested_at }) => <Time at={requested_at} />, kind: 'word' },
+  { name: 'By', cell: ({ by, by_name }) => <HostileText text={by_name ?? by} max={60} />, isWide: true },
 ]
 
 type Figure = ReplyOf<'getContainmentFigures'>['stages'][number]
@@ -59,19 +59,18 @@ function Latencies() {
   const { data, error } = useQuery(figuresQuery)
   const suspensions = data?.suspensions ?? 0
   const figureColumns: Column<Figure>[] = [
-    { name: 'stage', cell: ({ stage }) => stage, kind: 'word' },
+    { name: 'Stage', cell: ({ stage }) => stage, kind: 'word' },
     { name: 'p50', cell: ({ p50_ms }) => msText(p50_ms), kind: 'number' },
     { name: 'p95', cell: ({ p95_ms }) => msText(p95_ms), kind: 'number' },
     { name: 'p99', cell: ({ p99_ms }) => msText(p99_ms), kind: 'number' },
-    { name: 'observed', cell: ({ measured }) => `${measured} of ${suspensions}`, isWide: true },
+    { name: 'Observed', cell: ({ measured }) => `${measured} of ${suspensions}`, isWide: true },
   ]
   return (
     <>
       <Fault of={error} />
       <DataTable
         title="Time from the request to each stage"
-        label="Time from the request to each stage"
-        note={data && `${counted(suspensions, 'suspension')} in 24 hours`}
+        note={data && `${counted(suspensions, 'suspension')} in 24 hours.`}
         columns={figureColumns}
         rows={data && suspensions > 0 ? data.stages : []}
         rowKey={({ stage }) => stage}
@@ -94,8 +93,7 @@ export function Containments() {
       <ResumeRequests requests={data?.resume_requests ?? []} />
       <DataTable
         title="Containments"
-        label="Containments"
-        note="newest first"
+        note="Newest first."
         end={
           <Link to="/fleet" className={buttonClass()}>
             Open the fleet

@@ -7,14 +7,13 @@ import { call } from '../data/client.ts'
 import { type Drill, drillQuery, drillsQuery } from '../data/containments.ts'
 import { fleetQuery } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { AgentLinks } from '../parts/agent-link.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { msText } from '../suspend/stages.ts'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import { AgentLinks } from './agent-links.tsx'
 import { selectorText } from './containment-texts.ts'
-import css from './containments.module.css'
 import { drillSentence, missingWords } from './drill-texts.ts'
 import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
@@ -27,7 +26,7 @@ function DrillReport({ id }: { id: string }) {
   if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading report…</EmptyState>
   const { selector, selected, missing, missing_count } = data
   return (
-    <section className={css.inner} aria-label="Report of the drill">
+    <section className="inner" aria-label="Report of the drill">
       <p role="status">
         <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(selector, selected)}</span>
       </p>
@@ -51,16 +50,16 @@ function DrillReport({ id }: { id: string }) {
 
 const columns: Column<Drill>[] = [
   {
-    name: 'started',
+    name: 'Started',
     cell: ({ id, requested_at }) => (
       <Link to="/containments" search={{ drill: id }} resetScroll={false}>
         <Time at={requested_at} />
       </Link>
     ),
   },
-  { name: 'agents', cell: ({ selector, selected }) => selectorText(selector, selected) },
+  { name: 'Agents', cell: ({ selector, selected }) => selectorText(selector, selected) },
   {
-    name: 'answered',
+    name: 'Answered',
     cell: ({ answered, selected, missing_count, state }) => (
       <span className={missing_count > 0 ? 'warning' : ''}>
         {answered} of {selected}
@@ -87,8 +86,8 @@ export function Drills({ open }: { open: string | undefined }) {
     })
   return (
     <>
-      <Panel title="Drills" note="A harmless message checks whether a suspension would reach the agents">
-        <div className={css.inner}>
+      <Panel title="Drills" note="A harmless message checks whether a suspension would reach the agents.">
+        <div className="inner">
           <TagChips counts={tagCounts(fleet)} chosen={tags} onChoose={setTags} />
           <p>
             <OperatorButton disabled={isBusy || fleet.length === 0} onClick={() => void start()}>
@@ -103,12 +102,13 @@ export function Drills({ open }: { open: string | undefined }) {
       <Fault of={error} />
       <DataTable
         title="Manual drills"
-        label="Manual drills"
         columns={columns}
         rows={drills ?? []}
         rowKey={({ id }) => id}
         at={drills?.findIndex(({ id }) => id === open) ?? -1}
-        empty={drills ? 'No manual drills yet. Each agent runs one automatically, once a day by default.' : 'Loading…'}
+        empty={
+          drills ? 'No manual drills yet. Each agent runs one automatically, once a day by default.' : 'Loading drills…'
+        }
       />
     </>
   )

@@ -4,20 +4,20 @@ import {
   type ContainmentPlan,
   type ContainmentSelector,
   secondOperatorMinutes,
-  WardlineError,
 } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { type ReactNode, useId, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { AgentLinks } from '../parts/agent-link.tsx'
+import { isForSecondOperator } from '../suspend/control-run.ts'
 import { EnforcementPoints, ReachItem, ReachList } from '../suspend/reach.tsx'
 import { ReasonField } from '../suspend/reason-field.tsx'
 import { FormDialog } from '../ui/dialog.tsx'
 import { Check, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Notice } from '../ui/panel.tsx'
-import { AgentLinks } from './agent-links.tsx'
 import { Progress } from './progress.tsx'
 
 const unreachedReasons = [
@@ -58,7 +58,7 @@ function Plan({ plan: { action, paths, unreached, unreached_counts } }: { plan: 
   )
 }
 
-/** A dry run changes nothing and stores no reason, but the API requires one. */
+/** A dry run changes nothing and saves no reason, but the API requires one. */
 const planReason = 'Dry run'
 
 async function readPlan(action: ContainmentAction, selector: ContainmentSelector): Promise<ContainmentPlan> {
@@ -66,9 +66,6 @@ async function readPlan(action: ContainmentAction, selector: ContainmentSelector
   if (!('dry_run' in reply)) throw new Error('The service returned no plan.')
   return reply
 }
-
-/** Started as a containment, or waiting for a second operator by the service's sentence. */
-type Outcome = { id: string } | { waits: string }
 
 interface FleetDialogProps {
   action: ContainmentAction
@@ -83,37 +80,35 @@ interface FleetDialogProps {
 
 /** The plan, the requests of a containment, and their outcome. */
 function useContainment(action: ContainmentAction, selector: ContainmentSelector | undefined) {
-  const change = useChange({ changes: [queryKeys.containments, queryKeys.fleet] })
-  const [outcome, setOutcome] = useState<Outcome>()
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.containments, queryKeys.fleet] })
+  const [done, setDone] = useState<ReactNode>()
   const plan = useQuery({
     queryKey: queryKeys.plan(action, selector),
     queryFn: () => readPlan(action, selector ?? {}),
-    enabled: selector !== undefined && outcome === undefined,
+    enabled: selector !== undefined && done === undefined,
     gcTime: 0,
     retry: false,
   })
   const start = (body: { reason: string; confirm: string; two_person?: true }) =>
-    change.run(async () => {
+    run(async () => {
       try {
         const reply = await call('createContainment', { body: { action, selector: selector ?? {}, ...body } })
-        if ('id' in reply) setOutcome({ id: reply.id })
-      } catch (fault) {
-        if (!(fault instanceof WardlineError) || fault.code !== 'second_operator_required') {
+        if ('id' in reply) setDone(<Progress id={reply.id} />)
+      } catch (problem) {
+        if (!isForSecondOperator(problem)) {
           // The number of agents may have changed.
           await plan.refetch()
-          throw fault
+          throw problem
         }
-        setOutcome({ waits: fault.message })
+        setDone(
+          <p aria-live="assertive">
+            <HostileText text={problem.message} max={600} />
+          </p>,
+        )
       }
       return undefined
     })
-  return {
-    plan: plan.error ? undefined : plan.data,
-    isBusy: change.isBusy,
-    fault: plan.error ?? change.fault,
-    outcome,
-    start,
-  }
+  return { plan: plan.error ? undefined : plan.data, isBusy, fault: plan.error ?? fault, done, start }
 }
 
 /**
@@ -121,7 +116,7 @@ function useContainment(action: ContainmentAction, selector: ContainmentSelector
  * progress.
  */
 export function FleetDialog({ action, selector, children, because = '', onClose }: FleetDialogProps) {
-  const { plan, isBusy, fault, outcome, start } = useContainment(action, selector)
+  const { plan, start, ...state } = useContainment(action, selector)
   const hint = useId()
   const [reason, setReason] = useState(because)
   const [typed, setTyped] = useState('')
@@ -131,28 +126,20 @@ export function FleetDialog({ action, selector, children, because = '', onClose 
   const isTyped = typed.trim() === plan?.confirm
   return (
     <FormDialog
+      {...state}
       title={title}
       submit={title}
       kind={isSuspend ? 'act' : 'go'}
       shortcut="⌘↵"
-      isBusy={isBusy}
       isReady={isTyped && plan !== undefined && plan.agents > 0 && reason.trim() !== '' && selector !== undefined}
-      isOver={outcome !== undefined}
-      fault={fault}
       onSubmit={() =>
         void start({ reason: reason.trim(), confirm: typed.trim(), ...(isTwoPerson ? { two_person: true } : {}) })
       }
       onClose={onClose}
     >
-      {outcome && 'id' in outcome && <Progress id={outcome.id} />}
-      {outcome && 'waits' in outcome && (
-        <p aria-live="assertive">
-          <HostileText text={outcome.waits} max={600} />
-        </p>
-      )}
-      {!outcome && children}
-      {!outcome && selector && !plan && !fault && <p className="quiet">Loading affected agents…</p>}
-      {!outcome && plan && (
+      {children}
+      {selector && !plan && !state.fault && <p className="quiet">Loading affected agents…</p>}
+      {plan && (
         <>
           <Plan plan={plan} />
           {plan.second_operator && (

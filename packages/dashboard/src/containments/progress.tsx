@@ -2,8 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ContainmentSummary } from '@wardline/contract'
 import { containmentQuery } from '../data/containments.ts'
+import { AgentLinks } from '../parts/agent-link.tsx'
 import { Fault, Stat, Stats } from '../ui/panel.tsx'
-import { AgentLinks } from './agent-links.tsx'
 import { containmentHeading, nextSentence } from './containment-texts.ts'
 import css from './containments.module.css'
 
@@ -47,7 +47,7 @@ const maxNamed = 8
 /** Progress of a containment, in the dialog that started it. */
 export function Progress({ id }: { id: string }) {
   const { data, error } = useQuery(containmentQuery(id))
-  if (!data) return error ? <Fault of={error} /> : <p aria-live="assertive">Stored. Loading progress…</p>
+  if (!data) return error ? <Fault of={error} /> : <p aria-live="assertive">Saved. Loading progress…</p>
   return (
     <>
       <p aria-live="assertive">

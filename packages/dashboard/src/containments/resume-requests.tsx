@@ -1,7 +1,7 @@
-import { Link } from '@tanstack/react-router'
 import type { ResumeRequest } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
+import { AgentLink } from '../parts/agent-link.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
@@ -10,30 +10,28 @@ import { type Column, DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import { selectorText } from './containment-texts.ts'
 
-const ConfirmDialog = lazyDialog(async () => (await import('./confirm-dialog.tsx')).ConfirmDialog)
+const ConfirmDialog = lazyDialog(async () => (await import('./choose-dialog.tsx')).ConfirmDialog)
 
-function Left({ until }: { until: string }) {
-  return `${spanText(Date.parse(until) - useNow())} left`
+function Expiry({ at }: { at: string }) {
+  return (
+    <>
+      <Time at={at} /> ({spanText(Date.parse(at) - useNow())} left)
+    </>
+  )
 }
 
 const columns = (onConfirm: (request: ResumeRequest) => void): Column<ResumeRequest>[] => [
   {
-    name: 'request',
+    name: 'Request',
     cell: ({ instance_id: id, agents, selector }) => (
       <>
         Resume{' '}
-        {id === null ? (
-          `${counted(agents, 'agent')}: ${selectorText(selector ?? {}, agents)}`
-        ) : (
-          <Link to="/fleet/$id" params={{ id }}>
-            {id}
-          </Link>
-        )}
+        {id === null ? `${counted(agents, 'agent')}: ${selectorText(selector ?? {}, agents)}` : <AgentLink id={id} />}
       </>
     ),
   },
   {
-    name: 'requested',
+    name: 'Requested',
     cell: ({ by, by_name, own, requested_at }) => (
       <>
         requested by <HostileText text={by_name ?? by} max={60} /> <Time at={requested_at} />
@@ -41,14 +39,7 @@ const columns = (onConfirm: (request: ResumeRequest) => void): Column<ResumeRequ
       </>
     ),
   },
-  {
-    name: 'expires',
-    cell: ({ expires_at }) => (
-      <>
-        <Time at={expires_at} /> <Left until={expires_at} />
-      </>
-    ),
-  },
+  { name: 'Expires', cell: ({ expires_at }) => <Expiry at={expires_at} /> },
   {
     name: 'Confirm',
     isNameHidden: true,
@@ -69,11 +60,9 @@ export function ResumeRequests({ requests }: { requests: readonly ResumeRequest[
       {requests.length > 0 && (
         <DataTable
           title="Waiting for a second operator"
-          label="Waiting for a second operator"
           columns={columns(setOpen)}
           rows={requests}
           rowKey={({ requested_at, instance_id, by }) => `${requested_at} ${instance_id} ${by}`}
-          empty=""
         />
       )}
       {open && <ConfirmDialog request={open} onClose={() => setOpen(undefined)} />}

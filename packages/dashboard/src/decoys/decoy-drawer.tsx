@@ -6,61 +6,39 @@ import { useState } from 'react'
 import { call } from '../data/client.ts'
 import { type DecoyDetail, decoyQuery, kindOf } from '../data/decoys.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
+import { barsOf, CountBars } from '../parts/count-bars.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
-import { useWidth } from '../parts/width.ts'
 import { Drawer } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault, Notice } from '../ui/panel.tsx'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { dayTimeText, Time, useNow, useZone } from '../ui/time.tsx'
 import { type DecoyAction, DecoyDialog } from './decoy-dialogs.tsx'
-import css from './decoys.module.css'
 
-/** A hit and its event are stored together, but a clock adjustment may make their times differ. */
+type Hit = DecoyDetail['hits'][number]
+
+/** A hit and its event are recorded together, but a clock adjustment may make their times differ. */
 const slackMs = 60_000
 
-const chartHeight = 56
-const slots = 60
+const bars = 60
 
 /** Hits of the decoy over time since it was planted. The table below lists the same hits. */
-function HitChart({ decoy, times }: { decoy: DecoyDetail; times: readonly number[] }) {
+function HitChart({ decoy, hits }: { decoy: DecoyDetail; hits: readonly Hit[] }) {
   const zone = useZone()
   const now = useNow()
-  const [box, width] = useWidth<HTMLDivElement>()
+  const times = hits.map(({ at }) => Date.parse(at))
   // If there are more hits than listed, only the latest are known, so the axis begins with the oldest of them.
-  const isPart = times.length < decoy.hitCount
-  const from = isPart ? Math.min(...times) : Date.parse(decoy.createdAt)
+  const from = hits.length < decoy.hitCount ? Math.min(...times) : Date.parse(decoy.createdAt)
   const to = Math.max(now, ...times, from + 60_000)
-  const counts = Array.from({ length: slots }, () => 0)
-  for (const time of times) {
-    const slot = Math.floor(((time - from) / (to - from)) * slots)
-    counts[Math.min(slots - 1, Math.max(0, slot))]! += 1
-  }
-  const highest = Math.max(...counts)
+  const points = hits.map(({ at }) => ({ at, count: 1 }))
   return (
-    <div ref={box} className={css.chart}>
-      <svg
-        width={width}
-        height={chartHeight + 20}
-        role="img"
-        aria-label={`${counted(times.length, 'hit')} between ${dayTimeText(zone, from)} and ${dayTimeText(zone, to)}`}
-      >
-        {counts.map((count, slot) => {
-          if (count === 0) return null
-          const size = Math.max(4, (count / highest) * (chartHeight - 6))
-          const place = { x: (slot / slots) * width, y: chartHeight - size, width: Math.max(2, width / slots - 2) }
-          return <rect key={slot} {...place} height={size} fill="currentColor" />
-        })}
-        <line x1="0" x2={width} y1={chartHeight + 0.5} y2={chartHeight + 0.5} />
-        <text x="0" y={chartHeight + 15}>
-          {isPart ? '' : 'issued '}
-          {dayTimeText(zone, from)}
-        </text>
-        <text x={width} y={chartHeight + 15} textAnchor="end">
-          now
-        </text>
-      </svg>
-    </div>
+    <CountBars
+      label={`${counted(hits.length, 'hit')} between ${dayTimeText(zone, from)} and ${dayTimeText(zone, to)}`}
+      bars={barsOf(points, from, to, (to - from) / bars)}
+      unit="hit"
+      colour="breach"
+    />
   )
 }
 
@@ -81,20 +59,13 @@ function useEventSeqs({ id, hits }: Pick<DecoyDetail, 'id' | 'hits'>) {
   return data
 }
 
-function HitBy({ hit }: { hit: DecoyDetail['hits'][number] }) {
-  const { reporter, tool, ip_address, form, test, ignored, outside } = hit
+function HitBy({ hit: { reporter, tool, ip_address, form, test, ignored, outside } }: { hit: Hit }) {
   const marks = [form, ignored && 'ignored', outside && 'outside'].filter(Boolean).map((mark) => `${mark} · `)
+  const isKnown = reporter !== null && !test
   return (
     <>
-      {test ? (
-        <span className="quiet">test by an operator</span>
-      ) : reporter === null ? (
-        <span className="quiet">unknown agent</span>
-      ) : (
-        <Link to="/fleet/$id" params={{ id: reporter }}>
-          {reporter}
-        </Link>
-      )}
+      {isKnown && <AgentLink id={reporter} />}
+      {!isKnown && <span className="quiet">{test ? 'test by an operator' : 'unknown agent'}</span>}
       <div className="quiet">
         {marks}
         {tool === null ? 'unknown tool' : <HostileText text={tool} max={60} />}
@@ -111,28 +82,27 @@ function HitBy({ hit }: { hit: DecoyDetail['hits'][number] }) {
 
 function Hits({ decoy }: { decoy: DecoyDetail }) {
   const seqs = useEventSeqs(decoy)
-  const times = decoy.hits.filter(({ test }) => !test).map(({ at }) => Date.parse(at))
+  const real = decoy.hits.filter(({ test }) => !test)
   return (
     <>
-      {times.length > 0 && <HitChart decoy={decoy} times={times} />}
+      {real.length > 0 && <HitChart decoy={decoy} hits={real} />}
       <DataTable
-        label="Hits"
         title="Hits"
         note={
-          times.length < decoy.hitCount && (
+          real.length < decoy.hitCount && (
             <>
-              latest {times.length} of {decoy.hitCount.toLocaleString('en')},{' '}
+              Latest {real.length} of {decoy.hitCount.toLocaleString('en')}.{' '}
               <Link to="/events" search={{ event_type: eventTypes.honeypotTriggered }}>
-                all events
+                All events
               </Link>
             </>
           )
         }
         columns={[
-          { name: 'time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
-          { name: 'agent', cell: (hit) => <HitBy hit={hit} /> },
+          { name: 'Time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
+          { name: 'Agent', cell: (hit) => <HitBy hit={hit} /> },
           {
-            name: 'event',
+            name: 'Event',
             isNameHidden: true,
             kind: 'word',
             cell: ({ event_id, ignored }) => {
@@ -154,8 +124,41 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
   )
 }
 
+function State({ decoy: { state, leakedOutside, replacedBy } }: { decoy: DecoyDetail }) {
+  return (
+    <span className={state === 'tripped' ? 'breach' : ''}>
+      {state}
+      {leakedOutside && ', leaked outside: used by another agent'}
+      {replacedBy !== null && (
+        <>
+          {', replaced by '}
+          <Link from="/decoys" search={(before) => ({ ...before, open: replacedBy })} replace>
+            a new decoy
+          </Link>
+        </>
+      )}
+    </span>
+  )
+}
+
+function Location({ planted: { note, file, by, at } }: { planted: NonNullable<DecoyDetail['planted']> }) {
+  return (
+    <>
+      <HostileText text={note} max={500} />
+      {file !== null && (
+        <div className="mono">
+          <HostileText text={file} max={1_024} />
+        </div>
+      )}
+      <div className="quiet">
+        set by <HostileText text={by} max={100} /> <Time at={at} />
+      </div>
+    </>
+  )
+}
+
 function Details({ decoy }: { decoy: DecoyDetail }) {
-  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, state, planted, replacedBy } = decoy
+  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, planted } = decoy
   return (
     <>
       <h2>
@@ -168,57 +171,14 @@ function Details({ decoy }: { decoy: DecoyDetail }) {
       )}
       <Facts
         facts={[
-          ['kind', kindOf(decoy)],
-          ['path', path !== undefined && <HostileText text={path} max={1_024} />, true],
-          [
-            'state',
-            <span key="state" className={state === 'tripped' ? 'breach' : ''}>
-              {state}
-              {decoy.leakedOutside && ', leaked outside: used by another agent'}
-              {replacedBy !== null && (
-                <>
-                  {', replaced by '}
-                  <Link from="/decoys" search={(before) => ({ ...before, open: replacedBy })} replace>
-                    a new decoy
-                  </Link>
-                </>
-              )}
-            </span>,
-          ],
-          [
-            'location',
-            planted && (
-              <>
-                <HostileText text={planted.note} max={500} />
-                {planted.file !== null && (
-                  <div className="mono">
-                    <HostileText text={planted.file} max={1_024} />
-                  </div>
-                )}
-                <div className="quiet">
-                  set by <HostileText text={planted.by} max={100} /> <Time at={planted.at} />
-                </div>
-              </>
-            ),
-          ],
-          [
-            'agent',
-            <Link key="agent" to="/fleet/$id" params={{ id: instanceId }}>
-              {instanceId}
-            </Link>,
-          ],
-          ['issued', <Time key="issued" at={createdAt} />],
-          [
-            'hits',
-            <span key="hits" className={hitCount > 0 ? 'breach' : ''}>
-              {hitCount.toLocaleString('en')}
-              {firstHitAt !== null && (
-                <>
-                  , first <Time at={firstHitAt} />
-                </>
-              )}
-            </span>,
-          ],
+          ['Kind', kindOf(decoy)],
+          ['Path', path !== undefined && <HostileText text={path} max={1_024} />, true],
+          ['State', <State key="state" decoy={decoy} />],
+          ['Location', planted && <Location planted={planted} />],
+          ['Agent', <AgentLink key="agent" id={instanceId} />],
+          ['Issued', <Time key="issued" at={createdAt} />],
+          ['Hits', hitCount > 0 ? <span className="breach">{hitCount.toLocaleString('en')}</span> : '0'],
+          ['First hit', firstHitAt !== null && <Time at={firstHitAt} />],
         ]}
       />
       <Hits decoy={decoy} />
@@ -230,6 +190,7 @@ function Details({ decoy }: { decoy: DecoyDetail }) {
 export function DecoyDrawer({ id, onClose }: { id: string; onClose(): void }) {
   const { data: decoy, error } = useQuery(decoyQuery(id))
   const [action, setAction] = useState<DecoyAction>()
+  const mayRotate = decoy?.type === 'api_key' && decoy.retiredAt === null
   return (
     <Drawer
       label="Decoy"
@@ -238,9 +199,7 @@ export function DecoyDrawer({ id, onClose }: { id: string; onClose(): void }) {
         decoy?.deletedAt === null && (
           <>
             <OperatorButton onClick={() => setAction('location')}>Set location…</OperatorButton>
-            {decoy.type === 'api_key' && decoy.retiredAt === null && (
-              <OperatorButton onClick={() => setAction('rotate')}>Rotate…</OperatorButton>
-            )}
+            {mayRotate && <OperatorButton onClick={() => setAction('rotate')}>Rotate…</OperatorButton>}
             <OperatorButton onClick={() => setAction('test')}>Test…</OperatorButton>
             <OperatorButton kind="danger" onClick={() => setAction('delete')}>
               Delete…
@@ -249,8 +208,7 @@ export function DecoyDrawer({ id, onClose }: { id: string; onClose(): void }) {
         )
       }
     >
-      {!decoy && <Fault of={error} />}
-      {decoy && <Details decoy={decoy} />}
+      {decoy ? <Details decoy={decoy} /> : <Fault of={error} />}
       {decoy && action && (
         <DecoyDialog action={action} decoy={decoy} onDeleted={onClose} onClose={() => setAction(undefined)} />
       )}

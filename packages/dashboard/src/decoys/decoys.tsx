@@ -2,15 +2,16 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useRef, useState } from 'react'
+import { useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { type Decoy, decoysQuery, ignoresQuery, kindOf, worstFirst } from '../data/decoys.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
+import { FilteredTable } from '../parts/filtered-table.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
-import { ChipGroup, ConfirmButton } from '../ui/button.tsx'
-import { SearchField } from '../ui/field.tsx'
+import { ConfirmButton } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel, Screen } from '../ui/panel.tsx'
@@ -19,12 +20,11 @@ import { dayMs } from '../ui/span.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
-import css from './decoys.module.css'
-import { type DecoyFilter, type DecoySearch, decoyFilters } from './search.ts'
+import type { DecoyFilter, DecoySearch } from './search.ts'
 
 const DecoyDrawer = lazyDialog(async () => (await import('./decoy-drawer.tsx')).DecoyDrawer)
 const PlantDialog = lazyDialog(async () => (await import('./plant-dialog.tsx')).PlantDialog)
-const IgnoreDialog = lazyDialog(async () => (await import('./ignore-dialog.tsx')).IgnoreDialog)
+const IgnoreDialog = lazyDialog(async () => (await import('./decoy-dialogs.tsx')).IgnoreDialog)
 
 const route = getRouteApi('/inside/decoys')
 
@@ -36,10 +36,9 @@ const filterNames: Record<DecoyFilter, string> = {
   keys: 'Keys',
   paths: 'Paths',
 }
-const isShown = (filter: DecoyFilter | undefined, { type, details: { state } }: Decoy): boolean => {
+const isOf = ({ type, details: { state } }: Decoy, filter: DecoyFilter): boolean => {
   if (filter === 'keys') return type === 'api_key'
-  if (filter === 'paths') return type === 'file_path'
-  return filter === undefined || state === filter
+  return filter === 'paths' ? type === 'file_path' : state === filter
 }
 
 function headingOf(decoys: readonly Decoy[], now: number): string {
@@ -50,13 +49,11 @@ function headingOf(decoys: readonly Decoy[], now: number): string {
 }
 
 const textOf = (decoy: Decoy): string =>
-  [decoy.details.label, decoy.details.path, decoy.details.instanceId, kindOf(decoy)].join('\n').toLowerCase()
-
-const timeOf = (at: string | null) => (at === null ? '–' : <Time at={at} />)
+  [decoy.details.label, decoy.details.path, decoy.details.instanceId, kindOf(decoy)].join('\n')
 
 const columns: readonly Column<Decoy>[] = [
   {
-    name: 'decoy',
+    name: 'Decoy',
     cell: (decoy) => {
       const { instanceId, label, path, state, leakedOutside } = decoy.details
       return (
@@ -67,7 +64,7 @@ const columns: readonly Column<Decoy>[] = [
           <div className="quiet">
             {kindOf(decoy)} · {state}
             {leakedOutside && <b className="breach"> · leaked outside</b>}
-            <span className={css.narrow}> · {instanceId}</span>
+            <span className="on-phone"> · {instanceId}</span>
             {path !== undefined && (
               <>
                 {' · '}
@@ -81,17 +78,9 @@ const columns: readonly Column<Decoy>[] = [
       )
     },
   },
+  { name: 'Agent', isWide: true, cell: ({ details: { instanceId } }) => <AgentLink id={instanceId} /> },
   {
-    name: 'agent',
-    isWide: true,
-    cell: ({ details: { instanceId } }) => (
-      <Link to="/fleet/$id" params={{ id: instanceId }} className="quiet">
-        {instanceId}
-      </Link>
-    ),
-  },
-  {
-    name: 'hits',
+    name: 'Hits',
     kind: 'number',
     cell: ({ details: { hitCount } }) => (
       <span className={hitCount > 0 ? 'breach' : ''}>
@@ -100,9 +89,9 @@ const columns: readonly Column<Decoy>[] = [
       </span>
     ),
   },
-  { name: 'first hit', kind: 'number', isWide: true, cell: ({ details }) => timeOf(details.firstHitAt) },
-  { name: 'last hit', kind: 'number', cell: ({ details }) => timeOf(details.lastHitAt) },
-  { name: 'issued', kind: 'number', isWide: true, cell: ({ createdAt }) => timeOf(createdAt) },
+  { name: 'First hit', kind: 'number', isWide: true, cell: ({ details }) => <Time at={details.firstHitAt} /> },
+  { name: 'Last hit', kind: 'number', cell: ({ details }) => <Time at={details.lastHitAt} /> },
+  { name: 'Issued', kind: 'number', isWide: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
 ]
 
 /** Tools whose hits create no breach, each with a reason and an expiry. */
@@ -118,17 +107,16 @@ function IgnoredTools() {
   return (
     <>
       <DataTable
-        label="Ignored tools"
         title="Ignored tools"
-        note="their calls are denied and counted, without a breach or suspension"
+        note="Their calls are denied and counted, without a breach or suspension."
         end={<OperatorButton onClick={() => setAdding(true)}>Ignore a tool…</OperatorButton>}
         columns={[
-          { name: 'tool', cell: ({ tool }) => <HostileText text={tool} max={24} /> },
-          { name: 'reason', cell: ({ reason }) => <HostileText text={reason} max={200} /> },
-          { name: 'until', kind: 'number', cell: ({ until }) => <Time at={until} /> },
-          { name: 'by', cell: ({ created_by }) => <HostileText text={created_by} max={60} /> },
+          { name: 'Tool', cell: ({ tool }) => <HostileText text={tool} max={24} /> },
+          { name: 'Reason', cell: ({ reason }) => <HostileText text={reason} max={200} /> },
+          { name: 'Until', kind: 'number', cell: ({ until }) => <Time at={until} /> },
+          { name: 'By', cell: ({ created_by }) => <HostileText text={created_by} max={60} /> },
           {
-            name: 'actions',
+            name: 'Actions',
             isNameHidden: true,
             cell: ({ id, tool }) => (
               <ConfirmButton
@@ -159,23 +147,11 @@ export function Decoys() {
   const { data, error } = useQuery(decoysQuery)
   const now = useNow()
   const mayOperate = useMayOperate()
-  const [text, setText] = useState(search.q ?? '')
-  const [at, setAt] = useState(0)
-  const filter = useRef<HTMLInputElement>(null)
   const all = data ?? []
-  const words = (search.q ?? '').toLowerCase()
-  const found = all.filter((decoy) => textOf(decoy).includes(words))
-  const matching = found.filter((decoy) => isShown(search.show, decoy)).sort(worstFirst)
   const show = (change: Partial<DecoySearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const plant = () => show({ plant: 'new' })
-  useKeys({
-    '/': () => filter.current?.focus(),
-    j: () => setAt(Math.min(matching.length - 1, at + 1)),
-    k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => matching[at] && show({ open: matching[at].id }),
-    n: () => mayOperate && plant(),
-  })
+  useKeys({ n: () => mayOperate && plant() })
   return (
     <Screen
       title={data ? headingOf(all, now) : 'Decoys'}
@@ -188,39 +164,21 @@ export function Decoys() {
     >
       <Fault of={error} />
       {all.length > 0 && (
-        <>
-          <div className="chips">
-            <SearchField
-              field={filter}
-              label="Filter by label, path, kind or agent"
-              value={text}
-              onChange={(next) => {
-                setText(next)
-                setAt(0)
-                show({ q: next || undefined })
-              }}
-            />
-            <ChipGroup
-              label="State and kind"
-              value={search.show}
-              all={{ name: 'All', count: found.length }}
-              options={decoyFilters.map((value) => {
-                const count = found.filter((decoy) => isShown(value, decoy)).length
-                return { value, name: filterNames[value], count }
-              })}
-              onChange={(value) => show({ show: value })}
-            />
-          </div>
-          <DataTable
-            label="Decoys, last hit first"
-            columns={columns}
-            rows={matching}
-            rowKey={({ id }) => id}
-            at={at}
-            empty="No decoys match."
-            isStacked={false}
-          />
-        </>
+        <FilteredTable
+          label="Decoys, last hit first"
+          columns={columns}
+          rows={[...all].sort(worstFirst)}
+          rowKey={({ id }) => id}
+          empty="No decoys match."
+          filter={search}
+          onFilter={show}
+          textLabel="Filter by label, path, kind or agent"
+          textOf={textOf}
+          kindLabel="State and kind"
+          kinds={filterNames}
+          isOf={isOf}
+          onOpen={({ id }) => show({ open: id })}
+        />
       )}
       {data && all.length === 0 && (
         <Panel label="How decoys work">

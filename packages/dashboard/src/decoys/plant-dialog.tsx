@@ -1,15 +1,21 @@
 import { useQuery } from '@tanstack/react-query'
-import { type BodyOf, type DecoyPreset, type HoneypotCreated, limits } from '@wardline/contract'
+import { type DecoyPreset, limits } from '@wardline/contract'
 import { useId, useState } from 'react'
-import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { presetsQuery } from '../data/decoys.ts'
 import { fleetQuery } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { ChangeDialog, entered } from '../parts/change-dialog.tsx'
 import { Snippet } from '../parts/snippet.tsx'
-import { Dialog, FormDialog } from '../ui/dialog.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { Fault, Notice } from '../ui/panel.tsx'
+
+interface Created {
+  /** Undefined for a path. */
+  key: string | undefined
+  path: string
+}
 
 /** Maximum agents suggested while typing: the browser renders each of them. */
 const maxOffered = 200
@@ -27,17 +33,16 @@ function plantText(preset: DecoyPreset, path: string, key: string | undefined): 
 }
 
 interface PlantedProps {
-  created: HoneypotCreated
   preset: DecoyPreset
-  path: string
   agent: string
+  created: Created
 }
 
-function Planted({ created: { key }, preset, path, agent }: PlantedProps) {
+function Planted({ preset, agent, created: { key, path } }: PlantedProps) {
   const text = plantText(preset, path, key)
   return (
     <>
-      {key !== undefined && <Notice>Copy the key now: it is not stored and cannot be shown again.</Notice>}
+      {key !== undefined && <Notice>Copy the key now: it is not saved and cannot be shown again.</Notice>}
       {text === '' ? (
         <p>
           No file needed: <b>{agent}</b> is detected when it asks for this path.
@@ -67,10 +72,7 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
   const { data: fleet = [] } = useQuery(fleetQuery)
   const [picked, setPicked] = useState(presetId)
   const [agent, setAgent] = useState(forAgent ?? '')
-  const [label, setLabel] = useState<string>()
-  const [path, setPath] = useState<string>()
-  const [created, setCreated] = useState<HoneypotCreated>()
-  const { fault, isBusy, run } = useChange({ changes: [queryKeys.decoys] })
+  const [created, setCreated] = useState<Created>()
   const agents = useId()
   const preset = presets.find(({ id }) => id === picked) ?? presets[0]
   if (!preset) {
@@ -82,43 +84,31 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
       </Dialog>
     )
   }
-  const { type, keyType, place, snippet, note } = preset
-  const shownLabel = label ?? preset.label
-  const shownPath = path ?? preset.path ?? ''
-  const isKnown = agent === '' || fleet.some(({ id }) => id === agent)
-  const body: BodyOf<'createHoneypot'> = {
-    instanceId: agent,
-    type,
-    label: shownLabel.trim(),
-    ...(keyType === undefined ? { path: shownPath } : { keyType }),
-  }
+  const { id, type, keyType, place, snippet, note } = preset
+  const isKnown = agent === '' || fleet.some((one) => one.id === agent)
   return (
-    <FormDialog
+    <ChangeDialog
+      changes={[queryKeys.decoys]}
       title={created ? `Decoy created for ${agent}` : 'Plant a decoy'}
       submit="Create decoy"
-      fault={fault}
-      isBusy={isBusy}
-      onSubmit={() =>
-        void run(async () => {
-          setCreated(await call('createHoneypot', { body }))
-          return undefined
-        })
-      }
+      send={async (form) => {
+        const path = String(form.get('path') ?? '')
+        const kind = keyType === undefined ? { path } : { keyType }
+        const body = { instanceId: agent, type, label: entered(form, 'label'), ...kind }
+        setCreated({ key: (await call('createHoneypot', { body })).key, path })
+        return undefined
+      }}
       onClose={onClose}
-      done={created && <Planted created={created} preset={preset} path={shownPath} agent={agent} />}
+      done={created && <Planted preset={preset} agent={agent} created={created} />}
     >
       <SelectField
         label="Preset"
         isFirst
-        value={preset.id}
+        value={id}
         options={[...presets]
           .sort((one, other) => one.type.localeCompare(other.type))
-          .map(({ id, title }) => [id, title] as const)}
-        onChange={({ target }) => {
-          setPicked(target.value)
-          setLabel(undefined)
-          setPath(undefined)
-        }}
+          .map((each) => [each.id, each.title] as const)}
+        onChange={({ target }) => setPicked(target.value)}
       />
       <TextField
         label="Agent"
@@ -134,27 +124,29 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
         onChange={({ target }) => setAgent(target.value)}
       />
       <datalist id={agents}>
-        {fleet.slice(0, maxOffered).map(({ id }) => (
-          <option key={id} value={id} />
+        {fleet.slice(0, maxOffered).map((one) => (
+          <option key={one.id} value={one.id} />
         ))}
       </datalist>
       {type === 'file_path' && (
         <TextField
+          key={`path ${id}`}
           label="Path"
           hint="* matches part of a name, ** any folders."
+          name="path"
           required
           isCode
           maxLength={limits.decoyPath}
-          value={shownPath}
-          onChange={({ target }) => setPath(target.value)}
+          defaultValue={preset.path}
         />
       )}
       <TextField
+        key={`label ${id}`}
         label="Label"
         hint="Where the decoy is. Shown in alerts."
+        name="label"
         maxLength={limits.label}
-        value={shownLabel}
-        onChange={({ target }) => setLabel(target.value)}
+        defaultValue={preset.label}
       />
       {type === 'api_key' && (
         <p className="quiet">
@@ -168,6 +160,6 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
         </p>
       )}
       {note !== null && <p className="quiet">{note}</p>}
-    </FormDialog>
+    </ChangeDialog>
   )
 }

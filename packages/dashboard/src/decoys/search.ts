@@ -1,6 +1,6 @@
 import { oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
 
-export const decoyFilters = ['issued', 'planted', 'tripped', 'retired', 'keys', 'paths'] as const
+const decoyFilters = ['issued', 'planted', 'tripped', 'retired', 'keys', 'paths'] as const
 export type DecoyFilter = (typeof decoyFilters)[number]
 
 export const decoySearch = searchParams({

@@ -1,17 +1,17 @@
-import { Link } from '@tanstack/react-router'
 import { type RuleBacktest, ruleLimits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useEffect, useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import type { FiringDays } from '../data/rules.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
+import { CountBars } from '../parts/count-bars.tsx'
 import { Button } from '../ui/button.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { dayMs, hourMs } from '../ui/span.ts'
 import { DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import { barsOf, DayChips, FiringBars, firedColumns } from './firings.tsx'
-import css from './rules.module.css'
+import { DayChips, firedColumns, firingBars } from './firings.tsx'
 
 /** Timeout: enough to read a month of a busy fleet. A person can abort earlier. */
 const patienceMs = 10 * 60_000
@@ -27,13 +27,10 @@ function Agents({ samples, instances }: Pick<RuleBacktest, 'samples' | 'instance
   if (counts.size === 0) return null
   const sorted = [...counts].sort(([, one], [, other]) => other - one)
   return (
-    <p className={css.links}>
+    <p className="chips">
       {sorted.map(([id, count]) => (
         <span key={id}>
-          <Link to="/fleet/$id" params={{ id }}>
-            {id}
-          </Link>{' '}
-          <span className="quiet">{count}</span>
+          <AgentLink id={id} /> <span className="quiet">{count}</span>
         </span>
       ))}
       {instances > counts.size && (
@@ -50,7 +47,7 @@ function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: bool
   const start = Math.floor(Math.min(Date.parse(result.from), to - dayMs) / hourMs) * hourMs
   return (
     <>
-      <div className={css.inner}>
+      <div className="inner">
         <p className="quiet">
           <Time at={result.from} /> to <Time at={result.to} />, {counted(events_read, 'event')} in{' '}
           {(duration_ms / 1_000).toFixed(1)} s{isOutdated && <b className="warning"> · before your last changes</b>}
@@ -74,12 +71,19 @@ function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: bool
         )}
         <Agents samples={samples} instances={instances} />
       </div>
-      {firings > 0 && <FiringBars label={`Backtest: ${counted(firings, 'firing')}`} bars={barsOf(hours, start, to)} />}
+      {firings > 0 && (
+        <CountBars
+          label={`Backtest: ${counted(firings, 'firing')}`}
+          bars={firingBars(hours, start, to)}
+          unit="firing"
+          colour="accent"
+        />
+      )}
     </>
   )
 }
 
-/** Runs stored events through the editor's text. Nothing is stored and no agent is suspended. */
+/** Runs stored events through the editor's text. Nothing is saved and no agent is suspended. */
 export function Backtest({ text }: { text: string }) {
   const [days, setDays] = useState<FiringDays>(7)
   const [done, setDone] = useState<{ result: RuleBacktest; text: string }>()
@@ -127,14 +131,12 @@ export function Backtest({ text }: { text: string }) {
       </Panel>
       {done && done.result.firings > 0 && (
         <DataTable
-          label="Firings in the backtest"
           columns={firedColumns}
           rows={done.result.samples}
           rowKey={({ seq }) => seq}
-          empty="No firings."
           maxRows={firstSamples}
           title="Firings in the backtest"
-          note={done.result.samples.length < done.result.firings && `newest ${done.result.samples.length}`}
+          note={done.result.samples.length < done.result.firings && `Newest ${done.result.samples.length}`}
         />
       )}
     </>

@@ -12,7 +12,7 @@ import { splitUnseen } from '../ui/unseen-characters.ts'
 import { modeOfText } from './rule-texts.ts'
 import css from './rules.module.css'
 
-const EnforceDialog = lazyDialog(async () => (await import('./enforce-dialog.tsx')).EnforceDialog)
+const EnforceDialog = lazyDialog(async () => (await import('./rule-dialogs.tsx')).EnforceDialog)
 
 /** Pause in typing before the check, so that a half-typed word is not a fault. */
 const restMs = 300
@@ -52,7 +52,7 @@ function Unseen({ lines }: { lines: readonly string[] }) {
   })
   if (found.length === 0) return null
   return (
-    <p className={`${css.inner} warning`}>
+    <p className="inner warning">
       Invisible characters: {found.slice(0, 5).join('; ')}
       {found.length > 5 && ` and ${found.length - 5} more lines`}.
     </p>
@@ -103,7 +103,7 @@ function RuleText({ text, faults, onChange }: TextFieldProps) {
       </div>
       <div id="rule-errors">
         {faults.length > 0 && (
-          <ul className={css.inner} aria-label="Errors">
+          <ul className="inner" aria-label="Errors">
             {faults.slice(0, maxFaults).map((fault, index) => (
               <li key={index}>
                 <Button kind="plain" onClick={() => goTo(fault)}>
@@ -168,14 +168,14 @@ export function Editor(props: EditorProps) {
     >
       <RuleText text={text} faults={faults} onChange={onChange} />
       {check.check?.notes.map(({ line, sentence }, index) => (
-        <p key={index} className={`${css.inner} warning`}>
+        <p key={index} className="inner warning">
           Line {line}: <HostileText text={sentence} max={600} />
         </p>
       ))}
       {rule && isChanged && isSwitch && (
-        <p className={`${css.inner} warning`}>The text sets mode {mode}: saving switches the rule.</p>
+        <p className="inner warning">The text sets mode {mode}: saving switches the rule.</p>
       )}
-      <div className={css.inner}>
+      <div className="inner">
         <Fault of={refusal ?? check.problem} />
         <div className="chips">
           <Button

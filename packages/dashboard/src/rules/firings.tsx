@@ -3,57 +3,24 @@ import { Link } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { type Firing, type FiringDays, firingDays, firingsQuery } from '../data/rules.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
+import { barsOf, CountBars } from '../parts/count-bars.tsx'
 import { CountTable } from '../parts/count-table.tsx'
-import { TimeChart } from '../parts/time-chart.tsx'
 import { Button, ChipGroup } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault, Panel } from '../ui/panel.tsx'
-import { dayMs, hourMs } from '../ui/span.ts'
+import { dayMs } from '../ui/span.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import css from './rules.module.css'
 
-const height = 96
-
-interface Bars {
-  from: number
-  bucketMs: number
-  counts: readonly number[]
-}
-
-/** Sums hourly counts into bars of an hour each, or of a day in a long range: hours would be one pixel wide. */
-export function barsOf(hours: readonly { hour: string; count: number }[], from: number, to: number): Bars {
-  const bucketMs = to - from > 8 * dayMs ? dayMs : hourMs
-  const counts = Array.from({ length: Math.max(1, Math.ceil((to - from) / bucketMs)) }, () => 0)
-  for (const { hour, count } of hours) {
-    const index = Math.floor((Date.parse(hour) - from) / bucketMs)
-    counts[Math.min(counts.length - 1, Math.max(0, index))]! += count
-  }
-  return { from, bucketMs, counts }
-}
-
-export function FiringBars({ label, bars: { from, bucketMs, counts } }: { label: string; bars: Bars }) {
-  const highest = Math.max(1, ...counts)
-  return (
-    <TimeChart
-      label={label}
-      from={from}
-      bucketMs={bucketMs}
-      count={counts.length}
-      height={height}
-      describe={(index) => counted(counts[index]!, 'firing')}
-    >
-      {({ x, slot }) =>
-        counts.map((count, index) => {
-          if (count === 0) return null
-          const size = Math.max(3, (count / highest) * (height - 8))
-          const width = Math.max(2, slot - 2)
-          return <rect key={index} className={css.bar} x={x(index)} y={height - size} width={width} height={size} />
-        })
-      }
-    </TimeChart>
+/** Firings by the hour as bars. */
+export const firingBars = (hours: readonly { hour: string; count: number }[], from: number, to: number) =>
+  barsOf(
+    hours.map(({ hour, count }) => ({ at: hour, count })),
+    from,
+    to,
   )
-}
 
 /** Chips for the range of a chart or backtest. */
 export function DayChips({ days, onDays }: { days: FiringDays; onDays(days: FiringDays): void }) {
@@ -71,19 +38,15 @@ type Fired = Pick<Firing, 'seq' | 'at' | 'group' | 'instance_id' | 'events'>
 
 /** When a rule fired, for which agent or group, and links to the events that caused it. */
 export const firedColumns: readonly Column<Fired>[] = [
-  { name: 'time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
+  { name: 'Time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
   {
-    name: 'agent',
+    name: 'Agent',
     cell: ({ group, instance_id }) => {
       const others = group.filter((value) => value !== instance_id)
       if (instance_id === null && others.length === 0) return <span className="quiet">all events together</span>
       return (
         <>
-          {instance_id !== null && (
-            <Link to="/fleet/$id" params={{ id: instance_id }}>
-              {instance_id}
-            </Link>
-          )}
+          {instance_id !== null && <AgentLink id={instance_id} />}
           {others.map((value, index) => (
             <div key={index} className="quiet">
               <HostileText text={value} max={100} />
@@ -94,14 +57,14 @@ export const firedColumns: readonly Column<Fired>[] = [
     },
   },
   {
-    name: 'events',
+    name: 'Events',
     cell: ({ events }) =>
       events.length === 0 ? (
         <span className="quiet">events deleted</span>
       ) : (
         <details className={css.events}>
           <summary>{counted(events.length, 'event')}</summary>
-          <div className={css.links}>
+          <div className="chips">
             {events.map(({ seq, id }) => (
               <Link key={id} to="/events" search={{ open: seq }}>
                 #{seq}
@@ -115,9 +78,9 @@ export const firedColumns: readonly Column<Fired>[] = [
 
 const columns: readonly Column<Firing>[] = [
   ...firedColumns,
-  { name: 'count', kind: 'number', isWide: true, cell: ({ count }) => count.toLocaleString('en') },
+  { name: 'Count', kind: 'number', isWide: true, cell: ({ count }) => count.toLocaleString('en') },
   {
-    name: 'responses',
+    name: 'Responses',
     cell: ({ mode, responses }) =>
       responses.length === 0 ? (
         <span className="quiet">{mode === 'observe' ? 'none: mode observe' : 'none'}</span>
@@ -136,7 +99,7 @@ const columns: readonly Column<Firing>[] = [
         ))
       ),
   },
-  { name: 'mode', kind: 'word', isWide: true, cell: ({ mode, version }) => `${mode}, v${version}` },
+  { name: 'Mode', kind: 'word', isWide: true, cell: ({ mode, version }) => `${mode}, v${version}` },
 ]
 
 /** The rule's firings: time, agent, events and responses. */
@@ -144,7 +107,7 @@ export function Firings({ id, days, onDays }: { id: string; days: FiringDays; on
   const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(firingsQuery(id, days))
   const [isTable, setTable] = useState(false)
   const first = data?.pages[0]
-  const bars = first && barsOf(first.hours, first.from, first.from + days * dayMs)
+  const bars = first && firingBars(first.hours, first.from, first.from + days * dayMs)
   const total = bars?.counts.reduce((sum, count) => sum + count, 0) ?? 0
   const suppressed = first?.hours.reduce((sum, hour) => sum + hour.suppressed, 0) ?? 0
   const beyond = suppressed === 0 ? '' : `, ${suppressed.toLocaleString('en')} more suppressed`
@@ -169,12 +132,12 @@ export function Firings({ id, days, onDays }: { id: string; days: FiringDays; on
           (isTable ? (
             <CountTable
               label="Firings over time"
-              columns={[{ name: 'firings', counts: bars.counts }]}
+              columns={[{ name: 'Firings', counts: bars.counts }]}
               from={bars.from}
               bucketMs={bars.bucketMs}
             />
           ) : (
-            <FiringBars label={heading} bars={bars} />
+            <CountBars label={heading} bars={bars} unit="firing" colour="accent" />
           ))}
       </Panel>
       {data && (

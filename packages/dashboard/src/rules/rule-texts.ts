@@ -1,6 +1,8 @@
 import type { RuleDocument, RuleMode } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 
+export const modeNames: Record<RuleMode, string> = { observe: 'Observe', alert: 'Alert', enforce: 'Enforce' }
+
 export const modeSentences: Record<RuleMode, string> = {
   observe: 'Records firings. No alerts, no responses.',
   alert: "Records firings and creates alerts with the rule's severity. No responses.",

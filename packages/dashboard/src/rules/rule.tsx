@@ -19,14 +19,13 @@ import { plainText } from '../ui/unseen-characters.ts'
 import { Backtest } from './backtest.tsx'
 import { Editor } from './editor.tsx'
 import { Firings } from './firings.tsx'
-import { modeSentences, testsText } from './rule-texts.ts'
+import { modeNames, modeSentences, testsText } from './rule-texts.ts'
 import css from './rules.module.css'
 
-const DeleteDialog = lazyDialog(async () => (await import('./delete-dialog.tsx')).DeleteDialog)
-const EnforceDialog = lazyDialog(async () => (await import('./enforce-dialog.tsx')).EnforceDialog)
+const DeleteDialog = lazyDialog(async () => (await import('./rule-dialogs.tsx')).DeleteDialog)
+const EnforceDialog = lazyDialog(async () => (await import('./rule-dialogs.tsx')).EnforceDialog)
 
 const route = getRouteApi('/inside/rules/$id')
-const modeNames: Record<RuleMode, string> = { observe: 'Observe', alert: 'Alert', enforce: 'Enforce' }
 
 interface ModeChipsProps {
   rule: Rule
@@ -94,11 +93,10 @@ function Exceptions({ exceptions = [] }: Pick<Rule['document'], 'exceptions'>) {
   const now = useNow()
   return (
     <DataTable
-      label="Exceptions"
       title="Exceptions"
       columns={[
         {
-          name: 'agents',
+          name: 'Agents',
           cell: ({ who: { instances = [], tags = [] } }) =>
             [...instances, ...tags.map((tag) => `tag ${tag}`)].map((name) => (
               <div key={name}>
@@ -106,9 +104,9 @@ function Exceptions({ exceptions = [] }: Pick<Rule['document'], 'exceptions'>) {
               </div>
             )),
         },
-        { name: 'reason', cell: ({ reason }) => <HostileText text={reason} max={300} /> },
+        { name: 'Reason', cell: ({ reason }) => <HostileText text={reason} max={300} /> },
         {
-          name: 'until',
+          name: 'Until',
           kind: 'number',
           cell: ({ until }) => (
             <>
@@ -133,12 +131,11 @@ function Versions({ rule: { versions, version: newest }, shown }: { rule: Rule; 
   const current = shown ?? newest
   return (
     <DataTable
-      label="Versions"
       title="Versions"
-      note="each changed text is a version"
+      note="Each changed text is a version."
       columns={[
         {
-          name: 'version',
+          name: 'Version',
           cell: ({ version }) => (
             <Link
               from="/rules/$id"
@@ -151,16 +148,15 @@ function Versions({ rule: { versions, version: newest }, shown }: { rule: Rule; 
             </Link>
           ),
         },
-        { name: 'saved', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
+        { name: 'Saved', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
         {
-          name: 'by',
+          name: 'By',
           cell: ({ created_by }) => (created_by === null ? 'a file' : <HostileText text={created_by} max={60} />),
         },
       ]}
       rows={versions}
       rowKey={({ version }) => version}
       at={versions.findIndex(({ version }) => version === current)}
-      empty="None."
       isStacked={false}
     />
   )
@@ -330,18 +326,7 @@ function OpenRule({ rule }: { rule: Rule }) {
         </div>
       </div>
       <Firings id={rule.id} days={days} onDays={(next) => show({ days: next })} />
-      {isDeleting && (
-        <DeleteDialog
-          title={rule.title}
-          remove={async () => {
-            await call('deleteRule', { params: { id: rule.id } })
-            // Navigates first: otherwise this page would request the deleted rule again.
-            await navigate({ to: '/rules' })
-            return 'Rule deleted.'
-          }}
-          onClose={() => setDeleting(false)}
-        />
-      )}
+      {isDeleting && <DeleteDialog rule={rule} onClose={() => setDeleting(false)} />}
     </Screen>
   )
 }

@@ -2,21 +2,17 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { ruleModes } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useRef, useState } from 'react'
 import { type ListedRule, rulesQuery } from '../data/rules.ts'
 import { useMayOperate } from '../data/session.ts'
+import { FilteredTable } from '../parts/filtered-table.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
-import { ChipGroup } from '../ui/button.tsx'
-import { SearchField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
-import { type Column, DataTable } from '../ui/table.tsx'
+import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import { modeColours, modeSentences } from './rule-texts.ts'
-import css from './rules.module.css'
-import type { RulesSearch } from './search.ts'
+import { modeColours, modeNames, modeSentences } from './rule-texts.ts'
 
 const route = getRouteApi('/inside/rules')
 
@@ -39,9 +35,9 @@ function HourBars({ hours }: { hours: readonly number[] }) {
   const slot = barsWidth / hours.length
   const label = `${counted(total, 'firing')} in 24 hours`
   return (
-    <svg className={css.hours} width={barsWidth} height={barsHeight} role="img" aria-label={label}>
+    <svg width={barsWidth} height={barsHeight} role="img" aria-label={label} fill="var(--accent)">
       <title>{label}</title>
-      <line x1="0" x2={barsWidth} y1={barsHeight - 0.5} y2={barsHeight - 0.5} />
+      <line stroke="var(--line)" x1="0" x2={barsWidth} y1={barsHeight - 0.5} y2={barsHeight - 0.5} />
       {hours.map((count, index) => {
         if (count === 0) return null
         const size = Math.max(3, (count / highest) * (barsHeight - 2))
@@ -53,7 +49,7 @@ function HourBars({ hours }: { hours: readonly number[] }) {
 
 const columns: readonly Column<ListedRule>[] = [
   {
-    name: 'rule',
+    name: 'Rule',
     cell: ({ id, title, severity, version, file, responses }) => (
       <>
         <Link to="/rules/$id" params={{ id }}>
@@ -62,14 +58,14 @@ const columns: readonly Column<ListedRule>[] = [
         <div className="quiet">
           v{version} · {file === null ? 'API' : <HostileText text={`file ${file}`} max={100} />}
           {responses.length > 0 && ` · ${[...new Set(responses)].join(', ').replaceAll('_', ' ')}`}
-          <span className={css.narrow}> · {severity}</span>
+          <span className="on-phone"> · {severity}</span>
         </div>
       </>
     ),
   },
-  { name: 'mode', kind: 'word', cell: ({ mode }) => <span className={modeColours[mode]}>{mode}</span> },
-  { name: 'severity', isWide: true, cell: ({ severity }) => <SeverityMark severity={severity} /> },
-  { name: 'hourly', isWide: true, cell: ({ recent_hours }) => <HourBars hours={recent_hours} /> },
+  { name: 'Mode', kind: 'word', cell: ({ mode }) => <span className={modeColours[mode]}>{mode}</span> },
+  { name: 'Severity', isWide: true, cell: ({ severity }) => <SeverityMark severity={severity} /> },
+  { name: 'Hourly', isWide: true, cell: ({ recent_hours }) => <HourBars hours={recent_hours} /> },
   {
     name: '24 h',
     kind: 'number',
@@ -81,18 +77,18 @@ const columns: readonly Column<ListedRule>[] = [
     ),
   },
   {
-    name: 'last firing',
+    name: 'Last firing',
     kind: 'number',
-    cell: ({ last_fired_at }) => (last_fired_at === null ? '–' : <Time at={last_fired_at} />),
+    cell: ({ last_fired_at }) => <Time at={last_fired_at} />,
   },
-  { name: 'changed', kind: 'number', isWide: true, cell: ({ changed_at }) => <Time at={changed_at} /> },
+  { name: 'Changed', kind: 'number', isWide: true, cell: ({ changed_at }) => <Time at={changed_at} /> },
 ]
 
 function Teaching() {
   return (
     <Panel label="How rules work">
       <EmptyState>A rule matches single events or correlates several, and responds to them.</EmptyState>
-      <dl className={css.inner}>
+      <dl className="inner">
         {ruleModes.map((mode) => (
           <div key={mode}>
             <dt className={modeColours[mode]}>{mode}</dt>
@@ -113,7 +109,7 @@ function FileFaults({ faults }: { faults: readonly { file: string; error: string
   if (faults.length === 0) return null
   return (
     <Panel title={<span className="critical">{counted(faults.length, 'file')} not loaded</span>}>
-      <ul className={css.inner}>
+      <ul className="inner">
         {faults.map(({ file, error }) => (
           <li key={file}>
             <b className="mono">
@@ -132,23 +128,9 @@ export function Rules() {
   const navigate = route.useNavigate()
   const { data, error } = useQuery(rulesQuery)
   const mayOperate = useMayOperate()
-  const [text, setText] = useState(search.q ?? '')
-  const [at, setAt] = useState(0)
-  const filter = useRef<HTMLInputElement>(null)
   const all = data?.rules ?? []
-  const words = (search.q ?? '').toLowerCase()
-  const found = all.filter(({ title, file }) => `${title}\n${file ?? ''}`.toLowerCase().includes(words))
-  const shown = found.filter(({ mode }) => search.show === undefined || mode === search.show)
-  const show = (change: Partial<RulesSearch>) =>
-    void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const write = () => void navigate({ to: '/rules/new' })
-  useKeys({
-    '/': () => filter.current?.focus(),
-    j: () => setAt(Math.min(shown.length - 1, at + 1)),
-    k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => shown[at] && void navigate({ to: '/rules/$id', params: { id: shown[at].id } }),
-    n: () => mayOperate && write(),
-  })
+  useKeys({ n: () => mayOperate && write() })
   const lag = data?.runner.lag_events ?? 0
   return (
     <Screen
@@ -166,38 +148,21 @@ export function Rules() {
       <Fault of={error} />
       <FileFaults faults={data?.file_faults ?? []} />
       {all.length > 0 && (
-        <>
-          <div className="chips">
-            <SearchField
-              field={filter}
-              label="Filter by title or file"
-              value={text}
-              onChange={(next) => {
-                setText(next)
-                setAt(0)
-                show({ q: next || undefined })
-              }}
-            />
-            <ChipGroup
-              label="Mode"
-              value={search.show}
-              all={{ name: 'All', count: found.length }}
-              options={ruleModes.map((value) => {
-                return { value, name: value, count: found.filter(({ mode }) => mode === value).length }
-              })}
-              onChange={(mode) => show({ show: mode })}
-            />
-          </div>
-          <DataTable
-            label="Rules by title"
-            columns={columns}
-            rows={shown}
-            rowKey={({ id }) => id}
-            at={at}
-            empty="No rules match."
-            isStacked={false}
-          />
-        </>
+        <FilteredTable
+          label="Rules by title"
+          columns={columns}
+          rows={all}
+          rowKey={({ id }) => id}
+          empty="No rules match."
+          filter={search}
+          onFilter={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
+          textLabel="Filter by title or file"
+          textOf={({ title, file }) => `${title}\n${file ?? ''}`}
+          kindLabel="Mode"
+          kinds={modeNames}
+          isOf={({ mode }, kind) => mode === kind}
+          onOpen={({ id }) => void navigate({ to: '/rules/$id', params: { id } })}
+        />
       )}
       {data && all.length === 0 && <Teaching />}
     </Screen>

@@ -1,9 +1,8 @@
 import { ruleModes } from '@wardline/contract'
 import { firingDays } from '../data/rules.ts'
-import { number, oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
+import { number, oneOf, searchParams, text } from '../data/search-params.ts'
 
 export const rulesSearch = searchParams({ q: text, show: oneOf(ruleModes) })
-export type RulesSearch = SearchOf<typeof rulesSearch>
 
 export const ruleSearch = searchParams({
   days: oneOf(firingDays),

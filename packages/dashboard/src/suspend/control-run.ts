@@ -1,12 +1,10 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { type Suspension, WardlineError } from '@wardline/contract'
+import { type ContainmentAction, type Suspension, WardlineError } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { type AgentDetail, noteDetail } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
-
-export type Action = 'suspend' | 'resume'
 
 const pollEveryMs = 250
 /** Agents without a control stream poll every 30 seconds. After twice that, only the agent's page keeps refreshing. */
@@ -14,9 +12,13 @@ const pollForMs = 60_000
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 
+/** Whether the service saved a request that another operator must confirm. Its message has the deadline. */
+export const isForSecondOperator = (fault: unknown): fault is WardlineError =>
+  fault instanceof WardlineError && fault.code === 'second_operator_required'
+
 /** Progress of one kill or resume. */
 export interface ControlRun {
-  isStored: boolean
+  isSaved: boolean
   /** The agent's last known state. */
   detail?: AgentDetail
   /** Only for a kill. */
@@ -26,7 +28,7 @@ export interface ControlRun {
 }
 
 /** Suspends or resumes an agent, and polls its state until it is confirmed or the dialog is closed. */
-export function useControlRun(action: Action, instanceId: string) {
+export function useControlRun(action: ContainmentAction, instanceId: string) {
   const client = useQueryClient()
   const changes = [queryKeys.fleet, queryKeys.agent(instanceId), queryKeys.containments]
   const change = useChange({ changes })
@@ -39,11 +41,11 @@ export function useControlRun(action: Action, instanceId: string) {
     }
   }, [])
   const params = { instanceId }
-  const note = (facts: Partial<ControlRun>) => setRun((before) => ({ isStored: false, ...before, ...facts }))
+  const note = (facts: Partial<ControlRun>) => setRun((before) => ({ isSaved: false, ...before, ...facts }))
 
   async function follow(until: number): Promise<void> {
     while (isShown.current && Date.now() < until) {
-      // Errors are ignored: the change is already stored, and the service may be briefly unreachable.
+      // Errors are ignored: the change is already saved, and the service may be briefly unreachable.
       const [detail, listed] = await Promise.all([
         call('getInstance', { params }).catch(() => undefined),
         action === 'suspend' ? call('listSuspensions', { params }).catch(() => undefined) : undefined,
@@ -67,11 +69,11 @@ export function useControlRun(action: Action, instanceId: string) {
         if (action === 'suspend') await call('killInstance', { params, body: { reason } })
         else await call('resumeInstance', { params })
       } catch (fault) {
-        if (!(fault instanceof WardlineError) || fault.code !== 'second_operator_required') throw fault
+        if (!isForSecondOperator(fault)) throw fault
         note({ waits: fault.message })
         return undefined
       }
-      note({ isStored: true })
+      note({ isSaved: true })
       void follow(Date.now() + pollForMs)
       return undefined
     })

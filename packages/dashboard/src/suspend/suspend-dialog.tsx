@@ -1,9 +1,11 @@
+import type { ContainmentAction } from '@wardline/contract'
 import { useState } from 'react'
 import type { Agent } from '../data/fleet.ts'
 import { FormDialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
+import { Fault } from '../ui/panel.tsx'
 import { millisecondText, useNow, useZone } from '../ui/time.tsx'
-import { type Action, type ControlRun, useControlRun } from './control-run.ts'
+import { type ControlRun, useControlRun } from './control-run.ts'
 import { AgentReach } from './reach.tsx'
 import { ReasonField } from './reason-field.tsx'
 import { StageRow } from './stage-row.tsx'
@@ -11,11 +13,15 @@ import { confirmedAfter, msText, stagesOf, stagesOfResume } from './stages.ts'
 import css from './suspend.module.css'
 
 /** Describes the outcome so far. It never says "stopped", which takes longer to prove than a dialog is open. */
-function outcomeOf(action: Action, { waits, isStored, detail, suspension }: ControlRun, isRefused: boolean): string {
+function outcomeOf(
+  action: ContainmentAction,
+  { waits, isSaved, detail, suspension }: ControlRun,
+  isRefused: boolean,
+): string {
   const isSuspend = action === 'suspend'
   if (isRefused) return `Not ${isSuspend ? 'suspended' : 'resumed'}.`
   if (waits !== undefined) return 'Waiting for a second operator.'
-  if (!isStored) return 'Waiting for the service.'
+  if (!isSaved) return 'Waiting for the service.'
   if (suspension?.acknowledged_at) {
     const after = Date.parse(suspension.acknowledged_at) - Date.parse(suspension.requested_at)
     return `The agent confirmed after ${msText(after)}. It is proven stopped once it stays silent; its page shows that.`
@@ -28,25 +34,22 @@ function outcomeOf(action: Action, { waits, isStored, detail, suspension }: Cont
 }
 
 interface ProgressProps {
-  action: Action
+  action: ContainmentAction
   run: ControlRun
-  isRefused: boolean
+  fault: Error | undefined
 }
 
-function Progress({ action, run, isRefused }: ProgressProps) {
+function Progress({ action, run, fault }: ProgressProps) {
   const now = useNow()
   const zone = useZone()
   const { waits, detail, suspension } = run
   const clock = (at: string | null) => millisecondText(zone, Date.parse(at ?? ''))
-  const stages = suspension
-    ? stagesOf(suspension, now, clock(suspension.requested_at))
-    : detail && action === 'resume'
-      ? stagesOfResume(detail, now, clock(detail.control.changed_at))
-      : []
+  const resumed = action === 'resume' && detail ? stagesOfResume(detail, now, clock(detail.control.changed_at)) : []
+  const stages = suspension ? stagesOf(suspension, now, clock(suspension.requested_at)) : resumed
   return (
     <>
-      <p aria-live="assertive" className={css.outcome}>
-        {outcomeOf(action, run, isRefused)}
+      <p aria-live="assertive">
+        <b>{outcomeOf(action, run, fault !== undefined)}</b>
       </p>
       {waits !== undefined && (
         <p>
@@ -54,12 +57,13 @@ function Progress({ action, run, isRefused }: ProgressProps) {
         </p>
       )}
       {stages.length > 0 && <StageRow stages={stages} />}
+      <Fault of={fault} />
     </>
   )
 }
 
 interface ControlDialogProps {
-  action: Action
+  action: ContainmentAction
   agent: Pick<Agent, 'id' | 'suspension_reason'>
   /** Prefilled beginning of the reason. */
   because?: string | undefined
@@ -78,14 +82,11 @@ export function ControlDialog({ action, agent, because = '', onClose }: ControlD
       submit={title}
       {...(isSuspend ? { kind: 'act', shortcut: '⌘↵' } : {})}
       isReady={!isSuspend || reason.trim() !== ''}
-      isOver={run !== undefined}
-      fault={fault}
+      done={run && <Progress action={action} run={run} fault={fault} />}
       onSubmit={() => start(reason.trim())}
       onClose={onClose}
     >
-      {run ? (
-        <Progress action={action} run={run} isRefused={fault !== undefined} />
-      ) : isSuspend ? (
+      {isSuspend ? (
         <>
           <AgentReach id={agent.id} />
           <ReasonField action="suspend" reason={reason} onReason={setReason} isFirst />

@@ -64,23 +64,21 @@ interface FormDialogProps extends Omit<DialogProps, 'look' | 'onKeyDown'> {
   isBusy?: boolean
   /** Whether the form can be submitted. */
   isReady?: boolean
-  /** Whether it was submitted and shows the result: only Close is left. */
-  isOver?: boolean
   fault?: unknown
   /** Buttons between Cancel and the one that submits. */
   extra?: ReactNode
-  /** Shown instead of the form after a success, such as a key that is shown only once. Only Escape and Close close it. */
+  /** Shown instead of the form once it was sent, such as a key that is shown only once. Only Escape and Close close it. */
   done?: ReactNode
   onSubmit(form: FormData): void
 }
 
 /** A dialog with one form: fields, its fault, Cancel, and the button that submits. */
 export function FormDialog(props: FormDialogProps) {
-  const { submit, kind = 'go', shortcut, isBusy = false, isReady = true, isOver = false, ...rest } = props
+  const { submit, kind = 'go', shortcut, isBusy = false, isReady = true, ...rest } = props
   const { fault, extra, done, onSubmit, ...dialog } = rest
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
-    if (isReady && !isBusy && !isOver) onSubmit(new FormData(event.currentTarget))
+    if (isReady && !isBusy) onSubmit(new FormData(event.currentTarget))
   }
   if (done)
     return (
@@ -103,19 +101,12 @@ export function FormDialog(props: FormDialogProps) {
         <Fault of={fault} />
         <DialogFoot>
           <Button onClick={dialog.onClose} shortcut="Esc">
-            {isOver ? 'Close' : 'Cancel'}
+            Cancel
           </Button>
           {extra}
-          {!isOver && (
-            <Button
-              isSubmit
-              kind={kind}
-              disabled={isBusy || !isReady}
-              {...(shortcut === undefined ? {} : { shortcut })}
-            >
-              {submit}
-            </Button>
-          )}
+          <Button isSubmit kind={kind} disabled={isBusy || !isReady} {...(shortcut === undefined ? {} : { shortcut })}>
+            {submit}
+          </Button>
         </DialogFoot>
       </form>
     </Dialog>

@@ -39,7 +39,7 @@ export function useTitle(title: string): void {
 interface PanelProps {
   title?: ReactNode
   /** Name for screen readers of a panel without a title. */
-  label?: string
+  label?: string | undefined
   note?: ReactNode
   /** Buttons at the right of the header. */
   end?: ReactNode

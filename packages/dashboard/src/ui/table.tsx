@@ -15,14 +15,15 @@ export interface Column<Row> {
 }
 
 interface DataTableProps<Row> {
-  label: string
+  /** Name for screen readers. Default: the title. */
+  label?: string
   columns: readonly Column<Row>[]
   /** Undefined while they are loading. */
   rows: readonly Row[] | undefined
   rowKey(row: Row): Key
   /** Index of the row that the keys act on. */
   at?: number
-  empty: ReactNode
+  empty?: ReactNode
   /** Why the rows could not be read, or an action on one of them failed. */
   fault?: unknown
   /** Rows shown before a press on "Show all". A table longer than a few hundred rows slows a phone. */
@@ -49,7 +50,6 @@ function columnsOf<Row>({ columns, actions }: DataTableProps<Row>): readonly Col
 /** A table in a panel. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
   const {
-    label,
     rows = [],
     rowKey,
     at,
@@ -63,6 +63,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
     end,
     foot,
   } = props
+  const { label = typeof title === 'string' ? title : undefined } = props
   const [isWhole, setWhole] = useState(false)
   const columns = columnsOf(props)
   const shown = isWhole ? rows : rows.slice(0, maxRows)

@@ -40,9 +40,10 @@ export const dayTimeText = (of: Zone, at: number): string => `${format(of, day, 
 
 const sameDay = (of: Zone, one: number, other: number) => format(of, day, one) === format(of, day, other)
 
-/** Shows an instant: the time if it is today, else also the day. */
-export function Time({ at, now = Date.now() }: { at: string; now?: number }) {
+/** Shows an instant: the time if it is today, else also the day; a dash if there is none. */
+export function Time({ at, now = Date.now() }: { at: string | null; now?: number }) {
   const of = useZone()
+  if (at === null) return '–'
   const time = Date.parse(at)
   return (
     <time dateTime={at} title={at} className="mono">

@@ -1,5 +1,13 @@
 import { Link } from '@tanstack/react-router'
-import css from './containments.module.css'
+
+/** The id of an agent, with a link to its page. */
+export function AgentLink({ id }: { id: string }) {
+  return (
+    <Link to="/fleet/$id" params={{ id }} className="hostile">
+      {id}
+    </Link>
+  )
+}
 
 interface AgentLinksProps {
   ids: readonly string[]
@@ -14,12 +22,10 @@ interface AgentLinksProps {
 export function AgentLinks({ ids, count = ids.length, max = ids.length, label }: AgentLinksProps) {
   const shown = ids.slice(0, max)
   return (
-    <p className={css.agents}>
+    <p className="chips">
       {label && <span className="quiet">{label}</span>}
       {shown.map((id) => (
-        <Link key={id} to="/fleet/$id" params={{ id }}>
-          {id}
-        </Link>
+        <AgentLink key={id} id={id} />
       ))}
       {count > shown.length && <span className="quiet">and {(count - shown.length).toLocaleString('en')} more</span>}
     </p>
