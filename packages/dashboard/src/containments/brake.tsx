@@ -7,8 +7,7 @@ import { type Brake as BrakeState, brakeQuery } from '../data/containments.ts'
 import { refreshMs } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
-import { ChangeDialog } from '../parts/change-dialog.tsx'
-import { OperatorButton } from '../parts/operator-button.tsx'
+import { ChangeButton } from '../parts/change-dialog.tsx'
 import { TextArea } from '../ui/field.tsx'
 import { Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
@@ -21,10 +20,11 @@ const refusedColumns: Column<BrakeState['refused_instances'][number]>[] = [
   { name: 'Event', cell: ({ event_id }) => <span className="mono">{event_id}</span>, isWide: true },
 ]
 
-function ReleaseDialog({ onClose }: { onClose(): void }) {
+function ReleaseButton() {
   const [reason, setReason] = useState('')
   return (
-    <ChangeDialog
+    <ChangeButton
+      name="Release…"
       changes={[queryKeys.brake]}
       title="Release the brake"
       submit="Release the brake"
@@ -33,7 +33,6 @@ function ReleaseDialog({ onClose }: { onClose(): void }) {
         await call('changeBrake', { body: { action: 'release', reason: reason.trim() } })
         return 'Brake released.'
       }}
-      onClose={onClose}
     >
       <p>Automatic suspensions start again. Agents whose suspension was refused keep running; suspend them by hand.</p>
       <TextArea
@@ -45,7 +44,7 @@ function ReleaseDialog({ onClose }: { onClose(): void }) {
         value={reason}
         onChange={({ target }) => setReason(target.value)}
       />
-    </ChangeDialog>
+    </ChangeButton>
   )
 }
 
@@ -79,7 +78,6 @@ function BrakeFacts({ brake }: { brake: BrakeState }) {
 
 /** The brake of automatic suspensions: its state, the event that engaged it, and the agents that it left running. */
 export function Brake() {
-  const [isOpen, setOpen] = useState(false)
   const { data, error } = useQuery({ ...brakeQuery, refetchInterval: refreshMs })
   const isEngaged = data?.engaged === true
   const title = isEngaged
@@ -87,10 +85,7 @@ export function Brake() {
     : 'Brake of automatic suspensions'
   return (
     <>
-      <Panel
-        title={<span className={isEngaged ? 'critical' : ''}>{title}</span>}
-        end={isEngaged && <OperatorButton onClick={() => setOpen(true)}>Release…</OperatorButton>}
-      >
+      <Panel title={<span className={isEngaged ? 'critical' : ''}>{title}</span>} end={isEngaged && <ReleaseButton />}>
         <Fault of={error} isInPanel />
         {data && <BrakeFacts brake={data} />}
       </Panel>
@@ -102,7 +97,6 @@ export function Brake() {
           rowKey={({ instance_id }) => instance_id}
         />
       )}
-      {isOpen && <ReleaseDialog onClose={() => setOpen(false)} />}
     </>
   )
 }

@@ -8,7 +8,7 @@ import { openContainments } from '../data/open-containments.ts'
 import { msText } from '../suspend/stages.ts'
 import { buttonClass } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
-import { Fault, Screen } from '../ui/panel.tsx'
+import { Screen } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { Brake } from './brake.tsx'
@@ -66,18 +66,16 @@ function Latencies() {
     { name: 'Observed', cell: ({ measured }) => `${measured} of ${suspensions}`, isWide: true },
   ]
   return (
-    <>
-      <Fault of={error} />
-      <DataTable
-        title="Time from the request to each stage"
-        note={data && `${counted(suspensions, 'suspension')} in 24 hours.`}
-        columns={figureColumns}
-        rows={data && suspensions > 0 ? data.stages : []}
-        rowKey={({ stage }) => stage}
-        isStacked={false}
-        empty={data ? 'No suspensions in the last 24 hours.' : 'Loading…'}
-      />
-    </>
+    <DataTable
+      title="Time from the request to each stage"
+      note={data && `${counted(suspensions, 'suspension')} in 24 hours.`}
+      columns={figureColumns}
+      rows={suspensions > 0 ? data?.stages : data && []}
+      rowKey={({ stage }) => stage}
+      isStacked={false}
+      fault={error}
+      empty="No suspensions in the last 24 hours."
+    />
   )
 }
 
@@ -89,7 +87,6 @@ export function Containments() {
   const heading = headingOf(data && fleet && openContainments(data.containments, fleet))
   return (
     <Screen title={heading} heading={<span aria-live="polite">{heading}</span>}>
-      <Fault of={error} />
       <ResumeRequests requests={data?.resume_requests ?? []} />
       <DataTable
         title="Containments"
@@ -100,11 +97,10 @@ export function Containments() {
           </Link>
         }
         columns={columns}
-        rows={data?.containments ?? []}
+        rows={data?.containments}
         rowKey={({ id }) => id}
-        empty={
-          data ? 'No containments yet. Suspend agents in the fleet: by tag, by selection, or all of them.' : 'Loading…'
-        }
+        fault={error}
+        empty="No containments yet. Suspend agents in the fleet: by tag, by selection, or all of them."
       />
       <Brake />
       <Latencies />

@@ -99,16 +99,14 @@ export function Drills({ open }: { open: string | undefined }) {
         </div>
         {open !== undefined && <DrillReport id={open} />}
       </Panel>
-      <Fault of={error} />
       <DataTable
         title="Manual drills"
         columns={columns}
-        rows={drills ?? []}
+        rows={drills}
         rowKey={({ id }) => id}
         at={drills?.findIndex(({ id }) => id === open) ?? -1}
-        empty={
-          drills ? 'No manual drills yet. Each agent runs one automatically, once a day by default.' : 'Loading drills…'
-        }
+        fault={error}
+        empty="No manual drills yet. Each agent runs one automatically, once a day by default."
       />
     </>
   )

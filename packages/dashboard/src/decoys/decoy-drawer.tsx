@@ -2,19 +2,17 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { eventTypes } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useState } from 'react'
 import { call } from '../data/client.ts'
 import { type DecoyDetail, decoyQuery, kindOf } from '../data/decoys.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
 import { barsOf, CountBars } from '../parts/count-bars.tsx'
-import { OperatorButton } from '../parts/operator-button.tsx'
 import { Drawer } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault, Notice } from '../ui/panel.tsx'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { dayTimeText, Time, useNow, useZone } from '../ui/time.tsx'
-import { type DecoyAction, DecoyDialog } from './decoy-dialogs.tsx'
+import { DecoyActions } from './decoy-actions.tsx'
 
 type Hit = DecoyDetail['hits'][number]
 
@@ -189,29 +187,9 @@ function Details({ decoy }: { decoy: DecoyDetail }) {
 /** One decoy with its hits. The drawer has an address that can be shared. */
 export function DecoyDrawer({ id, onClose }: { id: string; onClose(): void }) {
   const { data: decoy, error } = useQuery(decoyQuery(id))
-  const [action, setAction] = useState<DecoyAction>()
-  const mayRotate = decoy?.type === 'api_key' && decoy.retiredAt === null
   return (
-    <Drawer
-      label="Decoy"
-      onClose={onClose}
-      actions={
-        decoy?.deletedAt === null && (
-          <>
-            <OperatorButton onClick={() => setAction('location')}>Set location…</OperatorButton>
-            {mayRotate && <OperatorButton onClick={() => setAction('rotate')}>Rotate…</OperatorButton>}
-            <OperatorButton onClick={() => setAction('test')}>Test…</OperatorButton>
-            <OperatorButton kind="danger" onClick={() => setAction('delete')}>
-              Delete…
-            </OperatorButton>
-          </>
-        )
-      }
-    >
+    <Drawer label="Decoy" onClose={onClose} actions={decoy && <DecoyActions decoy={decoy} onDeleted={onClose} />}>
       {decoy ? <Details decoy={decoy} /> : <Fault of={error} />}
-      {decoy && action && (
-        <DecoyDialog action={action} decoy={decoy} onDeleted={onClose} onClose={() => setAction(undefined)} />
-      )}
     </Drawer>
   )
 }

@@ -2,16 +2,17 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { limits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { type Decoy, decoysQuery, ignoresQuery, kindOf, worstFirst } from '../data/decoys.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
+import { ChangeButton, entered } from '../parts/change-dialog.tsx'
 import { FilteredTable } from '../parts/filtered-table.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { ConfirmButton } from '../ui/button.tsx'
+import { SelectField, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel, Screen } from '../ui/panel.tsx'
@@ -24,7 +25,6 @@ import type { DecoyFilter, DecoySearch } from './search.ts'
 
 const DecoyDrawer = lazyDialog(async () => (await import('./decoy-drawer.tsx')).DecoyDrawer)
 const PlantDialog = lazyDialog(async () => (await import('./plant-dialog.tsx')).PlantDialog)
-const IgnoreDialog = lazyDialog(async () => (await import('./decoy-dialogs.tsx')).IgnoreDialog)
 
 const route = getRouteApi('/inside/decoys')
 
@@ -94,50 +94,75 @@ const columns: readonly Column<Decoy>[] = [
   { name: 'Issued', kind: 'number', isWide: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
 ]
 
+/** Allows for clock differences: the service compares the longest allowed end with its own clock. */
+const slackMs = 60_000
+
+function IgnoreButton() {
+  return (
+    <ChangeButton
+      name="Ignore a tool…"
+      changes={[queryKeys.decoyIgnores]}
+      title="Ignore a tool"
+      submit="Ignore tool"
+      send={async (form) => {
+        const until = new Date(Date.now() + Number(form.get('days')) * dayMs - slackMs).toISOString()
+        const body = { tool: entered(form, 'tool'), reason: entered(form, 'reason'), until }
+        await call('createDecoyIgnore', { body })
+        return 'Tool ignored.'
+      }}
+    >
+      <TextField label="Tool" name="tool" isFirst required maxLength={24} />
+      <TextField label="Reason" name="reason" required maxLength={limits.reason} />
+      <SelectField
+        label="Duration"
+        name="days"
+        defaultValue={7}
+        options={[1, 7, 30, 90].map((days) => [days, counted(days, 'day')] as const)}
+      />
+    </ChangeButton>
+  )
+}
+
 /** Tools whose hits create no breach, each with a reason and an expiry. */
 function IgnoredTools() {
-  const { data: ignores = [], error } = useQuery(ignoresQuery)
+  const { data: ignores, error } = useQuery(ignoresQuery)
   const { fault, isBusy, run } = useChange({ changes: [queryKeys.decoyIgnores] })
-  const [isAdding, setAdding] = useState(false)
   const remove = (id: string) =>
     run(async () => {
       await call('deleteDecoyIgnore', { params: { id } })
       return 'Tool no longer ignored.'
     })
   return (
-    <>
-      <DataTable
-        title="Ignored tools"
-        note="Their calls are denied and counted, without a breach or suspension."
-        end={<OperatorButton onClick={() => setAdding(true)}>Ignore a tool…</OperatorButton>}
-        columns={[
-          { name: 'Tool', cell: ({ tool }) => <HostileText text={tool} max={24} /> },
-          { name: 'Reason', cell: ({ reason }) => <HostileText text={reason} max={200} /> },
-          { name: 'Until', kind: 'number', cell: ({ until }) => <Time at={until} /> },
-          { name: 'By', cell: ({ created_by }) => <HostileText text={created_by} max={60} /> },
-          {
-            name: 'Actions',
-            isNameHidden: true,
-            cell: ({ id, tool }) => (
-              <ConfirmButton
-                as={OperatorButton}
-                about={plainText(tool)}
-                sure="Remove it"
-                disabled={isBusy}
-                onConfirm={() => void remove(id)}
-              >
-                Remove
-              </ConfirmButton>
-            ),
-          },
-        ]}
-        rows={ignores}
-        rowKey={({ id }) => id}
-        empty="No ignored tools."
-      />
-      <Fault of={fault ?? error} />
-      {isAdding && <IgnoreDialog onClose={() => setAdding(false)} />}
-    </>
+    <DataTable
+      title="Ignored tools"
+      note="Their calls are denied and counted, without a breach or suspension."
+      end={<IgnoreButton />}
+      columns={[
+        { name: 'Tool', cell: ({ tool }) => <HostileText text={tool} max={24} /> },
+        { name: 'Reason', cell: ({ reason }) => <HostileText text={reason} max={200} /> },
+        { name: 'Until', kind: 'number', cell: ({ until }) => <Time at={until} /> },
+        { name: 'By', cell: ({ created_by }) => <HostileText text={created_by} max={60} /> },
+        {
+          name: 'Actions',
+          isNameHidden: true,
+          cell: ({ id, tool }) => (
+            <ConfirmButton
+              as={OperatorButton}
+              about={plainText(tool)}
+              sure="Remove it"
+              disabled={isBusy}
+              onConfirm={() => void remove(id)}
+            >
+              Remove
+            </ConfirmButton>
+          ),
+        },
+      ]}
+      rows={ignores}
+      rowKey={({ id }) => id}
+      fault={fault ?? error}
+      empty="No ignored tools."
+    />
   )
 }
 

@@ -1,7 +1,8 @@
 import type { QueryKey } from '@tanstack/react-query'
-import type { ComponentProps } from 'react'
+import { type ComponentProps, type ReactNode, useState } from 'react'
 import { useChange } from '../data/change.ts'
-import { lazyDialog } from '../ui/lazy-dialog.tsx'
+import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
+import { OperatorButton } from './operator-button.tsx'
 
 const FormDialog = lazyDialog(async () => (await import('../ui/dialog.tsx')).FormDialog)
 
@@ -22,6 +23,20 @@ export function ChangeDialog({ changes, send, ...dialog }: ChangeDialogProps) {
       return sentence
     })
   return <FormDialog {...dialog} isBusy={isBusy} fault={fault} onSubmit={(form) => void submit(form)} />
+}
+
+/** A button with its dialog, for operators. It must stay while the dialog shows a result. */
+export function ChangeButton({ name, ...dialog }: Omit<ChangeDialogProps, 'onClose'> & { name: ReactNode }) {
+  const [isOpen, setOpen] = useState(false)
+  usePreload(FormDialog.load)
+  return (
+    <>
+      <OperatorButton kind={dialog.kind === 'act' ? 'danger' : 'default'} onClick={() => setOpen(true)}>
+        {name}
+      </OperatorButton>
+      {isOpen && <ChangeDialog {...dialog} onClose={() => setOpen(false)} />}
+    </>
+  )
 }
 
 /** Returns what a person entered into a text field, without spaces around it. */

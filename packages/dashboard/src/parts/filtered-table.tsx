@@ -10,7 +10,9 @@ interface Filter<Kind extends string> {
   show?: Kind | undefined
 }
 
-interface FilteredTableProps<Row, Kind extends string> extends Omit<ComponentProps<typeof DataTable<Row>>, 'at'> {
+interface FilteredTableProps<Row, Kind extends string>
+  extends Omit<ComponentProps<typeof DataTable<Row>>, 'at' | 'rows'> {
+  rows: readonly Row[]
   filter: Filter<Kind>
   onFilter(change: Filter<Kind>): void
   /** Label of the text filter, which says what it searches. */

@@ -5,8 +5,7 @@ import { OperatorButton } from '../parts/operator-button.tsx'
 import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 
-const loadDialog = async () => (await import('./suspend-dialog.tsx')).ControlDialog
-const ControlDialog = lazyDialog(loadDialog)
+const ControlDialog = lazyDialog(async () => (await import('./suspend-dialog.tsx')).ControlDialog)
 
 interface ControlButtonProps {
   agent: Agent
@@ -24,7 +23,7 @@ export function ControlButton({ agent, because, isKeyed = false }: ControlButton
   const press = () => setOpen(isSuspended ? 'resume' : 'suspend')
   const hasKey = isKeyed && mayOperate
   useKeys(hasKey ? { s: press } : {})
-  usePreload(loadDialog)
+  usePreload(ControlDialog.load)
   return (
     <>
       <OperatorButton

@@ -1,16 +1,28 @@
-import { type ComponentType, lazy, Suspense, useEffect } from 'react'
+import { type ComponentType, lazy, Suspense, useEffect, useState } from 'react'
+
+type LazyDialog<Props> = ComponentType<Props> & { load(): Promise<unknown> }
 
 /**
  * A dialog or drawer whose code is loaded when it opens. Until it is there an empty dialog holds back the shortcuts,
  * because what a person types next is meant for the dialog.
  */
-export function lazyDialog<Props extends object>(load: () => Promise<ComponentType<Props>>): ComponentType<Props> {
-  const Loaded = lazy(async () => ({ default: await load() })) as unknown as ComponentType<Props>
-  return (props) => (
-    <Suspense fallback={<div role="dialog" aria-label="Loading…" />}>
-      <Loaded {...props} />
-    </Suspense>
-  )
+export function lazyDialog<Props extends object>(read: () => Promise<ComponentType<Props>>): LazyDialog<Props> {
+  let ready: ComponentType<Props> | undefined
+  const load = async () => {
+    ready = await read()
+    return { default: ready }
+  }
+  const Loaded = lazy(load) as unknown as ComponentType<Props>
+  function Shown(props: Props) {
+    // Code that is there opens in the same frame: an Escape right after it must not close the drawer behind.
+    const [Dialog] = useState(() => ready ?? Loaded)
+    return (
+      <Suspense fallback={<div role="dialog" aria-label="Loading…" />}>
+        <Dialog {...props} />
+      </Suspense>
+    )
+  }
+  return Object.assign(Shown, { load })
 }
 
 /**

@@ -53,7 +53,6 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
     rows = [],
     rowKey,
     at,
-    empty,
     fault,
     maxRows = 200,
     isStacked = true,
@@ -64,6 +63,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
     foot,
   } = props
   const { label = typeof title === 'string' ? title : undefined } = props
+  const empty = props.rows ? props.empty : !fault && 'Loading…'
   const [isWhole, setWhole] = useState(false)
   const columns = columnsOf(props)
   const shown = isWhole ? rows : rows.slice(0, maxRows)
@@ -71,7 +71,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
   return (
     <Panel {...name} note={note} end={end} scrolls>
       <Fault of={fault} isInPanel />
-      {rows.length === 0 && (props.rows || !fault) && <EmptyState>{props.rows ? empty : 'Loading…'}</EmptyState>}
+      {rows.length === 0 && empty && <EmptyState>{empty}</EmptyState>}
       {rows.length > 0 && (
         <table className={`${css.table} ${isStacked ? css.stacked : ''}`} aria-label={title ? label : undefined}>
           <thead>
