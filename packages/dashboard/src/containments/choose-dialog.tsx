@@ -11,7 +11,7 @@ import { useId, useState } from 'react'
 import { requestedQuery } from '../data/containments.ts'
 import { type Agent, agentQuery, fleetQuery } from '../data/fleet.ts'
 import { AgentLinks } from '../parts/agent-link.tsx'
-import { ResumeDialog } from '../suspend/suspend-dialog.tsx'
+import { ControlDialog } from '../suspend/suspend-dialog.tsx'
 import { Button } from '../ui/button.tsx'
 import { Check, FieldGroup, TextField } from '../ui/field.tsx'
 import { Fault } from '../ui/panel.tsx'
@@ -128,7 +128,7 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
 
 function ConfirmOne({ id, onClose }: { id: string; onClose(): void }) {
   const { data } = useQuery(agentQuery(id))
-  return data && <ResumeDialog agent={data} onClose={onClose} />
+  return data && <ControlDialog action="resume" agent={data} onClose={onClose} />
 }
 
 /** As many agents as fit into a dialog with little scrolling. */

@@ -1,21 +1,27 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { ContainmentSummary, ReplyOf } from '@wardline/contract'
+import type { ContainmentSummary, ReplyOf, ResumeRequest } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import { useState } from 'react'
 import { containmentsQuery, figuresQuery } from '../data/containments.ts'
 import { fleetQuery, refreshMs } from '../data/fleet.ts'
 import { openContainments } from '../data/open-containments.ts'
+import { AgentLink } from '../parts/agent-link.tsx'
+import { OperatorButton } from '../parts/operator-button.tsx'
 import { msText } from '../suspend/stages.ts'
 import { buttonClass } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { Screen } from '../ui/panel.tsx'
+import { spanText } from '../ui/span.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
+import { Time, useNow } from '../ui/time.tsx'
 import { Brake } from './brake.tsx'
 import { containmentHeading, selectorText } from './containment-texts.ts'
 import { Drills } from './drills.tsx'
 import { StateWord } from './progress.tsx'
-import { ResumeRequests } from './resume-requests.tsx'
+
+const ConfirmDialog = lazyDialog(async () => (await import('./choose-dialog.tsx')).ConfirmDialog)
 
 const route = getRouteApi('/inside/containments')
 
@@ -76,6 +82,64 @@ function Latencies() {
       fault={error}
       empty="No suspensions in the last 24 hours."
     />
+  )
+}
+
+function Expiry({ at }: { at: string }) {
+  return (
+    <>
+      <Time at={at} /> ({spanText(Date.parse(at) - useNow())} left)
+    </>
+  )
+}
+
+const requestColumns = (onConfirm: (request: ResumeRequest) => void): Column<ResumeRequest>[] => [
+  {
+    name: 'Request',
+    cell: ({ instance_id: id, agents, selector }) => (
+      <>
+        Resume{' '}
+        {id === null ? `${counted(agents, 'agent')}: ${selectorText(selector ?? {}, agents)}` : <AgentLink id={id} />}
+      </>
+    ),
+  },
+  {
+    name: 'Requested',
+    cell: ({ by, by_name, own, requested_at }) => (
+      <>
+        requested by <HostileText text={by_name ?? by} max={60} /> <Time at={requested_at} />
+        {own && <p className="quiet">Your own request: another operator must confirm it.</p>}
+      </>
+    ),
+  },
+  { name: 'Expires', cell: ({ expires_at }) => <Expiry at={expires_at} /> },
+  {
+    name: 'Confirm',
+    isNameHidden: true,
+    cell: (request) => (
+      <OperatorButton kind="go" disabled={request.own} onClick={() => onConfirm(request)}>
+        Confirm…
+      </OperatorButton>
+    ),
+  },
+]
+
+/** Resumes that wait for a second operator: who requested them, for which agents, and until when. */
+function ResumeRequests({ requests }: { requests: readonly ResumeRequest[] }) {
+  // Kept in state, because the request disappears when it is confirmed while the dialog still shows the progress.
+  const [open, setOpen] = useState<ResumeRequest>()
+  return (
+    <>
+      {requests.length > 0 && (
+        <DataTable
+          title="Waiting for a second operator"
+          columns={requestColumns(setOpen)}
+          rows={requests}
+          rowKey={({ requested_at, instance_id, by }) => `${requested_at} ${instance_id} ${by}`}
+        />
+      )}
+      {open && <ConfirmDialog request={open} onClose={() => setOpen(undefined)} />}
+    </>
   )
 }
 

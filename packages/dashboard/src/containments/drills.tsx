@@ -18,9 +18,6 @@ import { drillSentence, missingWords } from './drill-texts.ts'
 import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
-/** Ordered: agents that were sent the drill come first, because a response was expected of them. */
-const reasons = ['no_answer', 'not_sent', 'no_control_stream', 'does_not_understand', 'offline'] as const
-
 function DrillReport({ id }: { id: string }) {
   const { data, error } = useQuery(drillQuery(id))
   if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading report…</EmptyState>
@@ -31,12 +28,12 @@ function DrillReport({ id }: { id: string }) {
         <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(selector, selected)}</span>
       </p>
       <ul className="stack">
-        {reasons
-          .map((reason) => [reason, missing.filter((one) => one.reason === reason)] as const)
+        {Object.entries(missingWords)
+          .map(([reason, words]) => [words, missing.filter((one) => one.reason === reason)] as const)
           .filter(([, agents]) => agents.length > 0)
-          .map(([reason, agents]) => (
-            <li key={reason}>
-              {counted(agents.length, 'agent')}: {missingWords[reason]}
+          .map(([words, agents]) => (
+            <li key={words}>
+              {counted(agents.length, 'agent')}: {words}
               <AgentLinks ids={agents.map(({ instance_id }) => instance_id)} />
             </li>
           ))}

@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { ChooseDialog } from '../containments/choose-dialog.tsx'
 import { FleetDialog } from '../containments/fleet-dialog.tsx'
-import { ResumeDialog, SuspendDialog } from '../suspend/suspend-dialog.tsx'
+import { ControlDialog } from '../suspend/suspend-dialog.tsx'
 import { TagDialog } from './tag-dialog.tsx'
 import type { OpenDialog } from './use-fleet.ts'
 
@@ -13,6 +13,5 @@ export function FleetDialogs({ action, agents, onClose }: OpenDialog & { onClose
   if (action === 'tag') return <TagDialog agents={agents} onClose={onClose} />
   const [agent] = agents
   if (!agent || agents.length > 1) return <FleetDialog action={action} selector={selector} onClose={onClose} />
-  const OneDialog = action === 'suspend' ? SuspendDialog : ResumeDialog
-  return <OneDialog agent={agent} onClose={onClose} />
+  return <ControlDialog action={action} agent={agent} onClose={onClose} />
 }

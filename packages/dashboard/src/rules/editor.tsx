@@ -12,7 +12,7 @@ import { splitUnseen } from '../ui/unseen-characters.ts'
 import { modeOfText } from './rule-texts.ts'
 import css from './rules.module.css'
 
-const EnforceDialog = lazyDialog(async () => (await import('./rule-dialogs.tsx')).EnforceDialog)
+const EnforceDialog = lazyDialog(async () => (await import('./enforce-dialog.tsx')).EnforceDialog)
 
 /** Pause in typing before the check, so that a half-typed word is not a fault. */
 const restMs = 300
@@ -30,33 +30,25 @@ function useCheck(text: string) {
   return rested === text ? { check: data, problem: error } : { check: undefined, problem: null }
 }
 
-function CheckSummary({ check: { check, problem } }: { check: ReturnType<typeof useCheck> }) {
-  if (problem) return <span className="fault">check failed</span>
-  if (!check) return <span className="quiet">checking…</span>
+function summaryOf({ check, problem }: ReturnType<typeof useCheck>): [colour: string, text: string] {
+  if (problem) return ['fault', 'check failed']
+  if (!check) return ['quiet', 'checking…']
   const { passed, faults, isRule } = check
-  if (!isRule) return <span className="fault">{counted(faults.length, 'error')}</span>
+  if (!isRule) return ['fault', counted(faults.length, 'error')]
   const total = passed + faults.length
-  if (total === 0) return <span className="warning">no tests</span>
-  return (
-    <span className={faults.length > 0 ? 'fault' : 'ok'}>
-      {passed} of {counted(total, 'test')} pass
-    </span>
-  )
+  if (total === 0) return ['warning', 'no tests']
+  return [faults.length > 0 ? 'fault' : 'ok', `${passed} of ${counted(total, 'test')} pass`]
 }
 
 /** Warns of characters that would be invisible in the field or reverse the text. */
-function Unseen({ lines }: { lines: readonly string[] }) {
-  const found = lines.flatMap((line, index) => {
+function unseenWarnings(text: string): string[] {
+  const found = text.split('\n').flatMap((line, index) => {
     const codes = splitUnseen(line).flatMap(({ code }) => (code === undefined || code === 'U+0009' ? [] : [code]))
     return codes.length > 0 ? [`line ${index + 1} has ${[...new Set(codes)].slice(0, 5).join(', ')}`] : []
   })
-  if (found.length === 0) return null
-  return (
-    <p className="inner warning">
-      Invisible characters: {found.slice(0, 5).join('; ')}
-      {found.length > 5 && ` and ${found.length - 5} more lines`}.
-    </p>
-  )
+  if (found.length === 0) return []
+  const more = found.length > 5 ? ` and ${found.length - 5} more lines` : ''
+  return [`Invisible characters: ${found.slice(0, 5).join('; ')}${more}.`]
 }
 
 interface TextFieldProps {
@@ -118,7 +110,6 @@ function RuleText({ text, faults, onChange }: TextFieldProps) {
           </ul>
         )}
       </div>
-      <Unseen lines={lines} />
     </>
   )
 }
@@ -150,6 +141,12 @@ export function Editor(props: EditorProps) {
   const isReady = isChanged && check.check?.faults.length === 0 && !change.isBusy
   const mode = modeOfText(text)
   const isSwitch = mode !== undefined && mode !== rule?.mode
+  const [colour, summary] = summaryOf(check)
+  const warnings = [
+    ...unseenWarnings(text),
+    ...(check.check?.notes ?? []).map(({ line, sentence }) => `Line ${line}: ${sentence}`),
+    ...(rule && isChanged && isSwitch ? [`The text sets mode ${mode}: saving switches the rule.`] : []),
+  ]
   async function send() {
     setSent(text)
     const isDone = await change.run(save)
@@ -159,22 +156,19 @@ export function Editor(props: EditorProps) {
   return (
     <Panel
       title="Rule"
-      note="Sigma syntax, checked as you type"
+      note="Sigma syntax, checked as you type."
       end={
-        <span role="status">
-          <CheckSummary check={check} />
+        <span role="status" className={colour}>
+          {summary}
         </span>
       }
     >
       <RuleText text={text} faults={faults} onChange={onChange} />
-      {check.check?.notes.map(({ line, sentence }, index) => (
-        <p key={index} className="inner warning">
-          Line {line}: <HostileText text={sentence} max={600} />
+      {warnings.map((warning) => (
+        <p key={warning} className="inner warning">
+          <HostileText text={warning} max={600} />
         </p>
       ))}
-      {rule && isChanged && isSwitch && (
-        <p className="inner warning">The text sets mode {mode}: saving switches the rule.</p>
-      )}
       <div className="inner">
         <Fault of={refusal ?? check.problem} />
         <div className="chips">

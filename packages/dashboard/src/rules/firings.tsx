@@ -1,21 +1,24 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { type RuleBacktest, ruleLimits } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
 import { type Firing, type FiringDays, firingDays, firingsQuery } from '../data/rules.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
 import { barsOf, CountBars } from '../parts/count-bars.tsx'
 import { CountTable } from '../parts/count-table.tsx'
 import { Button, ChipGroup } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
-import { Fault, Panel } from '../ui/panel.tsx'
-import { dayMs } from '../ui/span.ts'
+import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { dayMs, hourMs } from '../ui/span.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import css from './rules.module.css'
 
 /** Firings by the hour as bars. */
-export const firingBars = (hours: readonly { hour: string; count: number }[], from: number, to: number) =>
+const firingBars = (hours: readonly { hour: string; count: number }[], from: number, to: number) =>
   barsOf(
     hours.map(({ hour, count }) => ({ at: hour, count })),
     from,
@@ -23,7 +26,7 @@ export const firingBars = (hours: readonly { hour: string; count: number }[], fr
   )
 
 /** Chips for the range of a chart or backtest. */
-export function DayChips({ days, onDays }: { days: FiringDays; onDays(days: FiringDays): void }) {
+function DayChips({ days, onDays }: { days: FiringDays; onDays(days: FiringDays): void }) {
   return (
     <ChipGroup
       label="Range"
@@ -37,7 +40,7 @@ export function DayChips({ days, onDays }: { days: FiringDays; onDays(days: Firi
 type Fired = Pick<Firing, 'seq' | 'at' | 'group' | 'instance_id' | 'events'>
 
 /** When a rule fired, for which agent or group, and links to the events that caused it. */
-export const firedColumns: readonly Column<Fired>[] = [
+const firedColumns: readonly Column<Fired>[] = [
   { name: 'Time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
   {
     name: 'Agent',
@@ -156,6 +159,136 @@ export function Firings({ id, days, onDays }: { id: string; days: FiringDays; on
             Older firings
           </Button>
         </div>
+      )}
+    </>
+  )
+}
+
+/** Timeout: enough to read a month of a busy fleet. A person can abort earlier. */
+const patienceMs = 10 * 60_000
+/** Samples shown at first. */
+const firstSamples = 8
+
+/** The agents of the samples, most frequent first. */
+function Agents({ samples, instances }: Pick<RuleBacktest, 'samples' | 'instances'>) {
+  const counts = new Map<string, number>()
+  for (const { instance_id } of samples) {
+    if (instance_id !== null) counts.set(instance_id, (counts.get(instance_id) ?? 0) + 1)
+  }
+  if (counts.size === 0) return null
+  const sorted = [...counts].sort(([, one], [, other]) => other - one)
+  return (
+    <p className="chips">
+      {sorted.map(([id, count]) => (
+        <span key={id}>
+          <AgentLink id={id} /> <span className="quiet">{count}</span>
+        </span>
+      ))}
+      {instances > counts.size && (
+        <span className="quiet">and {counted(instances - counts.size, 'agent')} in older firings</span>
+      )}
+    </p>
+  )
+}
+
+function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: boolean }) {
+  const { firings, suppressed, instances, suspensions, evicted, samples, hours, events_read, duration_ms } = result
+  const to = Date.parse(result.to)
+  // The chart shows at least a day: a single hour would be one block.
+  const start = Math.floor(Math.min(Date.parse(result.from), to - dayMs) / hourMs) * hourMs
+  return (
+    <>
+      <div className="inner">
+        <p className="quiet">
+          <Time at={result.from} /> to <Time at={result.to} />, {counted(events_read, 'event')} in{' '}
+          {(duration_ms / 1_000).toFixed(1)} s{isOutdated && <b className="warning"> · before your last changes</b>}
+        </p>
+        <p role="status">
+          <b>
+            {firings === 0
+              ? 'No firings.'
+              : `${counted(firings, 'firing')} on ${counted(instances, 'agent')}, ${counted(suspensions, 'agent')} suspended in mode enforce.`}
+          </b>
+          {suspensions > 0 && <span className="quiet"> The brake may block some of these suspensions.</span>}
+        </p>
+        {suppressed > 0 && (
+          <p className="quiet">
+            {counted(suppressed, 'more firing')} suppressed: a rule fires at most {ruleLimits.minuteFirings} times a
+            minute per agent.
+          </p>
+        )}
+        {evicted > 0 && (
+          <p className="warning">{counted(evicted, 'group')} dropped, too many groups: firings may be missing.</p>
+        )}
+        <Agents samples={samples} instances={instances} />
+      </div>
+      {firings > 0 && (
+        <CountBars
+          label={`Backtest: ${counted(firings, 'firing')}`}
+          bars={firingBars(hours, start, to)}
+          unit="firing"
+          colour="accent"
+        />
+      )}
+    </>
+  )
+}
+
+/** Runs stored events through the editor's text. Nothing is saved and no agent is suspended. */
+export function Backtest({ text }: { text: string }) {
+  const [days, setDays] = useState<FiringDays>(7)
+  const [done, setDone] = useState<{ result: RuleBacktest; text: string }>()
+  const stop = useRef<AbortController>(undefined)
+  useEffect(() => () => stop.current?.abort(), [])
+  const { isBusy, fault, run } = useChange({ changes: [] })
+  const start = () =>
+    run(async () => {
+      setDone(undefined)
+      stop.current = new AbortController()
+      const signal = AbortSignal.any([stop.current.signal, AbortSignal.timeout(patienceMs)])
+      // The service refuses a range that begins before the oldest stored event.
+      const { storage } = await call('getSystem', { signal })
+      const from = Math.max(Date.now() - days * dayMs, Date.parse(storage.oldest_event_at ?? '') || 0)
+      const result = await call('backtestRule', { body: { rule: text, from: new Date(from).toISOString() }, signal })
+      setDone({ result, text })
+      return undefined
+    })
+  const range = days === 1 ? '24 hours' : `${days} days`
+  return (
+    <>
+      <Panel
+        title="Backtest"
+        end={
+          <>
+            <DayChips days={days} onDays={setDays} />
+            {isBusy ? (
+              <Button onClick={() => stop.current?.abort()}>Stop</Button>
+            ) : (
+              <Button disabled={text.trim() === ''} onClick={() => void start()}>
+                {done ? 'Run again' : 'Run'}
+              </Button>
+            )}
+          </>
+        }
+      >
+        {isBusy && <EmptyState>Running the rule on the events of the last {range}…</EmptyState>}
+        <Fault of={fault && stop.current?.signal.aborted ? 'Backtest stopped.' : fault} isInPanel />
+        {!isBusy && !fault && !done && (
+          <EmptyState>
+            Runs this text on the stored events of the last {range}. Nothing is saved and no agent is suspended.
+          </EmptyState>
+        )}
+        {done && <Result result={done.result} isOutdated={done.text !== text} />}
+      </Panel>
+      {done && done.result.firings > 0 && (
+        <DataTable
+          columns={firedColumns}
+          rows={done.result.samples}
+          rowKey={({ seq }) => seq}
+          maxRows={firstSamples}
+          title="Firings in the backtest"
+          note={done.result.samples.length < done.result.firings && `Newest ${done.result.samples.length}`}
+        />
       )}
     </>
   )

@@ -7,6 +7,7 @@ import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { type Rule, ruleQuery, versionQuery } from '../data/rules.ts'
 import { useMayOperate } from '../data/session.ts'
+import { ChangeDialog } from '../parts/change-dialog.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { Snippet } from '../parts/snippet.tsx'
 import { Button, Chip } from '../ui/button.tsx'
@@ -16,14 +17,12 @@ import { Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
 import { DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
-import { Backtest } from './backtest.tsx'
 import { Editor } from './editor.tsx'
-import { Firings } from './firings.tsx'
+import { Backtest, Firings } from './firings.tsx'
 import { modeNames, modeSentences, testsText } from './rule-texts.ts'
 import css from './rules.module.css'
 
-const DeleteDialog = lazyDialog(async () => (await import('./rule-dialogs.tsx')).DeleteDialog)
-const EnforceDialog = lazyDialog(async () => (await import('./rule-dialogs.tsx')).EnforceDialog)
+const EnforceDialog = lazyDialog(async () => (await import('./enforce-dialog.tsx')).EnforceDialog)
 
 const route = getRouteApi('/inside/rules/$id')
 
@@ -326,7 +325,27 @@ function OpenRule({ rule }: { rule: Rule }) {
         </div>
       </div>
       <Firings id={rule.id} days={days} onDays={(next) => show({ days: next })} />
-      {isDeleting && <DeleteDialog rule={rule} onClose={() => setDeleting(false)} />}
+      {isDeleting && (
+        <ChangeDialog
+          changes={[queryKeys.rules]}
+          title={
+            <>
+              Delete <HostileText text={rule.title} max={120} />?
+            </>
+          }
+          submit="Delete rule"
+          kind="act"
+          send={async () => {
+            await call('deleteRule', { params: { id: rule.id } })
+            // Navigates first: otherwise this page would request the deleted rule again.
+            await navigate({ to: '/rules' })
+            return 'Rule deleted.'
+          }}
+          onClose={() => setDeleting(false)}
+        >
+          <p>The rule stops firing. Its past firings and the suspensions that it made stay.</p>
+        </ChangeDialog>
+      )}
     </Screen>
   )
 }

@@ -5,7 +5,7 @@ import { type Agent, fleetQuery } from '../data/fleet.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
 import { useMayOperate } from '../data/session.ts'
 import { StatusMark } from '../parts/marks.tsx'
-import { SuspendDialog } from '../suspend/suspend-dialog.tsx'
+import { ControlDialog } from '../suspend/suspend-dialog.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
@@ -90,7 +90,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
     entry.run()
   }
 
-  if (suspending) return <SuspendDialog agent={suspending} onClose={onClose} />
+  if (suspending) return <ControlDialog action="suspend" agent={suspending} onClose={onClose} />
   return (
     <Dialog label="Search" look="palette" onClose={onClose}>
       <Combobox

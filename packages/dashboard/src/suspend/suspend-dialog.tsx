@@ -103,8 +103,3 @@ export function ControlDialog({ action, agent, because = '', onClose }: ControlD
     </FormDialog>
   )
 }
-
-export const SuspendDialog = (props: Omit<ControlDialogProps, 'action'>) => (
-  <ControlDialog action="suspend" {...props} />
-)
-export const ResumeDialog = (props: Omit<ControlDialogProps, 'action'>) => <ControlDialog action="resume" {...props} />

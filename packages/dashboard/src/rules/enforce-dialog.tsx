@@ -1,42 +1,8 @@
-import { useNavigate } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
-import { call } from '../data/client.ts'
-import { queryKeys } from '../data/query-keys.ts'
 import type { Rule } from '../data/rules.ts'
-import { ChangeDialog } from '../parts/change-dialog.tsx'
 import { FormDialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { responseSentences } from './rule-texts.ts'
-
-/** Title of a dialog that asks before it acts on a rule. */
-function Question({ verb, rule }: { verb: string; rule: Rule | undefined }) {
-  return (
-    <>
-      {verb} {rule ? <HostileText text={rule.title} max={120} /> : 'this rule'}?
-    </>
-  )
-}
-
-export function DeleteDialog({ rule, onClose }: { rule: Rule; onClose(): void }) {
-  const navigate = useNavigate()
-  return (
-    <ChangeDialog
-      changes={[queryKeys.rules]}
-      title={<Question verb="Delete" rule={rule} />}
-      submit="Delete rule"
-      kind="act"
-      send={async () => {
-        await call('deleteRule', { params: { id: rule.id } })
-        // Navigates first: otherwise the page would request the deleted rule again.
-        await navigate({ to: '/rules' })
-        return 'Rule deleted.'
-      }}
-      onClose={onClose}
-    >
-      <p>The rule stops firing. Its past firings and the suspensions that it made stay.</p>
-    </ChangeDialog>
-  )
-}
 
 interface EnforceDialogProps {
   rule?: Rule | undefined
@@ -53,7 +19,7 @@ export function EnforceDialog({ rule, isText, onConfirm, ...dialog }: EnforceDia
   return (
     <FormDialog
       {...dialog}
-      title={<Question verb="Enforce" rule={rule} />}
+      title={<>Enforce {rule ? <HostileText text={rule.title} max={120} /> : 'this rule'}?</>}
       submit="Enforce"
       kind="act"
       onSubmit={onConfirm}
