@@ -44,7 +44,7 @@ function Progress({ containment }: { containment: Containment }) {
       note={
         completed_at !== null && (
           <>
-            complete <Time at={completed_at} />
+            Complete since <Time at={completed_at} />.
           </>
         )
       }
@@ -93,7 +93,10 @@ export function ContainmentPage() {
     >
       <Progress containment={data} />
       {joined.length > 0 && (
-        <Panel title="Registered during the suspension" note="with a key of its agents; suspended from the start">
+        <Panel
+          title="Registered during the suspension"
+          note="They use a key of its agents and are suspended from the start."
+        >
           <div className="inner">
             <AgentLinks ids={joined} />
           </div>

@@ -218,7 +218,9 @@ function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: bool
           </p>
         )}
         {evicted > 0 && (
-          <p className="warning">{counted(evicted, 'group')} dropped, too many groups: firings may be missing.</p>
+          <p className="warning">
+            {counted(evicted, 'group')} dropped because there were too many: firings may be missing.
+          </p>
         )}
         <Agents samples={samples} instances={instances} />
       </div>
@@ -287,7 +289,7 @@ export function Backtest({ text }: { text: string }) {
           rowKey={({ seq }) => seq}
           maxRows={firstSamples}
           title="Firings in the backtest"
-          note={done.result.samples.length < done.result.firings && `Newest ${done.result.samples.length}`}
+          note={done.result.samples.length < done.result.firings && `The newest ${done.result.samples.length}.`}
         />
       )}
     </>

@@ -119,7 +119,7 @@ function Exceptions({ exceptions = [] }: Pick<Rule['document'], 'exceptions'>) {
       rowKey={(exception) => exceptions.indexOf(exception)}
       empty={
         <>
-          None. Add agents or tags with a reason and an end under <code>exceptions</code> in the text.
+          No exceptions. Add agents or tags with a reason and an end under <code>exceptions</code> in the text.
         </>
       }
     />
@@ -176,14 +176,6 @@ interface TextProps {
   onDraft(draft: Draft | undefined): void
 }
 
-function ReadText({ title, text, onEdit }: { title: string; text: string; onEdit?: (() => void) | undefined }) {
-  return (
-    <Panel title={title} end={onEdit && <Button onClick={onEdit}>Edit this text</Button>}>
-      <Snippet label="YAML or JSON, as saved" text={text} />
-    </Panel>
-  )
-}
-
 /** The rule's text: in the editor, or to read if it is locked or an earlier version. */
 function TextOfRule({ rule, draft, isLocked, version, onDraft }: TextProps) {
   const { data: earlier, error } = useQuery({
@@ -193,13 +185,19 @@ function TextOfRule({ rule, draft, isLocked, version, onDraft }: TextProps) {
   const text = draft?.text ?? rule.text
   const edit = (next: string, base = draft?.version ?? rule.version) =>
     onDraft(next === rule.text ? undefined : { text: next, version: base })
-  if (version !== undefined) {
+  if (isLocked || version !== undefined) {
+    const saved = version === undefined ? rule.text : earlier?.text
     if (error) return <Fault of={error} />
-    if (!earlier) return <p className="quiet">Loading version {version}…</p>
-    const onEdit = isLocked ? undefined : () => edit(earlier.text, rule.version)
-    return <ReadText title={`Version ${version}`} text={earlier.text} onEdit={onEdit} />
+    if (saved === undefined) return <p className="quiet">Loading version {version}…</p>
+    return (
+      <Panel
+        title={version === undefined ? 'Rule' : `Version ${version}`}
+        end={!isLocked && <Button onClick={() => edit(saved, rule.version)}>Edit this text</Button>}
+      >
+        <Snippet label="YAML or JSON, as saved" text={saved} />
+      </Panel>
+    )
   }
-  if (isLocked) return <ReadText title="Rule" text={rule.text} />
   return (
     <div className="stack">
       {draft && draft.version !== rule.version && (

@@ -91,7 +91,7 @@ function Teaching() {
       <dl className="inner">
         {ruleModes.map((mode) => (
           <div key={mode}>
-            <dt className={modeColours[mode]}>{mode}</dt>
+            <dt className={modeColours[mode]}>{modeNames[mode]}</dt>
             <dd>{modeSentences[mode]}</dd>
           </div>
         ))}
