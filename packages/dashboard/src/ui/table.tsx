@@ -49,19 +49,7 @@ function columnsOf<Row>({ columns, actions }: DataTableProps<Row>): readonly Col
 
 /** A table in a panel. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
-  const {
-    rows = [],
-    rowKey,
-    at,
-    fault,
-    maxRows = 200,
-    isStacked = true,
-    below,
-    title,
-    note,
-    end,
-    foot,
-  } = props
+  const { rows = [], rowKey, at, fault, maxRows = 200, isStacked = true, below, title, note, end, foot } = props
   const { label = typeof title === 'string' ? title : undefined } = props
   const empty = props.rows ? props.empty : !fault && 'Loading…'
   const [isWhole, setWhole] = useState(false)
