@@ -6,14 +6,14 @@ import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
+import { Chart, Line } from '../parts/chart.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
-import { useWidth } from '../parts/width.ts'
 import { Button } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { DataTable } from '../ui/table.tsx'
-import { dayTimeText, Time, useZone } from '../ui/time.tsx'
+import { Time } from '../ui/time.tsx'
 import css from './agent.module.css'
 
 const ResetDialog = lazyDialog(async () => (await import('./reset-dialog.tsx')).ResetDialog)
@@ -64,55 +64,43 @@ function usualText({ usual, samples, basis }: Baseline): string {
 const height = 120
 
 /** The newest samples, with the usual range as a band and the anomalies marked behind them. */
-function Chart({ detail: { baseline, samples, episodes } }: { detail: Detail }) {
-  const [box, width] = useWidth<HTMLDivElement>()
-  const zone = useZone()
+function SampleChart({ detail: { baseline, samples, episodes } }: { detail: Detail }) {
+  const { usual, alarm_above: alarm } = baseline
   const from = Date.parse(samples[0]!.at)
   const to = Math.max(Date.parse(samples.at(-1)!.at), from + 1)
-  const highest = Math.max(1e-9, baseline.usual?.high ?? 0, ...samples.map(({ value }) => value))
-  const x = (at: string) => ((Math.max(from, Date.parse(at)) - from) / (to - from)) * width
+  const highest = Math.max(1e-9, usual?.high ?? 0, ...samples.map(({ value }) => value))
   const y = (value: number) => height - (Math.max(0, value) / highest) * (height - 4)
-  const { usual, alarm_above: alarm } = baseline
+  const shown = episodes.map(({ id, severity, began_at, ended_at }) => ({
+    id,
+    severity,
+    began: Date.parse(began_at),
+    ended: ended_at === null ? to : Date.parse(ended_at),
+  }))
   return (
-    <div ref={box} className={css.chart}>
-      <svg width={width} height={height + 20} role="img" aria-label={`Samples; ${usualText(baseline)}`}>
-        {episodes
-          .filter(({ ended_at }) => ended_at === null || Date.parse(ended_at) >= from)
-          .map(({ id, began_at, ended_at, severity }) => (
+    <Chart label={`Samples; ${usualText(baseline)}`} from={from} to={to} height={height}>
+      {({ x, width }) => (
+        <>
+          {shown
+            .filter(({ ended }) => ended >= from)
+            .map(({ id, severity, began, ended }) => (
+              <g key={id} className={severity} opacity="0.22">
+                <rect x={x(began)} width={Math.max(3, x(ended) - x(began))} height={height} fill="currentColor" />
+              </g>
+            ))}
+          {usual && (
             <rect
-              key={id}
-              className={`${css.episode} ${severity}`}
-              x={x(began_at)}
-              y="0"
-              width={Math.max(3, (ended_at === null ? width : x(ended_at)) - x(began_at))}
-              height={height}
+              className={css.usual}
+              y={y(usual.high)}
+              width={width}
+              height={Math.max(2, y(usual.low) - y(usual.high))}
             />
-          ))}
-        {usual && (
-          <rect
-            className={css.usual}
-            x="0"
-            y={y(usual.high)}
-            width={width}
-            height={Math.max(2, y(usual.low) - y(usual.high))}
-          />
-        )}
-        {alarm !== null && alarm <= highest && (
-          <line className={css.alarm} x1="0" x2={width} y1={y(alarm)} y2={y(alarm)} />
-        )}
-        <polyline points={samples.map(({ at, value }) => `${x(at)},${y(value)}`).join(' ')} />
-        <line x1="0" x2={width} y1={height + 0.5} y2={height + 0.5} />
-        <text x="0" y={height + 15}>
-          {dayTimeText(zone, from).slice(0, -3)}
-        </text>
-        <text x={width} y={height + 15} textAnchor="end">
-          {dayTimeText(zone, to).slice(0, -3)}
-        </text>
-        <text x="0" y="11">
-          {rounded(highest)}
-        </text>
-      </svg>
-    </div>
+          )}
+          {alarm !== null && alarm <= highest && <line className={css.alarm} x2={width} y1={y(alarm)} y2={y(alarm)} />}
+          <Line points={samples.map(({ at, value }) => [x(Date.parse(at)), y(value)])} />
+          <text y="11">{rounded(highest)}</text>
+        </>
+      )}
+    </Chart>
   )
 }
 
@@ -136,93 +124,85 @@ function EpisodeLine({ episode }: { episode: Episode }) {
   )
 }
 
+function Samples({ detail }: { detail: Detail }) {
+  const [isTable, setTable] = useState(false)
+  return (
+    <div className="inset">
+      {!isTable && <SampleChart detail={detail} />}
+      {isTable && (
+        <DataTable
+          label="Samples"
+          columns={[
+            { name: 'Time', cell: ({ at }) => <Time at={at} /> },
+            { name: 'Value', cell: ({ value }) => value.toLocaleString('en'), kind: 'number' },
+          ]}
+          rows={detail.samples.toReversed()}
+          rowKey={({ at }) => at}
+          empty=""
+          maxRows={20}
+          isStacked={false}
+        />
+      )}
+      <p>
+        <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+          {isTable ? 'Chart' : 'Table'}
+        </Button>
+      </p>
+    </div>
+  )
+}
+
 function Opened({ id, metric }: { id: string; metric: string }) {
   const { data, error } = useQuery(detailQuery(id, metric))
-  const [isTable, setTable] = useState(false)
   if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading samples…</EmptyState>
-  const { samples, episodes } = data
   return (
     <>
-      {samples.length < 2 ? (
-        <EmptyState>Not enough stored samples for a chart.</EmptyState>
+      {data.samples.length < 2 ? (
+        <EmptyState>Not enough saved samples for a chart.</EmptyState>
       ) : (
-        <>
-          {!isTable && <Chart detail={data} />}
-          <div className={css.inner}>
-            {isTable && (
-              <DataTable
-                label="Samples"
-                columns={[
-                  { name: 'at', cell: ({ at }) => <Time at={at} /> },
-                  { name: 'value', cell: ({ value }) => value.toLocaleString('en'), kind: 'number' },
-                ]}
-                rows={samples.toReversed()}
-                rowKey={({ at }) => at}
-                empty=""
-                maxRows={20}
-                isStacked={false}
-              />
-            )}
-            <p>
-              <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-                {isTable ? 'Chart' : 'Table'}
-              </Button>
-            </p>
-          </div>
-        </>
+        <Samples detail={data} />
       )}
-      <ul className={css.lines}>
-        {episodes.map((episode) => (
+      <ul className="lines">
+        {data.episodes.map((episode) => (
           <EpisodeLine key={episode.id} episode={episode} />
         ))}
       </ul>
-      {episodes.length === 0 && <EmptyState>No anomalies of this metric.</EmptyState>}
+      {data.episodes.length === 0 && <EmptyState>No anomalies of this metric.</EmptyState>}
     </>
   )
 }
 
 /** Accepting and resetting change future alerts, so only operators may do it, and a reset asks for confirmation. */
-function Actions({ id, baseline }: { id: string; baseline: Baseline }) {
+function Actions({ id, baseline: { metric, episode } }: { id: string; baseline: Baseline }) {
   const mayOperate = useMayOperate()
   const [isAsking, setAsking] = useState(false)
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.agent(id)] })
-  const { metric, episode } = baseline
-  const change = (name: 'acceptBaseline' | 'resetBaseline', sentence: string) =>
-    run(async () => {
-      await call(name, { params: { instanceId: id, metric } })
-      return sentence
-    })
+  const accept = async () => {
+    await call('acceptBaseline', { params: { instanceId: id, metric } })
+    return 'New level accepted.'
+  }
   if (!mayOperate) return null
   return (
-    <span className={`chips ${css.end}`}>
-      {!isAsking && <Fault of={fault} />}
+    <span className="chips end">
+      <Fault of={fault} />
       {episode !== null && (
-        <Button disabled={isBusy} onClick={() => void change('acceptBaseline', 'New level accepted.')}>
+        <Button disabled={isBusy} onClick={() => void run(accept)}>
           Accept as normal
         </Button>
       )}
       <Button disabled={isBusy} onClick={() => setAsking(true)}>
         Reset…
       </Button>
-      {isAsking && (
-        <ResetDialog
-          id={id}
-          metric={metric}
-          isBusy={isBusy}
-          fault={fault}
-          onReset={() => void change('resetBaseline', 'Baseline reset.').then((isDone) => isDone && setAsking(false))}
-          onClose={() => setAsking(false)}
-        />
-      )}
+      {isAsking && <ResetDialog id={id} metric={metric} onClose={() => setAsking(false)} />}
     </span>
   )
 }
 
-function Line({ id, baseline, open }: { id: string; baseline: Baseline; open: Episode | undefined }) {
+function BaselineLine({ id, baseline, open }: { id: string; baseline: Baseline; open: Episode | undefined }) {
   const [isOpen, setOpen] = useState(open !== undefined)
   return (
-    <li className={css.baseline}>
-      <div className={css.baselineHead}>
+    <li>
+      <div className={`chips ${css.baselineHead}`}>
         <Button kind="plain" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <HostileText text={baseline.metric} max={100} line />
         </Button>
@@ -251,9 +231,9 @@ export function Baselines({ id }: { id: string }) {
           <code>metrics.add</code>.
         </EmptyState>
       )}
-      <ul>
+      <ul className={css.baselines}>
         {data?.baselines.map((baseline) => (
-          <Line
+          <BaselineLine
             key={baseline.metric}
             id={id}
             baseline={baseline}

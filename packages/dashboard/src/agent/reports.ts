@@ -1,5 +1,9 @@
 import type { Row } from '../data/live-tail.ts'
-import type { MetricPoint } from './timeline.tsx'
+
+export interface MetricPoint {
+  at: number
+  value: number
+}
 
 /** Agents choose the metric names, so their number is limited to a list to choose from. */
 const maxMetrics = 50

@@ -1,16 +1,16 @@
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
 import { FormDialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 
-interface ResetDialogProps {
-  id: string
-  metric: string
-  isBusy: boolean
-  fault: unknown
-  onReset(): void
-  onClose(): void
-}
-
-export function ResetDialog({ id, metric, isBusy, fault, onReset, onClose }: ResetDialogProps) {
+export function ResetDialog({ id, metric, onClose }: { id: string; metric: string; onClose(): void }) {
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.agent(id)] })
+  const reset = async () => {
+    await call('resetBaseline', { params: { instanceId: id, metric } })
+    onClose()
+    return 'Baseline reset.'
+  }
   return (
     <FormDialog
       title="Reset baseline"
@@ -18,7 +18,7 @@ export function ResetDialog({ id, metric, isBusy, fault, onReset, onClose }: Res
       kind="danger"
       isBusy={isBusy}
       fault={fault}
-      onSubmit={onReset}
+      onSubmit={() => void run(reset)}
       onClose={onClose}
     >
       <p>

@@ -24,7 +24,7 @@ import css from './agent.module.css'
 const shownEarlier = 3
 
 /** Describes the last kill or resume, based only on the control version. */
-function resumeSentence(detail: AgentDetail, now: number): string {
+function controlSentence(detail: AgentDetail, now: number): string {
   const { confirmed, changed_at } = detail.control
   if (changed_at === null) return 'Not suspended'
   const after = confirmedAfter(detail)
@@ -33,10 +33,18 @@ function resumeSentence(detail: AgentDetail, now: number): string {
   return `${word}, not confirmed for ${spanText(now - Date.parse(changed_at))}`
 }
 
+interface CauseProps {
+  suspension: Suspension
+  /** The suspension after this one. */
+  later: Suspension | undefined
+}
+
 /** Actor, reason and containment of a suspension. */
-function Cause({ suspension, later }: { suspension: Suspension; later?: Suspension | undefined }) {
+function Cause({ suspension, later }: CauseProps) {
   const { by, by_name, reason, event_id, containment_id, ends_at, resumed_at } = suspension
   const actor = by_name ?? (by === 'system' ? 'the service' : (by ?? 'unknown'))
+  const end = resumed_at ?? ends_at
+  const ended = resumed_at === later?.requested_at ? 'replaced' : 'resumed'
   return (
     <>
       <p>
@@ -46,14 +54,9 @@ function Cause({ suspension, later }: { suspension: Suspension; later?: Suspensi
         <span>
           by <HostileText text={actor} max={60} />
         </span>
-        {resumed_at !== null && (
+        {end !== null && (
           <span>
-            {resumed_at === later?.requested_at ? 'replaced' : 'resumed'} <Time at={resumed_at} />
-          </span>
-        )}
-        {resumed_at === null && ends_at !== null && (
-          <span>
-            until <Time at={ends_at} />
+            {resumed_at === null ? 'until' : ended} <Time at={end} />
           </span>
         )}
         {event_id !== null && <span>caused by event {event_id}</span>}
@@ -71,19 +74,14 @@ function Cause({ suspension, later }: { suspension: Suspension; later?: Suspensi
 function Enforcement({ suspension: { enforcement = [] } }: { suspension: Suspension }) {
   if (enforcement.length === 0) return null
   return (
-    <ul className={css.enforcement} aria-label="Enforcement points">
+    <ul aria-label="Enforcement points">
       {enforcement.map((call) => (
         <li key={call.point}>
           <span className={call.state === 'confirmed' ? 'ok' : 'warning'} aria-hidden="true">
             {call.state === 'confirmed' ? '✓' : '▲'}
           </span>{' '}
-          Enforcement point {call.point}: {enforcementText(call)}
-          {call.confirmed_at !== null && (
-            <>
-              {' '}
-              <Time at={call.confirmed_at} />
-            </>
-          )}
+          Enforcement point {call.point}: {enforcementText(call)}{' '}
+          {call.confirmed_at !== null && <Time at={call.confirmed_at} />}
           {call.last_error !== null && (
             <span className="quiet">
               {' · '}
@@ -96,68 +94,64 @@ function Enforcement({ suspension: { enforcement = [] } }: { suspension: Suspens
   )
 }
 
-function Earlier({ suspension, later }: { suspension: Suspension; later: Suspension | undefined }) {
+function Stages({ suspension, later, isPresent = false }: CauseProps & { isPresent?: boolean }) {
   const now = useNow()
   const zone = useZone()
-  const requested = dayTimeText(zone, Date.parse(suspension.requested_at))
+  const requested = (isPresent ? millisecondText : dayTimeText)(zone, Date.parse(suspension.requested_at))
   return (
-    <li className={css.inner}>
-      <b className={suspension.state === 'violated' ? 'breach' : ''}>{suspensionSentence(suspension, now)}</b>
+    <>
       <Cause suspension={suspension} later={later} />
       <StageRow stages={stagesOf(suspension, now, requested)} />
       <Enforcement suspension={suspension} />
-    </li>
+    </>
+  )
+}
+
+/** The stages of the last resume, or of a suspension that has no record. */
+function ResumeStages({ detail }: { detail: AgentDetail }) {
+  const now = useNow()
+  const zone = useZone()
+  const changed = detail.control.changed_at
+  return (
+    <>
+      {detail.suspension_reason !== null && (
+        <p>
+          <HostileText text={detail.suspension_reason} />
+        </p>
+      )}
+      <StageRow stages={stagesOfResume(detail, now, changed === null ? '' : dayTimeText(zone, Date.parse(changed)))} />
+    </>
   )
 }
 
 /** The current suspension or the last resume, then earlier suspensions. */
 export function Suspensions({ detail }: { detail: AgentDetail }) {
   const now = useNow()
-  const zone = useZone()
   const [isAll, setAll] = useState(false)
   const { data: suspensions = [], error } = useQuery(suspensionsQuery(detail.id))
   const [newest] = suspensions
   const present = newest && newest.resumed_at === null && detail.status === 'suspended' ? newest : undefined
   const earlier = present ? suspensions.slice(1) : suspensions
-  const changed = detail.control.changed_at
-  if (changed === null && earlier.length === 0) return null
-  const heading = present ? suspensionSentence(present, now) : resumeSentence(detail, now)
-  const title = (
-    <span aria-live="polite" className={present?.state === 'violated' ? 'breach' : ''}>
-      {heading}
-    </span>
+  if (detail.control.changed_at === null && earlier.length === 0) return null
+  const sentence = (one: Suspension) => (
+    <span className={one.state === 'violated' ? 'breach' : ''}>{suspensionSentence(one, now)}</span>
   )
   return (
-    <Panel title={title}>
-      <div className={css.inner}>
+    <Panel title={<span aria-live="polite">{present ? sentence(present) : controlSentence(detail, now)}</span>}>
+      <div className="inset">
         <Fault of={error} />
-        {present ? (
-          <>
-            <Cause suspension={present} />
-            <StageRow stages={stagesOf(present, now, millisecondText(zone, Date.parse(present.requested_at)))} />
-            <Enforcement suspension={present} />
-          </>
-        ) : (
-          <>
-            {detail.suspension_reason !== null && (
-              <p>
-                <HostileText text={detail.suspension_reason} />
-              </p>
-            )}
-            <StageRow
-              stages={stagesOfResume(detail, now, changed === null ? '' : dayTimeText(zone, Date.parse(changed)))}
-            />
-          </>
-        )}
+        {present ? <Stages suspension={present} later={undefined} isPresent /> : <ResumeStages detail={detail} />}
       </div>
       {earlier.length > 0 && (
         <div className={css.earlier}>
           <h3 className="quiet">Earlier suspensions</h3>
           <ul aria-label="Earlier suspensions">
-            {earlier.slice(0, isAll ? undefined : shownEarlier).map((suspension) => {
-              const later = suspensions[suspensions.indexOf(suspension) - 1]
-              return <Earlier key={suspension.version} suspension={suspension} later={later} />
-            })}
+            {earlier.slice(0, isAll ? undefined : shownEarlier).map((one) => (
+              <li key={one.version} className="inset">
+                <b>{sentence(one)}</b>
+                <Stages suspension={one} later={suspensions[suspensions.indexOf(one) - 1]} />
+              </li>
+            ))}
           </ul>
           {earlier.length > shownEarlier && !isAll && (
             <EmptyState action={<Button onClick={() => setAll(true)}>Show all {earlier.length}</Button>}>

@@ -1,41 +1,44 @@
-import type { ControlChange, InstanceHistory } from '@wardline/contract'
-import { severities } from '@wardline/contract'
-import { useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { type ControlChange, type InstanceHistory, severities } from '@wardline/contract'
+import { type ReactNode, useMemo } from 'react'
+import { call } from '../data/client.ts'
+import { useEvents } from '../data/event-tail.ts'
+import type { AgentDetail } from '../data/fleet.ts'
 import type { Row } from '../data/live-tail.ts'
-import { CountTable } from '../parts/count-table.tsx'
-import { useWidth } from '../parts/width.ts'
-import { Button, ChipGroup } from '../ui/button.tsx'
+import { queryKeys } from '../data/query-keys.ts'
+import { Beat, bucketsIn, Chart, Line, laneNames, sum, type X } from '../parts/chart.tsx'
+import { ChartPanel } from '../parts/chart-panel.tsx'
+import { ChipGroup } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
-import { Panel } from '../ui/panel.tsx'
 import { hourMs } from '../ui/span.ts'
-import { timeText, useZone } from '../ui/time.tsx'
+import { useNow } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
 import css from './agent.module.css'
+import { useAgentEvents } from './behaviour.tsx'
+import { anomalyMetric, type MetricPoint, metricsOf } from './reports.ts'
 
-export interface MetricPoint {
-  at: number
-  value: number
-}
+const changesQuery = (id: string) => ({
+  queryKey: queryKeys.changes(id),
+  queryFn: async () => (await call('listControlChanges', { query: { instance_id: id, limit: '100' } })).changes,
+})
+const historyQuery = (id: string) => ({
+  queryKey: queryKeys.history(id),
+  queryFn: () => call('getInstanceHistory', { params: { instanceId: id } }),
+  // The service saves counts once a minute.
+  refetchInterval: 60_000,
+})
 
-interface TimelineProps {
-  rows: readonly Row[]
-  history: InstanceHistory | undefined
-  /** Values of one metric, oldest first. */
-  metric: { name: string; points: readonly MetricPoint[] } | undefined
-  /** Kills and resumes, oldest first. */
-  changes: readonly ControlChange[]
-  isSuspended: boolean
-  from: number
-  to: number
-}
-
-const left = 84
-const laneHeight = 24
+/** Height of a lane, and where its drawings stand. */
+const lane = 24
+const foot = lane - 3
 const slots = 120
 
 interface Span {
   from: number
   to: number
+}
+interface Bar extends Span {
+  value: number
 }
 
 /** Returns the spans within the range in which the agent was suspended. */
@@ -52,172 +55,167 @@ function suspendedSpans(changes: readonly ControlChange[], isSuspended: boolean,
     }
   }
   if (since !== undefined || (isSuspended && changes.length === 0)) spans.push({ from: since ?? from, to })
-  return spans
-    .filter((span) => span.to > from)
-    .map((span) => ({ from: Math.max(from, span.from), to: Math.min(to, span.to) }))
+  return spans.filter((span) => span.to > from)
 }
 
-interface Bucket {
-  from: number
-  to: number
-  heartbeats: number
-  expected: number
-  calls: number
-}
-
-function bucketsOf(history: InstanceHistory | undefined, { from, to }: Span): Bucket[] {
+/** Returns the buckets of the history that are in the range. */
+function bucketsOf(history: InstanceHistory | undefined, { from, to }: Span) {
   if (!history) return []
-  const width = history.bucket_seconds * 1_000
+  const { from: first, bucketMs } = bucketsIn(history)
   return history.heartbeats
-    .map((heartbeats, index) => {
-      const start = Date.parse(history.from) + index * width
-      const calls = history.tool_calls[index] ?? 0
-      return { from: start, to: start + width, heartbeats, expected: history.expected[index] ?? 0, calls }
-    })
+    .map((heartbeats, index) => ({
+      from: first + index * bucketMs,
+      to: first + (index + 1) * bucketMs,
+      heartbeats,
+      expected: history.expected[index] ?? 0,
+      value: history.tool_calls[index] ?? 0,
+    }))
     .filter((bucket) => bucket.to > from && bucket.from < to)
 }
 
-const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+/** Counts times in the slots of the range. */
+function slotsOf(times: readonly number[], { from, to }: Span): Bar[] {
+  const slotMs = (to - from) / slots
+  const counts = Map.groupBy(times, (time) => from + Math.floor((time - from) / slotMs) * slotMs)
+  return [...counts].map(([start, found]) => ({ from: start, to: start + slotMs, value: found.length }))
+}
+
+const valuesOf = (bars: readonly Bar[]) => bars.map(({ value }) => value)
+const placeOf = (x: X, { from, to }: Span) => ({ x: x(from) + 0.5, width: Math.max(1, x(to) - x(from) - 1.5) })
+
+function Bars({ x, bars, highest }: { x: X; bars: readonly Bar[]; highest: number }) {
+  return bars.map((bar) => {
+    const height = bar.value === 0 ? 0 : 4 + (bar.value / highest) * (lane - 8)
+    return <rect key={bar.from} {...placeOf(x, bar)} y={foot - height} height={height} fill="currentColor" />
+  })
+}
+
+interface TimelineProps extends Span {
+  rows: readonly Row[]
+  history: InstanceHistory | undefined
+  /** Values of one metric, oldest first. */
+  metric: { name: string; points: readonly MetricPoint[] } | undefined
+  /** Kills and resumes, oldest first. */
+  changes: readonly ControlChange[]
+  isSuspended: boolean
+}
 
 /** Heartbeats, calls, events of each severity, a metric and the control state on one axis. */
-function Timeline({ rows, history, metric, changes, isSuspended, from, to }: TimelineProps) {
-  const zone = useZone()
-  const [box, width] = useWidth<HTMLDivElement>()
-  const x = (time: number) => left + ((Math.max(from, Math.min(to, time)) - from) / (to - from)) * (width - left)
-  const buckets = bucketsOf(history, { from, to })
-  const spans = suspendedSpans(changes, isSuspended, { from, to })
-  const counts = severities.map((severity) => {
-    const bySlot = new Map<number, number>()
-    for (const row of rows) {
-      const time = Date.parse(row.created_at)
-      if (row.severity !== severity || time < from || time > to) continue
-      const slot = Math.floor(((time - from) / (to - from)) * slots)
-      bySlot.set(slot, (bySlot.get(slot) ?? 0) + 1)
-    }
-    return { severity, bySlot }
+function Timeline({ rows, history, metric, changes, isSuspended, ...range }: TimelineProps) {
+  const isShown = (time: number) => time >= range.from && time <= range.to
+  const buckets = bucketsOf(history, range)
+  const spans = suspendedSpans(changes, isSuspended, range)
+  const events = severities.toReversed().map((severity) => {
+    const found = rows.filter((row) => row.severity === severity).map((row) => Date.parse(row.created_at))
+    return { severity, bars: slotsOf(found.filter(isShown), range) }
   })
-  const highest = Math.max(1, ...counts.flatMap(({ bySlot }) => [...bySlot.values()]))
-  const maxCalls = Math.max(1, ...buckets.map(({ calls }) => calls))
-  const points = metric?.points.filter(({ at }) => at >= from && at <= to) ?? []
-  const values = points.map(({ value }) => value)
-  const [lowest, top] = [Math.min(0, ...values), Math.max(...values, 1)]
-  const lanes = ['heartbeats', 'calls', ...severities.toReversed(), 'metric', 'control']
-  const y = (lane: string) => 6 + lanes.indexOf(lane) * laneHeight
-  const foot = (lane: string) => y(lane) + laneHeight - 3
-  const bottom = 6 + lanes.length * laneHeight
-  const ticks = Array.from({ length: 5 }, (_, index) => from + ((to - from) * index) / 4)
+  const highest = Math.max(1, ...events.flatMap(({ bars }) => valuesOf(bars)))
+  const points = metric?.points.filter(({ at }) => isShown(at)) ?? []
+  const lowest = Math.min(0, ...points.map(({ value }) => value))
+  const top = Math.max(1, ...points.map(({ value }) => value))
+  const y = (value: number) => foot - ((value - lowest) / (top - lowest)) * (lane - 8)
+  const lanes: [name: string, draw: (x: X) => ReactNode][] = [
+    [
+      'heartbeats',
+      (x) =>
+        buckets.map((bucket) => (
+          <Beat
+            key={bucket.from}
+            {...placeOf(x, bucket)}
+            foot={foot}
+            height={14}
+            count={bucket.heartbeats}
+            expected={bucket.expected}
+          />
+        )),
+    ],
+    ['tool calls', (x) => <Bars x={x} bars={buckets} highest={Math.max(1, ...valuesOf(buckets))} />],
+    ...events.map(({ severity, bars }): (typeof lanes)[number] => [
+      severity,
+      (x) => (
+        <g className={severity}>
+          <Bars x={x} bars={bars} highest={highest} />
+        </g>
+      ),
+    ]),
+    ['metric', (x) => <Line className={css.metric} points={points.map(({ at, value }) => [x(at), y(value)])} />],
+    [
+      'control',
+      (x) =>
+        spans.map((span) => (
+          <rect key={span.from} className={css.suspended} {...placeOf(x, span)} y="4" height={lane - 8} />
+        )),
+    ],
+  ]
+  const height = 6 + lanes.length * lane
   const said = [
     `${sum(buckets.map(({ heartbeats }) => heartbeats))} of ${sum(buckets.map(({ expected }) => expected))} heartbeats`,
-    `${sum(buckets.map(({ calls }) => calls))} tool calls`,
-    ...counts.map(({ severity, bySlot }) => `${sum([...bySlot.values()])} ${severity}`),
+    `${sum(valuesOf(buckets))} tool calls`,
+    ...events.map(({ severity, bars }) => `${sum(valuesOf(bars))} ${severity}`),
     ...(metric ? [`${points.length} values of ${metric.name}`] : []),
     spans.length === 0 ? 'not suspended' : 'suspended at times',
   ]
   return (
-    <div ref={box} className={css.chart}>
-      <svg width={width} height={bottom + 22} role="img" aria-label={`Timeline: ${said.join(', ')}`}>
-        {lanes.map((lane) => (
-          <text key={lane} x="0" y={y(lane) + 16}>
-            {lane === 'calls' ? 'tool calls' : lane}
-          </text>
-        ))}
-        {buckets.map((bucket) => {
-          const { heartbeats, expected, calls } = bucket
-          const span = { x: x(bucket.from) + 0.5, width: Math.max(1, x(bucket.to) - x(bucket.from) - 1.5) }
-          const state = heartbeats === 0 ? (expected > 0 ? 'missing' : 'none') : heartbeats < expected ? 'some' : 'full'
-          const size = state === 'some' ? 8 : 14
-          const height = calls === 0 ? 0 : 3 + (calls / maxCalls) * (laneHeight - 8)
-          return (
-            <g key={bucket.from}>
-              <rect {...span} className={css[state]} y={foot('heartbeats') - size} height={size} />
-              <rect {...span} className={css.call} y={foot('calls') - height} height={height} />
+    <Chart label={`Timeline: ${said.join(', ')}`} {...range} height={height} left={laneNames} ticks={5}>
+      {({ x }) => (
+        <>
+          {lanes.map(([name, draw], row) => (
+            <g key={name} transform={`translate(0 ${6 + row * lane})`}>
+              <text y="16">{name}</text>
+              {draw(x)}
             </g>
-          )
-        })}
-        {counts.map(({ severity, bySlot }) => (
-          <g key={severity} className={severity}>
-            {[...bySlot].map(([slot, count]) => {
-              const height = 5 + (count / highest) * (laneHeight - 8)
-              return (
-                <rect
-                  key={slot}
-                  x={left + (slot / slots) * (width - left)}
-                  y={foot(severity) - height}
-                  width={(width - left) / slots - 1.5}
-                  height={height}
-                  fill="currentColor"
-                />
-              )
-            })}
-          </g>
-        ))}
-        <polyline
-          className={css.metric}
-          points={points
-            .map(
-              ({ at, value }) =>
-                `${x(at).toFixed(1)},${(foot('metric') - ((value - lowest) / (top - lowest)) * (laneHeight - 8)).toFixed(1)}`,
-            )
-            .join(' ')}
-        />
-        {spans.map((span) => (
-          <rect
-            key={span.from}
-            className={css.suspended}
-            x={x(span.from)}
-            y={y('control') + 4}
-            width={Math.max(2, x(span.to) - x(span.from))}
-            height={laneHeight - 8}
-          />
-        ))}
-        {changes
-          .filter(({ at }) => Date.parse(at) >= from)
-          .map(({ seq, at, action }) => (
-            <line key={seq} className={css[action]} x1={x(Date.parse(at))} x2={x(Date.parse(at))} y1="6" y2={bottom} />
           ))}
-        <line x1={left} x2={width} y1={bottom} y2={bottom} />
-        {ticks.map((time, index) => (
-          <text
-            key={index}
-            x={x(time)}
-            y={bottom + 16}
-            textAnchor={index === 0 ? 'start' : index === 4 ? 'end' : 'middle'}
-          >
-            {timeText(zone, time).slice(0, 5)}
-          </text>
-        ))}
-      </svg>
-    </div>
+          {changes
+            .filter(({ at }) => Date.parse(at) >= range.from)
+            .map(({ seq, at, action }) => (
+              <line
+                key={seq}
+                className={css[action]}
+                x1={x(Date.parse(at))}
+                x2={x(Date.parse(at))}
+                y1="6"
+                y2={height}
+              />
+            ))}
+        </>
+      )}
+    </Chart>
   )
 }
 
 const ranges = ['1', '6', '24'] as const
 
-interface TimelinePanelProps extends Omit<TimelineProps, 'metric' | 'from'> {
-  metrics: ReadonlyMap<string, readonly MetricPoint[]>
-  metric: string | undefined
-  /** Whether all events of the range are loaded. */
-  isCovered: boolean
+interface TimelinePanelProps {
+  detail: AgentDetail
   hours: number
+  metric: string | undefined
   onChange(search: { hours?: number; metric?: string }): void
 }
 
-/** The timeline, its range and metric, and its numbers as a table. */
-export function TimelinePanel({ metrics, metric, isCovered, hours, onChange, ...timeline }: TimelinePanelProps) {
-  const [isTable, setTable] = useState(false)
-  const { history, to } = timeline
-  const points = metric === undefined ? undefined : metrics.get(metric)
+/** The timeline, its range and metric, or its numbers as a table. */
+export function TimelinePanel({ detail: { id, status }, hours, metric, onChange }: TimelinePanelProps) {
+  const to = useNow()
+  const { rows, isCovered } = useAgentEvents(id, hours)
+  const { data: changes = [] } = useQuery(changesQuery(id))
+  const { data: history } = useQuery(historyQuery(id))
+  const reports = useEvents({ instance_id: id, event_type: 'session_metrics' }).rows
+  const metrics = useMemo(() => metricsOf(reports), [reports])
+  const anomalies = useEvents({ instance_id: id, event_type: 'anomaly_detected' }).rows
+  // Shows the metric with the latest anomaly by default.
+  const latest = anomalies.map(anomalyMetric).find((one) => one !== undefined && metrics.has(one))
+  const name = metric ?? latest ?? [...metrics.keys()][0]
+  const points = metrics.get(name ?? '')
   return (
-    <Panel
+    <ChartPanel
       title="Timeline"
       note={isCovered ? '' : 'Some events of this range are not loaded. Load older events below.'}
-      end={
+      actions={
         <>
           {metrics.size > 0 && (
             <Select
               label="Metric"
-              value={metric}
-              options={[...metrics.keys()].map((name) => [name, plainText(name)] as const)}
+              value={name}
+              options={[...metrics.keys()].map((one) => [one, plainText(one)] as const)}
               onChange={({ target }) => onChange({ metric: target.value })}
             />
           )}
@@ -227,30 +225,32 @@ export function TimelinePanel({ metrics, metric, isCovered, hours, onChange, ...
             options={ranges.map((value) => ({ value, name: `${value} h` }))}
             onChange={(value) => onChange({ hours: Number(value) })}
           />
-          <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-            {isTable ? 'Hide table' : 'Table'}
-          </Button>
         </>
       }
+      table={
+        history && {
+          label: 'Heartbeats, events and tool calls',
+          columns: [
+            { name: 'Heartbeats', counts: history.heartbeats },
+            { name: 'Expected', counts: history.expected },
+            { name: 'Events', counts: history.events },
+            { name: 'Tool calls', counts: history.tool_calls },
+          ],
+          ...bucketsIn(history),
+        }
+      }
     >
-      {isTable && history && (
-        <CountTable
-          label="Heartbeats, events and tool calls"
-          columns={[
-            { name: 'heartbeats', counts: history.heartbeats },
-            { name: 'expected', counts: history.expected },
-            { name: 'events', counts: history.events },
-            { name: 'tool calls', counts: history.tool_calls },
-          ]}
-          from={Date.parse(history.from)}
-          bucketMs={history.bucket_seconds * 1_000}
+      <div className="inset">
+        <Timeline
+          rows={rows}
+          history={history}
+          metric={name !== undefined && points ? { name, points } : undefined}
+          changes={changes.toReversed()}
+          isSuspended={status === 'suspended'}
+          from={to - hours * hourMs}
+          to={to}
         />
-      )}
-      <Timeline
-        {...timeline}
-        metric={metric !== undefined && points ? { name: metric, points } : undefined}
-        from={to - hours * hourMs}
-      />
-    </Panel>
+      </div>
+    </ChartPanel>
   )
 }

@@ -1,4 +1,5 @@
-import { infiniteQueryOptions } from '@tanstack/react-query'
+import { infiniteQueryOptions, useInfiniteQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
 import { call } from './client.ts'
 import { type EventFilter, type EventPage, matchesFilter, type Row } from './live-tail.ts'
 import { queryKeys } from './query-keys.ts'
@@ -32,3 +33,9 @@ export const eventsQuery = (filter: EventFilter) =>
     getNextPageParam: ({ next }: EventPage) => next,
     staleTime: Number.POSITIVE_INFINITY,
   })
+
+/** The list of a filter, and the rows that are loaded. */
+export function useEvents(filter: EventFilter) {
+  const query = useInfiniteQuery(eventsQuery(filter))
+  return { query, rows: useMemo((): Row[] => query.data?.pages.flatMap(({ events }) => events) ?? [], [query.data]) }
+}

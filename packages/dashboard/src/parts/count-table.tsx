@@ -1,5 +1,5 @@
 import { dayTimeText, useZone } from '../ui/time.tsx'
-import css from './count-table.module.css'
+import css from './chart.module.css'
 
 interface CountTableProps {
   label: string
@@ -17,7 +17,7 @@ export function CountTable({ label, columns, from, bucketMs }: CountTableProps) 
       <table>
         <thead>
           <tr>
-            <th>from</th>
+            <th>From</th>
             {columns.map(({ name }) => (
               <th key={name}>{name}</th>
             ))}

@@ -1,9 +1,8 @@
 import { type KeyboardEvent, type PointerEvent, type ReactNode, useRef, useState } from 'react'
-import { dayMs } from '../ui/span.ts'
 import { dayTimeText, timeText, useZone } from '../ui/time.tsx'
-import css from './time-chart.module.css'
+import css from './chart.module.css'
+import { Chart } from './chart.tsx'
 import type { TimeRange } from './time-range.tsx'
-import { useWidth } from './width.ts'
 
 interface TimeChartProps {
   label: string
@@ -17,25 +16,18 @@ interface TimeChartProps {
   /** Describes one bucket in words. */
   describe(index: number): string
   onZoom?(range: Required<TimeRange>): void
-  children(size: { x(index: number): number; slot: number; width: number }): ReactNode
+  children(size: { x(index: number): number; slot: number }): ReactNode
 }
-
-/** Width of the lane names in pixels. Charts above each other share it, so that their axes align. */
-export const laneNames = 96
-const axis = 20
 
 /** Buckets on a time axis. Dragging selects a range and zooms into it, as do Shift with arrow keys, then Enter. */
 export function TimeChart(props: TimeChartProps) {
   const { label, from, bucketMs, count, height, left = 0, describe, onZoom, children } = props
   const zone = useZone()
-  const [box, width] = useWidth<HTMLDivElement>()
   /** Selected buckets, from `anchor` to `at`, both included. */
   const [pick, setPick] = useState<{ anchor: number; at: number }>()
   const isDragging = useRef(false)
-  const slot = (width - left) / Math.max(1, count)
-  const x = (index: number) => left + index * slot
-  const within = (index: number) => Math.min(count - 1, Math.max(0, index))
   const timeOf = (index: number) => from + index * bucketMs
+  const within = (index: number) => Math.min(count - 1, Math.max(0, index))
   const first = pick && Math.min(pick.anchor, pick.at)
   const last = pick && Math.max(pick.anchor, pick.at)
 
@@ -45,8 +37,8 @@ export function TimeChart(props: TimeChartProps) {
     onZoom({ from: new Date(timeOf(first)).toISOString(), to: new Date(timeOf(last + 1)).toISOString() })
   }
   function bucketUnder(event: PointerEvent<SVGSVGElement>): number {
-    const { left: edge } = event.currentTarget.getBoundingClientRect()
-    return within(Math.floor((event.clientX - edge - left) / slot))
+    const box = event.currentTarget.getBoundingClientRect()
+    return within(Math.floor(((event.clientX - box.left - left) / (box.width - left)) * count))
   }
   function press(event: KeyboardEvent) {
     const step = { ArrowRight: 1, ArrowLeft: -1, Home: -count, End: count }[event.key]
@@ -59,22 +51,20 @@ export function TimeChart(props: TimeChartProps) {
     event.preventDefault()
     event.stopPropagation()
   }
-  const isLong = count * bucketMs > dayMs
-  const clock = (time: number) => (isLong ? dayTimeText : timeText)(zone, time).slice(0, -3)
   return (
     <div
-      ref={box}
-      className={css.chart}
+      className={css.picker}
       role="group"
       tabIndex={0}
       aria-label={`${label}. Arrow keys move, with Shift they select${onZoom ? ', Enter zooms' : ''}.`}
       onKeyDown={press}
     >
-      <svg
-        width={width}
-        height={height + axis}
-        role="img"
-        aria-label={label}
+      <Chart
+        label={label}
+        from={from}
+        to={timeOf(Math.max(1, count))}
+        height={height}
+        left={left}
         onPointerDown={(event) => {
           if (!onZoom || event.button !== 0) return
           isDragging.current = true
@@ -98,22 +88,19 @@ export function TimeChart(props: TimeChartProps) {
           if (!isDragging.current) setPick(undefined)
         }}
       >
-        {first !== undefined && last !== undefined && (
-          <rect className={css.brush} x={x(first)} y="0" width={(last - first + 1) * slot} height={height} />
-        )}
-        {children({ x, slot, width })}
-        <line x1={left} x2={width} y1={height + 0.5} y2={height + 0.5} />
-        {[0, 0.5, 1].map((part) => (
-          <text
-            key={part}
-            x={left + part * (width - left)}
-            y={height + 15}
-            textAnchor={part === 0 ? 'start' : part === 1 ? 'end' : 'middle'}
-          >
-            {clock(timeOf(part * count))}
-          </text>
-        ))}
-      </svg>
+        {({ x: xOf }) => {
+          const x = (index: number) => xOf(timeOf(index))
+          const slot = x(1) - x(0)
+          return (
+            <>
+              {first !== undefined && last !== undefined && (
+                <rect className={css.brush} x={x(first)} width={(last - first + 1) * slot} height={height} />
+              )}
+              {children({ x, slot })}
+            </>
+          )
+        }}
+      </Chart>
       <p role="status" className="quiet">
         {first !== undefined && last !== undefined
           ? `${dayTimeText(zone, timeOf(first)).slice(0, -3)} to ${timeText(zone, timeOf(last + 1)).slice(0, -3)}: ${
