@@ -193,7 +193,10 @@ test('the chart has the same numbers as a table', async () => {
   const page = await screens.signedIn()
   await page.getByRole('img', { name: /^Events of the last 24 hours: [1-9]\d* breach, / }).waitFor()
   await page.getByRole('region', { name: 'Events by severity' }).getByRole('button', { name: 'Table' }).click()
-  const counts = await page.getByRole('group', { name: /^Events of the last/ }).locator('td:nth-child(2)').allTextContents()
+  const counts = await page
+    .getByRole('group', { name: /^Events of the last/ })
+    .locator('td:nth-child(2)')
+    .allTextContents()
   expect(counts.reduce((sum, count) => sum + Number(count), 0)).toBeGreaterThan(0)
 })
 

@@ -1,12 +1,16 @@
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useState } from 'react'
+import { drillSentence } from '../containments/drill-texts.ts'
+import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
+import { drillQuery } from '../data/containments.ts'
 import { type Agent, type AgentDetail, agentQuery, refreshMs } from '../data/fleet.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
 import { StatusMark } from '../parts/marks.tsx'
+import { OperatorButton } from '../parts/operator-button.tsx'
 import { Tags } from '../parts/tags.tsx'
 import { ControlButton } from '../suspend/control-button.tsx'
 import { Button } from '../ui/button.tsx'
@@ -19,7 +23,6 @@ import { Time, useNow } from '../ui/time.tsx'
 import css from './agent.module.css'
 import { Baselines } from './baselines.tsx'
 import { Anomalies, Events, Sessions } from './behaviour.tsx'
-import { DrillRow } from './drill.tsx'
 import { Suspensions } from './suspensions.tsx'
 import { TimelinePanel } from './timeline.tsx'
 
@@ -65,7 +68,7 @@ function TagRow({ agent }: { agent: Agent }) {
   const mayOperate = useMayOperate()
   const [isOpen, setOpen] = useState(false)
   return (
-    <div className={css.row}>
+    <div className={`chips ${css.row}`}>
       <Tags tags={agent.tags} />
       {mayOperate && (
         <Button kind="plain" onClick={() => setOpen(true)}>
@@ -73,6 +76,37 @@ function TagRow({ agent }: { agent: Agent }) {
         </Button>
       )}
       {isOpen && <TagDialog agents={[agent]} onClose={() => setOpen(false)} />}
+    </div>
+  )
+}
+
+/** Shows when the agent last proved that a suspension reaches it, with a button to start a drill now. */
+function DrillRow({ detail: { id, last_proven_stoppable_at } }: { detail: AgentDetail }) {
+  const client = useQueryClient()
+  const { isBusy, fault, run } = useChange({ changes: [queryKeys.drillList] })
+  const [started, setStarted] = useState<string>()
+  const { data: drill } = useQuery({ ...drillQuery(started ?? ''), enabled: started !== undefined })
+  const isOver = drill?.state === 'complete'
+  useEffect(() => {
+    if (isOver) void client.invalidateQueries({ queryKey: queryKeys.agent(id), exact: true })
+  }, [isOver, client, id])
+  const start = () =>
+    run(async () => {
+      setStarted((await call('startDrill', { body: { selector: { instances: [id] } } })).id)
+      return undefined
+    })
+  return (
+    <div className={`chips ${css.row}`}>
+      <span className="quiet">
+        Last proven stoppable: {last_proven_stoppable_at === null ? 'never' : <Time at={last_proven_stoppable_at} />}
+      </span>
+      <OperatorButton disabled={isBusy || (started !== undefined && !isOver)} onClick={() => void start()}>
+        Run a drill
+      </OperatorButton>
+      <span role="status" className={drill?.missing_count ? 'warning' : ''}>
+        {drill && drillSentence(drill)}
+      </span>
+      <Fault of={fault} />
     </div>
   )
 }
@@ -168,7 +202,7 @@ export function AgentPage() {
       </div>
       <Suspensions detail={detail} />
       <TimelinePanel
-        detail={detail}
+        id={id}
         hours={hours}
         metric={metric}
         onChange={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}

@@ -7,6 +7,7 @@ import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
 import { Chart, Line } from '../parts/chart.tsx'
+import { useTableSwitch } from '../parts/chart-panel.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { Button } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
@@ -125,11 +126,10 @@ function EpisodeLine({ episode }: { episode: Episode }) {
 }
 
 function Samples({ detail }: { detail: Detail }) {
-  const [isTable, setTable] = useState(false)
+  const [isTable, button] = useTableSwitch()
   return (
     <div className="inset">
-      {!isTable && <SampleChart detail={detail} />}
-      {isTable && (
+      {isTable ? (
         <DataTable
           label="Samples"
           columns={[
@@ -142,12 +142,10 @@ function Samples({ detail }: { detail: Detail }) {
           maxRows={20}
           isStacked={false}
         />
+      ) : (
+        <SampleChart detail={detail} />
       )}
-      <p>
-        <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-          {isTable ? 'Chart' : 'Table'}
-        </Button>
-      </p>
+      <p>{button}</p>
     </div>
   )
 }

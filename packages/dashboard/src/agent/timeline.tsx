@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
-import { type ControlChange, type InstanceHistory, severities } from '@wardline/contract'
+import { type InstanceHistory, type Suspension, severities } from '@wardline/contract'
 import { type ReactNode, useMemo } from 'react'
 import { call } from '../data/client.ts'
+import { suspensionsQuery } from '../data/containments.ts'
 import { useEvents } from '../data/event-tail.ts'
-import type { AgentDetail } from '../data/fleet.ts'
 import type { Row } from '../data/live-tail.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { Beat, bucketsIn, Chart, Line, laneNames, sum, type X } from '../parts/chart.tsx'
@@ -17,10 +17,6 @@ import css from './agent.module.css'
 import { useAgentEvents } from './behaviour.tsx'
 import { anomalyMetric, type MetricPoint, metricsOf } from './reports.ts'
 
-const changesQuery = (id: string) => ({
-  queryKey: queryKeys.changes(id),
-  queryFn: async () => (await call('listControlChanges', { query: { instance_id: id, limit: '100' } })).changes,
-})
 const historyQuery = (id: string) => ({
   queryKey: queryKeys.history(id),
   queryFn: () => call('getInstanceHistory', { params: { instanceId: id } }),
@@ -41,22 +37,14 @@ interface Bar extends Span {
   value: number
 }
 
-/** Returns the spans within the range in which the agent was suspended. */
-function suspendedSpans(changes: readonly ControlChange[], isSuspended: boolean, { from, to }: Span): Span[] {
-  const spans: Span[] = []
-  let since: number | undefined
-  for (const { action, at } of changes) {
-    const time = Date.parse(at)
-    if (action === 'suspend') since ??= time
-    else {
-      // The kill may precede the first change that was read.
-      spans.push({ from: since ?? from, to: time })
-      since = undefined
-    }
-  }
-  if (since !== undefined || (isSuspended && changes.length === 0)) spans.push({ from: since ?? from, to })
-  return spans.filter((span) => span.to > from)
-}
+/** Returns when the agent was suspended, within the range. */
+const suspendedSpans = (suspensions: readonly Suspension[], { from, to }: Span): Span[] =>
+  suspensions
+    .map(({ requested_at, resumed_at }) => ({
+      from: Date.parse(requested_at),
+      to: resumed_at === null ? to : Date.parse(resumed_at),
+    }))
+    .filter((span) => span.to > from)
 
 /** Returns the buckets of the history that are in the range. */
 function bucketsOf(history: InstanceHistory | undefined, { from, to }: Span) {
@@ -95,16 +83,14 @@ interface TimelineProps extends Span {
   history: InstanceHistory | undefined
   /** Values of one metric, oldest first. */
   metric: { name: string; points: readonly MetricPoint[] } | undefined
-  /** Kills and resumes, oldest first. */
-  changes: readonly ControlChange[]
-  isSuspended: boolean
+  suspensions: readonly Suspension[]
 }
 
 /** Heartbeats, calls, events of each severity, a metric and the control state on one axis. */
-function Timeline({ rows, history, metric, changes, isSuspended, ...range }: TimelineProps) {
+function Timeline({ rows, history, metric, suspensions, ...range }: TimelineProps) {
   const isShown = (time: number) => time >= range.from && time <= range.to
   const buckets = bucketsOf(history, range)
-  const spans = suspendedSpans(changes, isSuspended, range)
+  const spans = suspendedSpans(suspensions, range)
   const events = severities.toReversed().map((severity) => {
     const found = rows.filter((row) => row.severity === severity).map((row) => Date.parse(row.created_at))
     return { severity, bars: slotsOf(found.filter(isShown), range) }
@@ -114,40 +100,29 @@ function Timeline({ rows, history, metric, changes, isSuspended, ...range }: Tim
   const lowest = Math.min(0, ...points.map(({ value }) => value))
   const top = Math.max(1, ...points.map(({ value }) => value))
   const y = (value: number) => foot - ((value - lowest) / (top - lowest)) * (lane - 8)
-  const lanes: [name: string, draw: (x: X) => ReactNode][] = [
+  const lanes = (x: X): [name: string, drawing: ReactNode][] => [
     [
       'heartbeats',
-      (x) =>
-        buckets.map((bucket) => (
-          <Beat
-            key={bucket.from}
-            {...placeOf(x, bucket)}
-            foot={foot}
-            height={14}
-            count={bucket.heartbeats}
-            expected={bucket.expected}
-          />
-        )),
+      buckets.map(({ heartbeats, expected, ...span }) => (
+        <Beat key={span.from} {...placeOf(x, span)} foot={foot} height={14} count={heartbeats} expected={expected} />
+      )),
     ],
-    ['tool calls', (x) => <Bars x={x} bars={buckets} highest={Math.max(1, ...valuesOf(buckets))} />],
-    ...events.map(({ severity, bars }): (typeof lanes)[number] => [
+    ['tool calls', <Bars key="calls" x={x} bars={buckets} highest={Math.max(1, ...valuesOf(buckets))} />],
+    ...events.map(({ severity, bars }): [string, ReactNode] => [
       severity,
-      (x) => (
-        <g className={severity}>
-          <Bars x={x} bars={bars} highest={highest} />
-        </g>
-      ),
+      <g key={severity} className={severity}>
+        <Bars x={x} bars={bars} highest={highest} />
+      </g>,
     ]),
-    ['metric', (x) => <Line className={css.metric} points={points.map(({ at, value }) => [x(at), y(value)])} />],
+    ['metric', <Line key="metric" className={css.metric} points={points.map(({ at, value }) => [x(at), y(value)])} />],
     [
       'control',
-      (x) =>
-        spans.map((span) => (
-          <rect key={span.from} className={css.suspended} {...placeOf(x, span)} y="4" height={lane - 8} />
-        )),
+      spans.map((span) => (
+        <rect key={span.from} className={css.suspended} {...placeOf(x, span)} y="4" height={lane - 8} />
+      )),
     ],
   ]
-  const height = 6 + lanes.length * lane
+  const height = 6 + (severities.length + 4) * lane
   const said = [
     `${sum(buckets.map(({ heartbeats }) => heartbeats))} of ${sum(buckets.map(({ expected }) => expected))} heartbeats`,
     `${sum(valuesOf(buckets))} tool calls`,
@@ -159,24 +134,18 @@ function Timeline({ rows, history, metric, changes, isSuspended, ...range }: Tim
     <Chart label={`Timeline: ${said.join(', ')}`} {...range} height={height} left={laneNames} ticks={5}>
       {({ x }) => (
         <>
-          {lanes.map(([name, draw], row) => (
+          {lanes(x).map(([name, drawing], row) => (
             <g key={name} transform={`translate(0 ${6 + row * lane})`}>
               <text y="16">{name}</text>
-              {draw(x)}
+              {drawing}
             </g>
           ))}
-          {changes
-            .filter(({ at }) => Date.parse(at) >= range.from)
-            .map(({ seq, at, action }) => (
-              <line
-                key={seq}
-                className={css[action]}
-                x1={x(Date.parse(at))}
-                x2={x(Date.parse(at))}
-                y1="6"
-                y2={height}
-              />
-            ))}
+          {spans.map(({ from, to }) => (
+            <g key={from}>
+              {to < range.to && <line className={css.resume} x1={x(to)} x2={x(to)} y1="6" y2={height} />}
+              {from >= range.from && <line className={css.suspend} x1={x(from)} x2={x(from)} y1="6" y2={height} />}
+            </g>
+          ))}
         </>
       )}
     </Chart>
@@ -186,17 +155,17 @@ function Timeline({ rows, history, metric, changes, isSuspended, ...range }: Tim
 const ranges = ['1', '6', '24'] as const
 
 interface TimelinePanelProps {
-  detail: AgentDetail
+  id: string
   hours: number
   metric: string | undefined
   onChange(search: { hours?: number; metric?: string }): void
 }
 
 /** The timeline, its range and metric, or its numbers as a table. */
-export function TimelinePanel({ detail: { id, status }, hours, metric, onChange }: TimelinePanelProps) {
+export function TimelinePanel({ id, hours, metric, onChange }: TimelinePanelProps) {
   const to = useNow()
   const { rows, isCovered } = useAgentEvents(id, hours)
-  const { data: changes = [] } = useQuery(changesQuery(id))
+  const { data: suspensions = [] } = useQuery(suspensionsQuery(id))
   const { data: history } = useQuery(historyQuery(id))
   const reports = useEvents({ instance_id: id, event_type: 'session_metrics' }).rows
   const metrics = useMemo(() => metricsOf(reports), [reports])
@@ -245,8 +214,7 @@ export function TimelinePanel({ detail: { id, status }, hours, metric, onChange 
           rows={rows}
           history={history}
           metric={name !== undefined && points ? { name, points } : undefined}
-          changes={changes.toReversed()}
-          isSuspended={status === 'suspended'}
+          suspensions={suspensions}
           from={to - hours * hourMs}
           to={to}
         />

@@ -14,7 +14,6 @@ export const queryKeys = {
   suspensions: (id: string) => ['agent', id, 'suspensions'],
   history: (id: string) => ['agent', id, 'history'],
   agentDecoys: (id: string) => ['agent', id, 'decoys'],
-  changes: (id: string) => ['agent', id, 'changes'],
   baselines: (id: string) => ['agent', id, 'baselines'],
   baseline: (id: string, metric: string) => ['agent', id, 'baselines', metric],
   hour: (id: string) => ['hour', id],

@@ -17,7 +17,7 @@ import css from './fleet.module.css'
 import { CallsLine, HeartbeatBar } from './hour-marks.tsx'
 import type { SortKey } from './search.ts'
 import type { FleetState } from './use-fleet.ts'
-import { agentsOf, countsText, type FleetItem } from './view.ts'
+import { countsText, type FleetItem } from './view.ts'
 
 interface AgentColumn {
   name: string
@@ -96,24 +96,22 @@ function appliedText({ version, applied_version }: Agent['control']): string {
 }
 
 function Note({ agent }: { agent: Agent }) {
+  const { control, containment, secondsAgo, suspension_reason } = agent
   const status = shownStatus(agent)
+  if (status === 'active') return null
+  if (status === 'offline') return `for ${spanText(secondsAgo * 1_000)}`
   if (isUnconfirmed(status)) {
     const isViolated = status === 'violated'
-    const since = isViolated ? agent.containment?.since : agent.control.changed_at
-    return (
-      <span className={isViolated ? 'breach' : 'critical'}>for {spanText(Date.now() - Date.parse(since ?? ''))}</span>
-    )
+    const since = Date.parse((isViolated ? containment?.since : control.changed_at) ?? '')
+    return <span className={isViolated ? 'breach' : 'critical'}>for {spanText(Date.now() - since)}</span>
   }
-  if (agent.status === 'suspended') {
-    const after = confirmedAfter(agent)
-    return (
-      <>
-        {after !== undefined && <span className="suspended">confirmed after {after.toLocaleString('en')} ms · </span>}
-        <HostileText text={agent.suspension_reason ?? ''} line />
-      </>
-    )
-  }
-  return status === 'offline' ? `for ${spanText(agent.secondsAgo * 1_000)}` : ''
+  const after = confirmedAfter(agent)
+  return (
+    <>
+      {after !== undefined && <span className="suspended">confirmed after {after.toLocaleString('en')} ms · </span>}
+      <HostileText text={suspension_reason ?? ''} line />
+    </>
+  )
 }
 
 const groupName = (name: string) => (name === '' ? 'no tag' : name)
@@ -121,22 +119,19 @@ const groupName = (name: string) => (name === '' ? 'no tag' : name)
 type GroupItem = Extract<FleetItem, { kind: 'group' }>
 
 function GroupCell({ item, onCollapse }: { item: GroupItem; onCollapse(): void }) {
-  const { group, isClosed, counts } = item
+  const { name, isClosed, counts } = item
   return (
     <span role="cell" className={`cut ${css.groupCell}`}>
       <Button kind="plain" aria-expanded={!isClosed} onClick={onCollapse}>
-        <span aria-hidden="true">{isClosed ? '▸' : '▾'}</span>{' '}
-        <HostileText text={groupName(group.name)} line max={120} />
+        <span aria-hidden="true">{isClosed ? '▸' : '▾'}</span> <HostileText text={groupName(name)} line max={120} />
       </Button>
-      <span className={`cut ${counts.unconfirmed > 0 ? 'critical' : 'quiet'}`}>
-        {countsText(group.agents.length, counts)}
-      </span>
+      <span className={`cut ${counts.unconfirmed > 0 ? 'critical' : 'quiet'}`}>{countsText(counts)}</span>
     </span>
   )
 }
 
 const keyOf = (item: FleetItem | undefined) =>
-  item?.kind === 'agent' ? item.agent.id : `group ${item?.group.name ?? ''}`
+  item?.kind === 'group' ? `group ${item.name}` : (item?.agents[0].id ?? '')
 
 /** Table for any number of agents: renders only the rows in view. */
 export function AgentTable(state: FleetState) {
@@ -144,12 +139,8 @@ export function AgentTable(state: FleetState) {
   const scroller = useRef<HTMLDivElement>(null)
   const isNarrow = matchMedia('(max-width: 720px)').matches
   const [inView, setInView] = useState<readonly number[]>([])
-  useHours(
-    inView.flatMap((index) => {
-      const item = items[index]
-      return item?.kind === 'agent' ? [item.agent.id] : []
-    }),
-  )
+  const linesInView = inView.flatMap((index) => items[index] ?? [])
+  useHours(linesInView.filter(({ kind }) => kind === 'agent').map(keyOf))
   useEffect(() => {
     if (at === 0) scroller.current?.scrollTo({ top: 0 })
   }, [at])
@@ -216,31 +207,27 @@ interface RowProps extends FleetState {
 }
 
 function Row({ item, index, style, at, selected, setAt, toggle, collapse }: RowProps) {
-  const members = agentsOf(item)
-  const isSelected = members.every(({ id }) => selected.has(id))
-  const isGroup = item.kind === 'group'
+  const { kind, agents } = item
+  const isSelected = agents.every(({ id }) => selected.has(id))
+  const name = kind === 'group' ? `all in ${groupName(item.name)}` : agents[0].id
   return (
     <div
       role="row"
       aria-rowindex={index + 2}
       aria-selected={isSelected}
-      className={`${css.row} ${isGroup ? css.group : css.agent} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}
+      className={`${css.row} ${css[kind]} ${isSelected ? css.picked : ''} ${index === at ? css.at : ''}`}
       style={style}
       onClick={() => setAt(index)}
     >
       <span role="cell">
-        <Tick
-          label={isGroup ? `Select all in ${groupName(item.group.name)}` : `Select ${item.agent.id}`}
-          checked={isSelected}
-          onChange={() => toggle(members)}
-        />
+        <Tick label={`Select ${name}`} checked={isSelected} onChange={() => toggle(agents)} />
       </span>
-      {isGroup ? (
-        <GroupCell item={item} onCollapse={() => collapse(item.group.name, !item.isClosed)} />
+      {kind === 'group' ? (
+        <GroupCell item={item} onCollapse={() => collapse(item.name, !item.isClosed)} />
       ) : (
-        columns.map(({ name, className, cell }) => (
-          <span key={name} role="cell" className={className}>
-            {cell(item.agent)}
+        columns.map((column) => (
+          <span key={column.name} role="cell" className={column.className}>
+            {column.cell(agents[0])}
           </span>
         ))
       )}

@@ -24,7 +24,7 @@ export function Fleet() {
   usePreload(loadDialogs)
   return (
     <Screen
-      title={state.isLoaded ? countsText(all.all, all) : 'Fleet'}
+      title={state.isLoaded ? countsText(all) : 'Fleet'}
       actions={
         <>
           <SavedViews screen="fleet" view={search.view} />
@@ -100,7 +100,7 @@ function Filters({ search, found, counts, groups, field, show, setAt }: FleetSta
 
 function Selection({ chosen, chosenOthers, chosenSuspended, clear, setDialog }: FleetState) {
   return (
-    <Panel label="Selected agents" className={css.selection}>
+    <Panel label="Selected agents" className={`chips ${css.selection}`}>
       <span role="status">
         <b>{chosen.length.toLocaleString('en')} selected</b>{' '}
         <span className="quiet">

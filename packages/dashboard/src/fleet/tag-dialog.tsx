@@ -20,12 +20,11 @@ export function TagDialog({ agents, onClose }: { agents: readonly Agent[]; onClo
   const change = useChange({ changes: [queryKeys.fleet, ...agents.map(({ id }) => queryKeys.agent(id))] })
   const [text, setText] = useState('')
   const [removed, setRemoved] = useState<ReadonlySet<string>>(new Set())
-  const [faults, setFaults] = useState<readonly [id: string, sentence: string][]>([])
   const added = [...new Set(text.split(/[\s,]+/).filter(Boolean))]
   const present = [...new Set(agents.flatMap(({ tags }) => tags))].sort()
 
   async function apply() {
-    const failed: [string, string][] = []
+    const failed: { id: string; sentence: string }[] = []
     let kept = 0
     await eachOf(agents, async ({ id }) => {
       const params = { instanceId: id }
@@ -35,12 +34,16 @@ export function TagDialog({ agents, onClose }: { agents: readonly Agent[]; onClo
         if (tags.join() !== operator_tags.join()) await call('setInstanceTags', { params, body: { tags } })
         if (agent_tags.some((tag) => removed.has(tag))) kept += 1
       } catch (fault) {
-        failed.push([id, faultText(fault)])
+        failed.push({ id, sentence: faultText(fault) })
       }
     })
-    setFaults(failed)
     const all = counted(agents.length, 'agent')
-    if (failed.length > 0) throw new Error(`Tags set for ${agents.length - failed.length} of ${all}.`)
+    if (failed.length > 0) {
+      const reasons = [...Map.groupBy(failed, ({ sentence }) => sentence)].map(
+        ([sentence, of]) => `${of.map(({ id }) => id).join(', ')}: ${sentence}`,
+      )
+      throw new Error([`Tags set for ${agents.length - failed.length} of ${all}.`, ...reasons].join(' '))
+    }
     const note = ` ${counted(kept, 'agent')} still ${kept === 1 ? 'reports' : 'report'} a removed tag in heartbeats.`
     return `Tags set for ${all}.${kept > 0 ? note : ''}`
   }
@@ -84,15 +87,6 @@ export function TagDialog({ agents, onClose }: { agents: readonly Agent[]; onClo
         value={text}
         onChange={({ target }) => setText(target.value.toLowerCase())}
       />
-      {change.fault && faults.length > 0 && (
-        <ul>
-          {faults.map(([id, sentence]) => (
-            <li key={id} className="fault">
-              <b>{id}</b>: <HostileText text={sentence} />
-            </li>
-          ))}
-        </ul>
-      )}
     </FormDialog>
   )
 }

@@ -6,10 +6,11 @@ import { countsOf } from '../data/fleet-counts.ts'
 import { useMayOperate } from '../data/session.ts'
 import { useKeys } from '../ui/shortcuts.ts'
 import type { FleetSearch, SortKey } from './search.ts'
-import { agentsOf, filterCounts, fleetItems, groupChoices, shownAgents, withText } from './view.ts'
+import { fleetItems, groupChoices, shownAgents, withText } from './view.ts'
 
 const route = getRouteApi('/inside/fleet')
 const nothing: readonly Agent[] = []
+const isOther = ({ status }: Agent) => status !== 'suspended'
 
 /**
  * Memoized, because with ten thousand agents this is slow: it runs only when the fleet or the filter changes, and only
@@ -22,7 +23,7 @@ function useFleetLines(fleet: readonly Agent[], search: FleetSearch) {
     found,
     agents,
     items: useMemo(() => fleetItems(agents, search), [agents, search]),
-    counts: useMemo(() => filterCounts(found), [found]),
+    counts: useMemo(() => countsOf(found), [found]),
     all: useMemo(() => countsOf(fleet), [fleet]),
     groups: useMemo(() => groupChoices(fleet), [fleet]),
   }
@@ -51,7 +52,7 @@ export function useFleet() {
   const show = (change: Partial<FleetSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const chosen = selected.size === 0 ? nothing : (fleet ?? nothing).filter(({ id }) => selected.has(id))
-  const chosenOthers = chosen.filter(({ status }) => status !== 'suspended')
+  const chosenOthers = chosen.filter(isOther)
   const clear = () => setSelected(new Set())
   function toggle(agents: readonly Agent[]) {
     const isOn = !agents.every(({ id }) => selected.has(id))
@@ -65,8 +66,7 @@ export function useFleet() {
     show({ closed: closed.length > 0 ? closed : undefined })
   }
   function suspend() {
-    const agents =
-      chosenOthers.length > 0 ? chosenOthers : agentsOf(item).filter(({ status }) => status !== 'suspended')
+    const agents = chosenOthers.length > 0 ? chosenOthers : (item?.agents.filter(isOther) ?? nothing)
     if (mayOperate && agents.length > 0) setDialog({ action: 'suspend', agents })
   }
   useKeys({
@@ -74,10 +74,10 @@ export function useFleet() {
     j: () => setAt(Math.min(items.length - 1, current + 1)),
     k: () => setAt(Math.max(0, current - 1)),
     Enter: () => {
-      if (item?.kind === 'agent') void navigate({ to: '/fleet/$id', params: { id: item.agent.id } })
-      if (item?.kind === 'group') collapse(item.group.name, !item.isClosed)
+      if (item?.kind === 'agent') void navigate({ to: '/fleet/$id', params: { id: item.agents[0].id } })
+      if (item?.kind === 'group') collapse(item.name, !item.isClosed)
     },
-    x: () => toggle(agentsOf(item)),
+    x: () => toggle(item?.agents ?? nothing),
     Escape: clear,
     s: suspend,
     K: suspend,
@@ -91,7 +91,7 @@ export function useFleet() {
     selected,
     chosen,
     chosenOthers,
-    chosenSuspended: chosen.filter(({ status }) => status === 'suspended'),
+    chosenSuspended: chosen.filter((agent) => !isOther(agent)),
     at,
     setAt,
     dialog,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../data/fleet.ts'
-import { filterCounts, fleetItems, groupChoices, shownAgents, withText } from './view.ts'
+import { countsOf } from '../data/fleet-counts.ts'
+import { fleetItems, groupChoices, shownAgents, withText } from './view.ts'
 
 const agent = (id: string, fields: Partial<Agent> = {}): Agent =>
   ({
@@ -36,7 +37,7 @@ describe('the list of the fleet', () => {
     expect(names(shownAgents(fleet, { status: 'suspended' }))).toEqual(['b'])
     expect(names(shownAgents(fleet, { status: 'unconfirmed' }))).toEqual(['b'])
     expect(names(shownAgents(fleet, { from: 'c' }))).toEqual(['c', 'd'])
-    expect(filterCounts(fleet)).toEqual({ active: 2, suspended: 1, unconfirmed: 1, offline: 1 })
+    expect(countsOf(fleet)).toEqual({ all: 4, active: 2, suspended: 1, unconfirmed: 1, offline: 1, silent: 0 })
   })
 
   test('sorts versions numerically, and agents that fail open first', () => {
@@ -48,7 +49,7 @@ describe('the list of the fleet', () => {
   test('puts each agent into one group, untagged agents last, and hides collapsed groups', () => {
     const lines = (group: string, closed?: string[]) =>
       fleetItems(fleet, { group, ...(closed ? { closed } : {}) }).map((item) =>
-        item.kind === 'group' ? `[${item.group.name}] ${item.group.agents.length}` : item.agent.id,
+        item.kind === 'group' ? `[${item.name}] ${item.agents.length}` : item.agents[0].id,
       )
     expect(lines('env')).toEqual(['[lab] 1', 'c', '[prod] 2', 'a', 'b', '[] 1', 'd'])
     expect(lines('env', ['prod', ''])).toEqual(['[lab] 1', 'c', '[prod] 2', '[] 1'])

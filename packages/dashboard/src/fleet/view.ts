@@ -1,28 +1,21 @@
 import { counted } from '@wardline/text/counted'
 import type { Agent } from '../data/fleet.ts'
-import { isUnconfirmed, type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
-import type { FleetSearch, SortKey, StatusFilter } from './search.ts'
+import { countsOf, isUnconfirmed, type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
+import type { FleetSearch, SortKey } from './search.ts'
 
-/** Worst first. */
-const statusOrder: Record<ShownStatus, number> = {
-  violated: 0,
-  unconfirmed: 1,
-  pending: 2,
-  delivered: 3,
-  partial: 4,
-  quiet: 5,
-  confirmed: 6,
-  proven: 7,
-  offline: 8,
-  active: 9,
-}
+type FleetCounts = ReturnType<typeof countsOf>
+
+const worstFirst: readonly ShownStatus[] = [
+  ...(['violated', 'unconfirmed', 'pending', 'delivered', 'partial', 'quiet'] as const),
+  ...(['confirmed', 'proven', 'offline', 'active'] as const),
+]
 
 /** Created once: a new collator for each comparison would take most of a second for ten thousand agents. */
 const versions = new Intl.Collator('en', { numeric: true })
 const textOrder = (one: string, other: string) => (one < other ? -1 : one === other ? 0 : 1)
 const compares: Record<SortKey, (one: Agent, other: Agent) => number> = {
   id: (one, other) => textOrder(one.id, other.id),
-  status: (one, other) => statusOrder[shownStatus(one)] - statusOrder[shownStatus(other)],
+  status: (one, other) => worstFirst.indexOf(shownStatus(one)) - worstFirst.indexOf(shownStatus(other)),
   version: (one, other) => versions.compare(one.version ?? '', other.version ?? ''),
   // Agents that continue without the service ("open") come first.
   fails: (one, other) => textOrder(other.fail_mode ?? '', one.fail_mode ?? ''),
@@ -51,24 +44,12 @@ export function withText(fleet: readonly Agent[], q: string | undefined): readon
   })
 }
 
-/** Counts the agents per status filter. */
-export function filterCounts(agents: readonly Agent[]): Record<StatusFilter, number> {
-  const counts = { active: 0, suspended: 0, unconfirmed: 0, offline: 0 }
-  for (const agent of agents) {
-    counts[agent.status] += 1
-    if (isUnconfirmed(shownStatus(agent))) counts.unconfirmed += 1
-  }
-  return counts
-}
-
 /** Formats counts such as `3 agents, 2 suspended, 1 not confirmed`. */
-export const countsText = (agents: number, counts: Record<Exclude<StatusFilter, 'active'>, number>): string =>
-  [
-    counted(agents, 'agent'),
-    ...(counts.suspended > 0 ? [`${counts.suspended} suspended`] : []),
-    ...(counts.unconfirmed > 0 ? [`${counts.unconfirmed} not confirmed`] : []),
-    ...(counts.offline > 0 ? [`${counts.offline} offline`] : []),
-  ].join(', ')
+export function countsText({ all, suspended, unconfirmed, offline }: FleetCounts): string {
+  const others = { suspended, 'not confirmed': unconfirmed, offline }
+  const parts = Object.entries(others).flatMap(([word, count]) => (count > 0 ? `${count} ${word}` : []))
+  return [counted(all, 'agent'), ...parts].join(', ')
+}
 
 export function shownAgents(agents: readonly Agent[], { status, sort = 'id', down, from }: FleetSearch): Agent[] {
   const kept = agents.filter(
@@ -102,39 +83,26 @@ function groupName({ tags }: Agent, group: string): string {
     .join(' · ')
 }
 
-interface AgentGroup {
-  /** Empty for agents without such a tag. */
-  name: string
-  agents: Agent[]
-}
 export type FleetItem =
-  | { kind: 'group'; group: AgentGroup; isClosed: boolean; counts: ReturnType<typeof filterCounts> }
-  | { kind: 'agent'; agent: Agent }
-
-/** The agents of a line: one, or those of the group. */
-export const agentsOf = (item: FleetItem | undefined): readonly Agent[] =>
-  item === undefined ? [] : item.kind === 'agent' ? [item.agent] : item.group.agents
+  | {
+      kind: 'group'
+      /** Empty for agents without such a tag. */
+      name: string
+      agents: readonly Agent[]
+      counts: FleetCounts
+      isClosed: boolean
+    }
+  | { kind: 'agent'; agents: readonly [Agent] }
 
 /** Returns the lines of the list: the agents, or groups by name, each followed by its agents. */
 export function fleetItems(agents: readonly Agent[], { group, closed = [] }: FleetSearch): FleetItem[] {
-  if (group === undefined) return agents.map((agent) => ({ kind: 'agent', agent }))
-  const groups = new Map<string, Agent[]>()
-  for (const agent of agents) {
-    const name = groupName(agent, group)
-    const members = groups.get(name)
-    if (members) members.push(agent)
-    else groups.set(name, [agent])
-  }
-  return [...groups]
+  const lineOf = (agent: Agent): FleetItem => ({ kind: 'agent', agents: [agent] })
+  if (group === undefined) return agents.map(lineOf)
+  return [...Map.groupBy(agents, (agent) => groupName(agent, group))]
     .sort(([one], [other]) => Number(one === '') - Number(other === '') || textOrder(one, other))
     .flatMap(([name, members]): FleetItem[] => {
       const isClosed = closed.includes(name)
-      const head: FleetItem = {
-        kind: 'group',
-        group: { name, agents: members },
-        isClosed,
-        counts: filterCounts(members),
-      }
-      return [head, ...(isClosed ? [] : members.map((agent) => ({ kind: 'agent' as const, agent })))]
+      const head = { kind: 'group' as const, name, agents: members, counts: countsOf(members), isClosed }
+      return isClosed ? [head] : [head, ...members.map(lineOf)]
     })
 }

@@ -1,32 +1,62 @@
 import { Link, linkOptions, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
-import type { Agent } from '../data/fleet.ts'
+import { shownStatus } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
-import { SeverityMark } from '../parts/marks.tsx'
+import { SeverityMark, StatusMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { ControlButton } from '../suspend/control-button.tsx'
 import { buttonClass } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 import { Time } from '../ui/time.tsx'
 import type { AttentionItem } from './attention.ts'
-import { ItemFacts } from './item-facts.tsx'
 import css from './overview.module.css'
 
 /** More items would not help at 3 a.m.; the others move up as these are handled. */
 const maxShown = 8
 
-interface ItemProps {
+interface QueueLineProps {
   item: AttentionItem
-  agent: Agent | undefined
+  heading: ReactNode
+  /** Whether the report is cut to the width. */
+  isCut?: boolean
   /** Whether the keys act on it. */
-  isKeyed: boolean
+  isKeyed?: boolean
+  /** Its buttons. */
+  children?: ReactNode
 }
 
-function Acknowledge({ id, item, isKeyed }: { id: string; item: AttentionItem; isKeyed: boolean }) {
+/** What needs a person: severity, heading, when, how often, and what the reporter says. */
+export function QueueLine({ item, heading, isCut = false, isKeyed, children }: QueueLineProps) {
+  const { severity, agent, kind, at, facts, report } = item
+  return (
+    <li aria-current={isKeyed || undefined}>
+      <SeverityMark severity={severity} />
+      <div>
+        <b>{heading}</b>
+        <p>
+          {agent?.status === 'suspended' && kind !== 'unconfirmed' && (
+            <>
+              <StatusMark status={shownStatus(agent)} />
+              {' · '}
+            </>
+          )}
+          <Time at={at} />
+          {facts && ` · ${facts}`}
+          {report !== undefined && ' · '}
+          {report !== undefined && <HostileText text={report} max={160} line={isCut} />}
+        </p>
+      </div>
+      {children}
+    </li>
+  )
+}
+
+function Acknowledge({ id, about, isKeyed }: { id: string; about: string; isKeyed: boolean }) {
   const mayOperate = useMayOperate()
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
   const acknowledge = () =>
@@ -38,12 +68,7 @@ function Acknowledge({ id, item, isKeyed }: { id: string; item: AttentionItem; i
   useKeys(isKeyShown ? { a: acknowledge } : {})
   return (
     <>
-      <OperatorButton
-        disabled={isBusy}
-        onClick={acknowledge}
-        about={item.headline}
-        {...(isKeyShown ? { shortcut: 'a' } : {})}
-      >
+      <OperatorButton disabled={isBusy} onClick={acknowledge} about={about} {...(isKeyShown ? { shortcut: 'a' } : {})}>
         Acknowledge
       </OperatorButton>
       <Fault of={fault} />
@@ -58,45 +83,35 @@ function targetOf({ agentId, containmentId, kind }: AttentionItem) {
   return linkOptions({ to: '/fleet', search: { status: kind === 'unconfirmed' ? 'unconfirmed' : 'offline' } })
 }
 
-function Item({ item, agent, isKeyed }: ItemProps) {
+function Actions({ item, isKeyed }: { item: AttentionItem; isKeyed: boolean }) {
+  const { alertId, headline, agent, kind } = item
   return (
-    <li aria-current={isKeyed || undefined}>
-      <SeverityMark severity={item.severity} />
-      <div>
-        <b>
-          <Link {...targetOf(item)}>{item.headline}</Link>
-        </b>
-        <ItemFacts item={item} agent={agent} />
-      </div>
-      <div className={css.actions}>
-        {item.alertId ? (
-          <Acknowledge id={item.alertId} item={item} isKeyed={isKeyed} />
-        ) : (
-          <Link {...targetOf(item)} className={buttonClass()} aria-label={`Open: ${item.headline}`}>
-            Open
-          </Link>
-        )}
-        {agent && (item.kind === 'breach' || item.kind === 'critical') && (
-          <ControlButton agent={agent} because={`${item.headline}: `} isKeyed={isKeyed} />
-        )}
-      </div>
-    </li>
+    <div className={`chips ${css.actions}`}>
+      {alertId ? (
+        <Acknowledge id={alertId} about={headline} isKeyed={isKeyed} />
+      ) : (
+        <Link {...targetOf(item)} className={buttonClass()} aria-label={`Open: ${headline}`}>
+          Open
+        </Link>
+      )}
+      {agent && (kind === 'breach' || kind === 'critical') && (
+        <ControlButton agent={agent} because={`${headline}: `} isKeyed={isKeyed} />
+      )}
+    </div>
   )
 }
 
 interface QueueProps {
   items: readonly AttentionItem[]
-  agents: readonly Agent[]
   checkedAt: number
 }
 
 /** What needs a person, worst first. `j` and `k` move through it. */
-export function AttentionQueue({ items, agents, checkedAt }: QueueProps) {
+export function AttentionQueue({ items, checkedAt }: QueueProps) {
   const navigate = useNavigate()
   const [picked, setPicked] = useState(0)
   const count = Math.min(items.length, maxShown)
   const at = Math.min(picked, count - 1)
-  const byId = new Map(agents.map((agent) => [agent.id, agent]))
   useKeys({
     j: () => setPicked(Math.min(count - 1, at + 1)),
     k: () => setPicked(Math.max(0, at - 1)),
@@ -114,9 +129,16 @@ export function AttentionQueue({ items, agents, checkedAt }: QueueProps) {
     )
   }
   return (
-    <ul className={css.queue}>
+    <ul className={`lines ${css.queue}`}>
       {items.slice(0, maxShown).map((item, index) => (
-        <Item key={item.key} item={item} agent={byId.get(item.agentId ?? '')} isKeyed={index === at} />
+        <QueueLine
+          key={item.key}
+          item={item}
+          heading={<Link {...targetOf(item)}>{item.headline}</Link>}
+          isKeyed={index === at}
+        >
+          <Actions item={item} isKeyed={index === at} />
+        </QueueLine>
       ))}
       {items.length > maxShown && <li className="quiet">{items.length - maxShown} more</li>}
     </ul>

@@ -21,6 +21,8 @@ export interface AttentionItem {
   facts: string
   at: string
   agentId?: string | undefined
+  /** That agent, if it is still in the fleet. */
+  agent?: Agent | undefined
   /** Number of agents, for an item about several. */
   agents?: number
   /** The open alert to acknowledge. Without an alert channel there are no alerts. */
@@ -38,7 +40,7 @@ interface AttentionFacts {
   /** The service's reports of agents that have not responded to drills for days, newest first. */
   overdue: readonly Row[]
   containments: readonly ContainmentSummary[]
-  brake: Pick<Brake, 'engaged' | 'engaged_at' | 'engaged_by_event' | 'refused'> | undefined
+  brake: Pick<Brake, 'engaged' | 'engaged_at' | 'refused'> | undefined
   /** Alert status by id. An alert has the id of its event. */
   alerts: ReadonlyMap<string, string>
   now: number
@@ -53,14 +55,9 @@ const isAnomaly = (row: Row): boolean =>
   row.by_service === true && row.event_type === eventTypes.anomalyDetected && episodeOf(row) !== undefined
 
 /** Groups the rows of the last day, each group newest first. Rows without a key are left out. */
-function groupsOf(rows: readonly Row[], now: number, keyOf: (row: Row) => string | undefined): [string, Row[]][] {
-  const groups = new Map<string, Row[]>()
-  for (const row of rows) {
-    const key = keyOf(row)
-    if (key === undefined || now - Date.parse(row.created_at) > dayMs) continue
-    groups.set(key, [...(groups.get(key) ?? []), row])
-  }
-  return [...groups]
+function groupsOf(rows: readonly Row[], now: number, keyOf: (row: Row) => string | undefined) {
+  const recent = rows.filter(({ created_at }) => now - Date.parse(created_at) <= dayMs)
+  return [...Map.groupBy(recent, keyOf)].flatMap(([key, group]) => (key === undefined ? [] : [{ key, group }]))
 }
 
 const itemOf = (rows: readonly Row[], last: Row, alerts: AttentionFacts['alerts']) => ({
@@ -72,6 +69,12 @@ const itemOf = (rows: readonly Row[], last: Row, alerts: AttentionFacts['alerts'
   alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
 })
 
+/** Whether a colleague acknowledged or resolved the newest alert of the rows. */
+function isHandled(rows: readonly Row[], alerts: AttentionFacts['alerts']): boolean {
+  const status = rows.map(({ id }) => alerts.get(id)).find((known) => known !== undefined)
+  return status !== undefined && status !== 'open'
+}
+
 /** One line per open anomaly. */
 function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem[] {
   const ended = new Set(
@@ -80,30 +83,27 @@ function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem
     ),
   )
   const episodes = groupsOf(anomalies, now, (row) => (isAnomaly(row) ? episodeOf(row) : undefined))
-  return episodes.flatMap(([episode, rows]): AttentionItem[] => {
-    const status = rows.map(({ id }) => alerts.get(id)).find((known) => known !== undefined)
-    if (ended.has(episode) || (status !== undefined && status !== 'open')) return []
-    const last = rows.find(({ severity }) => severity === 'critical') ?? rows[0]!
+  return episodes.flatMap(({ key, group }): AttentionItem[] => {
+    if (ended.has(key) || isHandled(group, alerts)) return []
+    const last = group.find(({ severity }) => severity === 'critical') ?? group[0]!
     const kind = last.severity === 'critical' ? 'critical' : 'anomaly'
-    return [{ ...itemOf(rows, last, alerts), key: `anomaly ${episode}`, kind, facts: '' }]
+    return [{ ...itemOf(group, last, alerts), key: `anomaly ${key}`, kind, facts: '' }]
   })
 }
 
 function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' | 'critical'): AttentionItem[] {
   const groups = groupsOf(events, now, (row) => {
-    const { id, severity, instance_id, source, event_type, by_service } = row
-    const status = alerts.get(id)
+    const { severity, instance_id, source, event_type, by_service } = row
     // The brake's own item shows whether it is still engaged.
     const isBrake = by_service && event_type === eventTypes.brakeEngaged
-    return severity !== kind || isAnomaly(row) || isBrake || (status !== undefined && status !== 'open')
-      ? undefined
-      : `${severity} ${instance_id ?? source} ${event_type} ${by_service}`
+    if (severity !== kind || isAnomaly(row) || isBrake || isHandled([row], alerts)) return undefined
+    return `${severity} ${instance_id ?? source} ${event_type} ${by_service}`
   })
-  return groups.map(([key, rows]) => ({
-    ...itemOf(rows, rows[0]!, alerts),
+  return groups.map(({ key, group }) => ({
+    ...itemOf(group, group[0]!, alerts),
     key,
     kind,
-    facts: rows.length === 1 ? '' : `${rows.length} times in 24 h`,
+    facts: group.length === 1 ? '' : `${group.length} times in 24 h`,
   }))
 }
 
@@ -120,61 +120,40 @@ const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
   delivered: ['received its suspension but cannot confirm it', 'received their suspension but cannot confirm it'],
 }
 
-const sinceOf = ({ control }: Agent): string => control.changed_at ?? ''
-const maySince = (since: string, now: number, who: string) =>
-  `for ${spanText(now - Date.parse(since))}: ${who} may still be working`
-const failText = ({ fail_mode }: Agent): string => (fail_mode ? ` · fails ${fail_mode}` : '')
-
 /**
  * One line per agent, or one line for all if there are too many to name: otherwise they would fill the queue after a
  * fleet-wide suspension.
  */
 function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem[] {
-  const reported = new Set(
-    events.flatMap(({ event_type, by_service, instance_id, created_at }) =>
-      by_service && event_type === eventTypes.activityWhileSuspended && now - Date.parse(created_at) <= dayMs
-        ? (instance_id ?? [])
-        : [],
-    ),
-  )
-  const violated = fleet.flatMap((agent): AttentionItem[] => {
-    const { id, containment } = agent
-    // The service's own report has an alert, which a colleague may have acknowledged.
-    if (shownStatus(agent) !== 'violated' || reported.has(id)) return []
-    const at = containment?.since ?? ''
-    return [
-      {
-        kind: 'unconfirmed',
-        key: `unconfirmed ${id}`,
-        severity: 'breach',
-        headline: `${id} was active although suspended`,
-        facts: maySince(at, now, 'it') + failText(agent),
-        at,
-        agentId: id,
-      },
-    ]
+  const kind = 'unconfirmed'
+  const may = (at: string, who: string) => `for ${spanText(now - Date.parse(at))}: ${who} may still be working`
+  const itemOfOne = (agent: Agent, severity: Severity, words: string, at: string): AttentionItem => ({
+    kind,
+    key: `${kind} ${agent.id}`,
+    severity,
+    headline: `${agent.id} ${words}`,
+    facts: may(at, 'it') + (agent.fail_mode ? ` · fails ${agent.fail_mode}` : ''),
+    at,
+    agentId: agent.id,
   })
+  const reports = events.filter((row) => row.by_service && row.event_type === eventTypes.activityWhileSuspended)
+  // The service's own report has an alert, which a colleague may have acknowledged.
+  const reported = groupsOf(reports, now, (row) => row.instance_id ?? undefined).map(({ key }) => key)
+  const violated = fleet
+    .filter((agent) => shownStatus(agent) === 'violated' && !reported.includes(agent.id))
+    .map((agent) => itemOfOne(agent, 'breach', 'was active although suspended', agent.containment?.since ?? ''))
   const waiting = Object.entries(unconfirmedWords).flatMap(([status, [one, several]]): AttentionItem[] => {
     const group = fleet.filter((agent) => shownStatus(agent) === status)
-    const severity = 'critical' as const
-    if (group.length <= maxNamed)
-      return group.map((agent) => ({
-        kind: 'unconfirmed' as const,
-        key: `unconfirmed ${agent.id}`,
-        severity,
-        headline: `${agent.id} ${one}`,
-        facts: maySince(sinceOf(agent), now, 'it') + failText(agent),
-        at: sinceOf(agent),
-        agentId: agent.id,
-      }))
+    const sinceOf = ({ control }: Agent) => control.changed_at ?? ''
+    if (group.length <= maxNamed) return group.map((agent) => itemOfOne(agent, 'critical', one, sinceOf(agent)))
     const at = group.map(sinceOf).sort()[0]!
     return [
       {
-        kind: 'unconfirmed',
-        key: `unconfirmed ${status}`,
-        severity,
+        kind,
+        key: `${kind} ${status}`,
+        severity: 'critical',
         headline: `${counted(group.length, 'agent')} ${several}`,
-        facts: `${namesOf(group.map(({ id }) => id))} · ${maySince(at, now, 'they')}`,
+        facts: `${namesOf(group.map(({ id }) => id))} · ${may(at, 'they')}`,
         at,
         agents: group.length,
       },
@@ -216,24 +195,25 @@ function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
 /** One line for all agents that are not known to be stoppable. */
 function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
   const agents = new Map(fleet.map((agent) => [agent.id, agent]))
-  const rows = overdue.filter(({ by_service, event_type, instance_id, created_at }) => {
-    if (!by_service || event_type !== eventTypes.drillOverdue || now - Date.parse(created_at) > dayMs) return false
+  const reports = groupsOf(overdue, now, ({ by_service, event_type, instance_id, created_at }) => {
     const agent = agents.get(instance_id ?? '')
+    if (!by_service || event_type !== eventTypes.drillOverdue || !agent || agent.status === 'offline') return undefined
     // A later response to a drill ends the item.
-    return agent !== undefined && (agent.last_proven_stoppable_at ?? '') < created_at && agent.status !== 'offline'
+    return (agent.last_proven_stoppable_at ?? '') < created_at ? agent.id : undefined
   })
-  const ids = [...new Set(rows.flatMap(({ instance_id }) => instance_id ?? []))]
-  const [last] = rows
-  if (!last) return []
+  const [first] = reports
+  if (!first) return []
+  const ids = reports.map(({ key }) => key)
+  const isOne = ids.length === 1
   return [
     {
       key: 'drills',
-      kind: 'drill' as const,
-      severity: 'warning' as const,
-      headline: `${ids.length === 1 ? `${ids[0]} does` : `${counted(ids.length, 'agent')} do`} not answer drills`,
-      facts: `${ids.length === 1 ? '' : `${namesOf(ids)} · `}a suspension may not reach ${ids.length === 1 ? 'it' : 'them'}`,
-      at: last.created_at,
-      agentId: ids.length === 1 ? ids[0] : undefined,
+      kind: 'drill',
+      severity: 'warning',
+      headline: `${isOne ? `${first.key} does` : `${counted(ids.length, 'agent')} do`} not answer drills`,
+      facts: isOne ? 'a suspension may not reach it' : `${namesOf(ids)} · a suspension may not reach them`,
+      at: first.group[0]!.created_at,
+      agentId: isOne ? first.key : undefined,
     },
   ]
 }
@@ -252,19 +232,17 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
       groups.at(-1)!.push(agent)
     else groups.push([agent])
   }
-  return groups.reverse().map((group) => {
-    const [first] = group as [Agent]
+  return groups.reverse().map((group): AttentionItem => {
+    const [{ id, last_heartbeat }] = group as [Agent]
+    const isOne = group.length === 1
     return {
-      key: `offline ${first.id} ${first.last_heartbeat}`,
-      kind: 'offline' as const,
-      severity: 'warning' as const,
-      headline: group.length === 1 ? `${first.id} is silent` : `${counted(group.length, 'agent')} went silent together`,
-      facts:
-        group.length === 1
-          ? 'no heartbeat since then'
-          : `${namesOf(group.map(({ id }) => id))} · likely one host or network`,
-      at: first.last_heartbeat,
-      agentId: group.length === 1 ? first.id : undefined,
+      key: `offline ${id} ${last_heartbeat}`,
+      kind: 'offline',
+      severity: 'warning',
+      headline: isOne ? `${id} is silent` : `${counted(group.length, 'agent')} went silent together`,
+      facts: isOne ? 'no heartbeat since then' : `${namesOf(group.map((one) => one.id))} · likely one host or network`,
+      at: last_heartbeat,
+      agentId: isOne ? id : undefined,
     }
   })
 }
@@ -272,9 +250,9 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
 /** Returns everything that needs a person, worst first. */
 export function attentionOf(facts: AttentionFacts): AttentionItem[] {
   const newestFirst = (one: AttentionItem, other: AttentionItem) => Date.parse(other.at) - Date.parse(one.at)
-  const [critical = [], others = []] = [true, false].map((isCritical) =>
-    anomalyItems(facts).filter(({ kind }) => (kind === 'critical') === isCritical),
-  )
+  const anomalies = anomalyItems(facts)
+  const critical = anomalies.filter(({ kind }) => kind === 'critical')
+  const agents = new Map(facts.fleet.map((agent) => [agent.id, agent]))
   return [
     ...itemsOfEvents(facts, 'breach').sort(newestFirst),
     ...brakeItems(facts),
@@ -283,6 +261,6 @@ export function attentionOf(facts: AttentionFacts): AttentionItem[] {
     ...[...itemsOfEvents(facts, 'critical'), ...critical].sort(newestFirst),
     ...offlineItems(facts),
     ...drillItems(facts),
-    ...others.sort(newestFirst),
-  ]
+    ...anomalies.filter(({ kind }) => kind !== 'critical').sort(newestFirst),
+  ].map((item) => ({ ...item, agent: agents.get(item.agentId ?? '') }))
 }

@@ -1,7 +1,6 @@
-import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { eventsQuery } from '../data/event-tail.ts'
+import { useEvents } from '../data/event-tail.ts'
 import { type Row, tailOf } from '../data/live-tail.ts'
 import { EventLine } from '../parts/event-rows.tsx'
 import { TailFacts } from '../parts/tail-facts.tsx'
@@ -13,8 +12,7 @@ const maxShown = 10
 
 /** The newest events. While paused, the list is fixed and shows how many events have arrived since. */
 export function LiveEvents() {
-  const { data } = useInfiniteQuery(eventsQuery({}))
-  const rows = data?.pages[0]?.events ?? []
+  const { query, rows } = useEvents({})
   const tail = tailOf({})
   const [frozen, setFrozen] = useState<{ rows: readonly Row[]; received: number }>()
   const toggle = () => setFrozen(frozen ? undefined : { rows, received: tail.received })
@@ -24,7 +22,7 @@ export function LiveEvents() {
       title="Live events"
       header={
         <>
-          <TailFacts tail={tail} skipped={data?.pages[0]?.skipped} />
+          <TailFacts tail={tail} skipped={query.data?.pages[0]?.skipped} />
           <Link to="/events" className="quiet">
             Open events <kbd>g e</kbd>
           </Link>
@@ -43,7 +41,7 @@ export function LiveEvents() {
         </>
       }
     >
-      {data && rows.length === 0 && <EmptyState>No events yet.</EmptyState>}
+      {query.data && rows.length === 0 && <EmptyState>No events yet.</EmptyState>}
       <ul>
         {(frozen?.rows ?? rows).slice(0, maxShown).map((row) => (
           <li key={row.id} className="event-line">

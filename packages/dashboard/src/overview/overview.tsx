@@ -1,17 +1,18 @@
+import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { SeverityCounts } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import type { Agent } from '../data/fleet.ts'
-import { countsOf } from '../data/fleet-counts.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { SeriesPanel } from '../parts/chart-panel.tsx'
 import { SeverityChart } from '../parts/severity-chart.tsx'
-import type { TimeRange } from '../parts/time-range.tsx'
+import { RangeText, type TimeRange } from '../parts/time-range.tsx'
 import { buttonClass } from '../ui/button.tsx'
-import { Fault, Panel, Screen } from '../ui/panel.tsx'
+import { EmptyState, Fault, Panel, Screen } from '../ui/panel.tsx'
 import { AttentionQueue } from './attention-queue.tsx'
+import { Figures } from './figures.tsx'
 import { FleetStrip } from './fleet-strip.tsx'
 import { LiveEvents } from './live-events.tsx'
 import css from './overview.module.css'
-import { ToolChart } from './tool-chart.tsx'
 import { useVerdict } from './use-verdict.ts'
 
 const route = getRouteApi('/inside/')
@@ -20,7 +21,7 @@ const route = getRouteApi('/inside/')
 function FirstAgent() {
   return (
     <Panel title="Connect the first agent" note="it appears here within five seconds">
-      <div className={css.steps}>
+      <div className={`inset ${css.steps}`}>
         <p>Create a key and copy the lines for TypeScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
         <p className="chips">
           <Link to="/connect" className={buttonClass('go')}>
@@ -38,33 +39,33 @@ function FirstAgent() {
   )
 }
 
-const number = (value: number | undefined) => (value === undefined ? '…' : value.toLocaleString('en'))
+const toolsQuery = (range: TimeRange) =>
+  queryOptions({
+    queryKey: queryKeys.tools(range),
+    queryFn: ({ signal }) => call('getToolHistogram', { query: { ...range, buckets: '48' }, signal }),
+    refetchInterval: 60_000,
+    placeholderData: keepPreviousData,
+  })
 
-interface TilesProps {
-  counts: ReturnType<typeof countsOf> | undefined
-  stats: SeverityCounts | undefined
-}
-
-/** Counts, each linked to the list that it counts. */
-function Tiles({ counts, stats }: TilesProps) {
+/** Tool calls over time, on the same axis as the events above. */
+function ToolChart({ range, onZoom }: { range: TimeRange; onZoom(range: TimeRange): void }) {
+  const { data, error } = useQuery(toolsQuery(range))
   return (
-    <nav className={css.tiles} aria-label="Counts">
-      {(['active', 'offline', 'suspended'] as const).map((status) => (
-        <Link key={status} to="/fleet" search={{ status }}>
-          <b className={counts?.[status] ? status : ''}>{number(counts?.[status])}</b>{' '}
-          <span className="quiet">{status}</span>
-          {status === 'suspended' && counts !== undefined && counts.unconfirmed > 0 && (
-            <span className="critical">, {number(counts.unconfirmed)} not confirmed</span>
-          )}
-        </Link>
-      ))}
-      {(['breach', 'critical', 'warning'] as const).map((severity) => (
-        <Link key={severity} to="/events" search={{ severity, last: '24h' }}>
-          <b className={stats?.[severity] ? severity : ''}>{number(stats?.[severity])}</b>{' '}
-          <span className="quiet">{severity}, 24 h</span>
-        </Link>
-      ))}
-    </nav>
+    <SeriesPanel
+      title="Tool calls"
+      note={range.from === undefined ? '24 h' : <RangeText {...range} />}
+      fault={error}
+      label="Tool calls"
+      data={data}
+      series={data?.tools.map(({ tool, calls }) => ({ name: tool, counts: calls })) ?? []}
+      empty={
+        <EmptyState>
+          No tool calls in this range. The SDK reports calls of guarded tools; other clients send events of type
+          tool_call.
+        </EmptyState>
+      }
+      onZoom={onZoom}
+    />
   )
 }
 
@@ -92,30 +93,8 @@ function Charts() {
   )
 }
 
-interface FleetPanelProps {
-  agents: readonly Agent[]
-  troubled: ReadonlyMap<string, 'breach' | 'critical'>
-}
-
-function FleetPanel({ agents, troubled }: FleetPanelProps) {
-  return (
-    <Panel
-      title="Fleet"
-      note="one mark per agent, ordered by id"
-      end={
-        <Link to="/fleet" className="quiet">
-          Open fleet <kbd>g f</kbd>
-        </Link>
-      }
-    >
-      <FleetStrip fleet={agents} troubled={troubled} />
-    </Panel>
-  )
-}
-
 export function Overview() {
-  const { agents, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled } = useVerdict()
-  const counts = isComplete ? countsOf(agents) : undefined
+  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled } = useVerdict()
   const need =
     items.length === 0 ? '' : `, ${counted(items.length, 'item')} need${items.length === 1 ? 's' : ''} attention`
   return (
@@ -125,7 +104,9 @@ export function Overview() {
       lead={
         <>
           {isStale && 'Data may be outdated. '}
-          {counts && counts.all > 0 && `${number(counts.active)} of ${counted(counts.all, 'agent')} active${need}.`}
+          {counts &&
+            counts.all > 0 &&
+            `${counts.active.toLocaleString('en')} of ${counted(counts.all, 'agent')} active${need}.`}
         </>
       }
     >
@@ -134,11 +115,23 @@ export function Overview() {
         <FirstAgent />
       ) : (
         <div className={`stack ${isStale ? css.stale : ''}`}>
-          <Tiles counts={counts} stats={stats} />
-          <FleetPanel agents={agents} troubled={troubled} />
-          <div className={css.pair}>
+          <nav aria-label="Counts" className={css.figures}>
+            <Figures counts={counts} stats={stats} isLinked />
+          </nav>
+          <Panel
+            title="Fleet"
+            note="one mark per agent, ordered by id"
+            end={
+              <Link to="/fleet" className="quiet">
+                Open fleet <kbd>g f</kbd>
+              </Link>
+            }
+          >
+            <FleetStrip fleet={agents} troubled={troubled} />
+          </Panel>
+          <div className="halves">
             <Panel title="Needs attention" note={items.length > 0 && `${items.length} open`}>
-              {isComplete && <AttentionQueue items={items} agents={agents} checkedAt={checkedAt} />}
+              {isComplete && <AttentionQueue items={items} checkedAt={checkedAt} />}
             </Panel>
             <Charts />
           </div>

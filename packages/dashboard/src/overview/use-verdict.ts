@@ -1,10 +1,10 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { eventTypes } from '@wardline/contract'
 import { call } from '../data/client.ts'
 import { brakeQuery, containmentsQuery } from '../data/containments.ts'
-import { eventsQuery } from '../data/event-tail.ts'
+import { useEvents } from '../data/event-tail.ts'
 import { fleetQuery, statusQuery } from '../data/fleet.ts'
-import type { EventFilter } from '../data/live-tail.ts'
+import { countsOf } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useNow } from '../ui/time.tsx'
 import { attentionOf } from './attention.ts'
@@ -24,11 +24,6 @@ const alertsQuery = {
   refetchInterval: alertsRefreshMs,
 }
 
-const useEvents = (filter: EventFilter) => {
-  const { data, error } = useInfiniteQuery(eventsQuery(filter))
-  return { data, error, rows: data?.pages.flatMap((page) => page.events) ?? [] }
-}
-
 /** Computes what happened, to which agent, and whether it is over, for the overview and the wallboard. */
 export function useVerdict() {
   const fleet = useQuery(fleetQuery)
@@ -41,7 +36,8 @@ export function useVerdict() {
   const alerts = useQuery(alertsQuery)
   const containments = useQuery(containmentsQuery)
   const brake = useQuery(brakeQuery)
-  const all = [fleet, status, breaches, critical, begun, ended, drills, alerts, containments, brake]
+  const lists = [breaches, critical, begun, ended, drills].map(({ query }) => query)
+  const all = [fleet, status, ...lists, alerts, containments, brake]
   const isComplete = all.every(({ data }) => data !== undefined)
   const fault = all.find(({ error }) => error)?.error
   const now = useNow()
@@ -58,16 +54,13 @@ export function useVerdict() {
     alerts: new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const)),
     now,
   })
-  const unknown = fault ? 'The service does not answer.' : 'Loading the fleet…'
-  const troubled = new Map(
-    items
-      .toReversed()
-      .flatMap(({ kind, agentId }) =>
-        agentId && (kind === 'breach' || kind === 'critical') ? [[agentId, kind] as const] : [],
-      ),
-  )
+  const unknown = fault ? 'No answer from the service.' : 'Loading the fleet…'
+  const troubled = new Map<string, 'breach' | 'critical'>()
+  for (const { kind, agentId } of items.toReversed())
+    if (agentId && (kind === 'breach' || kind === 'critical')) troubled.set(agentId, kind)
   return {
     agents,
+    counts: isComplete ? countsOf(agents) : undefined,
     stats: status.data?.stats,
     items,
     verdict: isComplete ? verdictOf({ fleet: agents, items, ageMs }) : unknown,

@@ -17,31 +17,28 @@ export const staleAfterMs = 10_000
 
 const agentsOf = (items: readonly AttentionItem[]) => [...new Set(items.flatMap(({ agentId }) => agentId ?? []))]
 
-function breachSentence(items: readonly AttentionItem[], facts: VerdictFacts): string {
+function breachSentence(items: readonly AttentionItem[]): string {
   const ids = agentsOf(items)
-  const agents = new Map(facts.fleet.map((agent) => [agent.id, agent]))
-  const working = ids.filter((id) => agents.get(id)?.status === 'active')
+  const working = agentsOf(items.filter(({ agent }) => agent?.status === 'active')).length
   if (ids.length > 1) {
-    const who = working.length === ids.length ? (ids.length === 2 ? 'both' : 'all') : String(working.length)
-    const rest = working.length === 0 ? 'none of them works now' : `${who} ${who === '1' ? 'is' : 'are'} still working`
+    const who = working === ids.length ? (ids.length === 2 ? 'both' : 'all') : String(working)
+    const rest = working === 0 ? 'none of them works now' : `${who} ${who === '1' ? 'is' : 'are'} still working`
     return `${counted(ids.length, 'agent')} reported breaches; ${rest}.`
   }
-  const [item] = items as [AttentionItem]
-  const id = ids[0]
-  const agent = id === undefined ? undefined : agents.get(id)
-  if (!agent) return `${item.headline}.`
-  const and = item.headline.startsWith(`${agent.id} `) ? ' and' : `; ${agent.id}`
-  if (working.length > 0) return `${item.headline}${and} is still working.`
-  if (agent.status === 'offline') return `${item.headline}${and} is silent now.`
+  const { headline } = items[0]!
+  const agent = items.find(({ agentId }) => agentId !== undefined)?.agent
+  if (!agent) return `${headline}.`
+  const and = headline.startsWith(`${agent.id} `) ? ' and' : `; ${agent.id}`
+  if (agent.status === 'active') return `${headline}${and} is still working.`
+  if (agent.status === 'offline') return `${headline}${and} is silent now.`
   const after = confirmedAfter(agent)
   return after === undefined
-    ? `${item.headline}${and} is suspended.`
-    : `${item.headline}. Suspended, confirmed after ${after.toLocaleString('en')} ms.`
+    ? `${headline}${and} is suspended.`
+    : `${headline}. Suspended, confirmed after ${after.toLocaleString('en')} ms.`
 }
 
 /** Returns the headline of the overview: what happened, to which agent, and whether it is over. */
-export function verdictOf(facts: VerdictFacts): string {
-  const { fleet, items, ageMs } = facts
+export function verdictOf({ fleet, items, ageMs }: VerdictFacts): string {
   if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`
   if (fleet.length === 0) return 'No agent has reported yet.'
   const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
@@ -52,10 +49,9 @@ export function verdictOf(facts: VerdictFacts): string {
   if (waiting > 1) return `${counted(waiting, 'agent')} have not confirmed their suspension.`
   const [brake] = of('brake')
   if (brake && breaches.length === 0) return `${brake.headline}.`
-  const isSuspended = (id: string | undefined) => fleet.some((agent) => agent.id === id && agent.status === 'suspended')
   // An agent that is still working comes before one that is suspended.
-  const isContained = critical.length > 0 && breaches.every(({ agentId }) => isSuspended(agentId))
-  if (breaches.length > 0 && !isContained) return breachSentence(breaches, facts)
+  const isContained = critical.length > 0 && breaches.every(({ agent }) => agent?.status === 'suspended')
+  if (breaches.length > 0 && !isContained) return breachSentence(breaches)
   if (critical.length === 1) return `${critical[0]!.headline}.`
   const named = agentsOf(critical).length
   if (critical.length > 1)

@@ -16,15 +16,24 @@ interface ChartPanelProps extends Pick<ComponentProps<typeof Panel>, 'title' | '
   children: ReactNode
 }
 
+/** Whether a chart is shown as a table, and the button that changes it. */
+export function useTableSwitch(): [isTable: boolean, button: ReactNode] {
+  const [isTable, setTable] = useState(false)
+  const button = (
+    <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+      {isTable ? 'Chart' : 'Table'}
+    </Button>
+  )
+  return [isTable, button]
+}
+
 /** A chart in a panel, or its numbers as a table. */
 export function ChartPanel({ title, note, actions, fault, table, children }: ChartPanelProps) {
-  const [isTable, setTable] = useState(false)
+  const [isTable, button] = useTableSwitch()
   const end = (
     <>
       {actions}
-      <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-        {isTable ? 'Chart' : 'Table'}
-      </Button>
+      {button}
     </>
   )
   return (

@@ -59,14 +59,15 @@ export function Chart({ label, from, to, height, left = 0, ticks = 3, children, 
   )
 }
 
-export function Line({
-  points,
-  className,
-}: {
+interface LineProps {
   points: readonly (readonly [x: number, y: number])[]
-  className?: string
-}) {
-  return <polyline className={className} points={points.map((point) => point.map((at) => at.toFixed(1))).join(' ')} />
+  /** Class that colours it. */
+  className?: string | undefined
+}
+
+export function Line({ points, className = '' }: LineProps) {
+  const text = points.map((point) => point.map((at) => at.toFixed(1)).join()).join(' ')
+  return <polyline className={`${css.line} ${className}`} points={text} />
 }
 
 interface BeatProps {

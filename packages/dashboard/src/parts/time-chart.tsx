@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type PointerEvent, type ReactNode, useRef, useState } from 'react'
+import { type KeyboardEvent, type PointerEvent, type ReactNode, useState } from 'react'
 import { dayTimeText, timeText, useZone } from '../ui/time.tsx'
 import css from './chart.module.css'
 import { Chart } from './chart.tsx'
@@ -19,13 +19,14 @@ interface TimeChartProps {
   children(size: { x(index: number): number; slot: number }): ReactNode
 }
 
+const isDragged = ({ currentTarget, pointerId }: PointerEvent) => currentTarget.hasPointerCapture(pointerId)
+
 /** Buckets on a time axis. Dragging selects a range and zooms into it, as do Shift with arrow keys, then Enter. */
 export function TimeChart(props: TimeChartProps) {
   const { label, from, bucketMs, count, height, left = 0, describe, onZoom, children } = props
   const zone = useZone()
   /** Selected buckets, from `anchor` to `at`, both included. */
   const [pick, setPick] = useState<{ anchor: number; at: number }>()
-  const isDragging = useRef(false)
   const timeOf = (index: number) => from + index * bucketMs
   const within = (index: number) => Math.min(count - 1, Math.max(0, index))
   const first = pick && Math.min(pick.anchor, pick.at)
@@ -67,26 +68,19 @@ export function TimeChart(props: TimeChartProps) {
         left={left}
         onPointerDown={(event) => {
           if (!onZoom || event.button !== 0) return
-          isDragging.current = true
           event.currentTarget.setPointerCapture(event.pointerId)
           const at = bucketUnder(event)
           setPick({ anchor: at, at })
         }}
         onPointerMove={(event) => {
           const at = bucketUnder(event)
-          if (isDragging.current && pick) setPick({ anchor: pick.anchor, at })
+          if (isDragged(event) && pick) setPick({ anchor: pick.anchor, at })
           else if (event.pointerType === 'mouse') setPick({ anchor: at, at })
         }}
-        onPointerUp={() => {
-          if (isDragging.current && first !== last) zoom()
-          isDragging.current = false
+        onPointerUp={(event) => {
+          if (isDragged(event) && first !== last) zoom()
         }}
-        onPointerCancel={() => {
-          isDragging.current = false
-        }}
-        onPointerLeave={() => {
-          if (!isDragging.current) setPick(undefined)
-        }}
+        onPointerLeave={() => setPick(undefined)}
       >
         {({ x: xOf }) => {
           const x = (index: number) => xOf(timeOf(index))

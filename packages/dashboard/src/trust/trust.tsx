@@ -1,8 +1,12 @@
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { useQuery } from '@tanstack/react-query'
-import { type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
+import { type Attestation, attestationText, type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import { type ReactNode, useState } from 'react'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { canVerify, sha256Hex } from '../parts/sha256.ts'
 import { useTheme } from '../shell/theme.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
 import { Button } from '../ui/button.tsx'
@@ -11,7 +15,6 @@ import { Fault, Notice, Panel, Stat, Stats, useTitle } from '../ui/panel.tsx'
 import { spanText } from '../ui/span.ts'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { useNow } from '../ui/time.tsx'
-import { HashCheck, ReportCheck } from './checks.tsx'
 import css from './trust.module.css'
 
 /** Caches keep a summary for this long. */
@@ -83,10 +86,10 @@ const Method = ({ data: { risk_method, risk_points } }: { data: TrustSummary }) 
       rows={signals}
       rowKey={({ name }) => name}
       columns={[
-        { name: 'signal', cell: ({ what }) => what },
-        { name: 'window', cell: ({ window }) => window },
-        { name: 'maximum alone', kind: 'number', cell: ({ alone }) => alone },
-        { name: 'points now', kind: 'number', cell: ({ name }) => risk_points[name] },
+        { name: 'Signal', cell: ({ what }) => what },
+        { name: 'Window', cell: ({ window }) => window },
+        { name: 'Maximum alone', kind: 'number', cell: ({ alone }) => alone },
+        { name: 'Points now', kind: 'number', cell: ({ name }) => risk_points[name] },
       ]}
     />
     <p className="quiet">
@@ -97,12 +100,90 @@ const Method = ({ data: { risk_method, risk_points } }: { data: TrustSummary }) 
 )
 
 /** An address of the summary. It is a link only if it is an https URL. */
-function Outside({ href, children }: { href: string | null; children: string }) {
-  if (href === null || !/^https:\/\//.test(href)) return <HostileText text={children} max={80} />
+function Outside({ href, text }: { href: string | null; text: string }) {
+  if (href === null || !/^https:\/\//.test(href)) return <HostileText text={text} max={80} />
   return (
     <a href={href} rel="noreferrer noopener" target="_blank">
-      <HostileText text={children} max={80} /> ↗
+      <HostileText text={text} max={80} /> ↗
     </a>
+  )
+}
+
+/** A value with a quiet note behind it. */
+function Noted({ note, title, children }: { note: ReactNode; title?: string | undefined; children: ReactNode }) {
+  return (
+    <>
+      {children}{' '}
+      <span className="quiet" title={title}>
+        {note}
+      </span>
+    </>
+  )
+}
+
+type Posted = TrustSummary['verification']['on_chain']
+
+/** Runs a check in this browser and shows its result in place of the button. */
+function Check({ about, run }: { about: string; run(): ReactNode | Promise<ReactNode> }) {
+  const [result, setResult] = useState<ReactNode>()
+  return (
+    <p role="status">
+      {result ?? (
+        <Button about={about} onClick={async () => setResult(await run())}>
+          Verify
+        </Button>
+      )}
+    </p>
+  )
+}
+
+/** Computes the hash of a published attestation. Only the chain can show whether the hash was changed too. */
+function HashCheck({ item }: { item: Attestation }) {
+  if (!canVerify()) return null
+  const run = async () =>
+    `0x${await sha256Hex(attestationText(item))}` === item.hash
+      ? 'Hash matches (computed in your browser)'
+      : 'Hash does NOT match (computed in your browser)'
+  return <Check about={`the hash of ${item.period}, ${item.tag}`} run={run} />
+}
+
+/** Reads the posted report, and checks that its risk and its response agree: the registry's scale is inverted. */
+function resultOf({ report = '', request_hash }: Posted): string {
+  try {
+    const said = JSON.parse(report) as Record<string, unknown>
+    const { unified_risk_score: risk, response } = said
+    const isRight = said.request_hash === request_hash && typeof risk === 'number' && response === 100 - risk
+    return isRight ? `Report consistent: risk ${risk}, posted as response ${response}` : 'Report contradicts itself'
+  } catch {
+    return 'Report is not valid JSON'
+  }
+}
+
+/** Computes the hash of the posted report, to compare with the response hash that an explorer shows. */
+const ReportCheck = ({ posted }: { posted: Posted }) => (
+  <Check
+    about="the posted report"
+    run={() => (
+      <>
+        {resultOf(posted)}. Response hash, to compare in the explorer:{' '}
+        <HostileText text={`0x${bytesToHex(keccak_256(utf8ToBytes(posted.report ?? '')))}`} max={66} />
+      </>
+    )}
+  />
+)
+
+function Proof({ item }: { item: Attestation }) {
+  const { hash, hash_preview, on_chain } = item
+  const place = on_chain && `${on_chain.namespace}${on_chain.sink ? `, as ${on_chain.sink}` : ''}`
+  return (
+    <div className="mono" title={hash}>
+      <HashCheck item={item} />
+      {on_chain ? (
+        <Outside href={on_chain.explorer_url} text={`${hash_preview} on ${place}`} />
+      ) : (
+        `${hash_preview} · not on-chain`
+      )}
+    </div>
   )
 }
 
@@ -117,9 +198,9 @@ function Attestations({ attestations }: Pick<TrustSummary, 'attestations'>) {
       rows={attestations}
       rowKey={({ hash_preview, at }) => hash_preview + at}
       columns={[
-        { name: 'week', kind: 'word', cell: ({ at, period }) => <span title={at}>{period}</span> },
+        { name: 'Week', kind: 'word', cell: ({ at, period }) => <span title={at}>{period}</span> },
         {
-          name: 'attestation',
+          name: 'Attestation',
           cell: ({ title, summary }) => (
             <div className={css.wide}>
               <HostileText text={title} />
@@ -129,22 +210,8 @@ function Attestations({ attestations }: Pick<TrustSummary, 'attestations'>) {
             </div>
           ),
         },
-        { name: 'score', kind: 'number', cell: ({ score }) => `${score} of 100` },
-        {
-          name: 'proof',
-          cell: (item) => (
-            <div className="mono" title={item.hash}>
-              <HashCheck item={item} />
-              {item.on_chain ? (
-                <Outside
-                  href={item.on_chain.explorer_url}
-                >{`${item.hash_preview} on ${item.on_chain.namespace}${item.on_chain.sink ? `, as ${item.on_chain.sink}` : ''}`}</Outside>
-              ) : (
-                `${item.hash_preview} · not on-chain`
-              )}
-            </div>
-          ),
-        },
+        { name: 'Score', kind: 'number', cell: ({ score }) => `${score} of 100` },
+        { name: 'Proof', cell: (item) => <Proof item={item} /> },
       ]}
     />
   )
@@ -153,11 +220,27 @@ function Attestations({ attestations }: Pick<TrustSummary, 'attestations'>) {
 function Verification({ data: { verification, chain, identity } }: { data: TrustSummary }) {
   const { on_chain, scores, self_attested, checked_at } = verification
   const scoreOf = ({ applicable, risk_score, notes }: (typeof scores)['wav']) => (
+    <Noted note={<HostileText text={notes} />}>{applicable ? risk_score : 'unknown'}</Noted>
+  )
+  const combined = (
+    <Noted title={checked_at ?? undefined} note={`checked ${checked_at?.slice(0, 10)}`}>
+      {verification.unified_risk_score ?? 'unknown'}
+    </Noted>
+  )
+  const posted = (
     <>
-      {applicable ? risk_score : 'unknown'}{' '}
-      <span className="quiet">
-        <HostileText text={notes} />
+      posted{' '}
+      <span className="quiet" title={on_chain.request_hash ?? undefined}>
+        {on_chain.submitted_at?.slice(0, 10)} by the operators:{' '}
+        <Outside href={on_chain.request_explorer_url} text="request" />{' '}
+        <Outside href={on_chain.response_explorer_url} text="response" />
       </span>
+      <ReportCheck posted={on_chain} />
+    </>
+  )
+  const registered = (
+    <>
+      registered <Outside href={identity.registry_explorer_url} text={`${identity.name}, agent ${identity.agent_id}`} />
     </>
   )
   return (
@@ -169,51 +252,16 @@ function Verification({ data: { verification, chain, identity } }: { data: Trust
           {self_attested && ': self-assessed by this service; 0 is best'}
         </>
       }
-      end={<Outside href={verification.spec_url}>ERC-8126</Outside>}
+      end={<Outside href={verification.spec_url} text="ERC-8126" />}
     >
       <div className={css.checks}>
         <Facts
           facts={[
             ['Web application', scoreOf(scores.wav)],
             ['Wallet', scoreOf(scores.wv)],
-            [
-              'Combined',
-              self_attested && (
-                <>
-                  {verification.unified_risk_score ?? 'unknown'}{' '}
-                  <span className="quiet" title={checked_at}>
-                    checked {checked_at?.slice(0, 10)}
-                  </span>
-                </>
-              ),
-            ],
-            [
-              'On-chain',
-              on_chain.request_hash !== null && (
-                <>
-                  posted{' '}
-                  <span className="quiet" title={on_chain.request_hash}>
-                    {on_chain.submitted_at?.slice(0, 10)} by the operators:{' '}
-                    <Outside href={on_chain.request_explorer_url}>request</Outside>{' '}
-                    <Outside href={on_chain.response_explorer_url}>response</Outside>
-                  </span>
-                  <ReportCheck posted={on_chain} />
-                </>
-              ),
-            ],
-            [
-              'Identity',
-              identity.registered ? (
-                <>
-                  registered{' '}
-                  <Outside
-                    href={identity.registry_explorer_url}
-                  >{`${identity.name}, agent ${identity.agent_id}`}</Outside>
-                </>
-              ) : (
-                'No on-chain identity configured'
-              ),
-            ],
+            ['Combined', self_attested && combined],
+            ['On-chain', on_chain.request_hash !== null && posted],
+            ['Identity', identity.registered ? registered : 'No on-chain identity configured'],
           ]}
         />
       </div>
@@ -255,7 +303,7 @@ export function Trust() {
   return (
     <main className={`stack ${css.trust}`}>
       <div className="chips">
-        <h1 className={css.brand}>
+        <h1 className={`chips ${css.brand}`}>
           <WardlineMark /> {data ? <HostileText text={data.identity.name} max={60} /> : 'Wardline'}
         </h1>
         <span className="end quiet">
@@ -270,7 +318,7 @@ export function Trust() {
       )}
       {data && age > staleAfterMs && (
         <Notice>
-          <p role="status">No response from the service for {spanText(age)}. Data may be outdated.</p>
+          <p role="status">No answer from the service for {spanText(age)}. Data may be outdated.</p>
         </Notice>
       )}
       {data && <Summary data={data} />}

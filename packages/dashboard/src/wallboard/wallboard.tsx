@@ -1,17 +1,15 @@
 import { useNavigate } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { useEffect, useState } from 'react'
-import type { Agent } from '../data/fleet.ts'
-import { countsOf } from '../data/fleet-counts.ts'
 import type { AttentionItem } from '../overview/attention.ts'
+import { QueueLine } from '../overview/attention-queue.tsx'
+import { Figures } from '../overview/figures.tsx'
 import { FleetStrip } from '../overview/fleet-strip.tsx'
-import { ItemFacts } from '../overview/item-facts.tsx'
 import { useVerdict } from '../overview/use-verdict.ts'
-import { SeverityMark } from '../parts/marks.tsx'
 import { useLiveData } from '../shell/live-data.ts'
 import { LiveMark } from '../shell/live-mark.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
-import { Fault, Panel, Stat, Stats, useTitle } from '../ui/panel.tsx'
+import { Fault, Panel, useTitle } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 import { timeText, useNow, useZone } from '../ui/time.tsx'
 import css from './wallboard.module.css'
@@ -50,21 +48,13 @@ function useAwake(): boolean {
   return isAwake
 }
 
-function Queue({ items, agents }: { items: readonly AttentionItem[]; agents: readonly Agent[] }) {
+function Queue({ items }: { items: readonly AttentionItem[] }) {
   return (
     <Panel label="Needs attention" className={css.queue}>
       {items.length === 0 && <p>Nothing needs attention.</p>}
-      <ul>
+      <ul className="lines">
         {items.slice(0, maxItems).map((item) => (
-          <li key={item.key}>
-            <SeverityMark severity={item.severity} />
-            <div>
-              <b>
-                <HostileText text={item.headline} line />
-              </b>
-              <ItemFacts item={item} agent={agents.find(({ id }) => id === item.agentId)} line />
-            </div>
-          </li>
+          <QueueLine key={item.key} item={item} heading={<HostileText text={item.headline} line />} isCut />
         ))}
       </ul>
       {items.length > maxItems && <p>{items.length - maxItems} more</p>}
@@ -74,7 +64,7 @@ function Queue({ items, agents }: { items: readonly AttentionItem[]; agents: rea
 
 /** The overview for a screen on a wall: readable from afar, without controls. */
 export function Wallboard() {
-  const { agents, stats, items, verdict, isComplete, isStale, fault, troubled } = useVerdict()
+  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, troubled } = useVerdict()
   const navigate = useNavigate()
   const now = useNow()
   const zone = useZone()
@@ -88,7 +78,6 @@ export function Wallboard() {
     },
     [],
   )
-  const tiles = { ...(isComplete && countsOf(agents)), ...stats }
   return (
     <main className={`${css.wallboard} ${isStale || fault ? css.stale : ''}`}>
       <div className={css.line}>
@@ -104,20 +93,7 @@ export function Wallboard() {
         </div>
       )}
       <div className={css.tiles}>
-        <Stats>
-          {(['active', 'offline', 'suspended', 'breach', 'critical', 'warning'] as const).map((name, index) => {
-            const value = tiles[name]
-            const kind = value && name !== 'active' && name !== 'offline' ? name : undefined
-            return (
-              <Stat
-                key={name}
-                name={index < 3 ? name : `${name}, 24 h`}
-                value={value === undefined ? '…' : value.toLocaleString('en')}
-                kind={kind}
-              />
-            )
-          })}
-        </Stats>
+        <Figures counts={counts} stats={stats} />
       </div>
       {agents.length > 0 && (
         <div className={css.fleet} inert>
@@ -126,7 +102,7 @@ export function Wallboard() {
           </Panel>
         </div>
       )}
-      {isComplete && <Queue items={items} agents={agents} />}
+      {isComplete && <Queue items={items} />}
       <p className={`${css.foot} quiet`}>
         {isAwake ? 'The screen stays on.' : 'The screen may go dark: this browser cannot keep it on.'}
         <span>Esc to leave</span>
