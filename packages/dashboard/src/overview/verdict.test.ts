@@ -118,7 +118,7 @@ describe('the verdict', () => {
   // Any caller may report a type that only the service can know, so an attacker could blame another agent.
   test('does not trust a caller that reports a type that only the service can know', () => {
     const { items } = verdict({ events: [row({ by_service: false, source: 'b' })] })
-    expect(items[0]?.headline).toBe('a: honeypot_triggered, reported by another source')
+    expect(items[0]?.headline).toBe('a: honeypot_triggered, claimed by another source')
   })
 })
 
