@@ -128,7 +128,7 @@ function EpisodeLine({ episode }: { episode: Episode }) {
 function Samples({ detail }: { detail: Detail }) {
   const [isTable, button] = useTableSwitch()
   return (
-    <div className="inset">
+    <div className="inner">
       {isTable ? (
         <DataTable
           label="Samples"

@@ -138,7 +138,7 @@ export function Suspensions({ detail }: { detail: AgentDetail }) {
   )
   return (
     <Panel title={<span aria-live="polite">{present ? sentence(present) : controlSentence(detail, now)}</span>}>
-      <div className="inset">
+      <div className="inner">
         <Fault of={error} />
         {present ? <Stages suspension={present} later={undefined} isPresent /> : <ResumeStages detail={detail} />}
       </div>
@@ -147,7 +147,7 @@ export function Suspensions({ detail }: { detail: AgentDetail }) {
           <h3 className="quiet">Earlier suspensions</h3>
           <ul aria-label="Earlier suspensions">
             {earlier.slice(0, isAll ? undefined : shownEarlier).map((one) => (
-              <li key={one.version} className="inset">
+              <li key={one.version} className="inner">
                 <b>{sentence(one)}</b>
                 <Stages suspension={one} later={suspensions[suspensions.indexOf(one) - 1]} />
               </li>

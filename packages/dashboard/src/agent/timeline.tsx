@@ -209,7 +209,7 @@ export function TimelinePanel({ id, hours, metric, onChange }: TimelinePanelProp
         }
       }
     >
-      <div className="inset">
+      <div className="inner">
         <Timeline
           rows={rows}
           history={history}

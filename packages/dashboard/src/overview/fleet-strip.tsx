@@ -68,7 +68,7 @@ export function FleetStrip({ fleet, troubled }: StripProps) {
   }
   const shown = picked === undefined ? undefined : marks[picked]
   return (
-    <div className="inset">
+    <div className="inner">
       <div
         role="listbox"
         aria-label="Fleet, one mark per agent"

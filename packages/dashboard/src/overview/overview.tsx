@@ -21,7 +21,7 @@ const route = getRouteApi('/inside/')
 function FirstAgent() {
   return (
     <Panel title="Connect the first agent" note="it appears here within five seconds">
-      <div className={`inset ${css.steps}`}>
+      <div className={`inner ${css.steps}`}>
         <p>Create a key and copy the lines for TypeScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
         <p className="chips">
           <Link to="/connect" className={buttonClass('go')}>
