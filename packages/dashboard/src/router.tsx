@@ -1,17 +1,20 @@
 import type { QueryClient } from '@tanstack/react-query'
 import {
+  type AnyRoute,
   createRootRouteWithContext,
   createRoute,
   createRouter,
   lazyRouteComponent,
   redirect,
 } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
 import { agentSearch } from './agent/search.ts'
 import { alertSearch } from './alerts/search.ts'
 import { auditSearch } from './audit/search.ts'
 import { connectSearch } from './connect/search.ts'
 import { containmentsSearch } from './containments/search.ts'
 import { isSignedOut } from './data/client.ts'
+import { searchParams } from './data/search-params.ts'
 import { sessionQuery } from './data/session.ts'
 import { decoySearch } from './decoys/search.ts'
 import { eventSearch } from './events/search.ts'
@@ -43,131 +46,70 @@ async function askToSignIn({ context: { client }, location }: Entering): Promise
   }
 }
 
-const atRoot = { getParentRoute: () => root }
+/** Parent of the screens that require sign-in, in the frame. */
+const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Shell, beforeLoad: askToSignIn })
 
-/** Public screens. */
-const outside = [
+/** Parent of the wallboard. It has no frame, because nothing on it is clicked. */
+const frameless = createRoute({ getParentRoute: () => root, id: 'frameless', beforeLoad: askToSignIn })
+
+/** A screen whose code is loaded when it opens. */
+const screenIn = <Parent extends AnyRoute, Path extends string, Search extends ReturnType<typeof searchParams>>(
+  parent: Parent,
+  path: Path,
+  validateSearch: Search,
+  load: () => Promise<() => ReactNode>,
+) =>
   createRoute({
-    ...atRoot,
-    path: '/login',
-    validateSearch: loginSearch,
-    component: lazyRouteComponent(() => import('./login/login.tsx'), 'Login'),
-  }),
-  createRoute({
-    ...atRoot,
-    path: '/trust',
-    component: lazyRouteComponent(() => import('./trust/trust.tsx'), 'Trust'),
-  }),
-  // Without a frame, because nothing on it is clicked.
-  createRoute({
-    ...atRoot,
-    path: '/wallboard',
-    beforeLoad: askToSignIn,
-    component: lazyRouteComponent(() => import('./wallboard/wallboard.tsx'), 'Wallboard'),
-  }),
+    getParentRoute: () => parent,
+    path,
+    validateSearch,
+    component: lazyRouteComponent(async () => ({ default: await load() })),
+  })
+
+const noSearch = searchParams({})
+
+const publicScreens = [
+  screenIn(root, '/login', loginSearch, async () => (await import('./login/login.tsx')).Login),
+  screenIn(root, '/trust', noSearch, async () => (await import('./trust/trust.tsx')).Trust),
 ] as const
 
-/** Parent of the screens that require sign-in. */
-const inside = createRoute({ ...atRoot, id: 'inside', component: Shell, beforeLoad: askToSignIn })
-const atInside = { getParentRoute: () => inside }
+const wallboard = screenIn(
+  frameless,
+  '/wallboard',
+  noSearch,
+  async () => (await import('./wallboard/wallboard.tsx')).Wallboard,
+)
 
 const screens = [
-  createRoute({
-    ...atInside,
-    path: '/',
-    validateSearch: overviewSearch,
-    component: lazyRouteComponent(() => import('./overview/overview.tsx'), 'Overview'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/fleet',
-    validateSearch: fleetSearch,
-    component: lazyRouteComponent(() => import('./fleet/fleet.tsx'), 'Fleet'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/fleet/$id',
-    validateSearch: agentSearch,
-    component: lazyRouteComponent(() => import('./agent/agent.tsx'), 'AgentPage'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/containments',
-    validateSearch: containmentsSearch,
-    component: lazyRouteComponent(() => import('./containments/containments.tsx'), 'Containments'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/containments/$id',
-    component: lazyRouteComponent(() => import('./containments/containment.tsx'), 'ContainmentPage'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/events',
-    validateSearch: eventSearch,
-    component: lazyRouteComponent(() => import('./events/events.tsx'), 'Events'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/decoys',
-    validateSearch: decoySearch,
-    component: lazyRouteComponent(() => import('./decoys/decoys.tsx'), 'Decoys'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/rules',
-    validateSearch: rulesSearch,
-    component: lazyRouteComponent(() => import('./rules/rules.tsx'), 'Rules'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/rules/new',
-    component: lazyRouteComponent(() => import('./rules/new-rule.tsx'), 'NewRule'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/rules/$id',
-    validateSearch: ruleSearch,
-    component: lazyRouteComponent(() => import('./rules/rule.tsx'), 'RulePage'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/alerts',
-    validateSearch: alertSearch,
-    component: lazyRouteComponent(() => import('./alerts/alerts.tsx'), 'Alerts'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/incidents',
-    validateSearch: incidentSearch,
-    component: lazyRouteComponent(() => import('./incidents/incidents.tsx'), 'Incidents'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/audit',
-    validateSearch: auditSearch,
-    component: lazyRouteComponent(() => import('./audit/audit.tsx'), 'Audit'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/keys',
-    validateSearch: keySearch,
-    component: lazyRouteComponent(() => import('./keys/keys.tsx'), 'Keys'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/connect',
-    validateSearch: connectSearch,
-    component: lazyRouteComponent(() => import('./connect/connect.tsx'), 'Connect'),
-  }),
-  createRoute({
-    ...atInside,
-    path: '/settings',
-    component: lazyRouteComponent(() => import('./settings/settings.tsx'), 'Settings'),
-  }),
+  screenIn(inside, '/', overviewSearch, async () => (await import('./overview/overview.tsx')).Overview),
+  screenIn(inside, '/fleet', fleetSearch, async () => (await import('./fleet/fleet.tsx')).Fleet),
+  screenIn(inside, '/fleet/$id', agentSearch, async () => (await import('./agent/agent.tsx')).AgentPage),
+  screenIn(
+    inside,
+    '/containments',
+    containmentsSearch,
+    async () => (await import('./containments/containments.tsx')).Containments,
+  ),
+  screenIn(
+    inside,
+    '/containments/$id',
+    noSearch,
+    async () => (await import('./containments/containment.tsx')).ContainmentPage,
+  ),
+  screenIn(inside, '/events', eventSearch, async () => (await import('./events/events.tsx')).Events),
+  screenIn(inside, '/decoys', decoySearch, async () => (await import('./decoys/decoys.tsx')).Decoys),
+  screenIn(inside, '/rules', rulesSearch, async () => (await import('./rules/rules.tsx')).Rules),
+  screenIn(inside, '/rules/new', noSearch, async () => (await import('./rules/new-rule.tsx')).NewRule),
+  screenIn(inside, '/rules/$id', ruleSearch, async () => (await import('./rules/rule.tsx')).RulePage),
+  screenIn(inside, '/alerts', alertSearch, async () => (await import('./alerts/alerts.tsx')).Alerts),
+  screenIn(inside, '/incidents', incidentSearch, async () => (await import('./incidents/incidents.tsx')).Incidents),
+  screenIn(inside, '/audit', auditSearch, async () => (await import('./audit/audit.tsx')).Audit),
+  screenIn(inside, '/keys', keySearch, async () => (await import('./keys/keys.tsx')).Keys),
+  screenIn(inside, '/connect', connectSearch, async () => (await import('./connect/connect.tsx')).Connect),
+  screenIn(inside, '/settings', noSearch, async () => (await import('./settings/settings.tsx')).Settings),
 ] as const
 
-const routeTree = root.addChildren([...outside, inside.addChildren(screens)])
+const routeTree = root.addChildren([...publicScreens, frameless.addChildren([wallboard]), inside.addChildren(screens)])
 
 export function createDashboardRouter(client: QueryClient) {
   return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })
