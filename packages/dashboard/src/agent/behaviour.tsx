@@ -96,7 +96,11 @@ export function Events({ id, hours }: { id: string; hours: number }) {
       <ul>
         {rows.slice(0, maxEvents).map((row) => (
           <li key={row.id}>
-            <Link to="/events" search={{ instance_id: id, open: row.seq ?? undefined }} className="event-line no-agent">
+            <Link
+              to="/events"
+              search={{ instance_id: id, open: row.seq ?? undefined }}
+              className="row event-line no-agent"
+            >
               <EventLine row={row} hasAgent={false} />
             </Link>
           </li>

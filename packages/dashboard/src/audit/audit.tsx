@@ -39,12 +39,12 @@ function EntryLine({ entry, isAt, style, onClick }: EntryLineProps) {
         replace
         resetScroll={false}
         activeProps={{}}
-        className={css.line}
+        className={`row ${css.line} ${isAt ? 'at' : ''}`}
         aria-current={isAt || undefined}
         onClick={onClick}
       >
         <Time at={entry.at} />
-        <span className={`${css.seq} mono`}>{entry.seq.toLocaleString('en')}</span>
+        <span className={`quiet ${css.seq} mono`}>{entry.seq.toLocaleString('en')}</span>
         <span className="cut">
           <HostileText text={actorOf(entry)} line />
         </span>

@@ -80,7 +80,7 @@ function Line({ lines, at, setAt, open, showMissing, index }: EventsState & { in
   if (!line) return null
   if (line.kind === 'gap')
     return (
-      <p className={`${css.gap} ${isAt ? css.at : ''}`}>
+      <p className={`row ${css.gap} ${isAt ? 'at' : ''}`}>
         {counted(line.count, 'event')} not shown
         <Button kind="plain" onClick={() => showMissing(line)}>
           Show
@@ -91,7 +91,7 @@ function Line({ lines, at, setAt, open, showMissing, index }: EventsState & { in
     // The kit's button is for actions; this one is a row.
     <button
       type="button"
-      className={`event-line ${isAt ? 'at' : ''}`}
+      className={`row event-line ${isAt ? 'at' : ''}`}
       disabled={line.row.seq === null}
       onClick={() => {
         setAt(index)

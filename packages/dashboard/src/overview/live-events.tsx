@@ -44,7 +44,7 @@ export function LiveEvents() {
       {query.data && rows.length === 0 && <EmptyState>No events yet.</EmptyState>}
       <ul>
         {(frozen?.rows ?? rows).slice(0, maxShown).map((row) => (
-          <li key={row.id} className="event-line">
+          <li key={row.id} className="row event-line">
             <EventLine row={row} />
           </li>
         ))}

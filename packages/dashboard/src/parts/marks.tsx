@@ -9,42 +9,49 @@ const shapes: Record<Severity, string> = {
   breach: 'M3 .8h6l3 5.2l-3 5.2h-6l-3-5.2z',
 }
 
-/** Shows severity as shape, word and colour, never by one of them alone. */
-export function SeverityMark({ severity }: { severity: Severity }) {
-  return (
-    <span className={`severity ${css.mark} ${css[severity]}`}>
-      <svg viewBox="0 0 12 12" aria-hidden="true">
-        <path d={shapes[severity]} fill="currentColor" />
-      </svg>
-      {severity}
-    </span>
-  )
+interface MarkProps {
+  /** Colour: a class of the kit, or one of this file. */
+  tone: string | undefined
+  shape: string
+  isHollow?: boolean
+  word: string
 }
 
-const circle = 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z'
-const square = 'M1.5 1.5h9v9h-9z'
-/** "Stopped" is used only when it is proven. */
-const statusShapes: Record<ShownStatus, { d: string; isHollow?: boolean; word: string }> = {
-  active: { d: circle, word: 'active' },
-  offline: { d: circle, isHollow: true, word: 'offline' },
-  pending: { d: square, isHollow: true, word: 'suspended, not confirmed yet' },
-  unconfirmed: { d: square, isHollow: true, word: 'suspended, not confirmed in time' },
-  delivered: { d: square, isHollow: true, word: 'suspended, delivered, cannot confirm' },
-  quiet: { d: square, isHollow: true, word: 'suspended, quiet, cannot confirm' },
-  confirmed: { d: square, word: 'suspended, confirmed' },
-  proven: { d: square, word: 'suspended, proven stopped' },
-  partial: { d: square, isHollow: true, word: 'suspended, partial' },
-  violated: { d: shapes.breach, word: 'active although suspended' },
-}
-
-export function StatusMark({ status }: { status: ShownStatus }) {
-  const { d, isHollow, word } = statusShapes[status]
+function Mark({ tone, shape, isHollow = false, word }: MarkProps) {
   return (
-    <span className={`status ${css.mark} ${css[status]}`}>
+    <span className={`${css.mark} ${tone}`}>
       <svg viewBox="0 0 12 12" aria-hidden="true">
-        <path d={d} fill={isHollow ? 'none' : 'currentColor'} stroke="currentColor" strokeWidth="1.6" />
+        <path
+          d={shape}
+          {...(isHollow ? { fill: 'none', stroke: 'currentColor', strokeWidth: 1.6 } : { fill: 'currentColor' })}
+        />
       </svg>
       {word}
     </span>
   )
 }
+
+/** Shows severity as shape, word and colour, never by one of them alone. */
+export const SeverityMark = ({ severity }: { severity: Severity }) => (
+  <Mark tone={severity === 'info' ? css.info : severity} shape={shapes[severity]} word={severity} />
+)
+
+const disc = 'M6 .7a5.3 5.3 0 1 1 0 10.6a5.3 5.3 0 1 1 0-10.6z'
+const ring = 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z'
+const block = 'M.7.7h10.6v10.6H.7z'
+const frame = 'M1.5 1.5h9v9h-9z'
+/** "Stopped" is used only when it is proven. */
+const statuses: Record<ShownStatus, MarkProps> = {
+  active: { tone: 'ok', shape: disc, word: 'active' },
+  offline: { tone: css.offline, shape: ring, isHollow: true, word: 'offline' },
+  pending: { tone: 'critical', shape: frame, isHollow: true, word: 'suspended, not confirmed yet' },
+  unconfirmed: { tone: 'critical', shape: frame, isHollow: true, word: 'suspended, not confirmed in time' },
+  delivered: { tone: 'critical', shape: frame, isHollow: true, word: 'suspended, delivered, cannot confirm' },
+  quiet: { tone: 'suspended', shape: frame, isHollow: true, word: 'suspended, quiet, cannot confirm' },
+  confirmed: { tone: 'suspended', shape: block, word: 'suspended, confirmed' },
+  proven: { tone: 'suspended', shape: block, word: 'suspended, proven stopped' },
+  partial: { tone: 'critical', shape: frame, isHollow: true, word: 'suspended, partial' },
+  violated: { tone: 'breach', shape: shapes.breach, word: 'active although suspended' },
+}
+
+export const StatusMark = ({ status }: { status: ShownStatus }) => <Mark {...statuses[status]} />

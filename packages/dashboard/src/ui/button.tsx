@@ -5,7 +5,8 @@ import css from './button.module.css'
 export type ButtonKind = 'default' | 'plain' | 'go' | 'danger' | 'act'
 
 /** Classes for links that look like buttons. */
-export const buttonClass = (kind: ButtonKind = 'default'): string => `${css.button} ${css[kind]}`
+export const buttonClass = (kind: ButtonKind = 'default'): string =>
+  kind === 'default' ? css.button! : `${css.button} ${css[kind]}`
 
 interface ButtonProps extends Omit<ComponentProps<'button'>, 'type' | 'className' | 'about'> {
   kind?: ButtonKind

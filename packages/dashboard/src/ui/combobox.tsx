@@ -1,6 +1,6 @@
 import { Autocomplete as Base } from '@base-ui/react/autocomplete'
 import { type ReactNode, useRef } from 'react'
-import css from './combobox.module.css'
+import css from './choices.module.css'
 
 interface ComboboxProps<Item> {
   label: string
@@ -59,7 +59,7 @@ export function Combobox<Item>(props: ComboboxProps<Item>) {
           </Base.Item>
         ))}
       </Base.List>
-      <p className={css.note} role="status">
+      <p className={`quiet ${css.note}`} role="status">
         {note}
       </p>
     </Base.Root>

@@ -10,7 +10,7 @@ interface DialogProps {
   title?: ReactNode
   /** Name of a dialog without a heading. */
   label?: string
-  look?: 'dialog' | 'drawer' | 'palette'
+  look?: 'drawer' | 'palette'
   /** Whether a press beside the dialog closes it. False if that would lose a value that is shown only once. */
   closesOutside?: boolean
   onClose(): void
@@ -22,15 +22,7 @@ interface DialogProps {
  * A modal dialog, open while it is mounted: it traps the focus, closes on Escape and returns the focus. The element with
  * `data-first` gets the focus, else the first that can have it.
  */
-export function Dialog({
-  title,
-  label,
-  look = 'dialog',
-  closesOutside = true,
-  onClose,
-  onKeyDown,
-  children,
-}: DialogProps) {
+export function Dialog({ title, label, look, closesOutside = true, onClose, onKeyDown, children }: DialogProps) {
   const popup = useRef<HTMLDivElement>(null)
   return (
     <Base.Root open disablePointerDismissal={!closesOutside} onOpenChange={(isOpen) => !isOpen && onClose()}>
@@ -38,12 +30,12 @@ export function Dialog({
         <Base.Backdrop className={css.backdrop} forceRender />
         <Base.Popup
           ref={popup}
-          className={`${css.popup} ${css[look]}`}
+          className={`${css.popup} ${look ? css[look] : ''}`}
           aria-label={label}
           initialFocus={() => popup.current?.querySelector<HTMLElement>('[data-first]') ?? true}
           onKeyDown={onKeyDown}
         >
-          {title !== undefined && <Base.Title className={css.title}>{title}</Base.Title>}
+          {title !== undefined && <Base.Title>{title}</Base.Title>}
           {children}
         </Base.Popup>
       </Base.Portal>

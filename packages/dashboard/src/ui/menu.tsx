@@ -1,7 +1,7 @@
 import { Menu as Base } from '@base-ui/react/menu'
 import type { ReactNode } from 'react'
 import { buttonClass } from './button.tsx'
-import css from './menu.module.css'
+import css from './choices.module.css'
 
 interface MenuProps {
   name: ReactNode

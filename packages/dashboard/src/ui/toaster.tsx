@@ -1,5 +1,6 @@
 import { Toast } from '@base-ui/react/toast'
 import { useEffect } from 'react'
+import { Button } from './button.tsx'
 import { HostileText } from './hostile-text.tsx'
 import { sayEarly, toasts } from './toast.ts'
 import css from './toaster.module.css'
@@ -14,7 +15,7 @@ function List() {
       <Toast.Title render={<p />}>
         <HostileText text={String(toast.title)} />
       </Toast.Title>
-      <Toast.Close className={css.close} aria-label="Close">
+      <Toast.Close render={<Button kind="plain" />} aria-label="Close">
         ×
       </Toast.Close>
     </Toast.Root>
