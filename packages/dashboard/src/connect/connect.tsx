@@ -15,7 +15,6 @@ import { Fault, Panel, Screen } from '../ui/panel.tsx'
 import { spanText } from '../ui/span.ts'
 import { Tabs } from '../ui/tabs.tsx'
 import { Time, useNow } from '../ui/time.tsx'
-import css from './connect.module.css'
 import type { ConnectSearch } from './search.ts'
 import { guides } from './snippets.ts'
 
@@ -56,10 +55,10 @@ function Connection({ agent, created, hint }: { agent: string; created: CreatedK
   })
   const isConnected = data && isHeard(data.last_heartbeat)
   return (
-    <p role="status" className={css.connection}>
+    <p role="status">
       <span className={isConnected ? 'ok' : 'quiet'} aria-hidden="true">
         {isConnected ? '●' : '○'}
-      </span>
+      </span>{' '}
       {isConnected ? (
         <span>
           <b className="ok">{created ? `${agent} is connected.` : `${agent} is already registered.`}</b> Last heartbeat{' '}
@@ -99,12 +98,11 @@ function KeyStep({ id, onId, hasKey, onKey }: KeyStepProps) {
       const before = (await readAgent(id))?.last_heartbeat ?? null
       const { key } = await call('createKey', { body: { scope: 'agent', instances: [id] } })
       onKey({ agent: id, text: key, before })
-      return undefined
     })
   }
   return (
-    <div className={css.step}>
-      <form className={css.form} onSubmit={createKey}>
+    <div className="inner">
+      <form className="chips" onSubmit={createKey}>
         <TextField
           label="Agent id"
           isCode
@@ -173,7 +171,7 @@ export function Connect() {
         />
       </Panel>
       <Panel title="2. Set up the agent">
-        <div className={css.step}>
+        <div className="inner">
           <Tabs
             label="Kind of agent"
             value={tab}
@@ -187,7 +185,7 @@ export function Connect() {
         </div>
       </Panel>
       <Panel title="3. Wait for the first heartbeat">
-        <div className={css.step}>
+        <div className="inner">
           {agent === undefined ? (
             <p className="quiet">Enter an agent id above. This turns green on the first heartbeat.</p>
           ) : (

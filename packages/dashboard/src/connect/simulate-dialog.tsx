@@ -19,7 +19,6 @@ export function SimulateDialog({ onClose }: { onClose(): void }) {
   const start = () =>
     run(async () => {
       setId(await simulateAttack((step) => setSteps((before) => [...before, step])))
-      return undefined
     })
   const remove = (instanceId: string) =>
     run(async () => {

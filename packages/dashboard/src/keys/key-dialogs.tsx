@@ -23,25 +23,18 @@ const grants: Record<Scope, string> = {
 function useCreated() {
   const { fault, isBusy, run } = useChange({ changes: [queryKeys.keys] })
   const [created, setCreated] = useState<KeyCreated>()
-  const create = (request: () => Promise<KeyCreated>) =>
-    void run(async () => {
-      setCreated(await request())
-      return undefined
-    })
-  return { fault, isBusy, create, created, done: created && <ShownKey created={created} /> }
-}
-
-function ShownKey({ created: { scope, key } }: { created: KeyCreated }) {
-  return (
+  const create = (request: () => Promise<KeyCreated>) => void run(async () => setCreated(await request()))
+  const done = created && (
     <>
       <Notice>Copy the key now: only its hash is stored, so it cannot be shown again.</Notice>
-      <Snippet label={`Key with scope ${scope}`} text={key} />
+      <Snippet label={`Key with scope ${created.scope}`} text={created.key} />
     </>
   )
+  return { fault, isBusy, create, done }
 }
 
 function CreateDialog({ onClose }: { onClose(): void }) {
-  const { create, created, ...dialog } = useCreated()
+  const { create, ...dialog } = useCreated()
   const [scope, setScope] = useState<Scope>('agent')
   function submit(form: FormData) {
     const name = String(form.get('name')).trim()
@@ -58,7 +51,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
   return (
     <FormDialog
       {...dialog}
-      title={created ? 'Key created' : 'Create a key'}
+      title={dialog.done ? 'Key created' : 'Create a key'}
       submit="Create key"
       onSubmit={submit}
       onClose={onClose}
@@ -111,7 +104,7 @@ interface KeyDialogProps {
 }
 
 function RotateDialog({ entry: { id, name }, isOwn, onClose }: KeyDialogProps) {
-  const { create, created, ...dialog } = useCreated()
+  const { create, ...dialog } = useCreated()
   function submit(form: FormData) {
     const overlap_seconds = Number(form.get('overlap'))
     create(() => call('rotateKey', { params: { id }, body: { overlap_seconds } }))
@@ -121,7 +114,7 @@ function RotateDialog({ entry: { id, name }, isOwn, onClose }: KeyDialogProps) {
       {...dialog}
       title={
         <>
-          {created ? 'New key of' : 'Rotate'} <HostileText text={name} max={60} />
+          {dialog.done ? 'New key of' : 'Rotate'} <HostileText text={name} max={60} />
         </>
       }
       submit="Rotate key"
@@ -153,13 +146,12 @@ function RotateDialog({ entry: { id, name }, isOwn, onClose }: KeyDialogProps) {
 
 function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & { isLastAdmin: boolean }) {
   const { fault, isBusy, run } = useChange({ changes: [queryKeys.keys] })
-  async function revoke() {
-    const isDone = await run(async () => {
+  const revoke = () =>
+    run(async () => {
       await call('revokeKey', { params: { id: entry.id } })
+      onClose()
       return `${entry.name} revoked.`
     })
-    if (isDone) onClose()
-  }
   return (
     <FormDialog
       fault={fault}

@@ -1,9 +1,10 @@
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import type { KeyView } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useRef, useState } from 'react'
-import { isEnded, keysQuery } from '../data/keys.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
 import { sessionQuery } from '../data/session.ts'
 import { Button, ChipGroup } from '../ui/button.tsx'
 import { SearchField } from '../ui/field.tsx'
@@ -21,6 +22,16 @@ import type { KeySearch } from './search.ts'
 const KeyDialog = lazyDialog(async () => (await import('./key-dialogs.tsx')).KeyDialog)
 
 const route = getRouteApi('/inside/keys')
+
+/** Contains no secrets: only the responses of create and rotate do, and they are not cached. */
+const keysQuery = queryOptions({
+  queryKey: queryKeys.keys,
+  queryFn: async ({ signal }) => (await call('listKeys', { signal })).keys,
+  refetchInterval: 30_000,
+})
+
+const isEnded = ({ revoked_at, expires_at }: KeyView, now: number): boolean =>
+  revoked_at !== null || (expires_at !== null && Date.parse(expires_at) <= now)
 
 type Asked = { action: 'rotate' | 'revoke'; entry: KeyView }
 
@@ -97,12 +108,12 @@ function KeyList({ ownId }: { ownId: string }) {
   const filter = useRef<HTMLInputElement>(null)
   const all = data ?? []
   const words = (search.q ?? '').toLowerCase()
+  const validAll = all.filter((entry) => !isEnded(entry, now))
   const found = all.filter(({ id, name, scope, instances }) =>
     [id, name, scope, ...instances].join('\n').toLowerCase().includes(words),
   )
-  const ended = found.filter((entry) => isEnded(entry, now))
   const valid = found.filter((entry) => !isEnded(entry, now))
-  const validAll = all.filter((entry) => !isEnded(entry, now))
+  const ended = found.filter((entry) => isEnded(entry, now))
   const admins = validAll.filter(({ scope }) => scope === 'admin').length
   const show = (change: Partial<KeySearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })

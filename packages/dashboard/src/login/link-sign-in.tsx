@@ -26,9 +26,16 @@ export function LinkSignIn({ code, onEnter }: { code: string; onEnter(): void })
     void run(async () => {
       setCurrent(await currentSession())
       setLink(await previewLink(code))
-      return undefined
     })
   }, [code])
+  async function leave() {
+    await signOut()
+    setCurrent(undefined)
+  }
+  async function enter() {
+    await redeemLink(code)
+    onEnter()
+  }
 
   return (
     <>
@@ -49,32 +56,13 @@ export function LinkSignIn({ code, onEnter }: { code: string; onEnter(): void })
             <Button kind="go" disabled={isBusy} onClick={onEnter}>
               Stay signed in
             </Button>
-            <Button
-              disabled={isBusy}
-              onClick={() =>
-                void run(async () => {
-                  await signOut()
-                  setCurrent(undefined)
-                  return undefined
-                })
-              }
-            >
+            <Button disabled={isBusy} onClick={() => void run(leave)}>
               Sign out
             </Button>
           </>
         ) : (
           link && (
-            <Button
-              kind="go"
-              disabled={isBusy}
-              onClick={() =>
-                void run(async () => {
-                  await redeemLink(code)
-                  onEnter()
-                  return undefined
-                })
-              }
-            >
+            <Button kind="go" disabled={isBusy} onClick={() => void run(enter)}>
               Sign in
             </Button>
           )

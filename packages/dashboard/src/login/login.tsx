@@ -52,13 +52,14 @@ export function Login() {
 
 function KeyForm({ onEnter }: { onEnter(): void }) {
   const { run, isBusy, fault } = useChange({ changes: [] })
-  async function submit(event: FormEvent<HTMLFormElement>) {
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
     const form = event.currentTarget
-    const key = String(new FormData(form).get('key') ?? '').trim()
-    if (!(await run(() => signIn(key).then(() => undefined)))) return
-    form.reset()
-    onEnter()
+    void run(async () => {
+      await signIn(String(new FormData(form).get('key')).trim())
+      form.reset()
+      onEnter()
+    })
   }
   return (
     <>

@@ -38,12 +38,11 @@ export function ViewsDialog({ screen, query, onOpen, onClose }: ViewsDialogProps
             ...(form.has('shared') ? { shared: true } : {}),
           }
           onOpen({ id: (await call('createView', { body })).id, query })
-          return undefined
         })
       }
     >
       {views.length === 0 && (
-        <p className="quiet">No saved views. A view stores the filters, order and groups of this screen.</p>
+        <p className="quiet">No saved views. A view saves the filters, order and groups of this screen.</p>
       )}
       <ul className={css.views}>
         {views.map((saved) => (
@@ -68,12 +67,7 @@ export function ViewsDialog({ screen, query, onOpen, onClose }: ViewsDialogProps
                     view <HostileText text={saved.name} max={80} />
                   </>
                 }
-                onClick={() =>
-                  void run(async () => {
-                    await call('deleteView', { params: { id: saved.id } })
-                    return undefined
-                  })
-                }
+                onClick={() => void run(() => call('deleteView', { params: { id: saved.id } }))}
               >
                 Delete
               </Button>

@@ -58,36 +58,32 @@ function Health({ system: { health, storage, version }, checkedAt }: { system: S
           </>
         }
       >
-        <div className={css.facts}>
-          <Facts
-            facts={[
-              ['Database', health.database === 'ok' ? 'writable' : <b className="breach">unavailable</b>],
-              ['Backplane', health.backplane === 'in-process' ? 'none (single process)' : health.backplane],
-              ['Clock offset', `${number(health.clock_offset_ms)} ms behind the database`],
-              ['Version', version],
-            ]}
-          />
-        </div>
+        <Facts
+          facts={[
+            ['Database', health.database === 'ok' ? 'writable' : <b className="breach">unavailable</b>],
+            ['Backplane', health.backplane === 'in-process' ? 'none (single process)' : health.backplane],
+            ['Clock offset', `${number(health.clock_offset_ms)} ms behind the database`],
+            ['Version', version],
+          ]}
+        />
       </Panel>
       <Panel title="Storage and limits">
-        <div className={css.facts}>
-          <Facts
-            facts={[
-              [
-                'Size',
-                <>
-                  {megabytes(storage.used_bytes)}
-                  {storage.max_bytes === null ? ', no limit' : ` of ${megabytes(storage.max_bytes)}`}
-                  {isFull && <b className="warning"> ▲ nearly full: the oldest events will be deleted</b>}
-                </>,
-              ],
-              ['Maximum events', number(storage.events_at_most)],
-              ['Oldest event', storage.oldest_event_at ? <Time at={storage.oldest_event_at} /> : 'none'],
-              ['Retention', counted(storage.retention_days, 'day')],
-              ['Agents', `${number(storage.instances)} of ${number(storage.max_instances)}`],
-            ]}
-          />
-        </div>
+        <Facts
+          facts={[
+            [
+              'Size',
+              <>
+                {megabytes(storage.used_bytes)}
+                {storage.max_bytes === null ? ', no limit' : ` of ${megabytes(storage.max_bytes)}`}
+                {isFull && <b className="warning"> ▲ nearly full: the oldest events will be deleted</b>}
+              </>,
+            ],
+            ['Maximum events', number(storage.events_at_most)],
+            ['Oldest event', storage.oldest_event_at ? <Time at={storage.oldest_event_at} /> : 'none'],
+            ['Retention', counted(storage.retention_days, 'day')],
+            ['Agents', `${number(storage.instances)} of ${number(storage.max_instances)}`],
+          ]}
+        />
       </Panel>
     </div>
   )
@@ -98,7 +94,6 @@ function Jobs({ jobs }: { jobs: readonly Job[] }) {
   const untilText = (at: string) => (Date.parse(at) > now ? `in ${spanText(Date.parse(at) - now)}` : 'now')
   return (
     <DataTable
-      label="Jobs"
       title="Jobs"
       note="periodic work of this process since startup"
       empty="No jobs."
@@ -137,7 +132,6 @@ const channelStates = { ok: 'ok', failing: '◆ failing', disabled: 'disabled' }
 function Channels({ channels }: { channels: System['channels'] }) {
   return (
     <DataTable
-      label="Alert channels"
       title="Alert channels"
       empty={
         <>
@@ -179,7 +173,6 @@ function Configuration({ configuration }: { configuration: System['configuration
   const [isChangedOnly, setChangedOnly] = useState(false)
   return (
     <DataTable
-      label="Configuration"
       title="Configuration"
       note="read from the environment at startup; changes need a restart"
       end={

@@ -12,7 +12,7 @@ interface ButtonProps extends Omit<ComponentProps<'button'>, 'type' | 'className
   kind?: ButtonKind
   isSubmit?: boolean
   /** Key that does the same. */
-  shortcut?: string
+  shortcut?: string | undefined
   /** What the button acts on, for screen readers: rows repeat their buttons. */
   about?: ReactNode
 }

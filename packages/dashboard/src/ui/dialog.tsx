@@ -48,7 +48,7 @@ export function DialogFoot({ children }: { children: ReactNode }) {
   return <div className={css.foot}>{children}</div>
 }
 
-interface FormDialogProps extends Omit<DialogProps, 'look' | 'onKeyDown'> {
+interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'children'> {
   /** Text of the button that submits. */
   submit: ReactNode
   kind?: ButtonKind
@@ -59,46 +59,34 @@ interface FormDialogProps extends Omit<DialogProps, 'look' | 'onKeyDown'> {
   fault?: unknown
   /** Buttons between Cancel and the one that submits. */
   extra?: ReactNode
-  /** Shown instead of the form once it was sent, such as a key that is shown only once. Only Escape and Close close it. */
+  /** The result, such as a key that is shown only once. It replaces the form; only Escape and Close close it. */
   done?: ReactNode
   onSubmit(form: FormData): void
 }
 
 /** A dialog with one form: fields, its fault, Cancel, and the button that submits. */
 export function FormDialog(props: FormDialogProps) {
-  const { submit, kind = 'go', shortcut, isBusy = false, isReady = true, ...rest } = props
-  const { fault, extra, done, onSubmit, ...dialog } = rest
+  const { title, submit, kind = 'go', shortcut, isBusy = false, isReady = true, fault, extra, done } = props
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
-    if (isReady && !isBusy) onSubmit(new FormData(event.currentTarget))
+    if (isReady && !isBusy && !done) props.onSubmit(new FormData(event.currentTarget))
   }
-  if (done)
-    return (
-      <Dialog {...dialog} closesOutside={false}>
-        <div className={css.form}>
-          {done}
-          <DialogFoot>
-            {/* The button that had the focus is gone. */}
-            <Button autoFocus onClick={dialog.onClose} shortcut="Esc">
-              Close
-            </Button>
-          </DialogFoot>
-        </div>
-      </Dialog>
-    )
   return (
-    <Dialog {...dialog}>
+    <Dialog title={title} closesOutside={!done} onClose={props.onClose}>
       <form onSubmit={send} className={css.form}>
-        {dialog.children}
+        {done || props.children}
         <Fault of={fault} />
         <DialogFoot>
-          <Button onClick={dialog.onClose} shortcut="Esc">
-            Cancel
+          {/* Close takes the focus, because the button that had it is gone. */}
+          <Button key={done ? 'close' : 'cancel'} autoFocus={Boolean(done)} onClick={props.onClose} shortcut="Esc">
+            {done ? 'Close' : 'Cancel'}
           </Button>
-          {extra}
-          <Button isSubmit kind={kind} disabled={isBusy || !isReady} {...(shortcut === undefined ? {} : { shortcut })}>
-            {submit}
-          </Button>
+          {!done && extra}
+          {!done && (
+            <Button isSubmit kind={kind} shortcut={shortcut} disabled={isBusy || !isReady}>
+              {submit}
+            </Button>
+          )}
         </DialogFoot>
       </form>
     </Dialog>

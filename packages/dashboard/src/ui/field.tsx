@@ -1,22 +1,37 @@
+<<<<<<< HEAD
+
 import { type ComponentProps, type ReactNode, type RefObject, useEffect, useId, useState } from 'react'
+
+=======
+
+import { type ComponentProps, type ReactNode, type RefObject, useId } from 'react'
+
+>>>>>>> da85ed6 (Describe a field by its hint instead of naming it so, and show a form's result one way)
+
 import css from './field.module.css'
 
-interface FieldProps {
+interface Labelled {
   label: ReactNode
   /** A sentence below the field. */
   hint?: ReactNode
-  children: ReactNode
 }
 
-/** A label with the element that it names. */
-function Field({ label, hint, children }: FieldProps) {
+/** A label with the element that it names, and the hint that describes the element. */
+function Field({ label, hint, children }: Labelled & { children(describedBy: string | undefined): ReactNode }) {
+  const id = useId()
   return (
-    // biome-ignore lint/a11y/noLabelWithoutControl: the element is among the children
-    <label className={css.field}>
-      <span className={css.label}>{label}</span>
-      {children}
-      {hint && <span className="quiet">{hint}</span>}
-    </label>
+    <div className={css.field}>
+      {/* biome-ignore lint/a11y/noLabelWithoutControl: the element is among the children */}
+      <label>
+        <span>{label}</span>
+        {children(hint ? id : undefined)}
+      </label>
+      {hint && (
+        <span id={id} className="quiet">
+          {hint}
+        </span>
+      )}
+    </div>
   )
 }
 
@@ -30,7 +45,6 @@ export function FieldGroup({ label, children }: { label: ReactNode; children: Re
   )
 }
 
-type Labelled = Pick<FieldProps, 'label' | 'hint'>
 /** `isFirst` gives the element the focus when its dialog opens. */
 type Focus = { isFirst?: boolean }
 
@@ -44,6 +58,7 @@ export function TextField({ label, hint, isFirst, isCode, suggestions, ...input 
   const list = useId()
   return (
     <Field label={label} hint={hint}>
+<<<<<<< HEAD
       <input
         {...input}
         className={`${css.input} ${isCode ? 'mono' : ''}`}
@@ -57,6 +72,16 @@ export function TextField({ label, hint, isFirst, isCode, suggestions, ...input 
             <option key={text} value={text} />
           ))}
         </datalist>
+=======
+      {(describedBy) => (
+        <input
+          aria-describedby={describedBy}
+          {...input}
+          className={`${css.input} ${isCode ? 'mono' : ''}`}
+          data-first={isFirst || undefined}
+          {...(isCode ? { autoComplete: 'off', spellCheck: false } : {})}
+        />
+>>>>>>> da85ed6 (Describe a field by its hint instead of naming it so, and show a form's result one way)
       )}
     </Field>
   )
@@ -67,7 +92,9 @@ type TextAreaProps = Omit<ComponentProps<'textarea'>, 'className'> & Labelled & 
 export function TextArea({ label, hint, isFirst, ...area }: TextAreaProps) {
   return (
     <Field label={label} hint={hint}>
-      <textarea {...area} className={css.input} data-first={isFirst || undefined} />
+      {(describedBy) => (
+        <textarea aria-describedby={describedBy} {...area} className={css.input} data-first={isFirst || undefined} />
+      )}
     </Field>
   )
 }
@@ -94,13 +121,13 @@ export function Select({ options, isFirst, label, ...select }: SelectProps & { l
 export function SelectField({ label, hint, ...select }: SelectProps & Labelled) {
   return (
     <Field label={label} hint={hint}>
-      <Select {...select} />
+      {(describedBy) => <Select aria-describedby={describedBy} {...select} />}
     </Field>
   )
 }
 
 /** A checkbox or radio button with its label. */
-export function Check({ label, ...input }: Omit<ComponentProps<'input'>, 'className'> & Pick<FieldProps, 'label'>) {
+export function Check({ label, ...input }: Omit<ComponentProps<'input'>, 'className'> & Pick<Labelled, 'label'>) {
   return (
     <label className={css.check}>
       <input type="checkbox" {...input} />
