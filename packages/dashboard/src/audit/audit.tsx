@@ -10,6 +10,7 @@ import { Button } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
+import { useRows } from '../ui/rows.ts'
 import { useKeys } from '../ui/shortcuts.ts'
 import { Time } from '../ui/time.tsx'
 import { VirtualRows } from '../ui/virtual-rows.tsx'
@@ -180,16 +181,11 @@ function AuditLog() {
   const navigate = route.useNavigate()
   const list = useEntries(filter)
   const { entries } = list
-  const [at, setAt] = useState(0)
   const search = useRef<HTMLInputElement>(null)
   const openEntry = (seq: number | undefined) =>
     void navigate({ search: (before) => ({ ...before, open: seq }), replace: true, resetScroll: false })
-  useKeys({
-    '/': () => search.current?.focus(),
-    j: () => setAt(Math.min(Math.max(0, entries.length - 1), at + 1)),
-    k: () => setAt(Math.max(0, at - 1)),
-    Enter: () => openEntry(entries[at]?.seq),
-  })
+  const { at, setAt } = useRows(entries, { Enter: ({ seq }) => openEntry(seq) })
+  useKeys({ '/': () => search.current?.focus() })
   return (
     <Screen title="Audit">
       <ChainPanel

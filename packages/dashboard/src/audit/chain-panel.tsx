@@ -1,10 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
-import type { ChainVerdict } from '@wardline/contract'
+import type { ChainVerdict, ReplyOf } from '@wardline/contract'
 import { useEffect, useRef, useState } from 'react'
 import { call } from '../data/client.ts'
 import { refreshMs } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
-import { canVerify } from '../parts/sha256.ts'
 import { Button } from '../ui/button.tsx'
 import { Fault, faultText, Panel } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
@@ -51,7 +50,7 @@ function OutcomeSentence({ outcome, onShow }: { outcome: Outcome; onShow(seq: nu
     return (
       <p>
         <b className="ok">{entriesText(verdict.count)} verified, chain intact</b>, head{' '}
-        <code className={css.hash}>{verdict.headHash}</code>
+        <code className="hostile">{verdict.headHash}</code>
       </p>
     )
   return (
@@ -65,62 +64,60 @@ function OutcomeSentence({ outcome, onShow }: { outcome: Outcome; onShow(seq: nu
   )
 }
 
+/** The chain's state according to the service. */
+function ChainFacts({ length, head_hash, checkpoint, verification }: ReplyOf<'getAuditChain'>) {
+  const isIntact = verification?.result === 'intact'
+  return (
+    <Facts
+      facts={[
+        ['Entries', length.toLocaleString('en')],
+        ['Head', head_hash, true],
+        [
+          'Checkpoint',
+          checkpoint ? (
+            <>
+              entry {checkpoint.seq.toLocaleString('en')}, <Time at={checkpoint.at} />, in the service's log
+            </>
+          ) : (
+            'none yet'
+          ),
+        ],
+        [
+          'Verification',
+          verification ? (
+            <span className={isIntact ? undefined : 'breach'}>
+              {isIntact ? `${entriesText(verification.entries)} intact` : verification.detail},{' '}
+              <Time at={verification.at} />, by the service
+            </span>
+          ) : (
+            'none by the service yet'
+          ),
+        ],
+      ]}
+    />
+  )
+}
+
 /** The chain's state according to the service, and a button to verify it in the browser. */
 export function ChainPanel({ onShow }: { onShow(seq: number): void }) {
   const { data, error } = useQuery(chainQuery)
   const { progress, outcome, verify, stop } = useVerification()
-  const isReady = data !== undefined && canVerify()
   const start = () => {
-    if (isReady && !progress) void verify(data.length)
+    if (data && !progress) void verify(data.length)
   }
   useKeys({ v: start })
-  const { checkpoint, verification } = data ?? {}
   const end = progress ? (
     <Button onClick={stop}>Stop</Button>
   ) : (
-    <Button kind="go" shortcut="v" disabled={!isReady} onClick={start}>
+    <Button kind="go" shortcut="v" disabled={!data} onClick={start}>
       Verify in this browser
     </Button>
   )
   return (
     <Panel title="Chain" note="each entry contains the hash of the previous one" end={end}>
-      <div className={css.chain}>
-        <Fault of={error} />
-        {data && (
-          <Facts
-            facts={[
-              [
-                'Head',
-                <>
-                  {entriesText(data.length)}, <code className={css.hash}>{data.head_hash}</code>
-                </>,
-              ],
-              [
-                'Checkpoint',
-                checkpoint ? (
-                  <>
-                    entry {checkpoint.seq.toLocaleString('en')}, <Time at={checkpoint.at} />, in the service's log
-                  </>
-                ) : (
-                  'none yet'
-                ),
-              ],
-              [
-                'Verification',
-                verification ? (
-                  <span className={verification.result === 'intact' ? undefined : 'breach'}>
-                    {verification.result === 'intact'
-                      ? `${entriesText(verification.entries)} intact`
-                      : verification.detail}
-                    , <Time at={verification.at} />, by the service
-                  </span>
-                ) : (
-                  'none by the service yet'
-                ),
-              ],
-            ]}
-          />
-        )}
+      <Fault of={error} isInPanel />
+      {data && <ChainFacts {...data} />}
+      <div className={`inner ${css.chain}`}>
         <div role="status">
           {progress && (
             <p>
@@ -129,11 +126,6 @@ export function ChainPanel({ onShow }: { onShow(seq: number): void }) {
             </p>
           )}
           {outcome && <OutcomeSentence outcome={outcome} onShow={onShow} />}
-          {!canVerify() && (
-            <p className="quiet">
-              Browsers compute hashes only over HTTPS or on localhost. Alternative: <code>wardline audit verify</code>
-            </p>
-          )}
         </div>
         <p className="quiet">
           A log that was rewritten as a whole is intact too. To detect that, compare it with a checkpoint stored

@@ -77,17 +77,15 @@ function EntryFacts({ entry }: { entry: Entry }) {
           ['Hash', code(entry.hash), true],
         ]}
       />
-      {(['Before', 'After'] as const).map((name) => {
-        const value = name === 'Before' ? before : after
-        return (
+      {Object.entries({ Before: before, After: after }).map(
+        ([name, value]) =>
           value !== null && (
             <section key={name} aria-label={name}>
               <h3 className="quiet">{name}</h3>
               <JsonText value={value} />
             </section>
-          )
-        )
-      })}
+          ),
+      )}
       <div className="chips">
         <CopyButton name="Copy as JSON" text={JSON.stringify(entry, null, 2)} />
       </div>

@@ -1,21 +1,26 @@
-import type { QueryClient } from '@tanstack/react-query'
+import { type QueryClient, type QueryKey, useQueryClient } from '@tanstack/react-query'
 import { type ControlChange, eventTypes } from '@wardline/contract'
+import { useEffect } from 'react'
 import { rememberRows } from './event-tail.ts'
 import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
-import { onLiveBatch } from './live.ts'
+import { onLiveBatch, startLive } from './live.ts'
 import { type EventFilter, type EventPages, matchesFilter, tailOf, withNewRows } from './live-tail.ts'
 import { queryKeys } from './query-keys.ts'
-import { sessionQuery } from './session.ts'
 
-/** The service's own event types that change the state of agents. */
-const fleetTypes = new Set([
-  'instance_offline',
-  'instance_recovered',
-  'instances_offline',
-  'instances_recovered',
-  'kill_unconfirmed',
-  'activity_while_suspended',
-])
+/** Event types of the service that change what a subject's lists show. */
+const subjects = {
+  fleet: [
+    'instance_offline',
+    'instance_recovered',
+    'instances_offline',
+    'instances_recovered',
+    'kill_unconfirmed',
+    'activity_while_suspended',
+  ],
+  containments: [eventTypes.brakeEngaged, eventTypes.brakeReleased],
+  decoys: [eventTypes.honeypotTriggered],
+  rules: [eventTypes.ruleMatched],
+}
 
 function withControl(fleet: readonly Agent[], changes: readonly ControlChange[]): Agent[] {
   const last = new Map(changes.map((change) => [change.instance_id, change]))
@@ -33,90 +38,82 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
   })
 }
 
-const brakeTypes = new Set<string>([eventTypes.brakeEngaged, eventTypes.brakeReleased])
-
-/** Minimum interval between reads of the alerts in a flood of breaches. */
-const alertsAgainMs = 5_000
-
 /**
- * Minimum interval between reads after hits or firings, so that a storm of them does not become a storm of requests.
+ * Minimum intervals between reads, so that a storm of hits, firings or breaches does not become a storm of requests.
  */
 const restMs = 1_000
+const alertsRestMs = 5_000
 
 /** Throttles reads: the first runs at once, and all requests during the interval share one read at its end. */
-function rested(read: () => void): () => void {
+function rested(read: () => void, intervalMs: number): () => void {
   let isDue = false
   let readAt = 0
   return () => {
     if (isDue) return
     isDue = true
-    setTimeout(
-      () => {
-        isDue = false
-        readAt = Date.now()
-        read()
-      },
-      Math.max(0, readAt + restMs - Date.now()),
-    )
+    const readNow = () => {
+      isDue = false
+      readAt = Date.now()
+      read()
+    }
+    setTimeout(readNow, Math.max(0, readAt + intervalMs - Date.now()))
   }
 }
 
 /** Applies streamed changes to the query cache that all screens read. */
-export function applyLive(client: QueryClient): void {
+function applyLive(client: QueryClient): void {
   let connection = 0
-  let alertsReadAt = 0
-  const readDecoys = rested(() => {
-    void client.invalidateQueries({ queryKey: queryKeys.decoys })
-    void client.invalidateQueries({
-      predicate: ({ queryKey }) => queryKey[0] === 'agent' && queryKey[2] === 'decoys',
-    })
-  })
-  const readRules = rested(() => void client.invalidateQueries({ queryKey: queryKeys.rules }))
-  onLiveBatch((batch) => {
-    if (batch.phase === 'signed-out') void client.invalidateQueries({ queryKey: sessionQuery.queryKey })
+  const refresh = (queryKey: QueryKey) => void client.invalidateQueries({ queryKey })
+  const read = {
+    fleet: () => refresh(queryKeys.fleet),
+    containments: () => refresh(queryKeys.containments),
+    rules: rested(() => refresh(queryKeys.rules), restMs),
+    alerts: rested(() => refresh(queryKeys.alerts), alertsRestMs),
+    decoys: rested(() => {
+      refresh(queryKeys.decoys)
+      void client.invalidateQueries({
+        predicate: ({ queryKey }) => queryKey[0] === 'agent' && queryKey[2] === 'decoys',
+      })
+    }, restMs),
+  }
+  onLiveBatch(({ phase, hasGap, events, control, stats, connection: current }) => {
+    if (phase === 'signed-out') refresh(queryKeys.session)
     // The first lists were read before the first connection, so they may lack events stored in between.
-    if (batch.hasGap || (batch.connection !== connection && connection === 0)) {
-      void client.invalidateQueries({ queryKey: queryKeys.events })
+    if (hasGap || (current !== connection && connection === 0)) refresh(queryKeys.events)
+    if (current !== connection) {
+      read.fleet()
+      read.containments()
     }
-    if (batch.connection !== connection) {
-      void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
-      void client.invalidateQueries({ queryKey: queryKeys.containments })
-    }
-    connection = batch.connection
-    rememberRows(batch.events)
-    for (const query of batch.events.length > 0 ? client.getQueryCache().findAll({ queryKey: queryKeys.events }) : []) {
+    connection = current
+    rememberRows(events)
+    for (const query of events.length > 0 ? client.getQueryCache().findAll({ queryKey: queryKeys.events }) : []) {
       const filter = query.queryKey[1] as EventFilter
-      const rows = batch.events.filter((row) => matchesFilter(filter, row))
+      const rows = events.filter((row) => matchesFilter(filter, row))
       if (rows.length === 0) continue
       const shown = tailOf(filter).take(rows, Date.now())
       client.setQueryData<EventPages>(query.queryKey, (pages) => pages && withNewRows(pages, rows, shown))
     }
-    if (batch.stats) {
-      const { stats } = batch
-      client.setQueryData(statusQuery.queryKey, (status) => status && { ...status, stats })
+    if (stats) client.setQueryData(statusQuery.queryKey, (status) => status && { ...status, stats })
+    if (control.length > 0) {
+      client.setQueryData(fleetQuery.queryKey, (fleet) => fleet && withControl(fleet, control))
+      for (const { instance_id } of control) refresh(queryKeys.agent(instance_id))
+      read.containments()
     }
-    if (batch.control.length > 0) {
-      client.setQueryData(fleetQuery.queryKey, (fleet) => fleet && withControl(fleet, batch.control))
-      for (const { instance_id } of batch.control)
-        void client.invalidateQueries({ queryKey: queryKeys.agent(instance_id) })
-      void client.invalidateQueries({ queryKey: queryKeys.containments })
-    }
-    const isSerious = batch.events.some(({ severity }) => severity === 'breach' || severity === 'critical')
-    if (isSerious && Date.now() - alertsReadAt > alertsAgainMs) {
-      alertsReadAt = Date.now()
-      void client.invalidateQueries({ queryKey: queryKeys.alerts })
-    }
-    if (batch.events.some(({ by_service, event_type }) => by_service && event_type === eventTypes.honeypotTriggered)) {
-      readDecoys()
-    }
-    if (batch.events.some(({ by_service, event_type }) => by_service && event_type === eventTypes.ruleMatched)) {
-      readRules()
-    }
-    if (batch.events.some(({ by_service, event_type }) => by_service && brakeTypes.has(event_type))) {
-      void client.invalidateQueries({ queryKey: queryKeys.containments })
-    }
-    if (batch.events.some(({ by_service, event_type }) => by_service && fleetTypes.has(event_type))) {
-      void client.invalidateQueries({ queryKey: fleetQuery.queryKey })
-    }
+    if (events.some(({ severity }) => severity === 'breach' || severity === 'critical')) read.alerts()
+    const reported = new Set(events.filter(({ by_service }) => by_service).map(({ event_type }) => event_type))
+    for (const [subject, types] of Object.entries(subjects))
+      if (types.some((type) => reported.has(type))) read[subject as keyof typeof subjects]()
   })
+}
+
+let isApplied = false
+
+/** Keeps the query cache up to date from the stream. */
+export function useLiveData(): void {
+  const client = useQueryClient()
+  useEffect(() => {
+    if (!isApplied) applyLive(client)
+    isApplied = true
+    startLive()
+  }, [client])
 }

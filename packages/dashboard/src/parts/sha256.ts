@@ -1,10 +1,5 @@
-const encoder = new TextEncoder()
+import { sha256 } from '@noble/hashes/sha2.js'
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 
-/** Returns the hex SHA-256 of a text. It is computed off the main thread, so the page stays responsive. */
-export async function sha256Hex(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest('SHA-256', encoder.encode(text))
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('')
-}
-
-/** Browsers offer hashing only to pages over HTTPS and on localhost. */
-export const canVerify = (): boolean => globalThis.crypto?.subtle !== undefined
+/** Returns the hex SHA-256 of a text. The browser's own is only for pages over HTTPS and on localhost. */
+export const sha256Hex = (text: string): string => bytesToHex(sha256(utf8ToBytes(text)))

@@ -1,13 +1,4 @@
-<<<<<<< HEAD
-
 import { type ComponentProps, type ReactNode, type RefObject, useEffect, useId, useState } from 'react'
-
-=======
-
-import { type ComponentProps, type ReactNode, type RefObject, useId } from 'react'
-
->>>>>>> da85ed6 (Describe a field by its hint instead of naming it so, and show a form's result one way)
-
 import css from './field.module.css'
 
 interface Labelled {
@@ -58,30 +49,24 @@ export function TextField({ label, hint, isFirst, isCode, suggestions, ...input 
   const list = useId()
   return (
     <Field label={label} hint={hint}>
-<<<<<<< HEAD
-      <input
-        {...input}
-        className={`${css.input} ${isCode ? 'mono' : ''}`}
-        {...(suggestions && { list })}
-        data-first={isFirst || undefined}
-        {...(isCode ? { autoComplete: 'off', spellCheck: false } : {})}
-      />
-      {suggestions && (
-        <datalist id={list}>
-          {suggestions.map((text) => (
-            <option key={text} value={text} />
-          ))}
-        </datalist>
-=======
       {(describedBy) => (
-        <input
-          aria-describedby={describedBy}
-          {...input}
-          className={`${css.input} ${isCode ? 'mono' : ''}`}
-          data-first={isFirst || undefined}
-          {...(isCode ? { autoComplete: 'off', spellCheck: false } : {})}
-        />
->>>>>>> da85ed6 (Describe a field by its hint instead of naming it so, and show a form's result one way)
+        <>
+          <input
+            aria-describedby={describedBy}
+            {...input}
+            className={`${css.input} ${isCode ? 'mono' : ''}`}
+            {...(suggestions && { list })}
+            data-first={isFirst || undefined}
+            {...(isCode ? { autoComplete: 'off', spellCheck: false } : {})}
+          />
+          {suggestions && (
+            <datalist id={list}>
+              {suggestions.map((text) => (
+                <option key={text} value={text} />
+              ))}
+            </datalist>
+          )}
+        </>
       )}
     </Field>
   )
