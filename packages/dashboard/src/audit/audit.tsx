@@ -46,18 +46,10 @@ function EntryLine({ entry, isAt, style, onClick }: EntryLineProps) {
       >
         <Time at={entry.at} />
         <span className={`quiet ${css.seq} mono`}>{entry.seq.toLocaleString('en')}</span>
-        <span className="cut">
-          <HostileText text={actorOf(entry)} line />
-        </span>
-        <span className="mono cut">
-          <HostileText text={entry.action} line />
-        </span>
-        <span className="cut">
-          <HostileText text={entry.target ?? ''} line />
-        </span>
-        <span className="cut">
-          <HostileText text={entry.reason ?? ''} line />
-        </span>
+        <HostileText text={actorOf(entry)} line />
+        <HostileText text={entry.action} line className="mono" />
+        <HostileText text={entry.target ?? ''} line />
+        <HostileText text={entry.reason ?? ''} line />
       </Link>
     </div>
   )

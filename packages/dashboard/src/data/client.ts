@@ -1,5 +1,5 @@
 import { createClient, WardlineError } from '@wardline/contract'
-import { sessionHeaders, sessionSecret } from './session-secret.ts'
+import { sessionHeaders, sessionSecret } from './storage.ts'
 
 /** Sends a request with the session's cookie and secret. */
 export async function send(

@@ -1,5 +1,5 @@
 import { type LiveBatch, openLiveConnection } from './live-connection.ts'
-import { keepSessionSecret, sessionSecret } from './session-secret.ts'
+import { keepSessionSecret, sessionSecret } from './storage.ts'
 
 /** What a page sends. A worker cannot read the page's storage, so each message brings the secret of the session. */
 export interface PageMessage {

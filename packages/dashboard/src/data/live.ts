@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react'
 import { type LiveBatch, openLiveConnection } from './live-connection.ts'
 import type { PageMessage } from './live-worker.ts'
 import workerAddress from './live-worker.ts?worker&url'
-import { sessionSecret } from './session-secret.ts'
+import { sessionSecret } from './storage.ts'
 
 type LiveState = Pick<LiveBatch, 'phase' | 'heardAt' | 'connection'>
 

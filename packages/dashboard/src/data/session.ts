@@ -2,7 +2,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query'
 import type { ReplyOf, Scope } from '@wardline/contract'
 import { call, isSignedOut } from './client.ts'
 import { queryKeys } from './query-keys.ts'
-import { keepSessionSecret } from './session-secret.ts'
+import { keepSessionSecret } from './storage.ts'
 
 export type Session = ReplyOf<'getSession'>
 

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { ChangeDialog, entered } from '../parts/change-dialog.tsx'
 import { Snippet } from '../parts/snippet.tsx'
 import { FormDialog } from '../ui/dialog.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
@@ -37,7 +38,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
   const { create, ...dialog } = useCreated()
   const [scope, setScope] = useState<Scope>('agent')
   function submit(form: FormData) {
-    const name = String(form.get('name')).trim()
+    const name = entered(form, 'name')
     const days = Number(form.get('days'))
     const instances = String(form.get('instances') ?? '').split(/[\s,]+/)
     const body: BodyOf<'createKey'> = {
@@ -145,17 +146,9 @@ function RotateDialog({ entry: { id, name }, isOwn, onClose }: KeyDialogProps) {
 }
 
 function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & { isLastAdmin: boolean }) {
-  const { fault, isBusy, run } = useChange({ changes: [queryKeys.keys] })
-  const revoke = () =>
-    run(async () => {
-      await call('revokeKey', { params: { id: entry.id } })
-      onClose()
-      return `${entry.name} revoked.`
-    })
   return (
-    <FormDialog
-      fault={fault}
-      isBusy={isBusy}
+    <ChangeDialog
+      changes={[queryKeys.keys]}
       title={
         <>
           Revoke <HostileText text={entry.name} max={60} />?
@@ -163,7 +156,10 @@ function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & {
       }
       submit="Revoke key"
       kind="act"
-      onSubmit={() => void revoke()}
+      send={async () => {
+        await call('revokeKey', { params: { id: entry.id } })
+        return `${entry.name} revoked.`
+      }}
       onClose={onClose}
     >
       <p>
@@ -177,7 +173,7 @@ function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & {
           <code>wardline keys create --local --scope admin --name …</code>
         </Notice>
       )}
-    </FormDialog>
+    </ChangeDialog>
   )
 }
 

@@ -10,17 +10,9 @@ export function EventLine({ row, hasAgent = true }: { row: Row; hasAgent?: boole
     <>
       <Time at={row.created_at} />
       <SeverityMark severity={row.severity} />
-      <span className="mono cut">
-        <HostileText text={row.event_type} line />
-      </span>
-      {hasAgent && (
-        <span className="cut agent">
-          <HostileText text={row.instance_id ?? row.source} line />
-        </span>
-      )}
-      <span className="cut">
-        <HostileText text={row.description} line />
-      </span>
+      <HostileText text={row.event_type} line className="mono" />
+      {hasAgent && <HostileText text={row.instance_id ?? row.source} line className="agent" />}
+      <HostileText text={row.description} line />
     </>
   )
 }

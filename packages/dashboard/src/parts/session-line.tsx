@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
+import type { ReactNode } from 'react'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Time } from '../ui/time.tsx'
 import { SeverityMark } from './marks.tsx'
@@ -9,21 +10,27 @@ import type { SessionFacts } from './sessions.ts'
 /** Above this many tools, show only a count. */
 const maxTools = 4
 
+const Step = ({ name, children }: { name: string; children: ReactNode }) => (
+  <li>
+    <span className="quiet">{name}</span>
+    {children}
+  </li>
+)
+
 /** One session in three steps. Steps without reports say so. */
 export function SessionLine({ session, isAlone = false }: { session: SessionFacts; isAlone?: boolean }) {
   const { id, from, to, events, inputs, calls, blocked, worst, last } = session
   const [input] = inputs
+  const name = <HostileText text={id} line max={80} />
   const total = calls.reduce((sum, [, count]) => sum + count, 0)
   return (
     <div className={css.session}>
       <p className="cut">
         {isAlone ? (
-          <b className="mono">
-            <HostileText text={id} line max={80} />
-          </b>
+          <b className="mono">{name}</b>
         ) : (
           <Link to="/events" search={{ session_id: id }} className="mono">
-            <HostileText text={id} line max={80} />
+            {name}
           </Link>
         )}
         <span className="quiet">
@@ -31,8 +38,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
         </span>
       </p>
       <ol>
-        <li>
-          <span className="quiet">inputs</span>
+        <Step name="inputs">
           {input ? (
             <>
               <HostileText text={input.description} max={160} />
@@ -41,9 +47,8 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
           ) : (
             <span className="quiet">not reported</span>
           )}
-        </li>
-        <li>
-          <span className="quiet">calls</span>
+        </Step>
+        <Step name="calls">
           {total === 0 ? (
             <span className="quiet">none</span>
           ) : (
@@ -57,20 +62,14 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
               {calls.length > maxTools && ` and ${counted(calls.length - maxTools, 'other tool')}`}
             </span>
           )}
-        </li>
-        <li>
-          <span className="quiet">outcome</span>
-          {worst ? (
-            <span>
-              <SeverityMark severity={worst.severity} /> <HostileText text={worst.event_type} max={60} />
-            </span>
-          ) : (
-            <span>
-              no warnings; last event: <HostileText text={last.event_type} max={60} />
-            </span>
-          )}
+        </Step>
+        <Step name="outcome">
+          <span>
+            {worst ? <SeverityMark severity={worst.severity} /> : 'no warnings; last event:'}{' '}
+            <HostileText text={(worst ?? last).event_type} max={60} />
+          </span>
           {blocked > 0 && <span className="quiet">{blocked.toLocaleString('en')} blocked</span>}
-        </li>
+        </Step>
       </ol>
     </div>
   )

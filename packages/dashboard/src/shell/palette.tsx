@@ -20,7 +20,6 @@ interface PaletteProps {
 }
 
 interface Entry {
-  id: string
   kind: string
   text: string
   agent?: Agent
@@ -52,36 +51,23 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
   const [query, setQuery] = useState('')
   const [suspending, setSuspending] = useState<Agent>()
 
+  const isSuspending = mayOperate && /^(s|k)/i.test(query.trim())
   const entries: Entry[] = [
-    ...places.map(({ to, name }) => ({ id: to, kind: 'screen', text: name, run: () => void navigate({ to }) })),
-    {
-      id: wallboard.to,
-      kind: 'screen',
-      text: `${wallboard.name}, full screen`,
-      run: () => openWallboard(navigate),
-    },
-    { id: 'docs', kind: 'screen', text: 'API reference', run: () => location.assign('/docs') },
-    ...actions.map(({ text, ...to }) => ({ id: text, kind: 'action', text, run: () => void navigate(to) })),
-    { id: 'theme', kind: 'action', text: 'Change the theme', run: onTheme },
-    { id: 'zone', kind: 'action', text: 'Switch between local time and UTC', run: switchZone },
-    { id: 'keys', kind: 'action', text: 'Show the shortcuts', run: onKeys },
-    { id: 'leave', kind: 'action', text: 'Sign out', run: onSignOut },
-    ...agentEntries(),
+    ...places.map(({ to, name }) => ({ kind: 'screen', text: name, run: () => void navigate({ to }) })),
+    { kind: 'screen', text: `${wallboard.name}, full screen`, run: () => openWallboard(navigate) },
+    { kind: 'screen', text: 'API reference', run: () => location.assign('/docs') },
+    ...actions.map(({ text, ...to }) => ({ kind: 'action', text, run: () => void navigate(to) })),
+    { kind: 'action', text: 'Change the theme', run: onTheme },
+    { kind: 'action', text: 'Switch between local time and UTC', run: switchZone },
+    { kind: 'action', text: 'Show the shortcuts', run: onKeys },
+    { kind: 'action', text: 'Sign out', run: onSignOut },
+    ...(isSuspending ? fleet.filter(({ status }) => status !== 'suspended') : []).map((agent) => ({
+      kind: 'suspend',
+      text: `Suspend ${agent.id} ${agent.name}`,
+      agent,
+      run: () => setSuspending(agent),
+    })),
   ]
-  function agentEntries(): Entry[] {
-    if (query.trim() === '') return []
-    return fleet.flatMap((agent) => {
-      const text = `${agent.id} ${agent.name}`
-      const suspend = {
-        id: `suspend ${agent.id}`,
-        kind: 'suspend',
-        text: `Suspend ${text}`,
-        agent,
-        run: () => setSuspending(agent),
-      }
-      return mayOperate && agent.status !== 'suspended' && /^(s|k)/i.test(query.trim()) ? [suspend] : []
-    })
-  }
   const found = entries.filter(({ text }) => findsAll(query.trim(), text))
   const shown = found.slice(0, maxEntries)
 
@@ -98,7 +84,7 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
         placeholder="Search agents, screens and actions"
         value={query}
         items={shown}
-        keyOf={({ id }) => id}
+        keyOf={({ kind, text }) => `${kind} ${text}`}
         onChange={setQuery}
         onPick={run}
         item={({ kind, text, agent }) => (

@@ -14,17 +14,24 @@ function Shown({ text }: { text: string }) {
   )
 }
 
+interface HostileTextProps {
+  text: string
+  max?: number
+  line?: boolean
+  className?: string
+}
+
 /**
  * An untrusted text, from an agent or an attacker. Characters that would be invisible or would reverse the text are
  * shown by their code. In a line it is cut to the width; elsewhere it is cut after `max` characters, with the rest
  * behind a button.
  */
-export function HostileText({ text, max = 300, line = false }: { text: string; max?: number; line?: boolean }) {
+export function HostileText({ text, max = 300, line = false, className = '' }: HostileTextProps) {
   const [isOpen, setOpen] = useState(false)
   if (line) {
     const start = text.slice(0, max)
     return (
-      <bdi className="cut" title={plainText(start)}>
+      <bdi className={`cut ${className}`} title={plainText(start)}>
         <Shown text={start} />
       </bdi>
     )
