@@ -5,8 +5,8 @@ import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useHasScope } from '../data/session.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
-import { Dialog, DialogFoot } from '../ui/dialog.tsx'
-import { Fault, Notice } from '../ui/panel.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
+import { Notice } from '../ui/panel.tsx'
 import { simulateAttack } from './simulate.ts'
 
 /** Explains the simulation, runs it, and shows each step once it is done. */
@@ -27,58 +27,54 @@ export function SimulateDialog({ onClose }: { onClose(): void }) {
       return `${instanceId} removed from the fleet. Its events are kept.`
     })
   return (
-    <Dialog title="Simulate an attack" onClose={onClose}>
-      <div className="stack">
-        {isNew && (
-          <>
-            <p>
-              An agent named <code>simulated-…</code> gets a key and a decoy, reads a prompt injection and touches the
-              decoy. Every step goes through this deployment like a real attack.
-            </p>
-            <Notice>
-              The breach raises the risk score, appears on the public trust page and is sent to your alert channels.
-            </Notice>
-            {!isAdmin && <p>Requires a key with scope admin.</p>}
-          </>
-        )}
-        <ol className="stack" aria-live="polite">
-          {steps.map((step) => (
-            <li key={step}>
-              <span className="ok" aria-hidden="true">
-                ✓
-              </span>{' '}
-              {step}
-            </li>
-          ))}
-        </ol>
-        <Fault of={fault} />
-        {id !== undefined && (
-          <>
-            <p className="quiet">The agent goes offline in 90 seconds unless you remove it.</p>
-            <p className="chips">
-              <Link className={buttonClass()} to="/events" search={{ instance_id: id }}>
-                View events
-              </Link>
-              <Link className={buttonClass()} to="/fleet/$id" params={{ id }}>
-                Open agent
-              </Link>
-              <Button disabled={isBusy} onClick={() => void remove(id)}>
-                Remove {id}
-              </Button>
-            </p>
-          </>
-        )}
-      </div>
-      <DialogFoot>
-        <Button onClick={onClose} shortcut="Esc">
-          {isNew ? 'Cancel' : 'Close'}
-        </Button>
-        {isNew && (
-          <Button kind="go" data-first disabled={!isAdmin} onClick={() => void start()}>
-            Start
-          </Button>
-        )}
-      </DialogFoot>
-    </Dialog>
+    <FormDialog
+      title="Simulate an attack"
+      submit="Start"
+      isReady={isAdmin}
+      fault={fault}
+      done={
+        !isNew && (
+          <div className="stack">
+            <ol className="stack" aria-live="polite">
+              {steps.map((step) => (
+                <li key={step}>
+                  <span className="ok" aria-hidden="true">
+                    ✓
+                  </span>{' '}
+                  {step}
+                </li>
+              ))}
+            </ol>
+            {id !== undefined && (
+              <>
+                <p className="quiet">The agent goes offline in 90 seconds unless you remove it.</p>
+                <p className="chips">
+                  <Link className={buttonClass()} to="/events" search={{ instance_id: id }}>
+                    View events
+                  </Link>
+                  <Link className={buttonClass()} to="/fleet/$id" params={{ id }}>
+                    Open agent
+                  </Link>
+                  <Button disabled={isBusy} onClick={() => void remove(id)}>
+                    Remove {id}
+                  </Button>
+                </p>
+              </>
+            )}
+          </div>
+        )
+      }
+      onSubmit={() => void start()}
+      onClose={onClose}
+    >
+      <p>
+        An agent named <code>simulated-…</code> gets a key and a decoy, reads a prompt injection and touches the decoy.
+        Every step goes through this deployment like a real attack.
+      </p>
+      <Notice>
+        The breach raises the risk score, appears on the public trust page and is sent to your alert channels.
+      </Notice>
+      {!isAdmin && <p>Requires a key with scope admin.</p>}
+    </FormDialog>
   )
 }

@@ -44,9 +44,9 @@ export function ViewsDialog({ screen, query, onOpen, onClose }: ViewsDialogProps
       {views.length === 0 && (
         <p className="quiet">No saved views. A view saves the filters, order and groups of this screen.</p>
       )}
-      <ul className={css.views}>
+      <ul>
         {views.map((saved) => (
-          <li key={saved.id}>
+          <li key={saved.id} className={`row ${css.view}`}>
             <Button kind="plain" onClick={() => onOpen(saved)}>
               <HostileText text={saved.name} line max={80} />
             </Button>

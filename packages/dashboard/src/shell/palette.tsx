@@ -81,7 +81,6 @@ export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
     <Dialog label="Search" look="palette" onClose={onClose}>
       <Combobox
         label="Search agents, screens and actions"
-        placeholder="Search agents, screens and actions"
         value={query}
         items={shown}
         keyOf={({ kind, text }) => `${kind} ${text}`}

@@ -4,7 +4,6 @@ import css from './choices.module.css'
 
 interface ComboboxProps<Item> {
   label: string
-  placeholder?: string
   value: string
   /** Found items, best first. */
   items: readonly Item[]
@@ -18,7 +17,7 @@ interface ComboboxProps<Item> {
 
 /** A text field whose list of suggestions stays open below it. Arrow keys move through the list, Enter picks. */
 export function Combobox<Item>(props: ComboboxProps<Item>) {
-  const { label, placeholder, value, items, keyOf, onChange, onPick, item, note } = props
+  const { label, value, items, keyOf, onChange, onPick, item, note } = props
   const highlighted = useRef<Item>(undefined)
   return (
     <Base.Root
@@ -41,7 +40,7 @@ export function Combobox<Item>(props: ComboboxProps<Item>) {
         data-first
         className={css.input}
         aria-label={label}
-        placeholder={placeholder}
+        placeholder={label}
         onKeyDown={(event) => {
           if (event.key !== 'Enter') return
           // The library highlights a moment after typing; and the same press must not reach what gets the focus back.
