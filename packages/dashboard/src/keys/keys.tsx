@@ -48,7 +48,7 @@ function State({ entry: { revoked_at, expires_at }, now }: { entry: KeyView; now
 
 const columnsOf = (ownId: string, now: number, onAsk: (asked: Asked) => void): readonly Column<KeyView>[] => [
   {
-    name: 'key',
+    name: 'Key',
     cell: ({ id, name, created_at }) => (
       <>
         <b>
@@ -62,7 +62,7 @@ const columnsOf = (ownId: string, now: number, onAsk: (asked: Asked) => void): r
     ),
   },
   {
-    name: 'scope and agents',
+    name: 'Scope and agents',
     cell: ({ scope, instances }) => (
       <>
         {scope}
@@ -75,14 +75,14 @@ const columnsOf = (ownId: string, now: number, onAsk: (asked: Asked) => void): r
     ),
   },
   {
-    name: 'last used',
+    name: 'Last used',
     kind: 'number',
     isWide: true,
     cell: ({ last_used_at }) => (last_used_at === null ? 'never' : <Time at={last_used_at} />),
   },
-  { name: 'state', kind: 'number', cell: (entry) => <State entry={entry} now={now} /> },
+  { name: 'State', kind: 'number', cell: (entry) => <State entry={entry} now={now} /> },
   {
-    name: 'actions',
+    name: 'Actions',
     isNameHidden: true,
     cell: (entry) =>
       !isEnded(entry, now) && (

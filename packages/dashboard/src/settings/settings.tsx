@@ -101,19 +101,19 @@ function Jobs({ jobs }: { jobs: readonly Job[] }) {
       rows={jobs.toSorted((one, other) => Number(isFailing(other)) - Number(isFailing(one)))}
       rowKey={({ name }) => name}
       columns={[
-        { name: 'job', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
+        { name: 'Job', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
         {
-          name: 'state',
+          name: 'State',
           kind: 'word',
           cell: (job) => (isFailing(job) ? <b className="critical">◆ failing</b> : job.is_running ? 'running' : 'ok'),
         },
         {
-          name: 'last success',
+          name: 'Last success',
           cell: ({ last_success_at: at }) => (at ? <Time at={at} /> : 'none'),
         },
-        { name: 'last error', cell: (job) => <LastError at={job.last_failure_at} text={job.last_error} /> },
+        { name: 'Last error', cell: (job) => <LastError at={job.last_failure_at} text={job.last_error} /> },
         {
-          name: 'next run',
+          name: 'Next run',
           kind: 'word',
           cell: ({ next_run_at, every_ms }) => (
             <>
@@ -146,7 +146,7 @@ function Channels({ channels }: { channels: System['channels'] }) {
       rowKey={({ id }) => id}
       columns={[
         {
-          name: 'channel',
+          name: 'Channel',
           cell: ({ name, type }) => (
             <>
               <HostileText text={name} max={60} /> <span className="quiet">{type}</span>
@@ -154,16 +154,16 @@ function Channels({ channels }: { channels: System['channels'] }) {
           ),
         },
         {
-          name: 'state',
+          name: 'State',
           kind: 'word',
           cell: ({ state }) => <span className={state === 'failing' ? 'critical' : ''}>{channelStates[state]}</span>,
         },
-        { name: 'pending', kind: 'number', cell: ({ waiting }) => number(waiting) },
+        { name: 'Pending', kind: 'number', cell: ({ waiting }) => number(waiting) },
         {
-          name: 'last delivery',
+          name: 'Last delivery',
           cell: ({ last_delivered_at: at }) => (at ? <Time at={at} /> : 'never'),
         },
-        { name: 'last error', cell: (channel) => <LastError at={channel.last_error_at} text={channel.last_error} /> },
+        { name: 'Last error', cell: (channel) => <LastError at={channel.last_error_at} text={channel.last_error} /> },
       ]}
     />
   )
@@ -185,16 +185,16 @@ function Configuration({ configuration }: { configuration: System['configuration
       rows={configuration.filter(({ source }) => !isChangedOnly || source !== 'default')}
       rowKey={({ name }) => name}
       columns={[
-        { name: 'setting', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
+        { name: 'Setting', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
         {
-          name: 'value',
+          name: 'Value',
           cell: ({ value, is_secret }) => {
             if (value === null) return <span className="quiet">not set</span>
             return <span className="mono">{is_secret ? 'set' : <HostileText text={value} max={120} />}</span>
           },
         },
-        { name: 'source', kind: 'word', cell: ({ source, name }) => (source === 'file' ? `${name}_FILE` : source) },
-        { name: 'meaning', cell: ({ meaning }) => <span className="quiet">{meaning.replaceAll('`', '')}</span> },
+        { name: 'Source', kind: 'word', cell: ({ source, name }) => (source === 'file' ? `${name}_FILE` : source) },
+        { name: 'Meaning', cell: ({ meaning }) => <span className="quiet">{meaning.replaceAll('`', '')}</span> },
       ]}
     />
   )
