@@ -146,7 +146,7 @@ test('every screen can be shown in both themes and three widths', async () => {
   await page.screenshot({ path: join(folder, 'suspend-light.png') })
   await page.goto('/decoys?plant=key-aws&agent=deploy-helper-1')
   await page.getByRole('button', { name: 'Create decoy' }).click()
-  await page.getByText('The key is shown only here').waitFor()
+  await page.getByText('Copy the key now').waitFor()
   await page.screenshot({ path: join(folder, 'decoy-planted-light.png') })
   await page.goto('/connect?agent=support-bot-1')
   await page.getByRole('button', { name: 'Create key' }).click()
