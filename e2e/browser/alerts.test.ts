@@ -153,7 +153,7 @@ describe('the queue', () => {
       route.fulfill({ status: 404, json: { error: 'No alert with that id.' } }),
     )
     await page.getByRole('button', { name: 'Resolve 2' }).click()
-    await page.getByText('1 of 2 alerts resolved; not the others: No alert with that id.').waitFor()
+    await page.getByText('1 of 2 alerts resolved; the others failed: No alert with that id.').waitFor()
   })
 
   test('says how old its data is when the service is away', async () => {

@@ -92,7 +92,7 @@ describe('the page of an agent', () => {
       'the breach of a suspended agent',
       async () => {
         await lateEvent()
-        return page.getByRole('heading', { name: /^Violated: / }).count()
+        return page.getByRole('heading', { name: /^Active although suspended: / }).count()
       },
       (count) => count > 0,
       60_000,
@@ -261,7 +261,7 @@ describe('a resume by two operators', () => {
     await second.locator('.banner').getByText('1 resume waits for a second operator.').waitFor()
     await second.goto('/containments')
     const waiting = second.getByRole('region', { name: 'Waiting for a second operator' })
-    await waiting.getByText('requested by Ada').waitFor()
+    await waiting.getByText(/ by Ada$/).waitFor()
     await waiting.getByRole('button', { name: 'Confirm…' }).click()
     const dialog = second.getByRole('dialog')
     await dialog.getByLabel('Reason').fill('I agree')
@@ -360,7 +360,7 @@ test('the brake says what engaged it and whom it left running, over every screen
     .waitFor()
   const banner = page.locator('.banner')
   await banner.getByText(/^The brake is engaged: nothing is suspended automatically/).waitFor()
-  await banner.getByRole('link', { name: 'Open the brake' }).click()
+  await banner.getByRole('link', { name: 'Show the brake' }).click()
   const panel = page.getByRole('region', { name: /^The brake is engaged/ })
   await panel.getByText(/by event [0-9a-f-]{36}\. 1 automatic suspension refused since/).waitFor()
   await page
@@ -372,7 +372,7 @@ test('the brake says what engaged it and whom it left running, over every screen
   expect(await dialog.getByRole('button', { name: 'Release the brake' }).isDisabled()).toBe(true)
   await dialog.getByLabel('Reason').fill('The decoy was on a shared path')
   await dialog.getByRole('button', { name: 'Release the brake' }).click()
-  await page.getByRole('region', { name: 'Brake of automatic suspensions' }).getByText('Not engaged.').waitFor()
+  await page.getByRole('region', { name: 'Brake', exact: true }).getByText('Not engaged.').waitFor()
   await banner.getByText(/^The brake is engaged/).waitFor({ state: 'detached' })
   await page.goto(`/fleet/${ids[0]}`)
   await page.getByText(/^caused by event [0-9a-f-]{36}$/).waitFor()

@@ -93,7 +93,7 @@ test('filters, keeps everything in the address, and needs no more than a keyboar
   await asked.waitFor({ state: 'detached' })
   await drawer.getByRole('button', { name: 'Delete…' }).click()
   await asked.getByRole('button', { name: 'Delete decoy', exact: true }).click()
-  await page.getByText('No decoys match.').waitFor()
+  await page.getByText('No matching decoys.').waitFor()
   const { body } = await screens.service.call<{ matched: boolean }>('POST', '/api/honeypots/check/path', {
     body: { path: `/srv/${instance}/id_rsa` },
   })
@@ -111,7 +111,7 @@ test('opens by ⌘K, and lets a viewer look but not plant', async () => {
   await page.keyboard.type('decoys')
   await page.keyboard.press('Enter')
   await page.waitForURL('**/decoys')
-  const plant = page.getByRole('button', { name: /^Plant a decoy \(requires a key with scope operator\)/ })
+  const plant = page.getByRole('button', { name: /^Plant a decoy \(requires a key with scope operator or admin\)/ })
   expect(await plant.isDisabled()).toBe(true)
   await page.keyboard.press('n')
   await page.goto(`/decoys?open=${decoy.id}&plant=new`)

@@ -220,7 +220,7 @@ describe('the fleet', () => {
     await page.getByRole('link', { name: 'many-1999' }).waitFor()
     expect(await page.getByRole('rowgroup').getByRole('row').count()).toBe(1)
     await page.goto('/')
-    await page.getByText('A mark stands for 6 agents').waitFor()
+    await page.getByText('Each mark stands for 6 agents').waitFor()
     expect(await page.getByRole('listbox', { name: 'Fleet' }).getByRole('option').count()).toBeLessThanOrEqual(400)
   })
 })

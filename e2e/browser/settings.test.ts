@@ -29,7 +29,7 @@ test('shows in the heading that the service does not respond, and to viewers the
   await page.getByRole('heading', { name: 'Service healthy' }).waitFor()
   await page.route('**/api/**', (route) => route.abort())
   await page.clock.fastForward(60_000)
-  await page.getByRole('heading', { name: /^No response for \d+ s/ }).waitFor()
+  await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor()
   const viewer = await screens.signedIn({ at: '/settings', key: await createKey(screens.service, { scope: 'viewer' }) })
   await viewer.getByText('Requires a key with scope operator or admin').waitFor()
 })

@@ -18,7 +18,7 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   const before = await (await screens.open()).newPage()
   await before.goto('/trust')
   await before.getByText('Unknown risk').waitFor()
-  await before.getByText('No agent is watched yet.').waitFor()
+  await before.getByText('No agent is monitored yet.').waitFor()
   await newInstance(service)
   await postEvent(service, { severity: 'breach', event_type: 'note' })
   // The service renews the summary after five seconds, and sweeps the fleet every thirty.

@@ -15,13 +15,13 @@ test('the title of a report by a caller is only its type', () => {
   const reported = { ...event, by_service: false, source: 'bot-1' }
   expect(titleOf({ ...reported, event_type: 'policy_violation' })).toBe('bot-1 reports policy_violation')
   expect(titleOf({ ...reported, event_type: 'kill_confirmed' })).toBe(
-    'bot-1 reports kill_confirmed, claimed by a caller',
+    'bot-1 reports kill_confirmed, claimed by a client',
   )
   expect(titleOf({ ...reported, source: 'guard', event_type: 'constructor' })).toBe(
     'bot-1: constructor, reported by another source',
   )
   expect(titleOf({ ...reported, source: 'guard' })).toBe('bot-1: honeypot_triggered, claimed by another source')
   expect(titleOf({ ...reported, instance_id: null })).toBe(
-    'An unnamed agent reports honeypot_triggered, claimed by a caller',
+    'An unnamed agent reports honeypot_triggered, claimed by a client',
   )
 })

@@ -26,12 +26,12 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.drillAnswered]: (who) => `${who} answers drills again`,
   [eventTypes.drillsOverdue]: () => 'Many agents do not answer drills',
   [eventTypes.drillsAnswered]: () => 'All agents answer drills again',
-  [eventTypes.eventsRemoved]: () => 'Events were removed to limit the database',
+  [eventTypes.eventsRemoved]: () => 'Events were removed to limit the size of the database',
   [eventTypes.activityWhileSuspended]: (who) => `${who} is active although suspended`,
   [eventTypes.killUnconfirmed]: (who) => `${who} has not confirmed its suspension`,
   [eventTypes.brakeEngaged]: () => 'The brake is engaged: nothing is suspended automatically',
   [eventTypes.brakeReleased]: () => 'The brake was released: agents are suspended automatically again',
-  [eventTypes.suspensionSkipped]: () => 'A breach led to no suspension',
+  [eventTypes.suspensionSkipped]: () => 'No agent was suspended after a breach',
   [eventTypes.enforcementFailed]: (who) => `An enforcement point failed for ${who}`,
   [eventTypes.controlVersionMismatch]: (who) => `${who} claims a control version that was never issued`,
   [eventTypes.quotaExceeded]: () => 'A key exceeded its quotas',
@@ -39,7 +39,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.authProbing]: () => 'One address tried many invalid keys',
   [eventTypes.auditAltered]: () => 'The audit log was altered',
   [eventTypes.ruleMatched]: (who, isNamed) => (isNamed ? `${who} matched a rule` : 'A rule matched'),
-  [eventTypes.ruleStateEvicted]: () => 'Rules forgot groups: too many to follow',
+  [eventTypes.ruleStateEvicted]: () => 'Rules dropped groups: too many to track',
   [eventTypes.ruleFileInvalid]: () => 'A rule file is invalid',
   [eventTypes.chainTransactionFailed]: () => 'A chain transaction failed',
   [eventTypes.chainTransactionStuck]: () => 'A chain transaction has been unconfirmed for an hour',
@@ -48,9 +48,9 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [alertTypes.instanceSuspended]: (who) => `${who} was suspended`,
   [alertTypes.instanceResumed]: (who) => `${who} was resumed`,
   [alertTypes.killConfirmed]: (who) => `${who} confirmed its suspension`,
-  [alertTypes.containmentStarted]: () => 'A fleet operation started',
-  [alertTypes.containmentCompleted]: () => 'A fleet operation is complete',
-  [alertTypes.containmentIncomplete]: () => 'Some agents did not confirm a fleet operation',
+  [alertTypes.containmentStarted]: () => 'A containment started',
+  [alertTypes.containmentCompleted]: () => 'A containment is complete',
+  [alertTypes.containmentIncomplete]: () => 'Some agents did not confirm a containment',
   [alertTypes.fleetOutage]: () => 'Many agents went silent together',
   [alertTypes.fleetRecovered]: () => 'The agents that went silent together are back',
   [alertTypes.channelFailing]: () => 'An alert channel is failing',
@@ -77,7 +77,7 @@ export function titleOf({
   const own = isServiceType(event_type) ? ownTitles[event_type] : undefined
   if (own && by_service) return own(who, instance_id !== null)
   // A caller may use any type, so only reports by the service get its titles.
-  const claim = own ? ', claimed by a caller' : ''
+  const claim = own ? ', claimed by a client' : ''
   return instance_id === null || by_service || source === instance_id
     ? `${who} reports ${event_type}${claim}`
     : `${who}: ${event_type}, ${claim === '' ? 'reported' : 'claimed'} by another source`

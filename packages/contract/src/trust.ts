@@ -139,7 +139,7 @@ type HashedField = 'namespace' | 'type' | 'title' | 'summary' | 'tag' | 'score' 
  * Returns why the score is meaningless, if it is: the score 0 of an unmonitored fleet must not look like a good one.
  */
 export function unknownBecause({ monitoring }: Pick<TrustSummary, 'monitoring'>): string | undefined {
-  if (monitoring.agents_protected === 0) return 'No agent is watched yet.'
+  if (monitoring.agents_protected === 0) return 'No agent is monitored yet.'
   if (!monitoring.scout_active) return 'The monitor has not checked the fleet lately.'
   return undefined
 }

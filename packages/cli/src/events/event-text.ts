@@ -49,7 +49,7 @@ export function eventLine(row: StreamedRow): string {
   const { created_at, severity, instance_id, source, by_service, event_type } = row
   const time = sanitize(created_at).replace(/\.\d+Z$/, 'Z')
   // A caller used an event type of the service: the reader must not mistake it for a report by the service.
-  const claim = !by_service && isServiceType(event_type) ? ['claimed by a caller'] : []
+  const claim = !by_service && isServiceType(event_type) ? ['claimed by a client'] : []
   const what = [instance_id ?? source, event_type, ...claim, descriptionOf(row)].map(sanitize).join('  ')
   return `${time}  ${severityText(severity, 8)}  ${what}`
 }

@@ -5,6 +5,7 @@ import { drillSentence } from '../containments/drill-texts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { drillQuery } from '../data/containments.ts'
+import { kindOf } from '../data/decoys.ts'
 import { type Agent, type AgentDetail, agentQuery, refreshMs } from '../data/fleet.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
@@ -121,7 +122,7 @@ const decoyColumns: Column<Decoy>[] = [
       </Link>
     ),
   },
-  { name: 'Kind', cell: ({ keyType }) => keyType ?? 'path' },
+  { name: 'Kind', cell: kindOf },
   {
     name: 'Hits',
     cell: ({ details }) => <span className={details?.hitCount ? 'breach' : ''}>{details?.hitCount ?? 0}</span>,
@@ -131,7 +132,7 @@ const decoyColumns: Column<Decoy>[] = [
     cell: ({ details }) => (details?.lastHitAt ? <Time at={details.lastHitAt} /> : 'never'),
     isWide: true,
   },
-  { name: 'Planted', cell: ({ createdAt }) => <Time at={createdAt} />, isWide: true },
+  { name: 'Issued', cell: ({ createdAt }) => <Time at={createdAt} />, isWide: true },
 ]
 
 function Decoys({ id }: { id: string }) {

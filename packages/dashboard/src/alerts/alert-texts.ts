@@ -114,7 +114,7 @@ export const previewWords: Record<AlertPreview['channels'][number]['outcome'], s
   disabled: 'disabled',
   below_severity: 'below its minimum severity',
   no_route: 'no matching route',
-  never_alerted: 'session figures never create alerts',
+  never_alerted: 'session metrics never create alerts',
 }
 
 /** Returns the state of a channel. A channel that has never delivered anything is not proven to work. */

@@ -20,6 +20,6 @@ export async function changeAll<Item>(
   throw new Error(
     items.length === 1
       ? first.message
-      : `${changed} of ${counted(items.length, 'alert')} ${done}; not the others: ${first.message}`,
+      : `${changed} of ${counted(items.length, 'alert')} ${done}; the others failed: ${first.message}`,
   )
 }

@@ -272,7 +272,7 @@ function Options({ channel, isForPeople }: { channel: Channel | undefined; isFor
 function QuietHoursFields({ hours }: { hours: Channel['quiet_hours'] | undefined }) {
   const zone = hours?.time_zone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
   return (
-    <FieldGroup label="Quiet hours: less severe alerts are sent together at their end">
+    <FieldGroup label="Quiet hours: less severe alerts are sent together when they end">
       <TextField label="From" name="from" type="time" defaultValue={hours?.from} />
       <TextField label="To" name="to" type="time" defaultValue={hours?.to} />
       <TextField label="Time zone" name="time_zone" maxLength={64} defaultValue={zone} />

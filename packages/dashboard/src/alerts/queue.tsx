@@ -237,7 +237,7 @@ const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: Queu
 function NoAlerts({ search, channels }: QueueProps) {
   const { status, severity } = search
   const isFiltered = [status, severity, ...Object.values(narrowedOf(search))].some((value) => value !== undefined)
-  if (channels?.length !== 0) return isFiltered ? 'No alerts match the filters.' : 'No open alerts.'
+  if (channels?.length !== 0) return isFiltered ? 'No matching alerts.' : 'No open alerts.'
   return (
     <>
       Alerts are created only once a channel accepts them. Set up a channel, such as Slack, e-mail or a webhook, and

@@ -64,7 +64,7 @@ export function RouteForm({ route, channels, onClose }: RouteFormProps) {
     <FormDialog {...dialog} title={route ? 'Edit route' : 'Add route'} submit={route ? 'Save' : 'Add route'}>
       <TextField label="Name" name="name" isFirst required maxLength={80} defaultValue={route?.name} />
       <MatchFields match={route?.match} />
-      <FieldGroup label="Channels: they then receive only what their routes match">
+      <FieldGroup label="Channels: each receives only what its routes match">
         {channels.map(({ id, name, type }) => (
           <Check
             key={id}

@@ -50,7 +50,7 @@ function Routes({ channels }: RoutingProps) {
       <DataTable
         label="Alert routes"
         title="Routes"
-        note="A channel with routes receives only what one of them matches. Their order does not matter."
+        note="A channel with routes receives only the alerts that one of its routes matches. The order of routes does not matter."
         end={
           <OperatorButton disabled={channels.length === 0} onClick={() => setForm({})}>
             Add route…
@@ -152,10 +152,10 @@ function QuietHours({ channels }: RoutingProps) {
     <DataTable
       label="Quiet hours of channels"
       title="Quiet hours"
-      note="The other alerts are sent together at the end."
+      note="Less severe alerts are sent together when the quiet hours end."
       rows={channels.flatMap(({ id, name, quiet_hours: hours }) => (hours ? [{ id, name, hours }] : []))}
       rowKey={({ id }) => id}
-      empty="No channel has quiet hours. Set them in the Channels tab: Edit."
+      empty="No channel has quiet hours. To set them, edit a channel in the Channels tab."
       columns={[
         { name: 'Channel', cell: ({ name }) => <HostileText text={name} max={80} /> },
         { name: 'Time', kind: 'word', cell: ({ hours }) => `${hours.from} to ${hours.to}` },
@@ -192,7 +192,7 @@ function RoutePreview({ channels }: RoutingProps) {
     void run(async () => setPreview(await call('previewAlert', { body })))
   }
   return (
-    <Panel title="Route preview" note="Which channels receive an event. Nothing is sent.">
+    <Panel title="Route preview" note="Shows which channels receive an event. Nothing is sent.">
       <Form className={css.preview} onSubmit={submit}>
         <SelectField label="Severity" name="severity" defaultValue="critical" options={severities} />
         <TextField
@@ -224,7 +224,7 @@ function Receivers({ preview, channels }: RoutingProps & { preview: AlertPreview
       <p className={css.entry}>
         <b>
           {preview.channels.length === 0
-            ? 'No channels are set up.'
+            ? 'No channels are set up. Add one in the Channels tab.'
             : `Received by ${receivers} of ${counted(preview.channels.length, 'channel')}.`}
         </b>
       </p>

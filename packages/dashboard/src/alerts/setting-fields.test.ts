@@ -43,7 +43,7 @@ describe('changing several alerts', () => {
     }
     await expect(changeAll([1, 3], 'resolved', change)).resolves.toBe('2 alerts resolved.')
     await expect(changeAll([1, 2, 3, 4, 5, 6], 'resolved', change)).rejects.toThrow(
-      '5 of 6 alerts resolved; not the others: No alert with id 2.',
+      '5 of 6 alerts resolved; the others failed: No alert with id 2.',
     )
     await expect(changeAll([2], 'resolved', change)).rejects.toThrow(/^No alert with id 2\.$/)
     expect(tried).toHaveLength(9)

@@ -70,7 +70,7 @@ export function AuditFilter({ filter, actions, search, onChange }: FilterProps) 
       {(['from', 'to'] as const).map((name) => (
         <TextField
           key={name}
-          label={`${name === 'from' ? 'From' : 'Before'}, ${zone === 'utc' ? 'UTC' : 'local time'}`}
+          label={`${name === 'from' ? 'From' : 'Before'} (${zone === 'utc' ? 'UTC' : 'local time'})`}
           type="datetime-local"
           value={inputOf(filter[name], zone)}
           onChange={({ target }) => apply({ [name]: instantOfInput(target.value, zone) })}

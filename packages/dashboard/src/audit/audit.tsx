@@ -155,7 +155,7 @@ function EntryList({ list, filter, at, onMove }: EntryListProps) {
             )
           }}
         />
-        {list.isEmpty && <EmptyState>No entries match.</EmptyState>}
+        {list.isEmpty && <EmptyState>No matching entries.</EmptyState>}
         {hasOlder && (
           <EmptyState>
             <Button disabled={isLoadingOlder} onClick={list.loadOlder}>

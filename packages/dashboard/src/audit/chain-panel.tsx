@@ -90,7 +90,7 @@ function ChainFacts({ length, head_hash, checkpoint, verification }: ReplyOf<'ge
               <Time at={verification.at} />, by the service
             </span>
           ) : (
-            'none by the service yet'
+            'not verified by the service yet'
           ),
         ],
       ]}
@@ -128,7 +128,7 @@ export function ChainPanel({ onShow }: { onShow(seq: number): void }) {
           {outcome && <OutcomeSentence outcome={outcome} onShow={onShow} />}
         </div>
         <p className="quiet">
-          A log that was rewritten as a whole is intact too. To detect that, compare it with a checkpoint stored
+          A log that was rewritten as a whole is intact too. To detect that, compare it with a checkpoint saved
           elsewhere: <code>wardline audit verify --checkpoint</code>
         </p>
       </div>

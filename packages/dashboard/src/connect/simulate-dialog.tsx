@@ -50,7 +50,7 @@ export function SimulateDialog({ onClose }: { onClose(): void }) {
                 <p className="quiet">The agent goes offline in 90 seconds unless you remove it.</p>
                 <p className="chips">
                   <Link className={buttonClass()} to="/events" search={{ instance_id: id }}>
-                    View events
+                    Open events
                   </Link>
                   <Link className={buttonClass()} to="/fleet/$id" params={{ id }}>
                     Open agent

@@ -65,7 +65,7 @@ call honeypots/check/path -d '{"path":"../.aws/credentials","meta":{"tool":"file
 ]
 
 const installAgent = (url: string): Step => ({
-  label: "On the agent's machine",
+  label: "On the agent's host",
   text: `npm install -g ${url}/sdk.tgz`,
 })
 

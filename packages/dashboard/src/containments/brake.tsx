@@ -16,7 +16,7 @@ import { Time } from '../ui/time.tsx'
 const refusedColumns: Column<BrakeState['refused_instances'][number]>[] = [
   { name: 'Agent', cell: ({ instance_id }) => <AgentLink id={instance_id} /> },
   { name: 'Refused', cell: ({ count }) => `${count} ×`, kind: 'number' },
-  { name: 'Last', cell: ({ at }) => <Time at={at} /> },
+  { name: 'Last refused', cell: ({ at }) => <Time at={at} /> },
   { name: 'Event', cell: ({ event_id }) => <span className="mono">{event_id}</span>, isWide: true },
 ]
 
@@ -70,7 +70,7 @@ function BrakeFacts({ brake }: { brake: BrakeState }) {
       )}
       <p className="quiet">
         Automatic suspensions: {last_minute} of {per_minute} in the last minute, {suspended} of {fleet_max} at the same
-        time ({fleet_percent} % of {counted(fleet, 'agent')}).
+        time ({fleet_percent}% of {counted(fleet, 'agent')}).
       </p>
     </div>
   )
@@ -80,9 +80,7 @@ function BrakeFacts({ brake }: { brake: BrakeState }) {
 export function Brake() {
   const { data, error } = useQuery({ ...brakeQuery, refetchInterval: refreshMs })
   const isEngaged = data?.engaged === true
-  const title = isEngaged
-    ? 'The brake is engaged: nothing is suspended automatically'
-    : 'Brake of automatic suspensions'
+  const title = isEngaged ? 'The brake is engaged: nothing is suspended automatically' : 'Brake'
   return (
     <>
       <Panel title={<span className={isEngaged ? 'critical' : ''}>{title}</span>} end={isEngaged && <ReleaseButton />}>

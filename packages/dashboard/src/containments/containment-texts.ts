@@ -45,14 +45,14 @@ export function nextSentence(containment: ContainmentSummary): string {
   if (state === 'in_progress') {
     const left = requested - skipped - changed
     if (left > 0) return `${counted(left, 'agent')} left to ${action}.`
-    return `Waiting for ${they} to acknowledge, up to 35 seconds after the last ${isSuspend ? 'suspension' : 'resume'}.`
+    return `Waiting for ${they} to confirm, up to 35 seconds after the last ${isSuspend ? 'suspension' : 'resume'}.`
   }
   if (isUnenforced(containment))
     return 'Enforcement points are retried until they confirm. The page of each agent shows the pending calls and their errors.'
   if (state !== 'complete') {
     return isSuspend
-      ? `${they} did not acknowledge and may still be working. The suspension applies when they reconnect; if that cannot wait, end them on their hosts.`
-      : `${they} did not acknowledge. They resume when they reconnect; no action needed.`
+      ? `${they} did not confirm and may still be working. The suspension applies when they reconnect; if that cannot wait, end them on their hosts.`
+      : `${they} did not confirm. They resume when they reconnect; no action needed.`
   }
   if (!isSuspend || changed === 0) return 'No further steps.'
   if (violated > 0)

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { Containment } from '@wardline/contract'
+import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { containmentQuery } from '../data/containments.ts'
 import { AgentLinks } from '../parts/agent-link.tsx'
@@ -44,7 +45,7 @@ function Progress({ containment }: { containment: Containment }) {
       note={
         completed_at !== null && (
           <>
-            Complete since <Time at={completed_at} />.
+            complete since <Time at={completed_at} />
           </>
         )
       }
@@ -54,7 +55,9 @@ function Progress({ containment }: { containment: Containment }) {
           <HostileText text={reason} />
         </p>
         <Figures containment={containment} />
-        {skipped > 0 && <p className="quiet">{skipped} were changed or deleted by another operator first.</p>}
+        {skipped > 0 && (
+          <p className="quiet">{counted(skipped, 'agent')} already changed or deleted by another operator.</p>
+        )}
         <p>
           <b>Next:</b> {nextSentence(containment)}
         </p>

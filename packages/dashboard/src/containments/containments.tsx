@@ -74,7 +74,7 @@ function Latencies() {
   return (
     <DataTable
       title="Time from the request to each stage"
-      note={data && `${counted(suspensions, 'suspension')} in 24 hours.`}
+      note={data && `${counted(suspensions, 'suspension')} in 24 hours`}
       columns={figureColumns}
       rows={suspensions > 0 ? data?.stages : data && []}
       rowKey={({ stage }) => stage}
@@ -107,7 +107,7 @@ const requestColumns = (onConfirm: (request: ResumeRequest) => void): Column<Res
     name: 'Requested',
     cell: ({ by, by_name, own, requested_at }) => (
       <>
-        requested by <HostileText text={by_name ?? by} max={60} /> <Time at={requested_at} />
+        <Time at={requested_at} /> by <HostileText text={by_name ?? by} max={60} />
         {own && <p className="quiet">Your own request: another operator must confirm it.</p>}
       </>
     ),
@@ -154,7 +154,7 @@ export function Containments() {
       <ResumeRequests requests={data?.resume_requests ?? []} />
       <DataTable
         title="Containments"
-        note="Newest first."
+        note="newest first"
         end={
           <Link to="/fleet" className={buttonClass()}>
             Open the fleet

@@ -91,7 +91,7 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
             <>
               Latest {real.length} of {decoy.hitCount.toLocaleString('en')}.{' '}
               <Link to="/events" search={{ event_type: eventTypes.honeypotTriggered }}>
-                All events
+                Open hits in events
               </Link>
             </>
           )

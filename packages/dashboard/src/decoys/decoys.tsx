@@ -194,7 +194,7 @@ export function Decoys() {
           columns={columns}
           rows={[...all].sort(worstFirst)}
           rowKey={({ id }) => id}
-          empty="No decoys match."
+          empty="No matching decoys."
           filter={search}
           onFilter={show}
           textLabel="Filter by label, path, kind or agent"

@@ -116,7 +116,7 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
         required
         list={agents}
         pattern="[a-z0-9_\-]+"
-        title="Lower-case letters, digits, _ and -"
+        title="Lowercase letters, digits, _ and -"
         maxLength={limits.instanceId}
         autoComplete="off"
         spellCheck={false}

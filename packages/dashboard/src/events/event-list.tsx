@@ -41,7 +41,7 @@ export function EventList(state: EventsState) {
           <CopyButton name="Copy as curl" text={asCurl(filter)} />
           {!isOver && (
             <Button shortcut="p" onClick={pause}>
-              {isPaused ? 'Follow' : 'Pause'}
+              {isPaused ? 'Continue' : 'Pause'}
             </Button>
           )}
         </>

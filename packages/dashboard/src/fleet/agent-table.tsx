@@ -135,7 +135,7 @@ const keyOf = (item: FleetItem | undefined) =>
 
 /** Table for any number of agents: renders only the rows in view. */
 export function AgentTable(state: FleetState) {
-  const { items, agents, at } = state
+  const { items, agents, all, at } = state
   const scroller = useRef<HTMLDivElement>(null)
   const isNarrow = matchMedia('(max-width: 720px)').matches
   const [inView, setInView] = useState<readonly number[]>([])
@@ -167,7 +167,7 @@ export function AgentTable(state: FleetState) {
       </div>
       {agents.length === 0 && (
         <EmptyState action={state.isLoaded && <Link to="/connect">Connect an agent</Link>}>
-          {state.isLoaded ? 'No matching agents.' : 'Loading agents…'}
+          {!state.isLoaded ? 'Loading agents…' : all.all === 0 ? 'No agents yet.' : 'No matching agents.'}
         </EmptyState>
       )}
     </Panel>

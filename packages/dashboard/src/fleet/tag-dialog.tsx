@@ -80,7 +80,7 @@ export function TagDialog({ agents, onClose }: { agents: readonly Agent[]; onClo
       )}
       <TextField
         label="Add tags, separated by commas"
-        hint={`Lower-case letters, digits, _ . : and -. Maximum: ${limits.tags} tags, ${limits.tag} characters each.`}
+        hint={`Lowercase letters, digits, _ . : and -. Maximum: ${limits.tags} tags, ${limits.tag} characters each.`}
         isFirst
         placeholder="env:production, finance"
         maxLength={limits.tags * (limits.tag + 2)}

@@ -51,13 +51,13 @@ export function Incidents() {
   if (!isAdmin)
     return (
       <Screen title="Incidents">
-        <Notice>Incident bundles contain audit entries and require a key with scope admin.</Notice>
+        <Notice>Evidence bundles contain audit entries and require a key with scope admin.</Notice>
       </Screen>
     )
   return (
     <Screen
       title="Incidents"
-      lead="Export everything saved about an agent in a time range as one signed file that can be verified offline."
+      lead="Export everything saved about an agent in a time range as an evidence bundle: one signed file that can be verified offline."
     >
       <RangeForm key={agent ?? ''} range={{ agent: agent ?? '', from, to }} onChange={change} />
       {agent === undefined ? (
@@ -164,7 +164,7 @@ function Bundle({ range }: { range: Range }) {
         columns={[
           { name: 'Time', kind: 'word', cell: ({ at }) => <Time at={at} /> },
           { name: 'Kind', kind: 'word', cell: ({ kind }) => <span className="quiet">{kinds[kind]}</span> },
-          { name: 'What', cell: ({ text }) => <HostileText text={text} /> },
+          { name: 'Description', cell: ({ text }) => <HostileText text={text} /> },
         ]}
         rows={data.timeline}
         rowKey={(entry) => data.timeline.indexOf(entry)}
@@ -186,7 +186,8 @@ function Download({ range }: { range: Range }) {
           {isBusy ? 'Preparing bundle…' : 'Download bundle'}
         </Button>
         <span className="quiet">
-          Includes heartbeats, rule texts and key names, but no keys or decoy values. Downloads are audited.
+          Includes heartbeats, rule texts and key names, but no keys or decoy values. Each download is recorded in the
+          audit log.
         </span>
       </p>
       <Fault of={fault} />
@@ -200,7 +201,7 @@ function Verification({ agent }: { agent: string }) {
     <Panel title="Verify a bundle">
       <div className={css.body}>
         <p>
-          Reports the first altered file and block. Keep a copy of{' '}
+          Verification reports the first altered file and block. Keep a copy of{' '}
           <a href={endpoints.getControlKeys.path}>the public keys</a> with your bundles to verify them offline.
         </p>
         <Snippet label="Verify" text={`wardline incident verify incident.tar.gz --keys ${origin}`} />

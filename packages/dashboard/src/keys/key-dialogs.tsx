@@ -27,7 +27,7 @@ function useCreated() {
   const create = (request: () => Promise<KeyCreated>) => void run(async () => setCreated(await request()))
   const done = created && (
     <>
-      <Notice>Copy the key now: only its hash is stored, so it cannot be shown again.</Notice>
+      <Notice>Copy the key now: only its hash is saved, so it cannot be shown again.</Notice>
       <Snippet label={`Key with scope ${created.scope}`} text={created.key} />
     </>
   )
@@ -164,7 +164,7 @@ function RevokeDialog({ entry, isOwn, isLastAdmin, onClose }: KeyDialogProps & {
     >
       <p>
         The key is refused within one second; its streams and sessions end. This cannot be undone.
-        {entry.scope === 'agent' && ' An agent that uses it disconnects, and kills no longer reach it.'}
+        {entry.scope === 'agent' && ' An agent that uses it disconnects, and suspensions no longer reach it.'}
       </p>
       {isOwn && <Notice>This is your key: you are signed out immediately.</Notice>}
       {isLastAdmin && (

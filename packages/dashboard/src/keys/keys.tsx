@@ -161,7 +161,7 @@ function KeyList({ ownId }: { ownId: string }) {
           columns={columnsOf(ownId, now, setAsked)}
           rows={(search.show === 'ended' ? ended : valid).toReversed()}
           rowKey={({ id }) => id}
-          empty="No keys match."
+          empty="No matching keys."
         />
       )}
       {search.create && <KeyDialog action="create" onClose={() => show({ create: undefined })} />}

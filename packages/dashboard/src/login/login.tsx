@@ -66,7 +66,7 @@ function KeyForm({ onEnter }: { onEnter(): void }) {
       <form onSubmit={submit} className="stack">
         <TextField
           label="API key"
-          hint="Scope viewer, operator or admin"
+          hint="A key with scope viewer, operator or admin."
           name="key"
           type="password"
           autoComplete="current-password"

@@ -140,7 +140,9 @@ export function AttentionQueue({ items, checkedAt }: QueueProps) {
           <Actions item={item} isKeyed={index === at} />
         </QueueLine>
       ))}
-      {items.length > maxShown && <li className="quiet">{items.length - maxShown} more</li>}
+      {items.length > maxShown && (
+        <li className="quiet">{items.length - maxShown} more. They appear as you handle these.</li>
+      )}
     </ul>
   )
 }

@@ -240,7 +240,9 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
       kind: 'offline',
       severity: 'warning',
       headline: isOne ? `${id} is silent` : `${counted(group.length, 'agent')} went silent together`,
-      facts: isOne ? 'no heartbeat since then' : `${namesOf(group.map((one) => one.id))} · likely one host or network`,
+      facts: isOne
+        ? 'no heartbeat since then'
+        : `${namesOf(group.map((one) => one.id))} · likely the same host or network`,
       at: last_heartbeat,
       agentId: isOne ? id : undefined,
     }

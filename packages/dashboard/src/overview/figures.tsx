@@ -4,14 +4,26 @@ import type { countsOf } from '../data/fleet-counts.ts'
 import { Stat, Stats } from '../ui/panel.tsx'
 
 const figures = [
-  ...(['active', 'offline', 'suspended'] as const).map((name) => ({
+  ...(
+    [
+      ['active', 'Active'],
+      ['offline', 'Offline'],
+      ['suspended', 'Suspended'],
+    ] as const
+  ).map(([name, label]) => ({
     name,
-    label: name,
+    label,
     link: linkOptions({ to: '/fleet', search: { status: name } }),
   })),
-  ...(['breach', 'critical', 'warning'] as const).map((name) => ({
+  ...(
+    [
+      ['breach', 'Breach, 24 h'],
+      ['critical', 'Critical, 24 h'],
+      ['warning', 'Warning, 24 h'],
+    ] as const
+  ).map(([name, label]) => ({
     name,
-    label: `${name}, 24 h`,
+    label,
     link: linkOptions({ to: '/events', search: { severity: name, last: '24h' } }),
   })),
 ]

@@ -105,7 +105,7 @@ export function FleetStrip({ fleet, troubled }: StripProps) {
           ))}
         <span className={`end ${css.named}`}>{shown ? nameOf(shown) : ''}</span>
       </p>
-      {size > 1 && <p className="quiet">A mark stands for {size} agents and shows the worst of them.</p>}
+      {size > 1 && <p className="quiet">Each mark stands for {size} agents and shows the worst state among them.</p>}
     </div>
   )
 }

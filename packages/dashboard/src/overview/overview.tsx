@@ -20,7 +20,7 @@ const route = getRouteApi('/inside/')
 /** Next steps while no agent is registered. */
 function FirstAgent() {
   return (
-    <Panel title="Connect the first agent" note="it appears here within five seconds">
+    <Panel title="Connect the first agent" note="It appears here within five seconds.">
       <div className={`inner ${css.steps}`}>
         <p>Create a key and copy the lines for TypeScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
         <p className="chips">
@@ -32,7 +32,7 @@ function FirstAgent() {
           </Link>
         </p>
         <p>
-          Demo fleet in a separate data folder: <code>wardline serve --demo</code>
+          To start a demo fleet in a separate data folder, run: <code>wardline serve --demo</code>
         </p>
       </div>
     </Panel>

@@ -146,7 +146,7 @@ describe('the attention queue', () => {
     })
     expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([
       ['a used a decoy', '3 times in 24 h'],
-      ['2 agents went silent together', 'b, a · likely one host or network'],
+      ['2 agents went silent together', 'b, a · likely the same host or network'],
       ['c is silent', 'no heartbeat since then'],
     ])
   })

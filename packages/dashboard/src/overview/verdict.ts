@@ -22,7 +22,7 @@ function breachSentence(items: readonly AttentionItem[]): string {
   const working = agentsOf(items.filter(({ agent }) => agent?.status === 'active')).length
   if (ids.length > 1) {
     const who = working === ids.length ? (ids.length === 2 ? 'both' : 'all') : String(working)
-    const rest = working === 0 ? 'none of them works now' : `${who} ${who === '1' ? 'is' : 'are'} still working`
+    const rest = working === 0 ? 'none is still working' : `${who} ${who === '1' ? 'is' : 'are'} still working`
     return `${counted(ids.length, 'agent')} reported breaches; ${rest}.`
   }
   const { headline } = items[0]!

@@ -3,6 +3,8 @@ import type { ComponentProps } from 'react'
 import { ChipGroup, RemovableChip } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 
+const names: Record<Severity, string> = { info: 'Info', warning: 'Warning', critical: 'Critical', breach: 'Breach' }
+
 interface SeverityChipsProps extends Omit<ComponentProps<typeof ChipGroup<Severity>>, 'label' | 'options'> {
   /** Undefined while it is loading. */
   countOf(severity: Severity): number | undefined
@@ -10,7 +12,7 @@ interface SeverityChipsProps extends Omit<ComponentProps<typeof ChipGroup<Severi
 
 /** Filter by severity, the worst first, each with its count. */
 export function SeverityChips({ countOf, ...group }: SeverityChipsProps) {
-  const options = severities.toReversed().map((value) => ({ value, name: value, count: countOf(value) ?? null }))
+  const options = severities.toReversed().map((value) => ({ value, name: names[value], count: countOf(value) ?? null }))
   return <ChipGroup label="Severity" options={options} {...group} />
 }
 

@@ -12,7 +12,7 @@ export function OperatorButton({ disabled, children, ...rest }: ComponentProps<t
       title={mayOperate ? undefined : 'Requires a key with scope operator or admin'}
     >
       {children}
-      {!mayOperate && <span className="only-read"> (requires a key with scope operator)</span>}
+      {!mayOperate && <span className="only-read"> (requires a key with scope operator or admin)</span>}
     </Button>
   )
 }

@@ -38,7 +38,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
         </span>
       </p>
       <ol>
-        <Step name="inputs">
+        <Step name="Inputs">
           {input ? (
             <>
               <HostileText text={input.description} max={160} />
@@ -48,7 +48,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
             <span className="quiet">not reported</span>
           )}
         </Step>
-        <Step name="calls">
+        <Step name="Calls">
           {total === 0 ? (
             <span className="quiet">none</span>
           ) : (
@@ -63,7 +63,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
             </span>
           )}
         </Step>
-        <Step name="outcome">
+        <Step name="Outcome">
           <span>
             {worst ? <SeverityMark severity={worst.severity} /> : 'no warnings; last event:'}{' '}
             <HostileText text={(worst ?? last).event_type} max={60} />

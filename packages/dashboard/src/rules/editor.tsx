@@ -156,7 +156,7 @@ export function Editor(props: EditorProps) {
   return (
     <Panel
       title="Rule"
-      note="Sigma syntax, checked as you type."
+      note="Sigma syntax, checked as you type"
       end={
         <span role="status" className={colour}>
           {summary}

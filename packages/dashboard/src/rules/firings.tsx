@@ -156,7 +156,7 @@ export function Firings({ id, days, onDays }: { id: string; days: FiringDays; on
       {hasNextPage && (
         <div>
           <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-            Older firings
+            Load older firings
           </Button>
         </div>
       )}
@@ -289,7 +289,7 @@ export function Backtest({ text }: { text: string }) {
           rowKey={({ seq }) => seq}
           maxRows={firstSamples}
           title="Firings in the backtest"
-          note={done.result.samples.length < done.result.firings && `The newest ${done.result.samples.length}.`}
+          note={done.result.samples.length < done.result.firings && `newest ${done.result.samples.length}`}
         />
       )}
     </>

@@ -131,7 +131,7 @@ function Versions({ rule: { versions, version: newest }, shown }: { rule: Rule; 
   return (
     <DataTable
       title="Versions"
-      note="Each changed text is a version."
+      note="Each saved change of the text is a version."
       columns={[
         {
           name: 'Version',
@@ -150,7 +150,7 @@ function Versions({ rule: { versions, version: newest }, shown }: { rule: Rule; 
         { name: 'Saved', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
         {
           name: 'By',
-          cell: ({ created_by }) => (created_by === null ? 'a file' : <HostileText text={created_by} max={60} />),
+          cell: ({ created_by }) => (created_by === null ? 'file' : <HostileText text={created_by} max={60} />),
         },
       ]}
       rows={versions}

@@ -65,9 +65,9 @@ const columns: readonly Column<ListedRule>[] = [
   },
   { name: 'Mode', kind: 'word', cell: ({ mode }) => <span className={modeColours[mode]}>{mode}</span> },
   { name: 'Severity', isWide: true, cell: ({ severity }) => <SeverityMark severity={severity} /> },
-  { name: 'Hourly', isWide: true, cell: ({ recent_hours }) => <HourBars hours={recent_hours} /> },
+  { name: 'Firings per hour', isWide: true, cell: ({ recent_hours }) => <HourBars hours={recent_hours} /> },
   {
-    name: '24 h',
+    name: 'Firings, 24 h',
     kind: 'number',
     cell: ({ firings_24h, suppressed_24h }) => (
       <>
@@ -97,8 +97,8 @@ function Teaching() {
         ))}
       </dl>
       <EmptyState>
-        Start a new rule in observe mode, review its firings for a few days, then switch it to alert or enforce. Rules
-        can also be loaded from a folder (<code>WARDLINE_RULES_DIR</code>) or added with{' '}
+        Start a new rule in mode observe, review its firings for a few days, then switch it to mode alert or enforce.
+        Rules can also be loaded from a folder (<code>WARDLINE_RULES_DIR</code>) or added with{' '}
         <code>wardline rules add rule.yml</code>.
       </EmptyState>
     </Panel>
@@ -153,7 +153,7 @@ export function Rules() {
           columns={columns}
           rows={all}
           rowKey={({ id }) => id}
-          empty="No rules match."
+          empty="No matching rules."
           filter={search}
           onFilter={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
           textLabel="Filter by title or file"

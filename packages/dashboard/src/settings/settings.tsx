@@ -54,7 +54,7 @@ function Health({ system: { health, storage, version }, checkedAt }: { system: S
         title="Health"
         note={
           <>
-            at <Time at={new Date(checkedAt).toISOString()} />
+            checked at <Time at={new Date(checkedAt).toISOString()} />
           </>
         }
       >
@@ -213,15 +213,15 @@ export function Settings() {
   if (!mayRead)
     return (
       <Screen title="Settings">
-        <Notice>Requires a key with scope operator or admin.</Notice>
+        <Notice>Settings require a key with scope operator or admin.</Notice>
       </Screen>
     )
   const age = now - dataUpdatedAt
   const isStale = data !== undefined && age > 3 * refreshMs
   const verdict = () => {
-    if (isStale) return `No response for ${spanText(age)}`
+    if (isStale) return `No answer from the service for ${spanText(age)}`
     if (data) return verdictOf(data)
-    return error ? 'Service not responding' : 'Settings'
+    return error ? 'No answer from the service' : 'Settings'
   }
   return (
     <Screen

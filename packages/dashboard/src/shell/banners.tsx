@@ -22,7 +22,7 @@ export function AwayNotice() {
   if (phase !== 'waiting' || heardAt === undefined || now - heardAt < patienceMs || pathname === '/') return null
   return (
     <Notice>
-      <p role="status">No response from the service. Data is {spanText(now - heardAt)} old.</p>
+      <p role="status">No answer from the service. Data is {spanText(now - heardAt)} old.</p>
     </Notice>
   )
 }
@@ -48,7 +48,7 @@ export function ContainmentBanner() {
         {isBraked && (
           <p>
             The brake is engaged: nothing is suspended automatically until an operator releases it.{' '}
-            <Link to="/containments">Open the brake</Link>
+            <Link to="/containments">Show the brake</Link>
           </p>
         )}
         {open && (
@@ -63,12 +63,12 @@ export function ContainmentBanner() {
         {waiting > 0 && (
           <p>
             {counted(waiting, 'resume')} wait{waiting === 1 ? 's' : ''} for a second operator.{' '}
-            <Link to="/containments">Open</Link>
+            <Link to="/containments">Open the requests</Link>
           </p>
         )}
         {isFleet && (
           <p>
-            {suspended.toLocaleString('en')} of {counted(all, 'agent')} suspended until an operator resumes them
+            {suspended.toLocaleString('en')} of {counted(all, 'agent')} are suspended until an operator resumes them
             {unconfirmed > 0 ? `; ${unconfirmed.toLocaleString('en')} may still be working` : ''}.
           </p>
         )}

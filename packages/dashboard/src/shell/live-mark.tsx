@@ -19,7 +19,7 @@ export function LiveMark() {
     <span
       className={`chips ${colour}`}
       role="status"
-      title={hasSharedStream ? 'All tabs of this browser share one stream' : 'Each tab has its own stream'}
+      title={hasSharedStream ? 'All tabs of this browser share one stream.' : 'Each tab has its own stream.'}
     >
       <span className={phase === 'live' ? 'ok' : ''} aria-hidden="true">
         {phase === 'live' ? '●' : '○'}

@@ -31,7 +31,7 @@ const maxEntries = 20
 
 const actions = [
   { text: 'Plant a decoy', to: '/decoys', search: { plant: 'new' } },
-  { text: 'Write a rule', to: '/rules/new', search: {} },
+  { text: 'New rule', to: '/rules/new', search: {} },
   { text: 'Create a key', to: '/keys', search: { create: true } },
   { text: 'Connect an agent', to: '/connect', search: {} },
   { text: 'Simulate an attack', to: '/connect', search: { simulate: true } },

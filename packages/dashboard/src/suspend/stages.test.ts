@@ -83,13 +83,13 @@ describe('the stages of a suspension', () => {
 test.each([
   [{ state: 'pending' }, 'Suspended, not confirmed for 20 s'],
   [{ state: 'unconfirmed' }, 'Suspended, not confirmed for 20 s: it may still be working'],
-  [{ state: 'delivered' }, 'Suspended and delivered; this client cannot confirm, and may still be working'],
+  [{ state: 'delivered' }, 'Suspended and delivered; this client cannot confirm and may still be working'],
   [{ state: 'quiet' }, 'Suspended, delivered and quiet since; this client cannot confirm, so the stop is not proven'],
   [{ state: 'confirmed', acknowledged_at: after(21) }, 'Suspended, confirmed after 21 ms'],
   [{ state: 'proven', acknowledged_at: after(21) }, 'Proven stopped: confirmed after 21 ms, and silent since'],
   [
     { state: 'violated', breaches: 3, first_breach_at: after(12_000) },
-    'Violated: 3 events although suspended, the first 12 s after the request',
+    'Active although suspended: 3 events, the first 12 s after the request',
   ],
 ] satisfies [Partial<Suspension>, string][])('%j is "%s"', (fields, sentence) => {
   expect(suspensionSentence(suspension(fields), now)).toBe(sentence)

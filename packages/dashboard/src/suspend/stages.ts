@@ -1,4 +1,5 @@
 import type { EnforcementCall, Suspension } from '@wardline/contract'
+import { counted } from '@wardline/text/counted'
 import type { Agent } from '../data/fleet.ts'
 import { spanText } from '../ui/span.ts'
 
@@ -57,12 +58,12 @@ export function suspensionSentence(suspension: Suspension, now: number): string 
   const sentences: Record<Suspension['state'] | 'partial', string> = {
     pending: `Suspended, not confirmed for ${waited}`,
     unconfirmed: `Suspended, not confirmed for ${waited}: it may still be working`,
-    delivered: 'Suspended and delivered; this client cannot confirm, and may still be working',
+    delivered: 'Suspended and delivered; this client cannot confirm and may still be working',
     quiet: 'Suspended, delivered and quiet since; this client cannot confirm, so the stop is not proven',
     confirmed: `Suspended, confirmed after ${after(acknowledged_at)}`,
     proven: `Proven stopped: confirmed after ${after(acknowledged_at)}, and silent since`,
     partial: 'Partial: an enforcement point has not confirmed',
-    violated: `Violated: ${breaches === 1 ? 'an event' : `${breaches.toLocaleString('en')} events`} although suspended, the first ${spanText(Date.parse(first_breach_at ?? requested_at) - Date.parse(requested_at))} after the request`,
+    violated: `Active although suspended: ${counted(breaches, 'event')}, the first ${spanText(Date.parse(first_breach_at ?? requested_at) - Date.parse(requested_at))} after the request`,
   }
   return sentences[state]
 }

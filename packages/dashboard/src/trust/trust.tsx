@@ -88,7 +88,7 @@ const Method = ({ data: { risk_method, risk_points } }: { data: TrustSummary }) 
       columns={[
         { name: 'Signal', cell: ({ what }) => what },
         { name: 'Window', cell: ({ window }) => window },
-        { name: 'Maximum alone', kind: 'number', cell: ({ alone }) => alone },
+        { name: 'Maximum points', kind: 'number', cell: ({ alone }) => alone },
         { name: 'Points now', kind: 'number', cell: ({ name }) => risk_points[name] },
       ]}
     />

@@ -9,8 +9,8 @@ export function CopyButton({ name, text }: { name: string; text: string }) {
       onClick={() =>
         // Outside a secure context, such as on http://10.0.0.5, a page may not write to the clipboard.
         void Promise.resolve(navigator.clipboard?.writeText(text)).then(
-          () => setWord(navigator.clipboard ? 'Copied' : 'Not possible without HTTPS: select it'),
-          () => setWord('Not allowed here: select it'),
+          () => setWord(navigator.clipboard ? 'Copied' : 'Not possible without HTTPS: select the text'),
+          () => setWord('Not allowed here: select the text'),
         )
       }
     >

@@ -89,7 +89,7 @@ function namedFacts(alert: DeliveredAlert, isAlone: boolean): string[] {
 /** The description comes last, so that it is cut first if the line is too long. */
 function alertText(alert: DeliveredAlert, message: Message): string {
   const maxLength = message.alerts.length > 1 ? maxTogether : maxAlone
-  const type = `${isClaimed(alert) ? 'claimed by a caller: ' : ''}${plainText(alert.event_type, 100)}`
+  const type = `${isClaimed(alert) ? 'claimed by a client: ' : ''}${plainText(alert.event_type, 100)}`
   const facts = [alert.severity, agentText(alert), type, ...namedFacts(alert, message.group !== null)]
   const texts = [...facts, plainText(alert.description, maxLength)].filter((text) => text !== '')
   return `${timeText(alert.created_at, message.created_at)} UTC · ${texts.join(' · ')}`

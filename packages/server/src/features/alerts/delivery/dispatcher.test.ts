@@ -466,8 +466,8 @@ describe('a type of the service reported by a caller', () => {
     }
     const { body } = await service.call<{ id: string }>('POST', '/api/events', { key, body: claim })
     await dispatch()
-    expect(slackTexts().at(-1)).toContain('Warning: agent-1 reports kill_confirmed, claimed by a caller')
-    expect(JSON.stringify(at('/slack').at(-1)!.body.blocks)).toContain('· claimed by a caller: kill_confirmed ·')
+    expect(slackTexts().at(-1)).toContain('Warning: agent-1 reports kill_confirmed, claimed by a client')
+    expect(JSON.stringify(at('/slack').at(-1)!.body.blocks)).toContain('· claimed by a client: kill_confirmed ·')
     expect(at('/webhook').find(({ body: sent }) => sent.data.id === body.id)!.body.data.by_service).toBe(false)
     expect(await detail(body.id)).toMatchObject({ by_service: false, status: 'open' })
     expect((await alertRows())[0]).toMatchObject({ event_type: 'instance_suspended', status: 'open' })
