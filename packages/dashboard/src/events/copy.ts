@@ -27,5 +27,6 @@ export function asCommand(filter: EventFilter): string {
     const value = filter[name as keyof typeof options]
     return value === undefined ? [] : [`--${option} ${quoted(value)}`]
   })
-  return ['wardline events export --format csv', ...given].join(' ')
+  const command = 'wardline events export --format csv'
+  return [command, ...given].join(' ')
 }
