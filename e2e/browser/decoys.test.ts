@@ -34,7 +34,7 @@ test('plants a key, shows it once, and shows live how a real agent trips over it
   await agent.heard('denied')
   await drawer.getByRole('img', { name: /^1 hit between/ }).waitFor()
   await drawer.getByRole('link', { name: agent.id }).first().waitFor()
-  await drawer.getByText('shell-exec').waitFor()
+  await drawer.getByText('shell-exec').first().waitFor()
   await drawer.getByRole('link', { name: 'Event' }).click()
   await page.getByRole('dialog', { name: 'Event' }).getByText('A decoy key was touched by shell-exec').waitFor()
   await page.goBack()
