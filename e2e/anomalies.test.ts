@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startCommand } from './command.ts'
+import { runCommand } from './command.ts'
 import { allEvents, newInstance, postEvent } from './fleet.ts'
 import { type Service, startService, until } from './service.ts'
 import type { EventRow } from './shapes.ts'
@@ -110,7 +110,7 @@ describe('anomaly detection', () => {
   test('shows, accepts and resets baselines from the command line', async () => {
     const wardline = async (...args: string[]) => {
       const env = { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
-      return startCommand(['baselines', ...args], env).ended
+      return runCommand(['baselines', ...args], env)
     }
     const id = await newInstance(service)
     await teach(id, 'shell_exec_count')
@@ -130,8 +130,7 @@ describe('anomaly detection', () => {
   })
 
   test('replays normal traffic and runaways without a service', async () => {
-    const { code, output } = await startCommand(['detector', 'simulate', '--agents', '3', '--days', '3', '--json'], {})
-      .ended
+    const { code, output } = await runCommand(['detector', 'simulate', '--agents', '3', '--days', '3', '--json'], {})
     expect(code, output).toBe(0)
     const { kinds } = JSON.parse(output) as { kinds: unknown[] }
     expect(kinds.length).toBeGreaterThan(10)

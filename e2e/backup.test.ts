@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../test-servers/effort.ts'
-import { startCommand } from './command.ts'
+import { runCommand } from './command.ts'
 import { allEvents, anEvent, createKeyDecoy, newInstance, unique } from './fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService } from './service.ts'
 import type { Created } from './shapes.ts'
@@ -45,7 +45,7 @@ describe.skipIf(isExternal)('a backup under load', () => {
     for (let count = 0; count < backups; count++) {
       const folder = newDataDir()
       const before = [...writers.acknowledged]
-      const { code, output } = await startCommand(['backup', join(folder, 'wardline.db')], env).ended
+      const { code, output } = await runCommand(['backup', join(folder, 'wardline.db')], env)
       expect(code, output).toBe(0)
       taken.push({ folder, before })
     }
@@ -65,7 +65,7 @@ describe.skipIf(isExternal)('a backup under load', () => {
       const check = await restored.call('POST', '/api/honeypots/check/key', { body: { key: decoy.key } })
       expect(check.body).toEqual({ matched: true })
       await restored.terminate()
-      const verified = await startCommand(['audit', 'verify'], { ...env, WARDLINE_DATA_DIR: folder }).ended
+      const verified = await runCommand(['audit', 'verify'], { ...env, WARDLINE_DATA_DIR: folder })
       expect(verified, verified.output).toMatchObject({ code: 0 })
       await restored.stop()
     }
@@ -79,8 +79,8 @@ describe.skipIf(isExternal)('a backup under load', () => {
     const service = await startService()
     const env = { WARDLINE_DATA_DIR: service.dataDir, WARDLINE_API_KEY: service.key }
     const target = join(newDataDir(), 'copy.db')
-    expect((await startCommand(['backup', target], env).ended).code).toBe(0)
-    const again = await startCommand(['backup', target], env).ended
+    expect((await runCommand(['backup', target], env)).code).toBe(0)
+    const again = await runCommand(['backup', target], env)
     expect(again.code).toBe(1)
     expect(again.output).toContain(`${target} already exists.`)
     expect(existsSync(target)).toBe(true)

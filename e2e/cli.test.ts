@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { startCommand } from './command.ts'
+import { runCommand, startCommand } from './command.ts'
 import { allEvents, anEvent, beat, createKey, newInstance, postEvent, unique } from './fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 import type { BatchAnswer, ControlMessage, EventPage, EventRow, StatusView } from './shapes.ts'
@@ -28,7 +28,6 @@ interface Run {
   /** Parsed lines of standard error. */
   notices(): Record<string, unknown>[]
   exited: Promise<number | null>
-  kill(signal: NodeJS.Signals): void
 }
 
 const parsedLines = (text: string) =>
@@ -37,17 +36,40 @@ const parsedLines = (text: string) =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
 
-function wardline(args: string[], env: Record<string, string> = {}): Run {
+const runOf = (stdout: () => string, stderr: () => string, exited: Promise<number | null>): Run => ({
+  stdout,
+  stderr,
+  json: () => JSON.parse(stdout()),
+  rows: () => parsedLines(stdout().slice(0, stdout().lastIndexOf('\n') + 1)),
+  notices: () => parsedLines(stderr().slice(0, stderr().lastIndexOf('\n') + 1)),
+  exited,
+})
+
+/** Starts a command in a process that is only for it. */
+function started(args: string[], env: Record<string, string> = {}) {
   const { stdout, stderr, ended, kill } = startCommand(args, { HOME: home, ...env }, home)
   return {
-    stdout,
-    stderr,
-    json: () => JSON.parse(stdout()),
-    rows: () => parsedLines(stdout().slice(0, stdout().lastIndexOf('\n') + 1)),
-    notices: () => parsedLines(stderr().slice(0, stderr().lastIndexOf('\n') + 1)),
-    exited: ended.then(({ code }) => code),
+    ...runOf(
+      stdout,
+      stderr,
+      ended.then(({ code }) => code),
+    ),
     kill,
   }
+}
+
+/** Runs a command. What it prints is there once it has exited. */
+function wardline(args: string[], env: Record<string, string> = {}): Run {
+  let [stdout, stderr] = ['', '']
+  const exited = runCommand(args, { HOME: home, ...env }, home).then((result) => {
+    ;({ stdout, stderr } = result)
+    return result.code
+  })
+  return runOf(
+    () => stdout,
+    () => stderr,
+    exited,
+  )
 }
 
 /** Runs a command until it exits, and asserts success. */
@@ -96,7 +118,9 @@ describe('status and instances', () => {
     const report =
       "process.on('exit', () => console.error(process.moduleLoadList.filter((name) => /undici|sqlite/.test(name))))"
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(report)}` }
-    expect((await done(['status'], { ...asAdmin(), ...env })).stderr()).toBe('[]\n')
+    const run = started(['status'], { ...asAdmin(), ...env })
+    expect(await run.exited).toBe(0)
+    expect(run.stderr()).toBe('[]\n')
   })
 
   test('show the fleet, as text and as JSON of the service', async () => {
@@ -200,7 +224,7 @@ describe('kill and resume', () => {
 
   test('report a change that came in between', async () => {
     const id = await newInstance(service)
-    const run = wardline(['kill', id, '--reason', 'why', '--timeout', '30'], asAdmin())
+    const run = started(['kill', id, '--reason', 'why', '--timeout', '30'], asAdmin())
     await until('the line about the kill', run.stdout, (text) => text.includes('is suspended'))
     await service.call('POST', `/api/resume/${id}`)
     expect(await run.exited).toBe(5)
@@ -649,7 +673,7 @@ describe('faults', () => {
         ['tail'],
         ['events', 'export', '--format', 'csv'],
       ]
-      const runs = commands.map((args) => wardline(args, as('a-key', url)))
+      const runs = commands.map((args) => started(args, as('a-key', url)))
       // The command reopens a stream that ends.
       for (const run of runs)
         void until('an end or a notice', run.stderr, (text) => text.includes('disconnected')).then(
@@ -718,7 +742,7 @@ describe('faults', () => {
           .writeHead(403, { 'x-error-code': 'forbidden', 'content-type': 'application/json' })
           .end('{"error":"No."}')
     })
-    const run = wardline(['tail'], as('wl_secret', url))
+    const run = started(['tail'], as('wl_secret', url))
     expect(await run.exited).toBe(4)
     expect(seen).toEqual([])
   })
@@ -736,7 +760,7 @@ describe('tail', () => {
   test('shows matching events on one line each, and exits with 0 when it is stopped', async () => {
     const id = await newInstance(service, 'tailed')
     const args = ['tail', '--instance', `${id.slice(0, -2)}*`, '--severity', 'critical', 'breach', '--grep', 'NEEDLE']
-    const run = wardline(args, asAdmin())
+    const run = started(args, asAdmin())
     await until('a connection', run.stderr, (text) => text.includes(`connected to ${service.baseUrl}`))
     await postEvent(service, { instance_id: id, severity: 'info', description: 'a needle, but harmless' })
     await postEvent(service, { instance_id: id, severity: 'critical', description: 'no such word' })
@@ -764,7 +788,7 @@ describe('tail', () => {
   test('starts with the events since a given time', async () => {
     const source = unique('since')
     for (let index = 0; index < 3; index++) await postEvent(service, { source, description: `before ${index}` })
-    const run = wardline(['tail', '--since', '1h', '--grep', source, '--json'], asAdmin())
+    const run = started(['tail', '--since', '1h', '--grep', source, '--json'], asAdmin())
     await until('the events before', run.rows, (rows) => rows.length === 3)
     await postEvent(service, { source, description: 'after' })
     await until('the event after', run.rows, (rows) => rows.length === 4)
@@ -772,7 +796,7 @@ describe('tail', () => {
   })
 
   test('follows an open stream without a key', async () => {
-    const run = wardline(['tail', '--json'], { WARDLINE_URL: service.baseUrl })
+    const run = started(['tail', '--json'], { WARDLINE_URL: service.baseUrl })
     await connected(run)
     const description = unique('keyless')
     await postEvent(service, { description })
@@ -782,7 +806,7 @@ describe('tail', () => {
   test.skipIf(isExternal)('loses and repeats no event when the service is killed and restarted', async () => {
     const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     try {
-      const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: own.key })
+      const run = started(['tail', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: own.key })
       await connected(run)
       // The first connection is lost before any message.
       await own.kill9()
@@ -817,7 +841,7 @@ describe('tail', () => {
     try {
       const key = await createKey(own, { scope: 'viewer' })
       await store(own, 10_100, (index) => anEvent({ description: `event ${index}` }))
-      const run = wardline(['tail', '--since', '1h', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: key })
+      const run = started(['tail', '--since', '1h', '--json'], { WARDLINE_URL: own.baseUrl, WARDLINE_KEY: key })
       await until('every event that is left', run.rows, (rows) => rows.length >= 10_000, 20_000)
       expect(run.rows().map(({ seq }) => seq)).toEqual(Array.from({ length: 10_000 }, (_, index) => index + 101))
       const skipped = run.notices().find(({ notice }) => notice === 'skipped')
@@ -835,7 +859,7 @@ describe('tail', () => {
   test.skipIf(isExternal)('is refused without a key if the stream needs one', async () => {
     const own = await startService({ env: { WARDLINE_STREAM_AUTH: 'session' } })
     try {
-      const run = wardline(['tail', '--json'], { WARDLINE_URL: own.baseUrl })
+      const run = started(['tail', '--json'], { WARDLINE_URL: own.baseUrl })
       expect(await run.exited).toBe(3)
     } finally {
       await own.stop()
@@ -988,7 +1012,7 @@ describe('doctor', () => {
         hooks: { PreToolUse: [{ hooks: [{ type: 'command', command: 'true wardline-agent hook' }] }] },
       }),
     )
-    const run = wardline(['doctor', '--hooks', '--json'], { ...asAdmin(), HOME: ownHome })
+    const run = started(['doctor', '--hooks', '--json'], { ...asAdmin(), HOME: ownHome })
     expect(await run.exited).toBe(1)
     expect(run.json<Report>().checks.at(-2)).toMatchObject({
       name: 'hook of Claude Code',

@@ -1,11 +1,16 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { inject, onTestFinished } from 'vitest'
+import type { HostedCommand, HostedResult } from './command-host.ts'
 import { endWithTests } from './left-behind.ts'
 import type { Exit } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** What a command finds in its environment beside the settings of a test. */
+const environment = () => ({ PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() })
 
 interface Printed {
   output: string
@@ -30,7 +35,7 @@ export interface Command {
 export function startCommand(args: string[], env: Record<string, string>, cwd = root): Command {
   const child = spawn(process.execPath, [inject('command'), ...args], {
     cwd,
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir(), ...env },
+    env: { ...environment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   endWithTests(child)
@@ -55,4 +60,39 @@ export function startCommand(args: string[], env: Record<string, string>, cwd = 
     stderr: () => printed.stderr,
     ended,
   }
+}
+
+let host: Promise<ChildProcess> | undefined
+let last: Promise<unknown> = Promise.resolve()
+
+async function startHost(): Promise<ChildProcess> {
+  const file = fileURLToPath(new URL('command-host.ts', import.meta.url))
+  const program = inject('command').replace(/main\.mjs$/, 'run.mjs')
+  const child = fork(file, [program], { execPath: process.execPath, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  endWithTests(child)
+  await once(child, 'message')
+  return child
+}
+
+/**
+ * Runs a command to its end, like `startCommand`, in one process with the commands before it. Commands that wait for
+ * signals, and tests of the process itself, need `startCommand`.
+ */
+export function runCommand(
+  args: string[],
+  env: Record<string, string>,
+  cwd = root,
+  input = '',
+): Promise<HostedResult & { signal: null }> {
+  const ended = last.then(async () => {
+    host ??= startHost()
+    const child = await host
+    const command: HostedCommand = { args, env: { ...environment(), ...env }, cwd, input }
+    child.send(command)
+    const [result] = (await once(child, 'message')) as [HostedResult | { fault: string }]
+    if ('fault' in result) throw new Error(`wardline ${args.join(' ')}: ${result.fault}`)
+    return { ...result, signal: null }
+  })
+  last = ended.catch(() => {})
+  return ended
 }

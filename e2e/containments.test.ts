@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startCommand } from './command.ts'
+import { runCommand } from './command.ts'
 import { expectRefusal } from './expectations.ts'
 import { beat, createKey, unique } from './fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from './service.ts'
@@ -72,9 +72,8 @@ describe('a fleet stop', () => {
     const ids = [unique('c'), unique('c')]
     await register(service, ids, tag)
     const run = async (...args: string[]) => {
-      const command = startCommand(args, { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key })
-      const { code } = await command.ended
-      return { code, output: command.output() }
+      const { code, output } = await runCommand(args, { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key })
+      return { code, output }
     }
     const plan = await run('contain', '--tag', tag, '--reason', 'drift', '--dry-run')
     expect(plan.output).toContain('Would suspend 2 agents: 0 by control stream, 2 by poll, 0 unknown.')

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Command, startCommand } from './command.ts'
+import { type Command, runCommand, startCommand } from './command.ts'
 import { allEvents, anEvent, createKey, newInstance, postEvent, unique } from './fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 import type { EventRow } from './shapes.ts'
@@ -44,7 +44,7 @@ const env = (target: Service, key: string | null = target.key): Record<string, s
 })
 
 async function run(target: Service, args: string[], key?: string): Promise<string> {
-  const { output, code } = await startCommand(args, env(target, key)).ended
+  const { output, code } = await runCommand(args, env(target, key))
   expect(code, `wardline ${args.join(' ')}\n${output}`).toBe(0)
   return output
 }
@@ -225,7 +225,7 @@ describe('events', () => {
       expect.stringContaining('between'),
       expect.stringContaining('old'),
     ])
-    const refused = await startCommand(['events', '--before', 'x'], env(service)).ended
+    const refused = await runCommand(['events', '--before', 'x'], env(service))
     expect([refused.code, refused.output]).toEqual([64, expect.stringContaining('1234.57')])
   })
 })
@@ -329,22 +329,20 @@ describe('an export', () => {
     const ahead = parts.map((part) => part.replace(/\d+@/, '900000000000000@')).join('.')
     const renumbered = parts.map((part) => part.replace(/@\d+/, '@1')).join('.')
     for (const foreign of [ahead, renumbered]) {
-      const refused = await startCommand(['events', 'export', '--format', 'ndjson', '--since', foreign], env(service))
-        .ended
+      const refused = await runCommand(['events', 'export', '--format', 'ndjson', '--since', foreign], env(service))
       expect([refused.code, refused.output]).toEqual([2, expect.stringContaining('belongs to another database')])
     }
-    const partial = await startCommand(['events', 'export', '--format', 'ndjson', '--since', parts[0]!], env(service))
-      .ended
+    const partial = await runCommand(['events', 'export', '--format', 'ndjson', '--since', parts[0]!], env(service))
     expect([partial.code, partial.output]).toEqual([64, expect.stringContaining('does not cover control entries')])
   })
 
   test('exports events and control entries for viewers, and the audit log only for administrators', async () => {
     const key = await createKey(service, { scope: 'viewer' })
     await run(service, ['events', 'export', '--format', 'ndjson', '--output', join(home, 'viewed')], key)
-    const refused = await startCommand(
+    const refused = await runCommand(
       ['events', 'export', '--format', 'ndjson', '--include', 'audit'],
       env(service, key),
-    ).ended
+    )
     expect([refused.code, refused.output]).toEqual([3, expect.stringContaining('viewer')])
   })
 })
@@ -379,10 +377,9 @@ describe('audit list', () => {
     )
     expect(await run(service, ['audit', 'list', '--actor', unique('nobody')])).toContain('No audit entry matches.')
 
-    const viewer = await startCommand(['audit', 'list'], env(service, await createKey(service, { scope: 'viewer' })))
-      .ended
+    const viewer = await runCommand(['audit', 'list'], env(service, await createKey(service, { scope: 'viewer' })))
     expect(viewer.code).toBe(3)
-    const refused = await startCommand(['audit', 'list', '--action', 'kill'], env(service)).ended
+    const refused = await runCommand(['audit', 'list', '--action', 'kill'], env(service))
     expect([refused.code, refused.output]).toEqual([2, expect.stringContaining('instance.suspend')])
   })
 })

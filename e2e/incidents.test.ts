@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { startCommand } from './command.ts'
+import { runCommand } from './command.ts'
 import { anEvent, newInstance } from './fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, startService } from './service.ts'
 
@@ -17,7 +17,7 @@ describe.skipIf(isExternal)('an incident bundle', () => {
     const file = join(folder, 'bundle.tar.gz')
     const env = { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
     const run = async (args: string[], more: Record<string, string> = {}) =>
-      startCommand(['incident', ...args], { ...env, ...more }).ended
+      runCommand(['incident', ...args], { ...env, ...more })
     const made = await run(['export', id, '--since', '1h', '--output', file])
     expect(made.code, made.output).toBe(0)
     expect(made.stdout).toContain('bytes in')
@@ -40,9 +40,9 @@ describe.skipIf(isExternal)('an incident bundle', () => {
     expect(rotated.code, rotated.output).toBe(0)
     expect((await run(['verify', file, '--keys', keys])).code).toBe(0)
     const checkpoint = join(folder, 'checkpoint')
-    writeFileSync(checkpoint, (await startCommand(['audit', 'checkpoint'], local).ended).stdout)
+    writeFileSync(checkpoint, (await runCommand(['audit', 'checkpoint'], local)).stdout)
     expect(readFileSync(checkpoint, 'utf8')).toMatch(/ sig=[\w-]{86}\n$/)
-    const audited = await startCommand(['audit', 'verify', '--checkpoint', checkpoint], local).ended
+    const audited = await runCommand(['audit', 'verify', '--checkpoint', checkpoint], local)
     expect(audited.code, audited.output).toBe(0)
 
     const bytes = readFileSync(file)

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startCommand } from './command.ts'
+import { runCommand } from './command.ts'
 import { createKey, newInstance, unique } from './fleet.ts'
 import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from './service.ts'
@@ -83,9 +83,9 @@ describe('a rule', () => {
     const prefix = unique('cli').slice(0, 14)
     writeFileSync(file, JSON.stringify(rule(prefix)))
     const wardline = async (...args: string[]) => {
-      const { code, stdout, stderr } = await startCommand(['rules', ...args, '--url', service.baseUrl], {
+      const { code, stdout, stderr } = await runCommand(['rules', ...args, '--url', service.baseUrl], {
         WARDLINE_KEY: service.key,
-      }).ended
+      })
       return { code, stdout, stderr }
     }
     const added = await wardline('add', file)
@@ -122,7 +122,7 @@ describe('a rule', () => {
     const event = { severity: 'info', source: 'test', event_type: 'tool_call', description: 'A call', instance_id }
     await service.call('POST', '/api/events/batch', { body: Array.from({ length: 200 }, () => event) })
     const wardline = (...args: string[]) =>
-      startCommand(['rules', ...args, '--url', service.baseUrl], { WARDLINE_KEY: service.key }).ended
+      runCommand(['rules', ...args, '--url', service.baseUrl], { WARDLINE_KEY: service.key })
     await until(
       'the list to name the rule',
       () => wardline('list'),

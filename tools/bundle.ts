@@ -11,6 +11,8 @@ import { hashOfSources } from './source-hash.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = join(root, 'node_modules/.cache/wardline')
 const main = join(root, 'packages/cli/src/main.js')
+/** Exports what the program runs, for tests that run many commands in one process. */
+const run = join(root, 'packages/cli/src/run.ts')
 const startFile = join(folder, 'start.mjs')
 /** A service that runs loads parts of its bundle later, so an old bundle is not removed at once. */
 const keptMs = 7 * 86_400_000
@@ -31,7 +33,7 @@ const withSourceUrls = {
 async function build(into: string): Promise<void> {
   const { rolldown } = await import('rolldown')
   const bundle = await rolldown({
-    input: main,
+    input: { main, run },
     platform: 'node',
     resolve: { conditionNames: ['wardline-source', 'node', 'import'] },
     external: (id, _importer, isResolved) => isResolved && dependency.test(id) && !joinedDependency.test(id),
