@@ -1,10 +1,13 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { text as textOf } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { runCommand } from './command.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createKey, createKeyDecoy, newInstance, postEvent, unique } from './fleet.ts'
+import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 
 /** A home without profiles and without a data folder. */
@@ -42,8 +45,21 @@ interface Run {
 
 /** Runs a command until it exits, by default with an operator's key. */
 async function run(args: string[], { input = '', key = service.key } = {}): Promise<Run> {
-  const env = { HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: key }
-  const { code: exit, stdout, stderr } = await runCommand(args, env, home, input)
+  const child = spawn(process.execPath, [inject('command'), ...args], {
+    cwd: home,
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: home,
+      TMPDIR: tmpdir(),
+      WARDLINE_URL: service.baseUrl,
+      WARDLINE_KEY: key,
+    },
+  })
+  endWithTests(child)
+  const closed = once(child, 'close')
+  child.stdin.end(input)
+  const [stdout, stderr] = await Promise.all([textOf(child.stdout), textOf(child.stderr)])
+  const [exit] = await closed
   return { exit, stdout, stderr, json: () => JSON.parse(stdout) }
 }
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { runCommand } from './command.ts'
+import { startCommand } from './command.ts'
 import { newDataDir, type Service, startService } from './service.ts'
 import type { StatusView } from './shapes.ts'
 
@@ -59,7 +59,7 @@ const agent = (...args: string[]) => run(process.execPath, [agentProgram, ...arg
 /** Runs the command line with an operator's key in the environment. */
 async function wardline(...args: string[]) {
   const env = { HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
-  return runCommand(args, env)
+  return startCommand(args, env).ended
 }
 
 /** Options for the key as in the guide. */
