@@ -31,7 +31,7 @@ test('shows in the heading that the service does not respond, and to viewers the
   await page.clock.fastForward(60_000)
   await page.getByRole('heading', { name: /^No answer from the service for \d+ s/ }).waitFor()
   const viewer = await screens.signedIn({ at: '/settings', key: await createKey(screens.service, { scope: 'viewer' }) })
-  await viewer.getByText('Requires a key with scope operator or admin').waitFor()
+  await viewer.getByText('Settings require a key with scope operator or admin').waitFor()
 })
 
 // The page is visible to people who may not know secrets.
