@@ -319,7 +319,9 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     await messageOf(channel, description)
     const list = await done(['alerts', '--instance', instance, '--status', 'open'])
     expect(list.stdout).toMatch(
-      new RegExp(`^\\S+Z  critical  open          ${id}  ${instance}  policy_violation  ${description} +\\[2Jx\n$`),
+      new RegExp(
+        `^\\S+Z  critical  open          ${id}  ${instance}: policy_violation, reported by another source  ${description} +\\[2Jx\n$`,
+      ),
     )
     await until(
       'the answer',

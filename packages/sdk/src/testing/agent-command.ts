@@ -7,9 +7,9 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 
-const program = fileURLToPath(new URL('wardline-agent.ts', import.meta.url))
+const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
 // Compiling the TypeScript of a command takes longer than running it.
-const compileCache = fileURLToPath(new URL('../../../node_modules/.cache/wardline-agent', import.meta.url))
+const compileCache = fileURLToPath(new URL('../../../../node_modules/.cache/wardline-agent', import.meta.url))
 
 interface Ended {
   code: number | null
@@ -76,7 +76,7 @@ export function ended(child: ChildProcess): Promise<Ended> {
 
 /** Returns recorded hook input of a coding agent, by file name. */
 export function sample(name: string): Record<string, unknown> {
-  return JSON.parse(readFileSync(new URL(`agent/fixtures/${name}.json`, import.meta.url), 'utf8'))
+  return JSON.parse(readFileSync(new URL(`../agent/fixtures/${name}.json`, import.meta.url), 'utf8'))
 }
 
 /** Starts a server other than the service that gives every request this answer. */
