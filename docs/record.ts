@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { chromium, type Locator, type Page } from 'playwright-core'
+import { chromiumPath } from '../test-servers/chromium.ts'
 
 // `npm run recording` writes docs/images/demo.webp: half a minute of the demo, from an attack to the end of the
 // suspension. Needs Chromium and ffmpeg.
@@ -103,7 +104,10 @@ async function play(page: Page): Promise<void> {
 
 async function record(): Promise<void> {
   const key = await waitForService()
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+  const browser = await chromium.launch({
+    ...(chromiumPath && { executablePath: chromiumPath }),
+    args: ['--no-sandbox'],
+  })
   const context = await browser.newContext({ baseURL: address, viewport: size, colorScheme: 'dark' })
   await context.addInitScript(pointer)
   const page = await context.newPage()

@@ -1,22 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
+import { chromiumPath } from '../../test-servers/chromium.ts'
 import { createKey } from '../fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
 
-/** Prefers the headless shell: the same engine without desktop features takes a quarter less CPU time. */
-const executablePath = [
-  '/usr/lib/chromium/chromium-headless-shell',
-  '/usr/bin/chromium',
-  '/usr/bin/chromium-browser',
-  '/usr/bin/google-chrome',
-].find(existsSync)
 const missing = isExternal
   ? needsOwnProcess
-  : executablePath === undefined
+  : chromiumPath === undefined
     ? 'No Chromium: install the package chromium'
     : undefined
 
@@ -145,11 +138,11 @@ export function useScreens(env: Record<string, string> = {}): Screens {
   const contexts: BrowserContext[] = []
   const running = new Set<ChildProcess>()
   beforeAll(async () => {
-    if (missing || executablePath === undefined) return
+    if (missing || chromiumPath === undefined) return
     screens.service = await startService({ env })
     // Its sandbox needs rights that tests as root in a container lack; the pages are trusted.
     const args = ['--no-sandbox', '--disable-gpu', `--disable-features=${unseenParts.join(',')}`]
-    screens.browser = await chromium.launch({ executablePath, args })
+    screens.browser = await chromium.launch({ executablePath: chromiumPath, args })
   })
   beforeEach(({ skip }) => {
     if (missing) skip(missing)
