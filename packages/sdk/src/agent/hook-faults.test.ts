@@ -197,7 +197,7 @@ describe('a hook', slow, () => {
     const end = ended(child)
     const failures: Error[] = []
     child.stdin!.on('error', (fault) => failures.push(fault))
-    await new Promise((resolve) => child.stdin!.write('x'.repeat(20_000_000), resolve))
+    await new Promise((resolve) => child.stdin!.write('x'.repeat(9_000_000), resolve))
     child.stdin!.end()
     expect(await end).toMatchObject({ code: 2 })
     expect(failures).toEqual([])

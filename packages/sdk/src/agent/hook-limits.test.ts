@@ -63,7 +63,7 @@ describe('with the default fail mode, a decoy in arguments', slow, () => {
   }
 
   test.each([
-    ['most of', 3_200, /does not allow (?:this|unchecked) call/],
+    ['most of', 2_500, /does not allow (?:this|unchecked) call/],
     ['more than', 4_000, /did not check all|took longer/],
   ])('whose splitting takes %s the time is denied', (_part, ms, says) => isSlowlyDenied(ms, says))
 
@@ -79,7 +79,7 @@ describe('with the default fail mode, a decoy in arguments', slow, () => {
   // A refused connection needs no time to show that the service is away.
   test('whose splitting takes most of the time leaves the decision to the fail mode while nothing listens', async () => {
     const home = newHome(nowhere)
-    const answer = await home.hook(['claude-code'], costly(12_000), withProgram(home, slowSplit(3_500)))
+    const answer = await home.hook(['claude-code'], costly(12_000), withProgram(home, slowSplit(2_500)))
     expect(answer).toMatchObject({ code: 0, stderr: expect.stringContaining('ECONNREFUSED') })
   })
 
