@@ -196,13 +196,15 @@ function Filters({ search, onShow }: Pick<QueueProps, 'search' | 'onShow'>) {
 
 const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: QueueState): Column<Alert>[] => [
   {
-    name: 'Select',
-    isNameHidden: true,
+    name: 'Severity',
+    kind: 'word',
     cell: (alert) => (
-      <Tick label={`Select ${titleOf(alert)}`} checked={chosen.includes(alert)} onChange={() => toggle(alert)} />
+      <>
+        <Tick label={`Select ${titleOf(alert)}`} checked={chosen.includes(alert)} onChange={() => toggle(alert)} />
+        <SeverityMark severity={alert.severity} />
+      </>
     ),
   },
-  { name: 'Severity', cell: ({ severity }) => <SeverityMark severity={severity} /> },
   {
     name: 'Alert',
     kind: 'line',

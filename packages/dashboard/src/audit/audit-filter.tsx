@@ -76,16 +76,18 @@ export function AuditFilter({ filter, actions, search, onChange }: FilterProps) 
           onChange={({ target }) => apply({ [name]: instantOfInput(target.value, zone) })}
         />
       ))}
-      {spans.map(([name, ms]) => (
-        <Button key={name} onClick={() => apply({ from: new Date(Date.now() - ms).toISOString(), to: undefined })}>
-          {name}
-        </Button>
-      ))}
-      {Object.values(filter).some((value) => value !== undefined) && (
-        <Button kind="plain" onClick={() => onChange({})}>
-          Show all
-        </Button>
-      )}
+      <span className="chips">
+        {spans.map(([name, ms]) => (
+          <Button key={name} onClick={() => apply({ from: new Date(Date.now() - ms).toISOString(), to: undefined })}>
+            {name}
+          </Button>
+        ))}
+        {Object.values(filter).some((value) => value !== undefined) && (
+          <Button kind="plain" onClick={() => onChange({})}>
+            Show all
+          </Button>
+        )}
+      </span>
       {/* Enter submits a form with several fields only if it has a submit button. */}
       <button type="submit" className="only-read">
         Apply
