@@ -27,8 +27,8 @@ beforeAll(async () => {
   service = await startService({
     env: {
       WARDLINE_QUOTA_STREAMS: 'none',
-      WARDLINE_CONTAINMENT_ACK_SECONDS: '10',
-      WARDLINE_CONTAINMENT_SILENCE_SECONDS: '5',
+      WARDLINE_SUSPENSION_ACK_SECONDS: '10',
+      WARDLINE_SUSPENSION_SILENCE_SECONDS: '5',
     },
   })
 })

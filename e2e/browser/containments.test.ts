@@ -31,7 +31,7 @@ chmodSync(pointsFile, 0o600)
 
 // Here two seconds of silence prove a stop, so that tests need not wait thirty.
 const screens = useScreens({
-  WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2',
+  WARDLINE_SUSPENSION_SILENCE_SECONDS: '2',
   WARDLINE_ENFORCEMENT_FILE: pointsFile,
   WARDLINE_AUTO_SUSPEND: 'decoy',
   WARDLINE_AUTO_SUSPEND_PER_MINUTE: '1',

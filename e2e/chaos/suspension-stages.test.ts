@@ -118,14 +118,14 @@ async function killBetweenStages(service: Service, answersBefore: number): Promi
 describe.skipIf(isExternal)('a suspension', () => {
   test('is after each crash as its facts say, and loses nothing that was answered', async () => {
     const kills = effort(3, 60)
-    const service = await startService({ env: { WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2' } })
+    const service = await startService({ env: { WARDLINE_SUSPENSION_SILENCE_SECONDS: '2' } })
     for (let count = 1; count <= kills; count++) await killBetweenStages(service, 1 + ((count * 5) % 16))
     await service.stop()
   })
 
   // Activity that was acknowledged just before the crash must not be lost with the memory of the process.
   test('that was proven is violated by an event of just before a crash', async () => {
-    const service = await startService({ env: { WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2' } })
+    const service = await startService({ env: { WARDLINE_SUSPENSION_SILENCE_SECONDS: '2' } })
     const [id, other] = await register(service, 'active')
     for (const agent of [id!, other!]) {
       await suspend(service, agent)

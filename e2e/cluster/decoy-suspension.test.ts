@@ -42,10 +42,7 @@ test('two processes race for the last places under the brake', async () => {
     ),
   )
   expect(answers.filter(({ body }) => body.matched)).toHaveLength(30)
-  const brake = await other.call<{ engaged: boolean; refused: number; suspended: number }>(
-    'GET',
-    '/api/containment/brake',
-  )
+  const brake = await other.call<{ engaged: boolean; refused: number; suspended: number }>('GET', '/api/brake')
   expect(brake.body).toMatchObject({ engaged: true, refused: 25, suspended: 5 })
   await Promise.all(racing.map((service) => service.stop()))
 })

@@ -10,7 +10,7 @@ import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 
 /** Data of a fleet, and what clients read before the migration. */
 interface Source {
-  settings: Record<'WARDLINE_SECRET' | 'WARDLINE_API_KEY' | 'WARDLINE_CONTAINMENT_ACK_SECONDS', string>
+  settings: Record<'WARDLINE_SECRET' | 'WARDLINE_API_KEY' | 'WARDLINE_SUSPENSION_ACK_SECONDS', string>
   url: string
   instanceId: string
   agentKey: string
@@ -54,7 +54,7 @@ async function makeSource(): Promise<Source> {
     WARDLINE_SECRET: newApiKey(),
     WARDLINE_API_KEY: newApiKey(),
     // No agent confirms the kill, because its event would appear at an arbitrary time.
-    WARDLINE_CONTAINMENT_ACK_SECONDS: '3600',
+    WARDLINE_SUSPENSION_ACK_SECONDS: '3600',
   }
   const url = `sqlite:${join(newDataDir(), 'fleet.db')}`
   const service = await startService({ env: { ...settings, DATABASE_URL: url } })

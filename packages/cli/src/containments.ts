@@ -1,10 +1,10 @@
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import type {
+  AgentSelector,
   Client,
   Containment,
   ContainmentPlan,
-  ContainmentSelector,
   ContainmentSummary,
   NewContainment,
   ResumeRequest,
@@ -34,7 +34,7 @@ const askEveryMs = 250
 /** A containment ends 35 seconds after its last agent was changed, which takes some seconds in a large fleet. */
 const waitMs = 60_000
 
-function selectorOf({ tag, instance, all }: ContainOptions): ContainmentSelector {
+function selectorOf({ tag, instance, all }: ContainOptions): AgentSelector {
   const given = [tag, instance, all].filter((part) => part !== undefined)
   if (given.length !== 1) {
     throw new Failure('Exactly one of --tag, --instance and --all is required.', 'usage', 'usage')
@@ -144,7 +144,7 @@ async function contain(options: ContainOptions): Promise<void> {
   throw new Failure(unconfirmedText(found), 'unconfirmed', 'unconfirmed')
 }
 
-function selectorText({ instances, tags, all }: ContainmentSelector): string {
+function selectorText({ instances, tags, all }: AgentSelector): string {
   if (all) return 'all'
   return tags ? `tags ${tags.join(' ')}` : (instances ?? []).join(' ')
 }

@@ -49,17 +49,17 @@ async function create(options: CreateOptions): Promise<void> {
   console.log(keyText(created.key))
 }
 
-const stateText = ({ state, leakedOutside }: Pick<HoneypotDetail, 'state' | 'leakedOutside'>): string =>
-  leakedOutside ? `${state}, leaked outside` : state
+const stateText = ({ state, leaked_outside }: Pick<HoneypotDetail, 'state' | 'leaked_outside'>): string =>
+  leaked_outside ? `${state}, leaked outside` : state
 
 /** Returns the cells of a decoy: id, kind, instance, state, hits, place. */
 function listed(decoy: ListedHoneypot): string[] {
   const { id, details } = decoy
   if (!details)
     throw new Failure('This server is too old to list where decoys are planted: update it.', 'old_server', 'failed')
-  const { instanceId, path, label, hitCount, lastHitAt } = details
-  const count = hitCount >= limits.listedHits ? `${limits.listedHits}+ hits` : counted(hitCount, 'hit')
-  const hits = lastHitAt ? `${count}, last ${lastHitAt.replace(/\.\d+Z$/, 'Z')}` : 'no hits'
+  const { instanceId, path, label, hit_count, last_hit_at } = details
+  const count = hit_count >= limits.listedHits ? `${limits.listedHits}+ hits` : counted(hit_count, 'hit')
+  const hits = last_hit_at ? `${count}, last ${last_hit_at.replace(/\.\d+Z$/, 'Z')}` : 'no hits'
   const planted = [path, label].filter((text) => text).join(', ')
   return [id, kindOf(decoy), instanceId, stateText(details), hits, planted]
 }
@@ -97,13 +97,13 @@ function detailText(decoy: HoneypotDetail): string {
     ['Instance', decoy.instanceId],
     ['Label', decoy.label],
     ['Created', decoy.createdAt],
-    ['Deleted', decoy.deletedAt],
+    ['Deleted', decoy.deleted_at],
     ['State', stateText(decoy)],
     ['Planted', decoy.planted && `${decoy.planted.at} by ${decoy.planted.by}: ${decoy.planted.note}`],
     ['File', decoy.planted?.file],
-    ['Retired', decoy.retiredAt],
-    ['Replaced', decoy.replacedBy],
-    ['Hits', String(decoy.hitCount)],
+    ['Retired', decoy.retired_at],
+    ['Replaced', decoy.replaced_by],
+    ['Hits', String(decoy.hit_count)],
   ]
   const facts = textTable(rows.flatMap(([name, value]) => (value ? [[name, sanitize(value)]] : [])))
   const hits = decoy.hits.map(({ at, reporter, tool, ip_address, form, test, ignored, outside }) =>

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ContainmentSelector, Drill } from '@wardline/contract'
+import type { AgentSelector, Drill } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
@@ -27,7 +27,7 @@ const reasonTexts: Record<Drill['missing'][number]['reason'], string> = {
   no_answer: 'no answer within 30 seconds',
 }
 
-function selectorOf(command: Command, id: string | undefined, { tag, all }: DrillOptions): ContainmentSelector {
+function selectorOf(command: Command, id: string | undefined, { tag, all }: DrillOptions): AgentSelector {
   if ([id !== undefined, tag.length > 0, all === true].filter(Boolean).length > 1) {
     throw new UsageError(command, 'Give an id, --tag or --all, not several of them.')
   }

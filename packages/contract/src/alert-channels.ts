@@ -140,7 +140,7 @@ export const QuietHours = Type.Object(
     from: ClockTime,
     to: ClockTime,
     time_zone: Type.String({ maxLength: 64, description: 'IANA name, such as Europe/Berlin' }),
-    least: Type.Optional(
+    min_severity: Type.Optional(
       choice(['critical', 'breach'], 'Minimum severity that is still sent at once; default: critical'),
     ),
   },

@@ -40,7 +40,7 @@ export const alertTypes = {
 export const alertStatuses = ['open', 'acknowledged', 'resolved'] as const
 export const alertVerdicts = ['true_positive', 'false_positive'] as const
 
-const outcomes = ['waiting', 'told', 'joined', 'silenced', 'inhibited', 'dropped'] as const
+const outcomes = ['waiting', 'sent', 'joined', 'silenced', 'inhibited', 'dropped'] as const
 
 export const Alert = Type.Object({
   id: { ...Uuid, description: 'The id of the event, or a separate id for an alert of the service itself' },

@@ -43,18 +43,18 @@ const BrakeChange = Type.Object(
 export const brakeEndpoints = {
   getBrake: define({
     method: 'GET',
-    path: '/api/containment/brake',
+    path: '/api/brake',
     access: access.readers,
-    feature: 'containment',
+    feature: 'auto-suspension',
     summary: 'Show the brake of automatic suspensions: whether it is engaged, by what, and whom it left running',
     status: 200,
     reply: BrakeView,
   }),
   changeBrake: define({
     method: 'POST',
-    path: '/api/containment/brake',
+    path: '/api/brake',
     access: access.operators,
-    feature: 'containment',
+    feature: 'auto-suspension',
     summary: 'Release the brake: automatic suspensions are made again. It is never released by itself',
     body: BrakeChange,
     status: 200,

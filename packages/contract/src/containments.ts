@@ -11,19 +11,19 @@ export type ContainmentAction = (typeof containmentActions)[number]
 /** How long a request to resume waits for a second operator. */
 export const secondOperatorMinutes = 15
 
-export const ContainmentSelector = Type.Object(
+export const AgentSelector = Type.Object(
   {
     instances: Type.Optional(
       Type.Array(InstanceId, {
         minItems: 1,
-        maxItems: limits.containmentInstances,
+        maxItems: limits.selectedInstances,
         description: 'Exactly these instances',
       }),
     ),
     tags: Type.Optional(
       Type.Array(Tag, {
         minItems: 1,
-        maxItems: limits.containmentTags,
+        maxItems: limits.selectedTags,
         description:
           'Instances that have all of these tags. A resume counts only tags of operators and keys, anything else also those that agents give themselves',
       }),
@@ -32,7 +32,7 @@ export const ContainmentSelector = Type.Object(
   },
   { additionalProperties: false, description: 'Exactly one of instances, tags and all' },
 )
-export type ContainmentSelector = Static<typeof ContainmentSelector>
+export type AgentSelector = Static<typeof AgentSelector>
 
 /** Returns the text that `confirm` must repeat, such as `suspend 140 agents`. */
 export const confirmText = (action: ContainmentAction, agents: number): string =>
@@ -41,7 +41,7 @@ export const confirmText = (action: ContainmentAction, agents: number): string =
 const NewContainment = Type.Object(
   {
     action: choice(containmentActions),
-    selector: ContainmentSelector,
+    selector: AgentSelector,
     reason: NotBlank({ maxLength: limits.reason, description: 'Reason; trimmed, and not blank' }),
     confirm: Type.Optional(
       Type.String({
@@ -194,7 +194,7 @@ export const containmentsEndpoints = {
     method: 'POST',
     path: '/api/containments',
     access: access.operators,
-    feature: 'containment',
+    feature: 'containments',
     summary:
       'Suspend or resume the agents of a selector. It is stored before the first agent is changed, and continues after a crash. 200 with the plan for dry_run',
     body: NewContainment,
@@ -209,7 +209,7 @@ export const containmentsEndpoints = {
     method: 'GET',
     path: '/api/containments',
     access: access.readers,
-    feature: 'containment',
+    feature: 'containments',
     summary: 'List containments, newest first, and the resumes that wait for a second operator',
     query: ContainmentQuery,
     status: 200,
@@ -219,7 +219,7 @@ export const containmentsEndpoints = {
     method: 'GET',
     path: '/api/containments/:id',
     access: access.readers,
-    feature: 'containment',
+    feature: 'containments',
     summary: 'Get a containment: how many agents confirmed, how many are proven silent, and who is missing',
     params: Type.Object({ id: Uuid }),
     status: 200,
@@ -230,7 +230,7 @@ export const containmentsEndpoints = {
     method: 'GET',
     path: '/api/resume-requests/:id/instances',
     access: access.readers,
-    feature: 'containment',
+    feature: 'containments',
     summary: 'List all instances that a resume names which waits for the second operator',
     params: Type.Object({ id: ResumeRequestId }),
     query: RequestedMembersQuery,

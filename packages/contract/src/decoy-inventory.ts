@@ -38,9 +38,9 @@ const PlantedNote = Type.Object({
 export const inventory = {
   state: choice(decoyStates, 'issued, planted, tripped (touched), or retired (replaced or deleted)'),
   planted: nullable(PlantedNote),
-  leakedOutside: Type.Boolean({ description: 'Whether an instance touched it that it was not planted for' }),
-  retiredAt: nullable(Timestamp),
-  replacedBy: nullable(Uuid),
+  leaked_outside: Type.Boolean({ description: 'Whether an instance touched it that it was not planted for' }),
+  retired_at: nullable(Timestamp),
+  replaced_by: nullable(Uuid),
 }
 
 const Planting = Type.Object(

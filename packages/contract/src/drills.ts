@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { ContainmentSelector } from './containments.ts'
+import { AgentSelector } from './containments.ts'
 import { access, define } from './endpoint.ts'
 import {
   Count,
@@ -39,7 +39,7 @@ export type DrillMessage = Static<typeof DrillMessage>
 
 const DrillAnswer = Type.Object({ nonce: Nonce })
 
-const NewDrill = Type.Object({ selector: ContainmentSelector }, { additionalProperties: false })
+const NewDrill = Type.Object({ selector: AgentSelector }, { additionalProperties: false })
 
 const drillMissingReasons = ['offline', 'no_control_stream', 'does_not_understand', 'not_sent', 'no_answer'] as const
 
@@ -51,7 +51,7 @@ const MissingReason = choice(
 const drillFields = {
   id: Uuid,
   state: choice(['running', 'complete'], 'complete: every agent that was asked answered, or had its 30 seconds'),
-  selector: { ...ContainmentSelector, description: 'As requested; of a long list of instances the first hundred' },
+  selector: { ...AgentSelector, description: 'As requested; of a long list of instances the first hundred' },
   by: Type.String({ description: 'Key id of the operator' }),
   requested_at: Timestamp,
   completed_at: nullable(Timestamp),
@@ -89,7 +89,7 @@ export const drillEndpoints = {
     method: 'POST',
     path: '/api/drills',
     access: access.operators,
-    feature: 'containment',
+    feature: 'drills',
     summary: 'Send a harmless message to the agents of a selector over their control streams, and see who answers',
     body: NewDrill,
     status: 201,
@@ -103,7 +103,7 @@ export const drillEndpoints = {
     method: 'GET',
     path: '/api/drills',
     access: access.readers,
-    feature: 'containment',
+    feature: 'drills',
     summary: 'List drills that operators started, newest first',
     query: DrillQuery,
     status: 200,
@@ -113,7 +113,7 @@ export const drillEndpoints = {
     method: 'GET',
     path: '/api/drills/:id',
     access: access.readers,
-    feature: 'containment',
+    feature: 'drills',
     summary: 'Get a drill: how many agents were asked and answered, how fast, and who is missing',
     params: Type.Object({ id: Uuid }),
     status: 200,
@@ -124,7 +124,7 @@ export const drillEndpoints = {
     method: 'POST',
     path: '/api/instances/:instanceId/drill',
     access: access.agents,
-    feature: 'containment',
+    feature: 'drills',
     summary: 'Answer a drill that came over the control stream; each nonce once, within 30 seconds',
     params: InstanceParams,
     body: DrillAnswer,

@@ -54,12 +54,12 @@ export const limits = {
   /**
    * Agents that a containment can list by id: as many as fit into a body of 256 KiB. Larger fleets are selected by tag.
    */
-  containmentInstances: 5_000,
+  selectedInstances: 5_000,
   /**
    * Tags of a selector, and the ids of each kind listed in a response about a containment; further ones are only
    * counted.
    */
-  containmentTags: 20,
+  selectedTags: 20,
   listedMembers: 100,
   /** Agents of one drill. Each is a row until the drill ends; 100 are sent their drill in some ten milliseconds. */
   drillAgents: 20_000,

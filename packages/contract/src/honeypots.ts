@@ -72,13 +72,13 @@ const WhereAndHits = Type.Object({
   path: Type.Optional(Type.String()),
   instanceId: InstanceId,
   label: nullable(Type.String({ description: 'Where the decoy is planted' })),
-  hitCount: Type.Integer({
+  hit_count: Type.Integer({
     minimum: 0,
     maximum: limits.listedHits,
     description: `${limits.listedHits} means ${limits.listedHits} or more`,
   }),
-  firstHitAt: nullable(Timestamp),
-  lastHitAt: nullable(Timestamp),
+  first_hit_at: nullable(Timestamp),
+  last_hit_at: nullable(Timestamp),
 })
 
 const HoneypotList = Type.Object({
@@ -102,10 +102,10 @@ export const HoneypotDetail = Type.Object({
   instanceId: InstanceId,
   label: nullable(Type.String()),
   createdAt: Timestamp,
-  deletedAt: nullable(Timestamp),
+  deleted_at: nullable(Timestamp),
   ...inventory,
-  hitCount: Count,
-  firstHitAt: nullable(Timestamp),
+  hit_count: Count,
+  first_hit_at: nullable(Timestamp),
   hits: Type.Array(
     Type.Object({
       id: Uuid,

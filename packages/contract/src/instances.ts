@@ -13,7 +13,7 @@ import {
   Pattern,
   Timestamp,
 } from './fields.ts'
-import { InstanceContainment } from './suspensions.ts'
+import { CurrentSuspension } from './suspensions.ts'
 import { Type } from './type.ts'
 
 export const instanceStatuses = ['active', 'suspended', 'offline'] as const
@@ -109,7 +109,7 @@ const LastProven = {
   description:
     'When its agent last answered a drill, or acknowledged a suspension: then a suspension would have reached it',
 }
-const CurrentContainment = nullable({ ...InstanceContainment, description: 'Null while it is not suspended' })
+const InstanceSuspension = nullable({ ...CurrentSuspension, description: 'Null while it is not suspended' })
 
 const OperatorTags = Type.Array(Type.String(), {
   description: 'What operators set, and what the key of the first registration gave; no agent can change them',
@@ -124,7 +124,7 @@ export const FleetInstance = Type.Object({
   silent: Silent,
   control: ControlConfirmation,
   last_proven_stoppable_at: nullable(LastProven),
-  containment: CurrentContainment,
+  suspension: InstanceSuspension,
   history: Type.Optional(InstanceHistory),
 })
 export type FleetInstance = Static<typeof FleetInstance>
@@ -165,7 +165,7 @@ const SharedFleetInstance = Type.Object({
   version: agentVersion,
   fail_mode: failMode,
   silent: Type.Optional({ ...Silent, description: 'Absent = false' }),
-  containment: CurrentContainment,
+  suspension: InstanceSuspension,
   control: Type.Optional({
     ...Type.Object(sharedControl),
     description: 'Absent while the instance was never suspended and its agent never reported a control version',
@@ -212,7 +212,7 @@ export const InstanceDetail = Type.Object({
   suspension_reason: nullable(Type.String()),
   control: ControlConfirmation,
   last_proven_stoppable_at: nullable(LastProven),
-  containment: CurrentContainment,
+  suspension: InstanceSuspension,
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 

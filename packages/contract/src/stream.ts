@@ -1,8 +1,8 @@
 import type { Static } from 'typebox'
+import { ControlChange } from './control.ts'
 import { define } from './endpoint.ts'
 import { EventRow, SeverityCounts } from './events.ts'
 import { choice, nullable } from './fields.ts'
-import { ControlChange } from './kill-switch.ts'
 import { Type } from './type.ts'
 
 /** A streamed event: stored, or published by another program on the events channel. */

@@ -23,11 +23,11 @@ const State = choice(
 )
 
 /** State of an instance's current suspension. */
-export const InstanceContainment = Type.Object({
+export const CurrentSuspension = Type.Object({
   state: State,
   since: { ...Timestamp, description: 'When the state began' },
 })
-export type InstanceContainment = Static<typeof InstanceContainment>
+export type CurrentSuspension = Static<typeof CurrentSuspension>
 
 const fact = (description: string) => nullable({ ...Timestamp, description: `${description}; null = not observed` })
 const process = nullable(Type.String({ description: 'Host name and process id of the service' }))
@@ -76,7 +76,7 @@ export const suspensionStages = ['stored', 'published', 'delivered', 'acknowledg
 export type SuspensionStage = (typeof suspensionStages)[number]
 
 const milliseconds = nullable(Type.Integer({ minimum: 0 }))
-const ContainmentFigures = Type.Object({
+const SuspensionCounts = Type.Object({
   from: { ...Timestamp, description: 'Suspensions requested since then are measured' },
   suspensions: { ...Count, description: `How many: the newest, at most ${limits.measuredSuspensions}` },
   stages: Type.Array(
@@ -93,32 +93,32 @@ const ContainmentFigures = Type.Object({
     description: 'Those of the measured suspensions that still last, by state; without those that are 0',
   }),
   settings: Type.Object({
-    silence_seconds: Type.Integer({ description: 'WARDLINE_CONTAINMENT_SILENCE_SECONDS' }),
-    acknowledge_seconds: Type.Integer({ description: 'WARDLINE_CONTAINMENT_ACK_SECONDS' }),
+    silence_seconds: Type.Integer({ description: 'WARDLINE_SUSPENSION_SILENCE_SECONDS' }),
+    acknowledge_seconds: Type.Integer({ description: 'WARDLINE_SUSPENSION_ACK_SECONDS' }),
   }),
 })
-export type ContainmentFigures = Static<typeof ContainmentFigures>
+export type SuspensionCounts = Static<typeof SuspensionCounts>
 
 export const suspensionEndpoints = {
   listSuspensions: define({
     method: 'GET',
     path: '/api/instances/:instanceId/suspensions',
     access: access.readers,
-    feature: 'containment',
+    feature: 'suspensions',
     summary: 'List the suspensions of an instance with the times of their stages, newest first',
     params: InstanceParams,
     status: 200,
     reply: SuspensionList,
     failures: { 404: 'Unknown instance' },
   }),
-  getContainmentFigures: define({
+  getSuspensionCounts: define({
     method: 'GET',
-    path: '/api/containment',
+    path: '/api/suspension-counts',
     access: access.readers,
-    feature: 'containment',
+    feature: 'suspensions',
     summary: 'Get how long the stages of suspensions took in the last 24 hours',
     status: 200,
-    reply: ContainmentFigures,
+    reply: SuspensionCounts,
     failures: { 503: 'Too many queued searches and lists; retry after Retry-After seconds' },
   }),
 }

@@ -24,7 +24,7 @@ export const channelTable = (channels: readonly ChannelView[]): string =>
 
 function quietText({ quiet_hours: hours }: ChannelView): string {
   if (hours === null) return 'none'
-  return `${hours.from} to ${hours.to}, ${hours.time_zone}; ${hours.least ?? 'critical'} and above are sent at once`
+  return `${hours.from} to ${hours.to}, ${hours.time_zone}; ${hours.min_severity ?? 'critical'} and above are sent at once`
 }
 
 /** Formats a channel with its health. */

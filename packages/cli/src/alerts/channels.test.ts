@@ -27,7 +27,7 @@ test('reads quiet hours with the clocks that they are of', () => {
     quiet_hours: { from: '22:00', to: '07:00', time_zone: 'Europe/Berlin' },
   })
   expect(fields(true, '--quiet', '22:00-07:00', '--time-zone', 'UTC', '--quiet-min-severity', 'breach')).toEqual({
-    quiet_hours: { from: '22:00', to: '07:00', time_zone: 'UTC', least: 'breach' },
+    quiet_hours: { from: '22:00', to: '07:00', time_zone: 'UTC', min_severity: 'breach' },
   })
   expect(fields(true, '--no-quiet')).toEqual({ quiet_hours: null })
 })

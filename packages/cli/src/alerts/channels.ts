@@ -24,7 +24,7 @@ interface ChannelOptions {
   /** From `22:00-07:00`; false: none. */
   quiet?: [from: string, to: string] | false
   timeZone?: string
-  quietMinSeverity?: QuietHours['least']
+  quietMinSeverity?: QuietHours['min_severity']
   dailyCheck?: boolean
   resolved?: boolean
   maxPerMinute?: number
@@ -47,7 +47,7 @@ function quietHours({ quiet, timeZone, quietMinSeverity }: ChannelOptions): Pick
       from,
       to,
       time_zone: timeZone,
-      ...(quietMinSeverity === undefined ? {} : { least: quietMinSeverity }),
+      ...(quietMinSeverity === undefined ? {} : { min_severity: quietMinSeverity }),
     },
   }
 }

@@ -125,11 +125,11 @@ const decoyColumns: Column<Decoy>[] = [
   { name: 'Kind', cell: kindOf },
   {
     name: 'Hits',
-    cell: ({ details }) => <span className={details?.hitCount ? 'breach' : ''}>{details?.hitCount ?? 0}</span>,
+    cell: ({ details }) => <span className={details?.hit_count ? 'breach' : ''}>{details?.hit_count ?? 0}</span>,
   },
   {
     name: 'Last hit',
-    cell: ({ details }) => (details?.lastHitAt ? <Time at={details.lastHitAt} /> : 'never'),
+    cell: ({ details }) => (details?.last_hit_at ? <Time at={details.last_hit_at} /> : 'never'),
     isWide: true,
   },
   { name: 'Issued', cell: ({ createdAt }) => <Time at={createdAt} />, isWide: true },

@@ -99,7 +99,7 @@ describe('the history of an alert', () => {
 describe('the text of a delivery', () => {
   const delivery: AlertDetail['deliveries'][number] = {
     channel_id: 'env-slack',
-    outcome: 'told',
+    outcome: 'sent',
     message_id: null,
     state: 'delivered',
     attempts: 1,

@@ -64,7 +64,7 @@ export function ChannelDrawer({ channel, onEdit, onClose }: ChannelDrawerProps) 
             'Quiet hours',
             quiet ? (
               <HostileText
-                text={`${quiet.from} to ${quiet.to}, ${quiet.time_zone}; ${quiet.least ?? 'critical'} and above are sent immediately`}
+                text={`${quiet.from} to ${quiet.to}, ${quiet.time_zone}; ${quiet.min_severity ?? 'critical'} and above are sent immediately`}
               />
             ) : (
               'none'
@@ -147,8 +147,8 @@ const switches = [
 
 function optionsOf(form: FormData) {
   const text = (name: string) => fieldText(form, name)
-  const least = text('least') as NonNullable<QuietHours['least']>
-  const quiet = { from: text('from'), to: text('to'), time_zone: text('time_zone'), least }
+  const min_severity = text('min_severity') as NonNullable<QuietHours['min_severity']>
+  const quiet = { from: text('from'), to: text('to'), time_zone: text('time_zone'), min_severity }
   return {
     name: text('name'),
     min_severity: text('min_severity') as Severity,
@@ -278,8 +278,8 @@ function QuietHoursFields({ hours }: { hours: Channel['quiet_hours'] | undefined
       <TextField label="Time zone" name="time_zone" maxLength={64} defaultValue={zone} />
       <SelectField
         label="Send immediately"
-        name="least"
-        defaultValue={hours?.least ?? 'critical'}
+        name="min_severity"
+        defaultValue={hours?.min_severity ?? 'critical'}
         options={[['critical', 'critical and breach'], 'breach']}
       />
     </FieldGroup>

@@ -160,7 +160,7 @@ function QuietHours({ channels }: RoutingProps) {
         { name: 'Channel', cell: ({ name }) => <HostileText text={name} max={80} /> },
         { name: 'Time', kind: 'word', cell: ({ hours }) => `${hours.from} to ${hours.to}` },
         { name: 'Time zone', cell: ({ hours }) => <HostileText text={hours.time_zone} max={64} /> },
-        { name: 'Sent immediately', cell: ({ hours }) => `${hours.least ?? 'critical'} and above` },
+        { name: 'Sent immediately', cell: ({ hours }) => `${hours.min_severity ?? 'critical'} and above` },
       ]}
     />
   )

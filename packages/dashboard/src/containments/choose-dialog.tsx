@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import {
+  type AgentSelector,
   type Containment,
   type ContainmentAction,
-  type ContainmentSelector,
   limits,
   type ResumeRequest,
 } from '@wardline/contract'
@@ -64,7 +64,7 @@ export function ChooseDialog({ action, onClose }: { action: ContainmentAction; o
 /** Number of agents in the first stage of a staged resume: a tenth, at least one. */
 const firstStage = (agents: readonly Agent[]) => Math.max(1, Math.round(agents.length / 10))
 
-const ofIds = (agents: readonly Agent[]): ContainmentSelector | undefined =>
+const ofIds = (agents: readonly Agent[]): AgentSelector | undefined =>
   agents.length > 0 ? { instances: agents.map(({ id }) => id) } : undefined
 
 /** Resumes the agents of a containment: some of them first, or all. */
@@ -76,11 +76,11 @@ export function ResumeStagesDialog({ containment, onClose }: { containment: Cont
   const [tags, setTags] = useState<string[]>([])
   const [count, setCount] = useState<number>()
   const members = selectedOf(fleet, selector, 'resume').filter(({ status }) => status === 'suspended')
-  const first = Math.min(count ?? firstStage(members), members.length, limits.containmentInstances)
+  const first = Math.min(count ?? firstStage(members), members.length, limits.selectedInstances)
   const tagged = selector.instances
     ? ofIds(selectedOf(members, { tags }, 'resume'))
     : { tags: [...(selector.tags ?? []), ...tags] }
-  const chosen: Record<string, ContainmentSelector | undefined> = {
+  const chosen: Record<string, AgentSelector | undefined> = {
     first: ofIds(members.slice(0, first)),
     tags: tags.length === 0 ? undefined : tagged,
     all: selector,

@@ -55,9 +55,9 @@ describe('the heading of a containment', () => {
 })
 
 describe('a containment stays open', () => {
-  const confirmed = { status: 'suspended', control: { confirmed: true }, containment: { state: 'confirmed' } } as Agent
-  const deaf = { status: 'suspended', control: { confirmed: false }, containment: { state: 'unconfirmed' } } as Agent
-  const working = { status: 'active', control: { confirmed: true }, containment: null } as Agent
+  const confirmed = { status: 'suspended', control: { confirmed: true }, suspension: { state: 'confirmed' } } as Agent
+  const deaf = { status: 'suspended', control: { confirmed: false }, suspension: { state: 'unconfirmed' } } as Agent
+  const working = { status: 'active', control: { confirmed: true }, suspension: null } as Agent
 
   test('while it is in progress, or partial with an agent that may still be working', () => {
     const partial = containment({ state: 'partial' })

@@ -1,10 +1,10 @@
-import type { ContainmentSelector, ContainmentSummary } from '@wardline/contract'
+import type { AgentSelector, ContainmentSummary } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 
 const named = 3
 
 /** Describes a selector in fixed words, ids and tags. */
-export function selectorText({ instances, tags, all }: ContainmentSelector, agents?: number): string {
+export function selectorText({ instances, tags, all }: AgentSelector, agents?: number): string {
   if (all) return 'every agent'
   if (tags) return `agents with ${tags.join(' and ')}`
   if (!instances) return 'no agent'

@@ -58,7 +58,7 @@ const columns: Column<ContainmentSummary>[] = [
   { name: 'By', cell: ({ by, by_name }) => <HostileText text={by_name ?? by} max={60} />, isWide: true },
 ]
 
-type Figure = ReplyOf<'getContainmentFigures'>['stages'][number]
+type Figure = ReplyOf<'getSuspensionCounts'>['stages'][number]
 
 /** Durations of the stages of suspensions. */
 function Latencies() {

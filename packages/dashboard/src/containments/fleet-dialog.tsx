@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import {
+  type AgentSelector,
   type ContainmentAction,
   type ContainmentPlan,
-  type ContainmentSelector,
   secondOperatorMinutes,
 } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
@@ -61,7 +61,7 @@ function Plan({ plan: { action, paths, unreached, unreached_counts } }: { plan: 
 /** A dry run changes nothing and saves no reason, but the API requires one. */
 const planReason = 'Dry run'
 
-async function readPlan(action: ContainmentAction, selector: ContainmentSelector): Promise<ContainmentPlan> {
+async function readPlan(action: ContainmentAction, selector: AgentSelector): Promise<ContainmentPlan> {
   const reply = await call('createContainment', { body: { action, selector, reason: planReason, dry_run: true } })
   if (!('dry_run' in reply)) throw new Error('The service returned no plan.')
   return reply
@@ -70,7 +70,7 @@ async function readPlan(action: ContainmentAction, selector: ContainmentSelector
 interface FleetDialogProps {
   action: ContainmentAction
   /** Undefined while nothing is chosen. */
-  selector: ContainmentSelector | undefined
+  selector: AgentSelector | undefined
   /** Content above the plan, such as fields that choose the selector. */
   children?: ReactNode
   /** Prefilled beginning of the reason. */
@@ -79,7 +79,7 @@ interface FleetDialogProps {
 }
 
 /** The plan, the requests of a containment, and their outcome. */
-function useContainment(action: ContainmentAction, selector: ContainmentSelector | undefined) {
+function useContainment(action: ContainmentAction, selector: AgentSelector | undefined) {
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.containments, queryKeys.fleet] })
   const [done, setDone] = useState<ReactNode>()
   const plan = useQuery({

@@ -1,4 +1,4 @@
-import { type Containment, type ContainmentAction, type ContainmentSelector, limits } from '@wardline/contract'
+import { type AgentSelector, type Containment, type ContainmentAction, limits } from '@wardline/contract'
 import type { Agent } from '../data/fleet.ts'
 
 /** Returns the tags that count, as in the service: a resume does not follow what agents say of themselves. */
@@ -8,7 +8,7 @@ const tagsFor = (agent: Agent, action: ContainmentAction | undefined) =>
 /** Returns the agents of the fleet that a selector matches. */
 export function selectedOf(
   fleet: readonly Agent[],
-  { instances, tags, all }: ContainmentSelector,
+  { instances, tags, all }: AgentSelector,
   action?: ContainmentAction,
 ): Agent[] {
   if (all) return [...fleet]
@@ -21,10 +21,10 @@ export function selectedOf(
 export function withJoined(
   { selector, joined }: Pick<Containment, 'selector' | 'joined'>,
   fleet: readonly Agent[],
-): ContainmentSelector {
+): AgentSelector {
   const selected = new Set(selector.instances ?? selectedOf(fleet, selector).map(({ id }) => id))
   if (selector.all || joined.every((id) => selected.has(id))) return selector
-  return { instances: [...new Set([...selected, ...joined])].slice(0, limits.containmentInstances) }
+  return { instances: [...new Set([...selected, ...joined])].slice(0, limits.selectedInstances) }
 }
 
 /** Counts the agents per tag, most frequent first. */

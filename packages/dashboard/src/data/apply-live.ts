@@ -31,10 +31,10 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
     const { version, at: changed_at } = change
     // A change is unconfirmed until the service confirms it.
     const control = { ...agent.control, version, changed_at, confirmed: false }
-    const containment = { state: 'pending' as const, since: changed_at }
+    const suspension = { state: 'pending' as const, since: changed_at }
     return change.action === 'suspend'
-      ? { ...agent, control, containment, status: 'suspended', suspension_reason: change.reason }
-      : { ...agent, control, containment: null, status: 'active', suspension_reason: null }
+      ? { ...agent, control, suspension, status: 'suspended', suspension_reason: change.reason }
+      : { ...agent, control, suspension: null, status: 'active', suspension_reason: null }
   })
 }
 

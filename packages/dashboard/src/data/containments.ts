@@ -51,8 +51,8 @@ export const containmentQuery = (id: string) =>
 
 /** Percentiles of a day change slowly and are computed from many rows. */
 export const figuresQuery = queryOptions({
-  queryKey: queryKeys.containmentFigures,
-  queryFn: ({ signal }) => call('getContainmentFigures', { signal }),
+  queryKey: queryKeys.suspensionCounts,
+  queryFn: ({ signal }) => call('getSuspensionCounts', { signal }),
   refetchInterval: 6 * refreshMs,
 })
 

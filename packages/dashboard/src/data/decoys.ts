@@ -38,8 +38,8 @@ export const presetsQuery = queryOptions({
 
 /** Sorts by latest hit, then by newest decoy. */
 export function worstFirst(one: Decoy, other: Decoy): number {
-  const hit = Date.parse(other.details.lastHitAt ?? '') || 0
-  const before = Date.parse(one.details.lastHitAt ?? '') || 0
+  const hit = Date.parse(other.details.last_hit_at ?? '') || 0
+  const before = Date.parse(one.details.last_hit_at ?? '') || 0
   return hit - before || Date.parse(other.createdAt) - Date.parse(one.createdAt)
 }
 

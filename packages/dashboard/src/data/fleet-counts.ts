@@ -7,11 +7,11 @@ export type ShownStatus = 'active' | 'offline' | 'partial' | SuspensionState
 export function shownStatus({
   status,
   control,
-  containment,
-}: Pick<Agent, 'status' | 'control' | 'containment'>): ShownStatus {
+  suspension,
+}: Pick<Agent, 'status' | 'control' | 'suspension'>): ShownStatus {
   if (status !== 'suspended') return status
   // Suspensions from before these facts were stored have only their confirmation.
-  return containment?.state ?? (control.confirmed ? 'confirmed' : 'pending')
+  return suspension?.state ?? (control.confirmed ? 'confirmed' : 'pending')
 }
 
 const mayWork: readonly ShownStatus[] = ['pending', 'delivered', 'unconfirmed', 'violated']

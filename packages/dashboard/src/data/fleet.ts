@@ -59,10 +59,10 @@ export const agentQuery = (id: string) =>
 
 /** Updates the fleet list with the details of one agent, which were read later. */
 export function noteDetail(client: QueryClient, detail: AgentDetail): void {
-  const { id, status, silent, suspension_reason, control, containment } = detail
+  const { id, status, silent, suspension_reason, control, suspension } = detail
   client.setQueryData(fleetQuery.queryKey, (fleet) =>
     fleet?.map((agent) =>
-      agent.id === id ? { ...agent, status, silent, suspension_reason, control, containment } : agent,
+      agent.id === id ? { ...agent, status, silent, suspension_reason, control, suspension } : agent,
     ),
   )
 }

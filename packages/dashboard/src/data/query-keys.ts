@@ -43,7 +43,7 @@ export const queryKeys = {
   containments: ['containments'],
   containmentList: ['containments', 'list'],
   containment: (id: string) => ['containments', 'one', id],
-  containmentFigures: ['containments', 'figures'],
+  suspensionCounts: ['containments', 'figures'],
   brake: ['containments', 'brake'],
   plan: (action: string, selector: object | undefined) => ['plan', action, selector],
   requested: (id: string) => ['requested', id],

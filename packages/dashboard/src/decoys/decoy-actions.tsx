@@ -16,10 +16,10 @@ const changes = [queryKeys.decoys]
  * Replaces the value and shows the new one once. Only this component has it. The dialog outlives its button: a rotated
  * decoy is retired, and then cannot be rotated.
  */
-function Rotate({ decoy: { id, type, retiredAt, deletedAt } }: { decoy: DecoyDetail }) {
+function Rotate({ decoy: { id, type, retired_at, deleted_at } }: { decoy: DecoyDetail }) {
   const [isOpen, setOpen] = useState(false)
   const [key, setKey] = useState<string>()
-  const isPossible = type === 'api_key' && retiredAt === null && deletedAt === null
+  const isPossible = type === 'api_key' && retired_at === null && deleted_at === null
   return (
     <>
       {isPossible && <OperatorButton onClick={() => setOpen(true)}>Rotate…</OperatorButton>}
@@ -113,7 +113,7 @@ function TestHit({ decoy: { id } }: { decoy: DecoyDetail }) {
   )
 }
 
-function Delete({ decoy: { id, instanceId, hitCount }, onDeleted }: { decoy: DecoyDetail; onDeleted(): void }) {
+function Delete({ decoy: { id, instanceId, hit_count }, onDeleted }: { decoy: DecoyDetail; onDeleted(): void }) {
   return (
     <ChangeButton
       name="Delete…"
@@ -128,8 +128,8 @@ function Delete({ decoy: { id, instanceId, hitCount }, onDeleted }: { decoy: Dec
       }}
     >
       <p>
-        Its use is no longer detected, so remove it from <b>{instanceId}</b> as well. Its {counted(hitCount, 'hit')} and
-        their events stay.
+        Its use is no longer detected, so remove it from <b>{instanceId}</b> as well. Its {counted(hit_count, 'hit')}{' '}
+        and their events stay.
       </p>
     </ChangeButton>
   )
@@ -137,7 +137,7 @@ function Delete({ decoy: { id, instanceId, hitCount }, onDeleted }: { decoy: Dec
 
 /** The buttons of a decoy's drawer, with their dialogs. */
 export function DecoyActions({ decoy, onDeleted }: { decoy: DecoyDetail; onDeleted(): void }) {
-  const isKept = decoy.deletedAt === null
+  const isKept = decoy.deleted_at === null
   return (
     <>
       {isKept && <SetLocation decoy={decoy} />}

@@ -27,7 +27,7 @@ function HitChart({ decoy, hits }: { decoy: DecoyDetail; hits: readonly Hit[] })
   const now = useNow()
   const times = hits.map(({ at }) => Date.parse(at))
   // If there are more hits than listed, only the latest are known, so the axis begins with the oldest of them.
-  const from = hits.length < decoy.hitCount ? Math.min(...times) : Date.parse(decoy.createdAt)
+  const from = hits.length < decoy.hit_count ? Math.min(...times) : Date.parse(decoy.createdAt)
   const to = Math.max(now, ...times, from + 60_000)
   const points = hits.map(({ at }) => ({ at, count: 1 }))
   return (
@@ -87,9 +87,9 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
       <DataTable
         title="Hits"
         note={
-          real.length < decoy.hitCount && (
+          real.length < decoy.hit_count && (
             <>
-              Latest {real.length} of {decoy.hitCount.toLocaleString('en')}.{' '}
+              Latest {real.length} of {decoy.hit_count.toLocaleString('en')}.{' '}
               <Link to="/events" search={{ event_type: eventTypes.honeypotTriggered }}>
                 Open hits in events
               </Link>
@@ -122,15 +122,15 @@ function Hits({ decoy }: { decoy: DecoyDetail }) {
   )
 }
 
-function State({ decoy: { state, leakedOutside, replacedBy } }: { decoy: DecoyDetail }) {
+function State({ decoy: { state, leaked_outside, replaced_by } }: { decoy: DecoyDetail }) {
   return (
     <span className={state === 'tripped' ? 'breach' : ''}>
       {state}
-      {leakedOutside && ', leaked outside: used by another agent'}
-      {replacedBy !== null && (
+      {leaked_outside && ', leaked outside: used by another agent'}
+      {replaced_by !== null && (
         <>
           {', replaced by '}
-          <Link from="/decoys" search={(before) => ({ ...before, open: replacedBy })} replace>
+          <Link from="/decoys" search={(before) => ({ ...before, open: replaced_by })} replace>
             a new decoy
           </Link>
         </>
@@ -156,15 +156,15 @@ function Location({ planted: { note, file, by, at } }: { planted: NonNullable<De
 }
 
 function Details({ decoy }: { decoy: DecoyDetail }) {
-  const { label, path, instanceId, createdAt, deletedAt, firstHitAt, hitCount, planted } = decoy
+  const { label, path, instanceId, createdAt, deleted_at, first_hit_at, hit_count, planted } = decoy
   return (
     <>
       <h2>
         <HostileText text={label || (path ?? 'Decoy without a label')} max={200} />
       </h2>
-      {deletedAt !== null && (
+      {deleted_at !== null && (
         <Notice>
-          Deleted <Time at={deletedAt} />. Its use is no longer detected.
+          Deleted <Time at={deleted_at} />. Its use is no longer detected.
         </Notice>
       )}
       <Facts
@@ -175,8 +175,8 @@ function Details({ decoy }: { decoy: DecoyDetail }) {
           ['Location', planted && <Location planted={planted} />],
           ['Agent', <AgentLink key="agent" id={instanceId} />],
           ['Issued', <Time key="issued" at={createdAt} />],
-          ['Hits', hitCount > 0 ? <span className="breach">{hitCount.toLocaleString('en')}</span> : '0'],
-          ['First hit', firstHitAt !== null && <Time at={firstHitAt} />],
+          ['Hits', hit_count > 0 ? <span className="breach">{hit_count.toLocaleString('en')}</span> : '0'],
+          ['First hit', first_hit_at !== null && <Time at={first_hit_at} />],
         ]}
       />
       <Hits decoy={decoy} />

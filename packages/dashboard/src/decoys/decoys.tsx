@@ -43,7 +43,7 @@ const isOf = ({ type, details: { state } }: Decoy, filter: DecoyFilter): boolean
 
 function headingOf(decoys: readonly Decoy[], now: number): string {
   if (decoys.length === 0) return 'No decoys'
-  const lately = decoys.filter(({ details }) => now - Date.parse(details.lastHitAt ?? '') < dayMs).length
+  const lately = decoys.filter(({ details }) => now - Date.parse(details.last_hit_at ?? '') < dayMs).length
   const all = counted(decoys.length, 'decoy')
   return lately > 0 ? `${lately.toLocaleString('en')} of ${all} hit in 24 h` : `${all}, no hits in 24 h`
 }
@@ -55,7 +55,7 @@ const columns: readonly Column<Decoy>[] = [
   {
     name: 'Decoy',
     cell: (decoy) => {
-      const { instanceId, label, path, state, leakedOutside } = decoy.details
+      const { instanceId, label, path, state, leaked_outside } = decoy.details
       return (
         <>
           <Link from="/decoys" search={(before) => ({ ...before, open: decoy.id })} replace>
@@ -63,7 +63,7 @@ const columns: readonly Column<Decoy>[] = [
           </Link>
           <div className="quiet">
             {kindOf(decoy)} · {state}
-            {leakedOutside && <b className="breach"> · leaked outside</b>}
+            {leaked_outside && <b className="breach"> · leaked outside</b>}
             <span className="on-phone"> · {instanceId}</span>
             {path !== undefined && (
               <>
@@ -82,15 +82,15 @@ const columns: readonly Column<Decoy>[] = [
   {
     name: 'Hits',
     kind: 'number',
-    cell: ({ details: { hitCount } }) => (
-      <span className={hitCount > 0 ? 'breach' : ''}>
-        {hitCount.toLocaleString('en')}
-        {hitCount >= limits.listedHits && '+'}
+    cell: ({ details: { hit_count } }) => (
+      <span className={hit_count > 0 ? 'breach' : ''}>
+        {hit_count.toLocaleString('en')}
+        {hit_count >= limits.listedHits && '+'}
       </span>
     ),
   },
-  { name: 'First hit', kind: 'number', isWide: true, cell: ({ details }) => <Time at={details.firstHitAt} /> },
-  { name: 'Last hit', kind: 'number', cell: ({ details }) => <Time at={details.lastHitAt} /> },
+  { name: 'First hit', kind: 'number', isWide: true, cell: ({ details }) => <Time at={details.first_hit_at} /> },
+  { name: 'Last hit', kind: 'number', cell: ({ details }) => <Time at={details.last_hit_at} /> },
   { name: 'Issued', kind: 'number', isWide: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
 ]
 

@@ -96,13 +96,13 @@ function appliedText({ version, applied_version }: Agent['control']): string {
 }
 
 function Note({ agent }: { agent: Agent }) {
-  const { control, containment, secondsAgo, suspension_reason } = agent
+  const { control, suspension, secondsAgo, suspension_reason } = agent
   const status = shownStatus(agent)
   if (status === 'active') return null
   if (status === 'offline') return `for ${spanText(secondsAgo * 1_000)}`
   if (isUnconfirmed(status)) {
     const isViolated = status === 'violated'
-    const since = Date.parse((isViolated ? containment?.since : control.changed_at) ?? '')
+    const since = Date.parse((isViolated ? suspension?.since : control.changed_at) ?? '')
     return <span className={isViolated ? 'breach' : 'critical'}>for {spanText(Date.now() - since)}</span>
   }
   const after = confirmedAfter(agent)

@@ -141,7 +141,7 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
   const reported = groupsOf(reports, now, (row) => row.instance_id ?? undefined).map(({ key }) => key)
   const violated = fleet
     .filter((agent) => shownStatus(agent) === 'violated' && !reported.includes(agent.id))
-    .map((agent) => itemOfOne(agent, 'breach', 'was active although suspended', agent.containment?.since ?? ''))
+    .map((agent) => itemOfOne(agent, 'breach', 'was active although suspended', agent.suspension?.since ?? ''))
   const waiting = Object.entries(unconfirmedWords).flatMap(([status, [one, several]]): AttentionItem[] => {
     const group = fleet.filter((agent) => shownStatus(agent) === status)
     const sinceOf = ({ control }: Agent) => control.changed_at ?? ''

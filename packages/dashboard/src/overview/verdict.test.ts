@@ -176,13 +176,13 @@ describe('the attention queue', () => {
   })
 
   test('lists an agent that was active while suspended, unless its report has an acknowledged alert', () => {
-    const violated: Agent = { ...suspended('a', 21), containment: { state: 'violated', since: at(10) } }
+    const violated: Agent = { ...suspended('a', 21), suspension: { state: 'violated', since: at(10) } }
     const [item] = verdict({ fleet: [violated] }).items
     expect([item?.headline, item?.severity]).toEqual(['a was active although suspended', 'breach'])
     const report = row({ event_type: 'activity_while_suspended' })
     const seen = verdict({ fleet: [violated], events: [report], alerts: [[report.id, 'acknowledged']] })
     expect(seen.items).toEqual([])
-    const proven: Agent = { ...suspended('a', 21), containment: { state: 'proven', since: at(10) } }
+    const proven: Agent = { ...suspended('a', 21), suspension: { state: 'proven', since: at(10) } }
     expect(verdict({ fleet: [proven] }).items).toEqual([])
   })
 

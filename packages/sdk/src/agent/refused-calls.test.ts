@@ -11,7 +11,7 @@ const said = /This agent is suspended \(leak\)/
 
 let fleet: TestFleet
 beforeAll(async () => {
-  fleet = await TestFleet.open({ WARDLINE_CONTAINMENT_SILENCE_SECONDS: '2' })
+  fleet = await TestFleet.open({ WARDLINE_SUSPENSION_SILENCE_SECONDS: '2' })
   await fleet.plantKey('openai', 'hook')
 }, 60_000)
 afterAll(() => fleet[Symbol.asyncDispose]())

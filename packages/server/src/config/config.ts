@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Configured, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
 import { alertSettings, incompleteChannels } from './alerts.ts'
+import { autoSuspensionSettings } from './auto-suspension.ts'
 import { chainSettings, incompleteChain } from './chain.ts'
-import { containmentSettings } from './containment.ts'
 import { hostSettings } from './hosts.ts'
 import { limitSettings } from './limits.ts'
 import { logSettings } from './log.ts'
@@ -147,7 +147,7 @@ export const settings = {
     parse: text,
   }),
   ...quotaSettings,
-  ...containmentSettings,
+  ...autoSuspensionSettings,
   ...limitSettings,
   trustedProxies: setting({
     env: 'WARDLINE_TRUSTED_PROXIES',

@@ -24,14 +24,14 @@ export const limitSettings = {
     // With a smaller limit, the data other than events could exceed it and cause all events to be removed.
     parse: integer(100, 100_000_000),
   }),
-  containmentSilenceSeconds: setting({
-    env: 'WARDLINE_CONTAINMENT_SILENCE_SECONDS',
+  suspensionSilenceSeconds: setting({
+    env: 'WARDLINE_SUSPENSION_SILENCE_SECONDS',
     unset: '30',
     meaning: 'Seconds without an event after the acknowledgement of a suspension after which it counts as proven',
     parse: integer(1, 3600),
   }),
-  containmentAckSeconds: setting({
-    env: 'WARDLINE_CONTAINMENT_ACK_SECONDS',
+  suspensionAckSeconds: setting({
+    env: 'WARDLINE_SUSPENSION_ACK_SECONDS',
     unset: '35',
     meaning:
       'Seconds after which a suspension without an acknowledgement is reported as `kill_unconfirmed`; agents without a control stream poll every 30 seconds',

@@ -44,6 +44,7 @@ import { reporters } from './migrations/0040-reporters.ts'
 import { observedAddresses } from './migrations/0041-observed-addresses.ts'
 import { heldKeys } from './migrations/0042-held-keys.ts'
 import { ruleCosts } from './migrations/0043-rule-costs.ts'
+import { plainWords } from './migrations/0044-plain-words.ts'
 
 interface Migration {
   version: number
@@ -98,6 +99,7 @@ const migrations: Migration[] = [
   { version: 41, name: 'observed-addresses', statements: observedAddresses },
   { version: 42, name: 'held-keys', statements: heldKeys },
   { version: 43, name: 'rule-costs', statements: ruleCosts },
+  { version: 44, name: 'plain-words', statements: plainWords },
 ]
 
 const newest = migrations.at(-1)!.version

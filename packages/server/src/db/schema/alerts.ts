@@ -126,7 +126,7 @@ interface AlertMessagesTable {
 interface AlertDeliveriesTable {
   alert_seq: number
   channel_id: string
-  outcome: 'told' | 'joined' | 'silenced' | 'inhibited'
+  outcome: 'sent' | 'joined' | 'silenced' | 'inhibited'
   group_name: string | null
   message_id: string | null
 }

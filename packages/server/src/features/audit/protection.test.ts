@@ -232,8 +232,8 @@ describe('a change that reduces protection', () => {
       expect((await service.call('DELETE', path, { key: operator.key })).status).toBe(500)
     }
     await allow()
-    const { body } = await service.call<{ deletedAt: string | null }>('GET', `/api/honeypots/${id}`)
-    expect(body.deletedAt).toBeNull()
+    const { body } = await service.call<{ deleted_at: string | null }>('GET', `/api/honeypots/${id}`)
+    expect(body.deleted_at).toBeNull()
     expect((await service.call('GET', `/api/rules/${rule.id}`)).status).toBe(200)
     expect(await changes()).toEqual([])
   })

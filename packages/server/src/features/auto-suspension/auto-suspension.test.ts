@@ -29,9 +29,9 @@ const touch = (service: TestService, id: string | undefined, key?: string) =>
     ...(key === undefined ? {} : { key }),
   })
 
-const brakeOf = async (service: TestService) => (await service.call<BrakeView>('GET', '/api/containment/brake')).body
+const brakeOf = async (service: TestService) => (await service.call<BrakeView>('GET', '/api/brake')).body
 const release = (service: TestService, body: object = { action: 'release', reason: 'Checked' }, key?: string) =>
-  service.call<BrakeView>('POST', '/api/containment/brake', { body, ...(key === undefined ? {} : { key }) })
+  service.call<BrakeView>('POST', '/api/brake', { body, ...(key === undefined ? {} : { key }) })
 
 const suspended = async (service: TestService) =>
   (await service.rows<{ id: string }>('select id from instances where suspended = 1 order by id')).map(({ id }) => id)

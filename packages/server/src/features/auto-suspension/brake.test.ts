@@ -5,7 +5,7 @@ import { openRuleService, shellRule, toolCall } from '../../testing/rule-service
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { fleetOf, takePlace } from './brake-rules.ts'
 
-const brakeOf = async (service: TestService) => (await service.call<BrakeView>('GET', '/api/containment/brake')).body
+const brakeOf = async (service: TestService) => (await service.call<BrakeView>('GET', '/api/brake')).body
 const beat = (service: TestService, id: string, key?: string) =>
   service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id }, ...(key ? { key } : {}) })
 

@@ -1,8 +1,8 @@
 import {
+  type AgentSelector,
   alertTypes,
   type Containment,
   type ContainmentPlan,
-  type ContainmentSelector,
   type ContainmentSummary,
   limits,
   type NewContainment,
@@ -63,7 +63,7 @@ interface Asking {
 }
 
 /** Truncates long lists. */
-const shownSelector = ({ instances, ...rest }: ContainmentSelector): ContainmentSelector => ({
+const shownSelector = ({ instances, ...rest }: AgentSelector): AgentSelector => ({
   ...rest,
   ...(instances ? { instances: instances.slice(0, limits.listedMembers) } : {}),
 })

@@ -1,4 +1,4 @@
-import type { ContainmentSelector } from '@wardline/contract'
+import type { AgentSelector } from '@wardline/contract'
 import { minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
@@ -25,7 +25,7 @@ interface Late {
 export async function watchRegistrations({ database }: Deps, requestedAt: number) {
   const since = requestedAt - earlierMs
   const before = await readRegistered(database.db, since)
-  return async (selector: ContainmentSelector, selected: readonly string[]): Promise<Late> => {
+  return async (selector: AgentSelector, selected: readonly string[]): Promise<Late> => {
     const owners = selector.all ? undefined : await agentOwners(database, selected)
     const known = new Set([...before, ...selected])
     const except = (await readRegistered(database.db, since)).filter((id) => known.has(id))

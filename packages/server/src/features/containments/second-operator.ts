@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type ContainmentSelector, type ResumeRequest, secondOperatorMinutes } from '@wardline/contract'
+import { type AgentSelector, type ResumeRequest, secondOperatorMinutes } from '@wardline/contract'
 import { isoTime, minuteMs } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
@@ -49,7 +49,7 @@ const stateOf = (rows: readonly SelectedRow[]): number =>
  * selected when the first one asked: `rows`, in the order of ids.
  */
 export function fleetTarget(
-  { instances, tags, all }: ContainmentSelector,
+  { instances, tags, all }: AgentSelector,
   shown: string,
   rows: readonly SelectedRow[],
 ): Target {

@@ -1,7 +1,7 @@
 import {
+  type AgentSelector,
   type ContainmentAction,
   type ContainmentPlan,
-  type ContainmentSelector,
   confirmText,
   limits,
   offlineAfterMs,
@@ -39,7 +39,7 @@ async function unknownTag({ database: { db } }: Deps, tag: string, tagsOf: TagsO
 }
 
 /** Throws AppError `invalid` unless the selector has exactly one property, with existing ids or tags. */
-async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSelector, tagsOf: TagsOf): Promise<void> {
+async function assertKnown(deps: Deps, { instances, tags, all }: AgentSelector, tagsOf: TagsOf): Promise<void> {
   const given = [instances, tags, all].filter((part) => part !== undefined)
   if (given.length !== 1) throw new AppError('invalid', 'selector must have exactly one of instances, tags and all.')
   if (all === false) throw new AppError('invalid', 'selector.all must be true.')
@@ -62,7 +62,7 @@ async function assertKnown(deps: Deps, { instances, tags, all }: ContainmentSele
 export async function selectAgents(
   deps: Deps,
   action: ContainmentAction | undefined,
-  selector: ContainmentSelector,
+  selector: AgentSelector,
   twoPerson = false,
 ): Promise<SelectedRow[]> {
   // By a tag that it gives itself an agent may join a stop, but not those that are resumed.

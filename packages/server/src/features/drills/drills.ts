@@ -1,4 +1,4 @@
-import { type ContainmentSelector, type Drill, type DrillList, type DrillSummary, limits } from '@wardline/contract'
+import { type AgentSelector, type Drill, type DrillList, type DrillSummary, limits } from '@wardline/contract'
 import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
@@ -28,7 +28,7 @@ const keepScheduledMs = 30 * dayMs
 const shownInstances = 100
 
 /** Returns the ids of the selector, sorted. Throws AppError `invalid` or `conflict`. */
-async function selectIds(deps: Deps, selector: ContainmentSelector): Promise<string[]> {
+async function selectIds(deps: Deps, selector: AgentSelector): Promise<string[]> {
   const rows = await selectAgents(deps, undefined, selector)
   if (rows.length === 0) throw new AppError('conflict', 'The selector matches no agent: there is nobody to ask.')
   if (rows.length <= limits.drillAgents) return rows.map(({ id }) => id)
@@ -37,7 +37,7 @@ async function selectIds(deps: Deps, selector: ContainmentSelector): Promise<str
 }
 
 function summaryOf(row: DrillRow, { missing: _missing, ...counts }: DrillCounts): DrillSummary {
-  const selector = JSON.parse(row.selector) as ContainmentSelector
+  const selector = JSON.parse(row.selector) as AgentSelector
   const { instances } = selector
   return {
     id: row.id,
@@ -63,7 +63,7 @@ async function view(deps: Deps, row: DrillRow): Promise<Drill> {
 }
 
 /** Starts a drill, which is sent by the processes that hold the agents' streams. Throws AppError. */
-export async function startDrill(deps: Deps, selector: ContainmentSelector, actor: Actor): Promise<Drill> {
+export async function startDrill(deps: Deps, selector: AgentSelector, actor: Actor): Promise<Drill> {
   const { database, clock } = deps
   if ((await readRunning(database.db)).length >= maxRunning) {
     const fault = `${maxRunning} drills are running: wait until one is complete.`

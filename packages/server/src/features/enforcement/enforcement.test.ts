@@ -41,7 +41,7 @@ const ack = (service: TestService, id: string, version: number) =>
 const suspensions = async (service: TestService, id: string) =>
   (await service.call<{ suspensions: Suspension[] }>('GET', `/api/instances/${id}/suspensions`)).body.suspensions
 const stateInList = async (service: TestService, id: string) =>
-  (await service.call<{ containment: { state: string } | null }>('GET', `/api/instances/${id}`)).body.containment?.state
+  (await service.call<{ suspension: { state: string } | null }>('GET', `/api/instances/${id}`)).body.suspension?.state
 const points = async (service: TestService) =>
   (await service.call<{ points: EnforcementPoint[] }>('GET', '/api/enforcement-points')).body.points
 const failures = (service: TestService) =>
@@ -319,7 +319,7 @@ describe('states', () => {
     await ack(service, 'agent-1', 1)
     await service.services.suspensionWatch.run()
     expect([await state(), await stateInList(service, 'agent-1')]).toEqual(['partial', 'partial'])
-    const figures = await service.call<{ states: object[] }>('GET', '/api/containment')
+    const figures = await service.call<{ states: object[] }>('GET', '/api/suspension-counts')
     expect(figures.body.states).toEqual([{ state: 'partial', count: 1 }])
     receiver.answer = () => ({ status: 200 })
     service.clock.advance(5_000)

@@ -5,8 +5,8 @@ import { openTestService, type TestService } from '../../testing/service.ts'
 import { completeFolders } from './honeypots.ts'
 
 interface Detail {
-  hitCount: number
-  deletedAt: string | null
+  hit_count: number
+  deleted_at: string | null
   hits: { reporter: string | null; tool: string | null; event_id: string; ip_address: string | null }[]
 }
 
@@ -62,8 +62,8 @@ describe('a touched decoy', () => {
     expect(await matches('key', `Authorization: token ${key}`, { key: agent, meta: { tool: 'http-request' } })).toBe(
       true,
     )
-    const { hitCount, hits } = await detail(id)
-    expect(hitCount).toBe(1)
+    const { hit_count, hits } = await detail(id)
+    expect(hit_count).toBe(1)
     expect(hits[0]).toMatchObject({ reporter: 'bot-1', tool: 'http-request', ip_address: '127.0.0.1' })
     expect(await eventsOf(id)).toMatchObject([
       {
@@ -82,7 +82,7 @@ describe('a touched decoy', () => {
     const allow = await service.refuse('insert', table)
     expect((await check('key', key)).status).toBe(500)
     expect(await eventsOf(id)).toEqual([])
-    expect((await detail(id)).hitCount).toBe(0)
+    expect((await detail(id)).hit_count).toBe(0)
     await allow()
     expect(await matches('key', key)).toBe(true)
     expect(await eventsOf(id)).toHaveLength(1)
@@ -91,7 +91,7 @@ describe('a touched decoy', () => {
   it.each(keyTypes)('of kind %s is found as it was shown, and its text is never stored or logged', async (keyType) => {
     const { id, key } = await plantKey(keyType)
     expect(await matches('key', key, { key: agent })).toBe(true)
-    expect((await detail(id)).hitCount).toBe(1)
+    expect((await detail(id)).hit_count).toBe(1)
     const parts = secretsIn(key)
     const written = await everythingWritten()
     for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
@@ -111,7 +111,7 @@ describe('a touched decoy', () => {
       const meta = { tool: part, toolName: part, instance_id: part, instanceId: part, cwd: part, note: { deep: part } }
       await check('key', key, { key: agent, meta })
     }
-    expect((await detail(id)).hitCount).toBe(parts.length)
+    expect((await detail(id)).hit_count).toBe(parts.length)
     const written = await everythingWritten()
     for (const part of parts) expect(written.includes(part), part.slice(0, 4)).toBe(false)
   })
@@ -151,7 +151,7 @@ describe('a decoy key', () => {
   it('matches with any API key, wherever it was planted', async () => {
     const { id, key } = await plantKey('openai', 'bot-2')
     expect(await matches('key', key, { key: agent })).toBe(true)
-    expect((await detail(id)).hitCount).toBe(1)
+    expect((await detail(id)).hit_count).toBe(1)
   })
 })
 
@@ -164,21 +164,21 @@ describe('a decoy path', () => {
       expect(await matches('path', path, { key: agent }), path).toBe(false)
       expect(await matches('path', path), path).toBe(true)
     }
-    expect((await detail(other)).hitCount).toBe(2)
-    expect((await detail(pattern)).hitCount).toBe(1)
+    expect((await detail(other)).hit_count).toBe(2)
+    expect((await detail(pattern)).hit_count).toBe(1)
   })
 
   it('records the hit at the calling instance when several have the same path', async () => {
     const [theirs, own] = [await plantPath('/srv/shared.pem', 'bot-0'), await plantPath('/srv/shared.pem', 'bot-1')]
     expect(await matches('path', '/srv/shared.pem', { key: agent })).toBe(true)
-    expect([(await detail(theirs)).hitCount, (await detail(own)).hitCount]).toEqual([0, 1])
+    expect([(await detail(theirs)).hit_count, (await detail(own)).hit_count]).toEqual([0, 1])
   })
 
   it('is found by a glob that covers it', async () => {
     const id = await plantPath('/srv/globs/credentials.json')
     expect(await matches('path', 'tar c /srv/globs/cred*')).toBe(true)
     expect(await matches('path', 'tar c /srv/globs/other*')).toBe(false)
-    expect((await detail(id)).hitCount).toBe(1)
+    expect((await detail(id)).hit_count).toBe(1)
   })
 
   it('is found by its path from the working folder, and by its resolved path', async () => {
@@ -226,9 +226,9 @@ describe('a folder that contains a decoy', () => {
     const warnings = await ownEvents('decoy_swept')
     expect(warnings).toMatchObject([{ severity: 'warning', instance_id: 'bot-1' }])
     expect(JSON.parse(warnings[0]!.metadata)).toMatchObject({ occurrences: 1, tool: 'shell-exec' })
-    expect((await detail(id)).hitCount).toBe(0)
+    expect((await detail(id)).hit_count).toBe(0)
     expect(await matches('path', 'tar c ~/.swept | base64', options)).toBe(true)
-    expect((await detail(id)).hitCount).toBe(1)
+    expect((await detail(id)).hit_count).toBe(1)
   })
 
   it('causes one warning per key, however many instances the key names', async () => {
@@ -320,7 +320,7 @@ describe('a deleted decoy', () => {
     for (const decoy of [id, ...paths]) {
       expect((await service.call('DELETE', `/api/honeypots/${decoy}`)).body).toEqual({ ok: true, id: decoy })
       expect((await service.call('DELETE', `/api/honeypots/${decoy}`)).status).toBe(404)
-      expect(await detail(decoy)).toMatchObject({ hitCount: 1, deletedAt: expect.any(String) })
+      expect(await detail(decoy)).toMatchObject({ hit_count: 1, deleted_at: expect.any(String) })
     }
     expect(await matches('key', key)).toBe(false)
     for (const path of ['/srv/gone/exact.env', '/srv/gone/a.pattern', '/srv/gone/ex*']) {
@@ -334,7 +334,7 @@ describe('a deleted decoy', () => {
 describe('the list of decoys', () => {
   interface Listed {
     id: string
-    details?: { instanceId: string; label: string | null; path?: string; hitCount: number; lastHitAt: string | null }
+    details?: { instanceId: string; label: string | null; path?: string; hit_count: number; last_hit_at: string | null }
   }
   const listed = async (id: string) => {
     const { body } = await service.call<{ honeypots: Listed[] }>('GET', '/api/honeypots?include=details')
@@ -346,11 +346,11 @@ describe('the list of decoys', () => {
     const body = { instanceId: 'bot-1', type: 'file_path', path, label: 'backup folder' }
     const { id } = (await service.call<{ id: string }>('POST', '/api/honeypots', { body })).body
     const planted = { instanceId: 'bot-1', label: 'backup folder', path }
-    expect(await listed(id)).toMatchObject({ ...planted, hitCount: 0, lastHitAt: null })
+    expect(await listed(id)).toMatchObject({ ...planted, hit_count: 0, last_hit_at: null })
     await matches('path', path)
     await matches('path', path)
     const { hits } = (await service.call<{ hits: { at: string }[] }>('GET', `/api/honeypots/${id}`)).body
-    expect(await listed(id)).toMatchObject({ ...planted, hitCount: 2, lastHitAt: hits[0]!.at })
+    expect(await listed(id)).toMatchObject({ ...planted, hit_count: 2, last_hit_at: hits[0]!.at })
   })
 
   // If every hit was counted, an attacker could slow the list down by adding hits.
@@ -361,7 +361,7 @@ describe('the list of decoys', () => {
       return `('${hit}', '${id}', '${hit}', ${index}, 'k')`
     })
     await service.execute(`insert into honeypot_hits (id, honeypot_id, event_id, at, key_id) values ${rows.join(', ')}`)
-    expect(await listed(id)).toMatchObject({ hitCount: 1_000, lastHitAt: new Date(1_004).toISOString() })
+    expect(await listed(id)).toMatchObject({ hit_count: 1_000, last_hit_at: new Date(1_004).toISOString() })
   })
 })
 

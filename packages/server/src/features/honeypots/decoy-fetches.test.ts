@@ -72,7 +72,7 @@ it('records who fetches a decoy URL, with address and harmless headers', async (
     'Referer: https://mail.example/?token=fourth-secret',
   ]
   await fetchPath(`${pathOf(url)}/codes.csv`, { headers: headers.map((line) => `${line}\r\n`).join('') })
-  expect(await hits()).toMatchObject({ hitCount: 1, hits: [{ ip_address: '127.0.0.1', reporter: null }] })
+  expect(await hits()).toMatchObject({ hit_count: 1, hits: [{ ip_address: '127.0.0.1', reporter: null }] })
   const [event, ...others] = await events()
   expect(others).toEqual([])
   expect(event).toMatchObject({ instance_id: null, ip_address: '127.0.0.1', severity: 'breach' })
@@ -120,7 +120,7 @@ it('returns the same bytes for a decoy URL as for any other path', async () => {
     fetchPath(unknown, { method: 'HEAD' }),
   ])
   expect(answers[0]).toBe(answers[1])
-  expect((await hits()).hitCount).toBe(7)
+  expect((await hits()).hit_count).toBe(7)
 })
 
 it('serves no other page of the service', async () => {
@@ -135,17 +135,17 @@ it('survives invalid HTTP, endless bodies and endless headers', async () => {
   const endless = `Content-Length: 999999999\r\n`
   expect(await fetchPath(pathOf(url), { method: 'POST', headers: endless })).toMatch(/ 404 /)
   expect(await fetchPath('/')).toMatch(/ 404 /)
-  expect((await hits()).hitCount).toBe(1)
+  expect((await hits()).hit_count).toBe(1)
 })
 
 it('stores at most 30 hits per decoy and minute', async () => {
   const { decoyFetches } = service.services
   const fetched = { target: pathOf(url), method: 'GET', address: '203.0.113.7', headers: {} }
   for (let n = 0; n < 50; n++) decoyFetches.take(fetched)
-  expect((await hits()).hitCount).toBe(30)
+  expect((await hits()).hit_count).toBe(30)
   service.clock.advance(60_000)
   decoyFetches.take(fetched)
-  expect((await hits()).hitCount).toBe(31)
+  expect((await hits()).hit_count).toBe(31)
 })
 
 it('matches a decoy URL in agent checks, and records no fetch after its deletion', async () => {
@@ -154,7 +154,7 @@ it('matches a decoy URL in agent checks, and records no fetch after its deletion
   await service.call('DELETE', `/api/honeypots/${id}`)
   await service.services.decoyFetches.refresh()
   await fetchPath(pathOf(url))
-  expect((await hits()).hitCount).toBe(1)
+  expect((await hits()).hit_count).toBe(1)
 })
 
 it('suspends no agent, because nothing proves who fetched the URL', async () => {
@@ -162,7 +162,7 @@ it('suspends no agent, because nothing proves who fetched the URL', async () => 
   await open({ WARDLINE_AUTO_SUSPEND: 'decoy,breach', ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/hook' })
   await service.call('POST', '/api/heartbeat', { body: { instance_id: 'wiki-bot', name: 'Wiki' } })
   await fetchPath(pathOf(url))
-  expect((await hits()).hitCount).toBe(1)
+  expect((await hits()).hit_count).toBe(1)
   const { body } = await service.call<{ status: string }>('GET', '/api/instances/wiki-bot')
   expect(body.status).toBe('active')
   const { alerts } = (await service.call<{ alerts: Alert[] }>('GET', '/api/alerts')).body

@@ -67,12 +67,12 @@ async function hits(): Promise<HoneypotDetail> {
 /** Sends the same request for the decoy and for another URL. Returns the response, which must be the same for both. */
 async function noticed(requestOf: (path: string) => string | string[]): Promise<string> {
   service.clock.advance(60_000)
-  const before = (await hits()).hitCount
+  const before = (await hits()).hit_count
   const other = await exchange(requestOf(unknownPath))
-  expect((await hits()).hitCount).toBe(before)
+  expect((await hits()).hit_count).toBe(before)
   const response = await exchange(requestOf(path))
   // The client may see a connection that timed out closed first.
-  await expect.poll(async () => (await hits()).hitCount).toBe(before + 1)
+  await expect.poll(async () => (await hits()).hit_count).toBe(before + 1)
   expect(response).toBe(other)
   return response
 }
@@ -168,7 +168,7 @@ describe('a fetch of a decoy URL is noticed, and answered like any other', () =>
     const socket = await open()
     for (const packet of packetsOf(path)) await written(socket, packet)
     socket.destroy()
-    await expect.poll(async () => (await hits()).hitCount).toBe(1)
+    await expect.poll(async () => (await hits()).hit_count).toBe(1)
   })
 
   it('behind other requests of the same connection', async () => {
@@ -203,7 +203,7 @@ describe('a fetch of a decoy URL is noticed, and answered like any other', () =>
   it('but not in the body of a request', async () => {
     const text = `see ${path} for more\r\n`
     await exchange(`POST / HTTP/1.1\r\n${host}Content-Length: ${text.length}\r\n\r\n${text}`)
-    expect((await hits()).hitCount).toBe(0)
+    expect((await hits()).hit_count).toBe(0)
   })
 
   // Anyone can reach the port: whatever fails there must not end the process.
@@ -241,7 +241,7 @@ describe('a fetch of a decoy URL is noticed, and answered like any other', () =>
     const uncaught: unknown[] = []
     const note = (fault: unknown) => uncaught.push(fault)
     process.on('uncaughtExceptionMonitor', note)
-    await expect.poll(async () => (await hits()).hitCount).toBeGreaterThan(0)
+    await expect.poll(async () => (await hits()).hit_count).toBeGreaterThan(0)
     expect(await exchange(get('/'))).toMatch(/^HTTP\/1\.1 404 /)
     process.off('uncaughtExceptionMonitor', note)
     expect(uncaught).toEqual([])
@@ -306,7 +306,7 @@ describe('the time of the response', () => {
     const { decoyFetches } = service.services
     const missed = { target: unknownPath, method: 'GET', address: '203.0.113.7', headers: {} }
     for (let count = 0; count < 5_000; count++) decoyFetches.take(count === 777 ? { ...missed, target: path } : missed)
-    expect((await hits()).hitCount).toBe(1)
+    expect((await hits()).hit_count).toBe(1)
   })
 })
 
@@ -341,7 +341,7 @@ describe('a flood of connections without a request', () => {
     using _flood = await flood(500, '127.0.0.1')
     const responses = await Promise.all(Array.from({ length: 20 }, () => exchange(get(path), address)))
     expect(responses.every((response) => response.startsWith('HTTP/1.1 404'))).toBe(true)
-    expect((await hits()).hitCount).toBe(20)
+    expect((await hits()).hit_count).toBe(20)
     expect(await droppedFor('address')).toBeGreaterThanOrEqual(450)
   })
 
@@ -350,7 +350,7 @@ describe('a flood of connections without a request', () => {
     const floods = await Promise.all(Array.from({ length: 20 }, (_, number) => flood(50, `127.0.0.${10 + number}`)))
     const responses = await Promise.all(Array.from({ length: 20 }, () => exchange(get(path), '127.0.0.2')))
     expect(responses.every((response) => response.startsWith('HTTP/1.1 404'))).toBe(true)
-    expect((await hits()).hitCount).toBe(20)
+    expect((await hits()).hit_count).toBe(20)
     expect(await droppedFor('total')).toBeGreaterThanOrEqual(500)
     for (const one of floods) one[Symbol.dispose]()
   })

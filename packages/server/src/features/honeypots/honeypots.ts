@@ -235,9 +235,9 @@ export async function listHoneypots(
       instanceId: row.instance_id,
       label: row.label,
       ...inventoryOf(row),
-      hitCount: row.hits ?? 0,
-      firstHitAt: isoTimeOrNull(row.first_hit),
-      lastHitAt: isoTimeOrNull(row.last_hit),
+      hit_count: row.hits ?? 0,
+      first_hit_at: isoTimeOrNull(row.first_hit),
+      last_hit_at: isoTimeOrNull(row.last_hit),
     },
   }))
 }
@@ -266,10 +266,10 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
     instanceId: row.instance_id,
     label: row.label,
     createdAt: isoTime(row.created_at),
-    deletedAt: isoTimeOrNull(row.deleted_at),
+    deleted_at: isoTimeOrNull(row.deleted_at),
     ...inventoryOf(row),
-    hitCount: count,
-    firstHitAt: isoTimeOrNull(first),
+    hit_count: count,
+    first_hit_at: isoTimeOrNull(first),
     hits: hits.map((hit) => ({
       id: hit.id,
       at: isoTime(hit.at),

@@ -37,9 +37,9 @@ export const inventoryOf = (row: Inventoried) => ({
           note: row.planted_note ?? '',
           file: row.planted_file,
         },
-  leakedOutside: row.leaked_at !== null,
-  retiredAt: isoTimeOrNull(row.retired_at ?? row.deleted_at),
-  replacedBy: row.replaced_by,
+  leaked_outside: row.leaked_at !== null,
+  retired_at: isoTimeOrNull(row.retired_at ?? row.deleted_at),
+  replaced_by: row.replaced_by,
 })
 
 /** Throws AppError `not_found` if the decoy is unknown or deleted. */

@@ -26,8 +26,8 @@ describe('presets of decoys', () => {
       const check = type === 'api_key' ? ['key', { key: planted }] : ['path', { path: planted }]
       const answer = await service.call('POST', `/api/honeypots/check/${check[0]}`, { body: check[1] })
       expect(answer.body, `${id}: ${planted}`).toEqual({ matched: true })
-      const { body: detail } = await service.call<{ hitCount: number }>('GET', `/api/honeypots/${body.id}`)
-      expect(detail.hitCount, id).toBe(1)
+      const { body: detail } = await service.call<{ hit_count: number }>('GET', `/api/honeypots/${body.id}`)
+      expect(detail.hit_count, id).toBe(1)
     }
   })
 
@@ -45,15 +45,15 @@ it('returns the time of the first and the last hit of a decoy', async () => {
   })
   const details = async () => {
     const list = await service.call<{ honeypots: { details: object }[] }>('GET', '/api/honeypots?include=details')
-    const one = await service.call<{ firstHitAt: string | null }>('GET', `/api/honeypots/${body.id}`)
-    return { ...list.body.honeypots[0]!.details, first: one.body.firstHitAt }
+    const one = await service.call<{ first_hit_at: string | null }>('GET', `/api/honeypots/${body.id}`)
+    return { ...list.body.honeypots[0]!.details, first: one.body.first_hit_at }
   }
-  expect(await details()).toMatchObject({ firstHitAt: null, lastHitAt: null, first: null })
+  expect(await details()).toMatchObject({ first_hit_at: null, last_hit_at: null, first: null })
   const times: string[] = []
   for (let hit = 0; hit < 3; hit++) {
     service.clock.advance(60_000)
     times.push(new Date(service.clock.now()).toISOString())
     await service.call('POST', '/api/honeypots/check/path', { body: { path: '/srv/old/id_rsa' } })
   }
-  expect(await details()).toMatchObject({ firstHitAt: times[0], lastHitAt: times[2], first: times[0] })
+  expect(await details()).toMatchObject({ first_hit_at: times[0], last_hit_at: times[2], first: times[0] })
 })

@@ -13,7 +13,8 @@ it('deletes hits older than the retention period once their events are deleted',
     body: { instanceId: 'bot', type: 'file_path', path: '/srv/old/id_rsa' },
   })
   const touch = () => service.call('POST', '/api/honeypots/check/path', { body: { path: '/srv/old/id_rsa' } })
-  const hits = async () => (await service.call<{ hitCount: number }>('GET', `/api/honeypots/${body.id}`)).body.hitCount
+  const hits = async () =>
+    (await service.call<{ hit_count: number }>('GET', `/api/honeypots/${body.id}`)).body.hit_count
   await touch()
   service.clock.advance(20 * dayMs)
   await touch()

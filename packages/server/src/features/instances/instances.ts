@@ -1,7 +1,7 @@
 import {
   type ControlConfirmation,
+  type CurrentSuspension,
   type Heartbeat,
-  type InstanceContainment,
   type InstanceDetail,
   type InstanceList,
   type InstanceQuery,
@@ -159,7 +159,7 @@ export function viewRow(row: InstanceRow, now: number): InstanceView {
 /** Reads how far suspensions are proven. */
 export interface SuspensionStates {
   /** Returns entries for those of the instances that are suspended. */
-  read(db: Db, ids: readonly string[]): Promise<Map<string, InstanceContainment>>
+  read(db: Db, ids: readonly string[]): Promise<Map<string, CurrentSuspension>>
 }
 
 /** Reads how far the suspensions of these instances are proven. A suspension without facts counts as requested. */
@@ -167,7 +167,7 @@ export async function readSuspensionStates(
   db: Db,
   rows: readonly Pick<Schema['instances'], 'id' | 'suspended' | 'control_changed_at' | 'last_heartbeat_at'>[],
   suspensionStates: SuspensionStates,
-): Promise<Map<string, InstanceContainment>> {
+): Promise<Map<string, CurrentSuspension>> {
   const suspended = rows.filter((row) => row.suspended === 1)
   if (suspended.length === 0) return new Map()
   const found = await suspensionStates.read(
@@ -231,7 +231,7 @@ export async function listInstances(
       silent: isSilent(row, now),
       control: viewControl(row),
       last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
-      containment: suspensions.get(row.id) ?? null,
+      suspension: suspensions.get(row.id) ?? null,
       ...(history ? { history } : {}),
     }
   })
@@ -264,6 +264,6 @@ export async function viewInstance(
     suspension_reason: row.suspension_reason,
     control: viewControl(row),
     last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
-    containment: (await readSuspensionStates(db, [row], suspensionStates)).get(id) ?? null,
+    suspension: (await readSuspensionStates(db, [row], suspensionStates)).get(id) ?? null,
   }
 }

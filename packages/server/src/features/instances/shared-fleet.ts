@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import { type InstanceContainment, limits, type SharedFleet } from '@wardline/contract'
+import { type CurrentSuspension, limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
@@ -32,7 +32,7 @@ interface Reading {
 function viewShared(
   row: SharedRow,
   now: number,
-  containment: InstanceContainment | undefined,
+  suspension: CurrentSuspension | undefined,
 ): SharedFleet['instances'][number] {
   const { control_version: version, applied_version } = row
   const control = {
@@ -49,7 +49,7 @@ function viewShared(
     version: row.version,
     fail_mode: row.fail_mode,
     ...(isSilent(row, now) ? { silent: true } : {}),
-    containment: containment ?? null,
+    suspension: suspension ?? null,
     ...(version === 0 && applied_version === null ? {} : { control }),
     ...(row.last_proven_at === null ? {} : { last_proven_stoppable_at: isoTime(row.last_proven_at) }),
   }

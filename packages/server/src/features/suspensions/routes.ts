@@ -14,7 +14,7 @@ export function mountSuspensions(
     database.scan(principal.keyId, (db) => listSuspensions(db, params.instanceId, parts)),
   )
 
-  router.handle('getContainmentFigures', ({ principal }) =>
+  router.handle('getSuspensionCounts', ({ principal }) =>
     database.scan(principal.keyId, (db) => viewFigures(db, clock.now(), { ...parts, settings: settingsOf(config) })),
   )
 }

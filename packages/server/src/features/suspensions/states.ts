@@ -26,10 +26,10 @@ export interface SuspensionSettings {
 
 /** The settings, in milliseconds. */
 export const settingsOf = (
-  config: Pick<Config, 'containmentSilenceSeconds' | 'containmentAckSeconds'>,
+  config: Pick<Config, 'suspensionSilenceSeconds' | 'suspensionAckSeconds'>,
 ): SuspensionSettings => ({
-  silenceMs: config.containmentSilenceSeconds * 1_000,
-  acknowledgeMs: config.containmentAckSeconds * 1_000,
+  silenceMs: config.suspensionSilenceSeconds * 1_000,
+  acknowledgeMs: config.suspensionAckSeconds * 1_000,
 })
 
 /** Silence expected of a client that cannot acknowledge: three poll intervals. */

@@ -1,4 +1,4 @@
-import type { ContainmentFigures, InstanceContainment, Suspension, SuspensionStage } from '@wardline/contract'
+import type { CurrentSuspension, Suspension, SuspensionCounts, SuspensionStage } from '@wardline/contract'
 import { limits, suspensionStages, suspensionStates } from '@wardline/contract'
 import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
@@ -25,7 +25,7 @@ export function createSuspensionStates(
   const points = enforcement.points.map(({ name }) => name)
   return {
     async read(db, ids) {
-      const found = new Map<string, InstanceContainment>()
+      const found = new Map<string, CurrentSuspension>()
       for (let first = 0; first < ids.length; first += pageIds) {
         const rows = await readLasting(db, ids.slice(first, first + pageIds))
         const unenforced = await readUnenforced(
@@ -125,7 +125,7 @@ export async function viewFigures(
   db: Db,
   now: number,
   { settings, enforcement }: { settings: SuspensionSettings; enforcement: Pick<Enforcement, 'points'> },
-): Promise<ContainmentFigures> {
+): Promise<SuspensionCounts> {
   const from = now - dayMs
   const rows = await readRecent(db, from, limits.measuredSuspensions)
   const suspended = rows.filter(({ resumed_at }) => resumed_at === null)

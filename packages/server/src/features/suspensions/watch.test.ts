@@ -1,10 +1,10 @@
 import type {
-  ContainmentFigures,
   EventRow,
   FleetInstance,
   InstanceDetail,
   SharedFleet,
   Suspension,
+  SuspensionCounts,
 } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { listenOnFreePort, openControlStream } from '../../testing/control-stream.ts'
@@ -159,7 +159,7 @@ describe('the state', () => {
       const one = await service.call<InstanceDetail>('GET', `/api/instances/${id}`)
       service.services.sharedFleets.forget()
       const shared = await service.call<SharedFleet>('GET', '/api/fleet')
-      const all = [list.body.instances[0]!, one.body, shared.body.instances[0]!].map(({ containment }) => containment)
+      const all = [list.body.instances[0]!, one.body, shared.body.instances[0]!].map(({ suspension }) => suspension)
       expect(all[1]).toEqual(all[0])
       expect(all[2]).toEqual(all[0])
       return all[0]
@@ -664,7 +664,7 @@ describe('alerts', () => {
 })
 
 it('shows percentiles and the number of measurements of each stage, and counts the current states', async () => {
-  const figures = async () => (await service.call<ContainmentFigures>('GET', '/api/containment')).body
+  const figures = async () => (await service.call<SuspensionCounts>('GET', '/api/suspension-counts')).body
   expect(await figures()).toMatchObject({ suspensions: 0, states: [], settings: { silence_seconds: 30 } })
   for (let number = 1; number <= 4; number++) {
     const bot = `bot-${number}`

@@ -91,7 +91,7 @@ describe('an event', () => {
     expect((await detail(id)).deliveries).toMatchObject([
       {
         channel_id: 'env-webhook',
-        outcome: 'told',
+        outcome: 'sent',
         state: 'delivered',
         attempts: 1,
         last_status: 200,
@@ -142,7 +142,7 @@ describe('an event', () => {
     await dispatch()
     expect(slackTexts()).toHaveLength(2)
     expect(slackTexts()[1]).toContain('(3 alerts)')
-    expect((await detail(first)).deliveries[0]).toMatchObject({ outcome: 'told', state: 'delivered' })
+    expect((await detail(first)).deliveries[0]).toMatchObject({ outcome: 'sent', state: 'delivered' })
     for (const id of more)
       expect((await detail(id)).deliveries[0]).toMatchObject({ outcome: 'joined', state: 'delivered' })
   })

@@ -175,7 +175,7 @@ it('a channel has at most 1,000 groups, also if one batch contains many new ones
 // Only severity decides, so a new type needs no registration.
 it('a critical alert of the service is sent during quiet hours, and a warning is the first after them', async () => {
   await open(slack())
-  const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
+  const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', min_severity: 'breach' }
   await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours } })
   await flood(1_000, 200)
   const { ingest } = service.services
@@ -193,7 +193,7 @@ it('a critical alert of the service is sent during quiet hours, and a warning is
 // A turn with the old quiet hours would otherwise delay alerts again until the end of those hours.
 it('delayed alerts are sent when quiet hours are removed, also by a process with the old configuration', async () => {
   await open(slack())
-  const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', least: 'breach' }
+  const quiet_hours = { from: '00:00', to: '23:59', time_zone: 'UTC', min_severity: 'breach' }
   await service.call('PATCH', '/api/alert-channels/env-slack', { body: { quiet_hours } })
   const { dataDir } = service.deps.config
   const other = await openTestService({ env: slack(), dataDir, clock: service.clock })
@@ -236,7 +236,7 @@ describe('a channel', () => {
     await service.execute('update alert_channels set own_planned_seq = null')
     await hit('planned')
     await service.execute(
-      `insert into alert_deliveries (alert_seq, channel_id, outcome) values (1, 'env-webhook', 'told')`,
+      `insert into alert_deliveries (alert_seq, channel_id, outcome) values (1, 'env-webhook', 'sent')`,
     )
     await flood(1)
     await turn()

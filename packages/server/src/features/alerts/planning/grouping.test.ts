@@ -85,7 +85,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
       const decision = decide(alert, { channel, silences, groups, mayRemember: true, ...roomNow(), now })
       if (decision.outcome === 'waiting') pending += 1
       if (decision.outcome === 'silenced' || decision.outcome === 'inhibited') silent += 1
-      if (decision.outcome === 'told') {
+      if (decision.outcome === 'sent') {
         const waiting = groups.get(groupNameOf(alert))?.waiting ?? 0
         pending -= waiting
         record(decision.kind, groupNameOf(alert), waiting + 1)
@@ -111,7 +111,7 @@ const kinds = (delivered: Delivered[]) => delivered.map(({ at, kind, count }) =>
 describe('further alerts of a group', () => {
   it('are sent in one message after ten seconds if they are critical', () => {
     const channel = channelOf()
-    expect(channel.take()).toBe('told')
+    expect(channel.take()).toBe('sent')
     channel.pass(2 * second)
     for (let index = 0; index < 5; index++) expect(channel.take()).toBe('waiting')
     channel.pass(minute)
@@ -151,7 +151,7 @@ describe('further alerts of a group', () => {
     channel.take({ severity: 'warning' })
     channel.take({ severity: 'warning' })
     channel.pass(second)
-    expect(channel.take({ severity: 'breach' })).toBe('told')
+    expect(channel.take({ severity: 'breach' })).toBe('sent')
     expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [1, 'alert', 2],
@@ -160,9 +160,9 @@ describe('further alerts of a group', () => {
 
   it('do not include alerts of another instance, which are another group', () => {
     const channel = channelOf()
-    expect(channel.take()).toBe('told')
-    expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
-    expect(channel.take({ instance_id: null })).toBe('told')
+    expect(channel.take()).toBe('sent')
+    expect(channel.take({ instance_id: 'agent-2' })).toBe('sent')
+    expect(channel.take({ instance_id: null })).toBe('sent')
   })
 })
 
@@ -183,7 +183,7 @@ describe('an unacknowledged alert', () => {
     channel.acknowledge('reported policy_violation agent-1')
     channel.pass(24 * 3_600_000)
     expect(channel.delivered).toHaveLength(1)
-    expect(channel.take()).toBe('told')
+    expect(channel.take()).toBe('sent')
   })
 
   it('has no reminders if it is a warning, except for an agent that is still offline', () => {
@@ -206,7 +206,7 @@ describe('the end of a problem', () => {
     const channel = channelOf()
     channel.take(offline)
     channel.pass(minute)
-    expect(channel.take(recovered)).toBe('told')
+    expect(channel.take(recovered)).toBe('sent')
     expect(channel.delivered.map(({ kind }) => kind)).toEqual(['alert', 'resolved'])
     expect(channel.groups.size).toBe(0)
   })
@@ -225,7 +225,7 @@ describe('the end of a problem', () => {
     channel.acknowledge('instance_offline agent-1')
     channel.pass(30 * 3_600_000)
     expect(channel.delivered).toHaveLength(1)
-    expect(channel.take(recovered)).toBe('told')
+    expect(channel.take(recovered)).toBe('sent')
     expect(channel.groups.size).toBe(0)
   })
 
@@ -244,7 +244,7 @@ describe('the end of a problem', () => {
     channel.take({ ...recovered, by_service: 0 })
     expect(channel.groups.get('instance_offline agent-1')).toBeDefined()
     channel.take({ severity: 'critical', event_type: 'fleet_outage', instance_id: null, by_service: 0 })
-    expect(channel.take({ ...offline, instance_id: 'agent-2' })).toBe('told')
+    expect(channel.take({ ...offline, instance_id: 'agent-2' })).toBe('sent')
   })
 })
 
@@ -257,13 +257,13 @@ describe('a fleet-wide outage', () => {
       expect(channel.take({ ...offline, instance_id: `agent-${index}` })).toBe('inhibited')
     }
     // An event of the same type by a caller is not inhibited.
-    expect(channel.take({ ...offline, by_service: 0, instance_id: 'agent-x' })).toBe('told')
+    expect(channel.take({ ...offline, by_service: 0, instance_id: 'agent-x' })).toBe('sent')
     channel.pass(6 * minute)
-    expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('told')
+    expect(channel.take({ ...offline, instance_id: 'agent-late' })).toBe('sent')
     // A reminder of the outage does not extend the five minutes.
     channel.pass(repeatMs - 5 * minute)
     expect(channel.delivered.some(({ kind, name }) => kind === 'reminder' && name === 'fleet_outage')).toBe(true)
-    expect(channel.take({ ...offline, instance_id: 'agent-later' })).toBe('told')
+    expect(channel.take({ ...offline, instance_id: 'agent-later' })).toBe('sent')
   })
 })
 
@@ -316,10 +316,10 @@ describe('a flood of alerts', () => {
     const channel = channelOf()
     for (let index = 0; index < 100; index++) channel.take({ instance_id: `agent-${index}` })
     const ours = { by_service: 1, instance_id: 'agent-x' } as const
-    expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('told')
+    expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('sent')
     expect(channel.take({ ...ours, event_type: 'honeypot_triggered', severity: 'breach' })).toBe('waiting')
     for (const event_type of ['instance_suspended', 'kill_unconfirmed', 'kill_confirmed', 'instance_resumed']) {
-      expect(channel.take({ ...ours, event_type, severity: 'warning' })).toBe('told')
+      expect(channel.take({ ...ours, event_type, severity: 'warning' })).toBe('sent')
     }
   })
 
@@ -330,7 +330,7 @@ describe('a flood of alerts', () => {
     for (let index = 0; index < 100; index++) channel.take({ ...hit, instance_id: `agent-${index}` })
     expect(channel.delivered).toHaveLength(10)
     const kill = { by_service: 1, event_type: 'kill_confirmed', severity: 'info' } as const
-    expect(channel.take({ ...kill, instance_id: 'agent-3' })).toBe('told')
+    expect(channel.take({ ...kill, instance_id: 'agent-3' })).toBe('sent')
     channel.pass(2 * minute)
     expect(channel.delivered.filter(({ kind }) => kind === 'digest').map(({ count }) => count)).toEqual([90])
   })
@@ -367,9 +367,9 @@ describe('an alert that is delayed or silenced', () => {
     const channel = channelOf()
     channel.silence([{ match: { types: ['policy_*'], instances: ['agent-1'] }, ends_at: start + minute }])
     expect(channel.take()).toBe('silenced')
-    expect(channel.take({ instance_id: 'agent-2' })).toBe('told')
+    expect(channel.take({ instance_id: 'agent-2' })).toBe('sent')
     channel.pass(minute)
-    expect(channel.take()).toBe('told')
+    expect(channel.take()).toBe('sent')
   })
 
   it('by a silence has no reminders meanwhile, and the end of its problem is silenced too', () => {
@@ -393,7 +393,7 @@ describe('an alert that is delayed or silenced', () => {
     channel.quiet({ from: '11:00', to: '12:30', time_zone: 'UTC' })
     expect(channel.take({ severity: 'warning' })).toBe('waiting')
     expect(channel.take({ severity: 'warning', event_type: 'other' })).toBe('waiting')
-    expect(channel.take()).toBe('told')
+    expect(channel.take()).toBe('sent')
     channel.pass(31 * minute)
     expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
@@ -422,7 +422,7 @@ describe('an alert that is delayed or silenced', () => {
     const offline = { severity: 'warning', event_type: 'instance_offline', by_service: 1 } as const
     channel.take(offline)
     channel.take(offline)
-    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('told')
+    expect(channel.take({ severity: 'info', event_type: 'instance_recovered', by_service: 1 })).toBe('sent')
     expect(kinds(channel.delivered)).toEqual([
       [0, 'alert', 1],
       [0, 'resolved', 2],
@@ -439,7 +439,7 @@ describe('an alert that is delayed or silenced', () => {
     expect(channel.take({ ...recovered, instance_id: 'a' })).toBe('waiting')
     channel.pass(31 * minute)
     expect(kinds(channel.delivered)).toEqual([[1800, 'digest', 4]])
-    expect(channel.take({ ...recovered, instance_id: 'b' })).toBe('told')
+    expect(channel.take({ ...recovered, instance_id: 'b' })).toBe('sent')
     channel.pass(4 * 3_600_000)
     expect(channel.delivered.slice(1).map(({ kind, name }) => [kind, name])).toEqual([
       ['resolved', 'instance_offline b'],

@@ -96,8 +96,8 @@ type Decision =
   /** The alert waits in `group`, which is to be stored. */
   | { outcome: 'waiting'; group: Group; remembered?: Group; ended?: string }
   /** The alert is sent at once with all waiting alerts of its group; `group` is to be stored. */
-  | { outcome: 'told'; kind: 'alert'; group: Group; ended?: undefined }
-  | { outcome: 'told'; kind: 'resolved'; ended: string }
+  | { outcome: 'sent'; kind: 'alert'; group: Group; ended?: undefined }
+  | { outcome: 'sent'; kind: 'resolved'; ended: string }
 
 /** Whether the alert is sent at once, even in quiet hours: kills, their results, and the first critical own alert of a problem. */
 const isUrgent = (alert: AlertFacts, group: Group | undefined): boolean =>
@@ -187,14 +187,14 @@ function decideEnd(
   // Waiting alerts of the problem are sent together with its end, otherwise they would never be.
   const hasNews = group !== undefined && group.waiting > 0
   if (!hasNews && isSilenced(alert, silences, now)) return { outcome: 'silenced', ended }
-  if (isOfKillSwitch(alert) || hasNews) return { outcome: 'told', kind: 'resolved', ended }
+  if (isOfKillSwitch(alert) || hasNews) return { outcome: 'sent', kind: 'resolved', ended }
   if (!channel.send_resolved || group === undefined) return { outcome: 'inhibited', ended }
   // The end of a problem in a digest joins that digest.
   const digest = group.messages === 0 ? delayedWaiting(groups, laneOf(alert)) : undefined
   if (digest) return { ...delay(digest.name, alert.severity, digest.due_at ?? now, groups), ended }
   const quiet = quietFor(channel, group.severity, now)
   if (quiet !== undefined) return { ...delay(delayedNames[laneOf(alert)].quiet, alert.severity, quiet, groups), ended }
-  return { outcome: 'told', kind: 'resolved', ended }
+  return { outcome: 'sent', kind: 'resolved', ended }
 }
 
 /** Decides on an alert for a channel for people. Pure: the caller stores the groups. */
@@ -206,7 +206,7 @@ export function decide(alert: DecidedAlert, surroundings: Surroundings): Decisio
   if (isSilenced(alert, silences, now)) return { outcome: 'silenced' }
   if (isExplained(alert, groups)) return { outcome: 'inhibited' }
   const sendNow = {
-    outcome: 'told' as const,
+    outcome: 'sent' as const,
     kind: 'alert' as const,
     group: afterMessage(group, name, alert.severity, now),
   }

@@ -97,7 +97,7 @@ export function createPlanner(
       }
       await insertOutcomes(
         trx,
-        planned.map(({ row, message }) => outcomeOf(row, channel, 'told', message.id)),
+        planned.map(({ row, message }) => outcomeOf(row, channel, 'sent', message.id)),
       )
     })
   }
@@ -126,7 +126,7 @@ export function createPlanner(
         const mayRemember = remembered + groups.size - known.length < maxRemembered
         const decision = decide(row, { channel, silences, groups, mayRemember, ...room, now })
         if (decision.ended !== undefined) groups.delete(decision.ended)
-        if (decision.outcome === 'told') {
+        if (decision.outcome === 'sent') {
           // sendNow reads the waiting alerts from the database, so store them first.
           await insertOutcomes(trx, collected)
           collected = []
@@ -171,7 +171,7 @@ export function createPlanner(
     const alerts = await addContextForPeople(trx, [...waited, row].slice(-shownAlerts))
     const message = composeMessage({ id, kind, now: clock.now(), group: groupNameOf(row), alerts, count: waiting + 1 })
     await insertMessages(trx, channel.id, laneOf(row), [message])
-    await insertOutcomes(trx, [outcomeOf(row, channel, 'told', message.id)])
+    await insertOutcomes(trx, [outcomeOf(row, channel, 'sent', message.id)])
   }
 
   function flushOne(known: KnownChannel, name: string): Promise<void> {

@@ -40,7 +40,7 @@ async function plantBacklog(id: string): Promise<void> {
   const message = `'warning', '{}', 1, 1`
   await service.execute(`
     insert into alert_deliveries (alert_seq, channel_id, outcome, message_id)
-      values (1, '${id}', 'joined', 'm-${id}'), (2, '${id}', 'told', 'k-${id}');
+      values (1, '${id}', 'joined', 'm-${id}'), (2, '${id}', 'sent', 'k-${id}');
     insert into alert_messages (id, channel_id, kind, title, state, severity, content, created_at, due_at)
       values ('p-${id}', '${id}', 'alert', 't', 'pending', ${message}), ('d-${id}', '${id}', 'alert', 't', 'dead', ${message}),
         ('k-${id}', '${id}', 'alert', 't', 'delivered', ${message});
@@ -59,7 +59,7 @@ async function backlogOf(id: string) {
 const dropped = (reason: string) => ({
   deliveries: [
     { alert_seq: 1, outcome: 'joined' },
-    { alert_seq: 2, outcome: 'told' },
+    { alert_seq: 2, outcome: 'sent' },
   ],
   groups: [],
   messages: [

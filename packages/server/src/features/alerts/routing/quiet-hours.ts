@@ -27,7 +27,7 @@ const minutesOf = (clock: string): number => {
  * night of a clock change the end, and thus the digest, may be an hour off.
  */
 export function quietUntil(quiet: QuietHours, severity: Severity, now: number): number | undefined {
-  if (isAtOrAbove(severity, quiet.least ?? 'critical')) return undefined
+  if (isAtOrAbove(severity, quiet.min_severity ?? 'critical')) return undefined
   const from = minutesOf(quiet.from)
   const to = minutesOf(quiet.to)
   const minute = minuteOfDay(quiet.time_zone, now)

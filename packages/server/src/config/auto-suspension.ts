@@ -1,6 +1,6 @@
 import { integer, setting, someOf } from './values.ts'
 
-export const containmentSettings = {
+export const autoSuspensionSettings = {
   autoSuspend: setting({
     env: 'WARDLINE_AUTO_SUSPEND',
     unset: undefined,
