@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdirSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, statSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -9,10 +9,11 @@ import { createKey, createKeyDecoy, createPathDecoy, postEvent } from '../fleet.
 import { newDataDir } from '../service.ts'
 import { settled, useScreens } from './browser.ts'
 
-// `npm run pictures` writes the pictures of the documents; a test run only checks that they can be taken.
+// `npm run pictures` takes those that docs/images has again; a test run only checks that they can be taken.
 
 const screens = useScreens({ WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.0/8' })
-const folder = process.env.PICTURES ? fileURLToPath(new URL('../../docs/images', import.meta.url)) : newDataDir()
+const folder = newDataDir()
+const images = fileURLToPath(new URL('../../docs/images', import.meta.url))
 const names = ['billing', 'code-review', 'data-analyst', 'deploy-helper', 'inbox-triage', 'research', 'support-bot']
 
 let receiver: Server | undefined
@@ -137,7 +138,6 @@ async function showAll(shown: Record<string, string>): Promise<void> {
 }
 
 test('every screen can be shown in both themes and three widths', async () => {
-  mkdirSync(folder, { recursive: true })
   const end = await tellStory()
   await showAll(paths)
   const page = await screens.signedIn({ at: '/fleet/data-analyst-3', scheme: 'light' })
@@ -156,7 +156,7 @@ test('every screen can be shown in both themes and three widths', async () => {
   await page.getByRole('link', { name: 'Refused hosts of one agent' }).click()
   await page.getByRole('button', { name: 'Run', exact: true }).click()
   await page
-    .getByText(/would have fired/)
+    .getByText(/suspended in mode enforce/)
     .first()
     .waitFor()
   await page.screenshot({ path: join(folder, 'rule-light.png'), fullPage: true })
@@ -168,4 +168,7 @@ test('every screen can be shown in both themes and three widths', async () => {
   await settled(page)
   await page.screenshot({ path: join(folder, 'containment-light.png'), fullPage: true })
   await end()
+  if (!process.env.PICTURES) return
+  for (const name of readdirSync(folder).filter((taken) => existsSync(join(images, taken))))
+    copyFileSync(join(folder, name), join(images, name))
 })
