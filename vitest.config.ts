@@ -46,10 +46,33 @@ const longTests = unitTests
       path === 'packages/server/src/mutated-bodies.test.ts',
   )
   .map(({ path }) => path)
-/** Tests that open the service or its database; all but those of SQLite itself hold on every engine. */
+/**
+ * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they
+ * run is run on PostgreSQL by another test too.
+ */
+const sameOnEveryEngine = new RegExp(
+  `/server/src/(${[
+    '(held-loop|jobs|metrics)',
+    '(http|features/(downloads|stream|system))/.+',
+    'features/alerts/(planning/alert-context|routing/(channels|routing-table))',
+    'features/audit/protection',
+    'features/chain/(lying-node|posted-verification|sinks)',
+    'features/control/(control-signatures|reconcile)',
+    'features/detection/(blindness|judge|silence)',
+    'features/events/(counted-reports|forged-reports)',
+    'features/honeypots/(check|decoy-fetches|decoy-requests|false-alarms|key-cost)',
+    'features/instances/(boots|shared-fleet)',
+    'features/keys/probing',
+    'features/rules/(floods|heavy-rules|mode-changes|observed-addresses|value-floods)',
+  ].join('|')})\\.test\\.ts$`,
+)
+/** Tests that open the service or its database, for the other engines. */
 const databaseTests = unitTests
   .filter(
-    ({ path, text }) => /\/testing\/(rule-)?service\.ts'/.test(text) && /\/server\/src\/(?!db\/sqlite)/.test(path),
+    ({ path, text }) =>
+      /\/testing\/(rule-)?service\.ts'/.test(text) &&
+      /\/server\/src\/(?!db\/sqlite)/.test(path) &&
+      !sameOnEveryEngine.test(path),
   )
   .map(({ path }) => path)
 
