@@ -38,14 +38,30 @@ const serverTests = unitTests
       path.startsWith('test-servers/') || /test-servers\/(postgres|redis|anvil)|inject\('(postgres|redis)/.test(text),
   )
   .map(({ path }) => path)
-/** Tests of the agent's commands, some seven hundred short processes, and the 45,000 bodies of CI. */
+/**
+ * Tests that compute for seconds: the agent's commands, some seven hundred short processes; the 45,000 bodies of CI;
+ * simulations and properties.
+ */
+const takesLong = new RegExp(
+  [
+    '/server/src/(mutated-bodies|held-loop)',
+    '/features/detection/(blindness|detector|judge|scout)',
+    '/features/honeypots/(false-alarms|key-cost|key-extraction)',
+    '/features/rules/(heavy-rules|mode-changes|state-floods|value-floods)',
+    '/features/rules/language/(memory-limit|memory-work|slices)',
+    '/sdk/src/(decoy-evasion|here-documents)',
+  ]
+    .map((path) => `${path}\\.test`)
+    .join('|'),
+)
 const longTests = unitTests
   .filter(
     ({ path, text }) =>
       (path.startsWith('packages/sdk/src/agent/') && text.includes('/testing/agent-command.ts')) ||
-      path === 'packages/server/src/mutated-bodies.test.ts',
+      takesLong.test(path),
   )
   .map(({ path }) => path)
+
 /**
  * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they
  * run is run on PostgreSQL by another test too.

@@ -5,7 +5,7 @@ import { newDataDir, type Service, startService } from './service.ts'
 
 let service: Service
 beforeAll(async () => {
-  service = await startService()
+  service = await startService({ env: { WARDLINE_DRILL_ANSWER_SECONDS: '5' } })
 })
 afterAll(() => service?.stop())
 
@@ -38,15 +38,12 @@ test('wardline drill waits for the responses and reports them', async () => {
     await service.call('PUT', `/api/instances/${id}/tags`, { body: { tags: ['drill:both'] } })
   const stream = await openAgent(answering, true)
   const other = await service.openStream(`/api/instances/${plain}/control`, { key: service.key })
-  const startedAt = performance.now()
   const one = await wardline('drill', answering)
   expect(one.stderr).toBe('')
   expect(one.stdout).toMatch(
     /^Drill [0-9a-f-]{36}: 1 agent selected\nAsked {5}1\nAnswered {2}1\np50 {7}\d+ ms\np99 {7}\d+ ms\n$/,
   )
   expect(one.code).toBe(0)
-  // The test need not wait until the nonce expires.
-  expect(performance.now() - startedAt).toBeLessThan(25_000)
 
   const both = await wardline('drill', '--tag', 'drill:both', '--json')
   expect(both.code).toBe(0)
@@ -67,7 +64,7 @@ test('wardline drill exits with code 5 if an agent does not answer', async () =>
   const stream = await openAgent(id, false)
   const { code, stdout, stderr } = await wardline('drill', id)
   expect(code).toBe(5)
-  expect(stdout).toContain(`${id}  no answer within 30 seconds`)
+  expect(stdout).toContain(`${id}  no answer in time`)
   expect(stderr).toContain('1 agent of 1 did not answer: a suspension might not reach them.')
   stream.close()
 })

@@ -24,7 +24,7 @@ const reasonTexts: Record<Drill['missing'][number]['reason'], string> = {
   no_control_stream: 'no control stream is open',
   does_not_understand: 'does not understand drills: an old SDK, or another client',
   not_sent: 'the process with its control stream did not send the question',
-  no_answer: 'no answer within 30 seconds',
+  no_answer: 'no answer in time',
 }
 
 function selectorOf(command: Command, id: string | undefined, { tag, all }: DrillOptions): AgentSelector {

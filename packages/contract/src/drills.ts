@@ -16,9 +16,6 @@ import {
 } from './fields.ts'
 import { Type } from './type.ts'
 
-/** How long an agent may take to respond to a drill. */
-export const drillAnswerMs = 30_000
-
 const Nonce = Pattern('^[A-Za-z0-9_-]+$', 'may contain only letters, digits, _ and -', {
   maxLength: 64,
   description: 'The nonce of the drill that came over the control stream',
@@ -45,12 +42,12 @@ const drillMissingReasons = ['offline', 'no_control_stream', 'does_not_understan
 
 const MissingReason = choice(
   drillMissingReasons,
-  'offline: no heartbeat for 90 seconds; no_control_stream: none is open; does_not_understand: its client does not ask for drills; not_sent: the process that holds its stream did not send it; no_answer: it was asked, and did not answer within 30 seconds',
+  'offline: no heartbeat for 90 seconds; no_control_stream: none is open; does_not_understand: its client does not ask for drills; not_sent: the process that holds its stream did not send it; no_answer: it was asked, and did not answer within WARDLINE_DRILL_ANSWER_SECONDS',
 )
 
 const drillFields = {
   id: Uuid,
-  state: choice(['running', 'complete'], 'complete: every agent that was asked answered, or had its 30 seconds'),
+  state: choice(['running', 'complete'], 'complete: every agent that was asked answered, or had its time to'),
   selector: { ...AgentSelector, description: 'As requested; of a long list of instances the first hundred' },
   by: Type.String({ description: 'Key id of the operator' }),
   requested_at: Timestamp,
@@ -125,7 +122,7 @@ export const drillEndpoints = {
     path: '/api/instances/:instanceId/drill',
     access: access.agents,
     feature: 'drills',
-    summary: 'Answer a drill that came over the control stream; each nonce once, within 30 seconds',
+    summary: 'Answer a drill that came over the control stream; each nonce once, within WARDLINE_DRILL_ANSWER_SECONDS',
     params: InstanceParams,
     body: DrillAnswer,
     status: 200,

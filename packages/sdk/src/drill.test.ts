@@ -54,7 +54,7 @@ test('answers a drill while suspended, and stays suspended', async () => {
 })
 
 test('reports no error when its answer to a drill fails', async () => {
-  await using fleet = await TestFleet.open()
+  await using fleet = await TestFleet.open({ WARDLINE_DRILL_ANSWER_SECONDS: '1' })
   const { monitor, heard } = fleet.monitor()
   await monitor.start()
   await streamOpen(monitor)

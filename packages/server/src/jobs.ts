@@ -147,7 +147,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'decoy-urls', everyMs: 1_000, run: () => decoyFetches.refresh() },
     {
       name: 'stream-keep-alive',
-      everyMs: 30_000,
+      everyMs: deps.config.streamKeepAliveSeconds * 1_000,
       run: () => {
         eventStream.keepAlive()
         controlStream.keepAlive()

@@ -1,11 +1,10 @@
-import { drillAnswerMs } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import type { Drill } from '../data/containments.ts'
 import { msText } from '../suspend/stages.ts'
 
 /** Ordered: agents that were sent the drill come first, because a response was expected of them. */
 export const missingWords: Record<Drill['missing'][number]['reason'], string> = {
-  no_answer: `no answer within ${drillAnswerMs / 1_000} seconds`,
+  no_answer: 'no answer in time',
   not_sent: 'the process with its control stream did not send the drill',
   no_control_stream: 'no control stream is open: it receives a suspension with its next poll',
   does_not_understand: 'does not support drills: old SDK or another client',

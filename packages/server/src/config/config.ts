@@ -120,6 +120,19 @@ export const settings = {
       'Hours in which each agent is asked once, by a harmless message, whether a suspension would reach it; `off`: only when an operator starts a drill. See [Drills](../guide/containment.md#drills)',
     parse: (value) => (value === 'off' ? null : integer(1, 168)(value)),
   }),
+  drillAnswerSeconds: setting({
+    env: 'WARDLINE_DRILL_ANSWER_SECONDS',
+    unset: '30',
+    meaning: 'Seconds that an agent has to answer a drill; after that it counts as missing',
+    parse: integer(1, 300),
+  }),
+  streamKeepAliveSeconds: setting({
+    env: 'WARDLINE_STREAM_KEEPALIVE_SECONDS',
+    unset: '30',
+    meaning:
+      'Seconds between the keep-alives of open streams; less where a proxy closes connections that are idle for so long. Clients reconnect after 75 seconds without one',
+    parse: integer(1, 60),
+  }),
   retentionDays: setting({
     env: 'WARDLINE_RETENTION_DAYS',
     unset: '90',

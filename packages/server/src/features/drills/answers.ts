@@ -21,7 +21,7 @@ export interface DrillAnswers {
 const answerBytes = 150
 
 /** Answers share commits, because a thousand agents of a drill answer at the same time. */
-export function createDrillAnswers({ database, clock, metrics }: Deps): DrillAnswers {
+export function createDrillAnswers({ config, database, clock, metrics }: Deps): DrillAnswers {
   const queue = new GroupCommit<Answer, boolean>({
     queue: 'drills',
     clock,
@@ -39,7 +39,7 @@ export function createDrillAnswers({ database, clock, metrics }: Deps): DrillAns
         .map(({ instanceId, nonce, at }): AnswerCells => [instanceId, nonce, at])
         .toSorted(([one], [other]) => (one < other ? -1 : 1))
       const [taken] = await database.batch([
-        answersStatement(database, cells),
+        answersStatement(database, cells, config.drillAnswerSeconds * 1_000),
         provenStatement(database, cells, wasAnswered),
       ])
       const right = new Set(taken!.map(({ instance_id, nonce }) => `${instance_id} ${nonce}`))

@@ -54,7 +54,7 @@ function summaryOf(row: DrillRow, { missing: _missing, ...counts }: DrillCounts)
 /** Returns the stored counts of a complete drill, or counts those of a running one. */
 async function countsOf(deps: Deps, row: DrillRow): Promise<DrillCounts> {
   if (row.report !== null) return JSON.parse(row.report) as DrillCounts
-  return countAsks(await readAllAsks(deps, row.id), deps.clock.now())
+  return countAsks(deps.config, await readAllAsks(deps, row.id), deps.clock.now())
 }
 
 async function view(deps: Deps, row: DrillRow): Promise<Drill> {

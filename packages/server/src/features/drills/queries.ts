@@ -1,4 +1,3 @@
-import { drillAnswerMs } from '@wardline/contract'
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
@@ -135,11 +134,15 @@ export async function giveUpAsks(
 }
 
 /** Stores answers, each once and in time; returns instance and nonce of correct ones. */
-export function answersStatement({ db, dialect }: Database, answers: readonly AnswerCells[]): Statement {
+export function answersStatement(
+  { db, dialect }: Database,
+  answers: readonly AnswerCells[],
+  withinMs: number,
+): Statement {
   const rows = dialect.rowsFromJson(JSON.stringify(answers), answerColumns)
   return sql`update drill_asks set answered_at = batch.at from ${rows} as batch
     where drill_asks.nonce = batch.nonce and drill_asks.instance_id = batch.instance_id
-      and drill_asks.answered_at is null and drill_asks.asked_at >= batch.at - ${sql.lit(drillAnswerMs)}
+      and drill_asks.answered_at is null and drill_asks.asked_at >= batch.at - ${sql.lit(withinMs)}
     returning drill_asks.instance_id, drill_asks.nonce`.compile(db)
 }
 

@@ -1,4 +1,5 @@
-import { type Drill, drillAnswerMs, limits, offlineAfterMs } from '@wardline/contract'
+import { type Drill, limits, offlineAfterMs } from '@wardline/contract'
+import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
 import type { OpenStreams } from '../control/open-streams.ts'
 import { readHeartbeats } from '../instances/drill-statements.ts'
@@ -18,8 +19,8 @@ export type DrillCounts = Pick<Drill, 'asked' | 'answered' | 'missing' | 'missin
 
 /** Every process checks several times within this period: an agent not sent the drill by then has no suitable stream. */
 const askWithinMs = 3_000
-/** Answers that arrived in time are on disk by then. */
-const settledMs = drillAnswerMs + 3_000
+/** Answers that arrived in time are on disk this long after the deadline. */
+const settleMs = 3_000
 /** After this time the process that stores the agents counts as gone. */
 const recordWithinMs = 60_000
 const pageRows = 1_000
@@ -30,7 +31,11 @@ function percentile(sorted: readonly number[], part: number): number | null {
 }
 
 /** Counts the results of a drill. An agent that may still answer does not count as missing. */
-export function countAsks(asks: readonly AskRow[], now: number): DrillCounts {
+export function countAsks(
+  { drillAnswerSeconds }: Pick<Config, 'drillAnswerSeconds'>,
+  asks: readonly AskRow[],
+  now: number,
+): DrillCounts {
   const times: number[] = []
   const silent: Drill['missing'] = []
   const notAsked: Drill['missing'] = []
@@ -38,7 +43,8 @@ export function countAsks(asks: readonly AskRow[], now: number): DrillCounts {
   for (const { instance_id, asked_at, answered_at, reason } of asks) {
     if (asked_at !== null) asked += 1
     if (asked_at !== null && answered_at !== null) times.push(Math.max(0, answered_at - asked_at))
-    else if (asked_at !== null && now - asked_at >= drillAnswerMs) silent.push({ instance_id, reason: 'no_answer' })
+    else if (asked_at !== null && now - asked_at >= drillAnswerSeconds * 1_000)
+      silent.push({ instance_id, reason: 'no_answer' })
     else if (reason !== null) notAsked.push({ instance_id, reason })
   }
   times.sort((one, other) => one - other)
@@ -91,8 +97,8 @@ async function finish(deps: Deps, openStreams: OpenStreams, drill: DrillRow, now
   const since = ready_at ?? (now - requested_at >= recordWithinMs ? requested_at : undefined)
   if (since === undefined) return
   if (now - since >= askWithinMs) await giveUp(deps, openStreams, id, now)
-  if (await isPending(deps.database.db, id, now - settledMs)) return
-  const counts = countAsks(await readAllAsks(deps, id), now)
+  if (await isPending(deps.database.db, id, now - deps.config.drillAnswerSeconds * 1_000 - settleMs)) return
+  const counts = countAsks(deps.config, await readAllAsks(deps, id), now)
   if (!(await completeDrill(deps.database.db, id, JSON.stringify(counts), now))) return
   const { asked, answered, missing_count: missing } = counts
   deps.log.info({ drill: id, asked, answered, missing }, 'drill complete')
