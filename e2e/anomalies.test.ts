@@ -121,7 +121,7 @@ describe('anomaly detection', () => {
     expect(open.output).toMatch(/shell_exec_count .* 13 .*ANOMALY OPEN/)
     expect(open.output).toMatch(/CRITICAL.*shell_exec_count up to 4000 {2}open/i)
     const accepted = await wardline('accept', id, 'shell_exec_count')
-    expect(accepted.output).toContain(`shell_exec_count of ${id} is as usual from now on.`)
+    expect(accepted.output).toContain(`shell_exec_count of ${id} is accepted as usual.`)
     expect((await wardline(id)).output).toContain('new level accepted')
     expect((await wardline('accept', id, 'shell_exec_count')).code).not.toBe(0)
     expect((await wardline('reset', id, 'shell_exec_count')).code).toBe(0)

@@ -1219,7 +1219,7 @@ class _Metrics:
 
 
 _TOO_MANY = 'This agent asked for too many checks.'
-_TOO_COSTLY = 'Comparing these arguments with the decoys takes more work than the service does for a check.'
+_TOO_COSTLY = 'Comparing these arguments with the decoys exceeds the work limit of a check.'
 _KEY_REFUSED = 'The service refuses the key.'
 
 

@@ -171,7 +171,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       }
       const wrongChain = await throughLies(askedOf('eth_chainId', '0x1'))
       expect([wrongChain.code, wrongChain.stdout]).toEqual([2, ''])
-      expect(wrongChain.stderr).toContain('The RPC is of chain 1, the attestations are on chain 31337')
+      expect(wrongChain.stderr).toContain('The RPC serves chain 1, the attestations are on chain 31337')
       for (const [result, sentence] of [
         ['0x', 'returned data of another format than its interface'],
         [`0x${'f'.repeat(2_000)}`, 'returned data of another format than its interface'],

@@ -106,7 +106,7 @@ async function judgePosted(summary: TrustSummary, published: Published | undefin
 function expectedChain({ identity }: TrustSummary, { chain }: VerifyOptions): number | undefined {
   const named = chain ?? /^eip155:(\d+):/.exec(identity.agent_registry ?? '')?.[1]
   if (named !== undefined && !/^\d{1,10}$/.test(named))
-    throw new Failure(`--chain ${named} is not a chain id, such as 84532.`, 'usage', 'usage')
+    throw new Failure(`--chain ${named} is not a chain id; an example is 84532.`, 'usage', 'usage')
   return named === undefined ? undefined : Number(named)
 }
 
@@ -126,16 +126,16 @@ async function openNode(summary: TrustSummary, rpcUrl: string, options: VerifyOp
   }
   for (const [option, address] of Object.entries(addresses)) {
     if (address !== undefined && !hexOf(40).test(address))
-      throw new Failure(`${option} ${address} is not 0x and 40 hexadecimal digits.`, 'usage', 'usage')
+      throw new Failure(`${option} ${address} must be 0x and 40 hexadecimal digits.`, 'usage', 'usage')
   }
   const expected = expectedChain(summary, options)
   const agentId = options.agent ?? summary.identity.agent_id ?? undefined
   if (agentId !== undefined && !/^\d{1,78}$/.test(agentId))
-    throw new Failure(`--agent ${agentId} is not the number of an agent, such as 0.`, 'usage', 'usage')
+    throw new Failure(`--agent ${agentId} must be a whole number, such as 0.`, 'usage', 'usage')
   const published = await openPublished({ rpcUrl, attester, agentId, eas, validationRegistry, reputationRegistry })
   if (expected === undefined || published.chainId === expected) return published
   published.close()
-  const message = `The RPC is of chain ${published.chainId}, the attestations are on chain ${expected}: give a node of that chain with --rpc.`
+  const message = `The RPC serves chain ${published.chainId}, the attestations are on chain ${expected}: give a node of that chain with --rpc.`
   throw new Failure(message, 'wrong_chain', 'refused')
 }
 
@@ -175,8 +175,12 @@ async function verify(url: string, options: VerifyOptions): Promise<void> {
     }
   }
   if (wrong.length > 0)
-    throw new Failure(`${wrong.length} of ${attestations.length} attestations do not hold.`, 'not_verified', 'failed')
-  if (isPostedWrong) throw new Failure('The posted verification does not hold.', 'not_verified', 'failed')
+    throw new Failure(
+      `${wrong.length} of ${attestations.length} attestations failed verification.`,
+      'not_verified',
+      'failed',
+    )
+  if (isPostedWrong) throw new Failure('The posted verification is invalid.', 'not_verified', 'failed')
 }
 
 export function addAttest(program: Command): void {
@@ -186,15 +190,15 @@ export function addAttest(program: Command): void {
     .description('compute the hashes of published attestations, and with --rpc compare them with the chain')
     .argument('<url>', 'address of the service, such as https://wardline.example.com')
     .option('--rpc <url>', 'JSON-RPC address of a node that you trust; default: hashes only')
-    .option('--eas <address>', 'address of EAS; default: the known one of the chain')
-    .option('--attester <address>', 'wallet that you expect; default: the one that the service names')
+    .option('--eas <address>', 'address of EAS; default: its known address on the chain')
+    .option('--attester <address>', 'expected wallet; default: the wallet in the summary')
     .option(
       '--validation-registry <address>',
-      'registry that you expect verifications and validations in; default: not looked up',
+      'expected registry of verifications and validations; default: not checked',
     )
-    .option('--reputation-registry <address>', 'registry that has feedback; default: the known one of the chain')
-    .option('--agent <id>', 'agent that feedback is about; default: the one that the service names')
-    .option('--chain <id>', 'chain that you expect; default: the one of the identity that the service names')
+    .option('--reputation-registry <address>', 'registry of feedback; default: the known registry of the chain')
+    .option('--agent <id>', 'agent of the feedback; default: the agent in the summary')
+    .option('--chain <id>', 'expected chain; default: the chain of the published identity')
     .option('--json', 'print JSON')
     .action(verify)
 }

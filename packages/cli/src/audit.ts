@@ -64,7 +64,7 @@ async function verify({ checkpoint, json }: { checkpoint?: string; json?: boolea
   const result = await withLocalDatabase(async (deps) => {
     const expected = text === undefined ? undefined : await readCheckpoint(deps, text)
     if (expected && !expected.isSigned && !json)
-      console.error('The checkpoint has no signature: it is of an earlier version.')
+      console.error('The checkpoint has no signature: an earlier version made it.')
     return verifyAudit(deps.database, expected?.checkpoint)
   })
   if (!result.ok) process.exitCode = verdicts[result.reason]

@@ -72,7 +72,7 @@ function print(found: RuleBacktest): void {
     console.error(`${counted(found.suppressed, 'more firing')} would have been counted, not stored.`)
   }
   if (found.evicted > 0) {
-    console.error(`${counted(found.evicted, 'group')} were forgotten because there were too many: firings may lack.`)
+    console.error(`${counted(found.evicted, 'group')} were forgotten to limit memory: firings may be missing.`)
   }
   if (found.samples.length === 0) return
   const rows = found.samples.map(({ at, group, count, events, event_id }) => [
@@ -106,9 +106,9 @@ export function addBacktest(rules: Command): void {
   withService(
     rules
       .command('backtest')
-      .description('say what a rule would have done to the stored events; nothing is stored, nobody is suspended')
+      .description('run a rule against stored events and report what it would have done; changes nothing')
       .argument('<rule>', 'file with one rule, YAML or JSON, or the id of a stored rule')
       .option('--from <time>', 'ISO 8601 instant, day (UTC), or age such as 12h; default: 7d', instantOption)
-      .option('--to <time>', 'end, in the same forms; default: now', instantOption),
+      .option('--to <time>', 'end, in the same formats; default: now', instantOption),
   ).action(backtest)
 }

@@ -101,22 +101,22 @@ async function change(
 }
 
 export function addBaselines(program: Command): void {
-  const baselines = program.command('baselines').description('show what is usual for an agent, and change it')
+  const baselines = program.command('baselines').description('show, accept and reset what is usual for an agent')
   const showing = baselines
     .command('show', { isDefault: true })
     .argument('<instance>', 'id of the instance')
     .description('show what is usual for each session metric of an instance, and its last anomalies')
-    .option('--metric <name>', 'show one metric, and what would have been reported of its stored samples')
+    .option('--metric <name>', 'show a metric, and which of its stored samples would have been reported')
   withService(showing).action(show)
   const accepting = baselines
     .command('accept <instance> <metric>')
     .description('accept the level of the open anomaly as usual, which ends the anomaly')
   withService(accepting).action((instance: string, metric: string, flags: ServiceFlags) =>
-    change('acceptBaseline', 'is as usual from now on', [instance, metric], flags),
+    change('acceptBaseline', 'is accepted as usual', [instance, metric], flags),
   )
   const resetting = baselines
     .command('reset <instance> <metric>')
-    .description('forget what is usual for a metric, and learn it again')
+    .description('reset a metric: what is usual is learnt again')
   withService(resetting).action((instance: string, metric: string, flags: ServiceFlags) =>
     change('resetBaseline', 'is learnt again from now on', [instance, metric], flags),
   )

@@ -49,7 +49,7 @@ export function addBrake(program: Command): void {
   withService(showing).action(show)
   const releasing = brake
     .command('release')
-    .description('let agents be suspended automatically again')
+    .description('release the brake: agents are suspended automatically again')
     .requiredOption('--reason <text>', 'reason; stored in the audit log')
   withService(releasing).action(release)
 }

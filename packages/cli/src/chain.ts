@@ -47,7 +47,7 @@ async function agree(lines: string[], { yes }: Pick<SendOptions, 'yes'>): Promis
   }
   const asking = createInterface({ input: process.stdin, output: process.stderr })
   try {
-    const answer = await asking.question('Type "send" to go on: ')
+    const answer = await asking.question('Type "send" to confirm: ')
     if (answer.trim() !== 'send') throw new Failure('Nothing was sent.', 'confirm_required', 'usage')
   } finally {
     asking.close()
@@ -67,7 +67,7 @@ async function waitFor(chain: Chain, kind: Kind, subject?: string): Promise<void
     if (row?.state === 'confirmed') return console.log(row.result ?? '')
     await pause(askEveryMs)
   }
-  const message = 'It is not confirmed yet: the service goes on with it; `wardline chain status` shows how it fares.'
+  const message = 'Not confirmed yet: the service continues; `wardline chain status` shows its state.'
   throw new Failure(message, 'unconfirmed', 'unconfirmed')
 }
 
@@ -216,9 +216,9 @@ const verify = (options: SendOptions) =>
   })
 
 export function addChain(program: Command): void {
-  const chain = program.command('chain').description('register the on-chain identity and see what was sent')
+  const chain = program.command('chain').description('manage the on-chain identity and its transactions')
   const sending = (command: Command) =>
-    command.option('--yes', 'send without asking').option('--no-wait', 'leave the confirmations to the service')
+    command.option('--yes', 'send without asking').option('--no-wait', 'do not wait for the confirmations')
   chain
     .command('status', { isDefault: true })
     .description('show chain, wallet, identity and the last transactions')
@@ -243,7 +243,7 @@ export function addChain(program: Command): void {
   withService(
     chain
       .command('drop')
-      .description('end an unconfirmed transaction, which blocks the next ones: shows how and the cost, then asks')
+      .description('end an unconfirmed transaction that blocks the next ones: shows the plan and its cost, then asks')
       .argument('<id>', 'id, as chain status lists it')
       .option('--yes', 'drop without asking'),
   ).action(drop)

@@ -81,7 +81,7 @@ async function typedConfirmation(plan: ContainmentPlan, given: string | undefine
   // It also rejects after the answer, when nothing awaits it.
   ended.catch(() => {})
   try {
-    return (await Promise.race([lines.question(`Type "${plan.confirm}" to go on: `), ended])).trim()
+    return (await Promise.race([lines.question(`Type "${plan.confirm}" to confirm: `), ended])).trim()
   } finally {
     lines.close()
   }
@@ -174,7 +174,7 @@ async function show(id: string | undefined, flags: ServiceFlags): Promise<void> 
     console.log(textTable([rowOf(found)]))
     console.log(progressText(found))
     if (found.missing_count > 0) console.log(`Missing: ${missingText(found)}`)
-    if (found.joined.length > 0) console.log(`Registered while it held: ${found.joined.map(sanitize).join(', ')}`)
+    if (found.joined.length > 0) console.log(`Registered meanwhile: ${found.joined.map(sanitize).join(', ')}`)
     return
   }
   const reply = await call('listContainments', { query: {} })
@@ -193,8 +193,8 @@ export function addContain(program: Command): void {
     .option('--all', 'every agent')
     .requiredOption('--reason <text>', 'reason; sent to the agents and stored in the audit log')
     .option('--resume', 'resume instead of suspend')
-    .option('--dry-run', 'show whom it would reach and how, and change nothing')
-    .option('--confirm <text>', 'what a terminal asks for, such as "suspend 140 agents"')
+    .option('--dry-run', 'show which agents it would reach, and how; changes nothing')
+    .option('--confirm <text>', 'the confirmation that a terminal prompts for, such as "suspend 140 agents"')
     .option('--two-person', 'resuming these agents needs a second operator')
     .option('--no-wait', 'do not wait for the agents to confirm')
   withService(containing).action(contain)
@@ -203,7 +203,7 @@ export function addContain(program: Command): void {
 export function addContainments(program: Command): void {
   const showing = program
     .command('containments')
-    .argument('[id]', 'show one, and who is missing')
+    .argument('[id]', 'show a containment, and which agents have not confirmed')
     .description('list containments, and resumes that wait for a second operator')
   withService(showing).action(show)
 }

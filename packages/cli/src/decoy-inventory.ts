@@ -118,7 +118,7 @@ async function allowList({ format, ...flags }: ServiceFlags & { format: 'paths' 
   if (reply.unplaced.length > 0) {
     const ids = reply.unplaced.map(sanitize).join(', ')
     console.error(
-      `No file is noted of ${ids}: a scanner reports them. Note one: wardline decoys planted <id> --note <text> --file <path>`,
+      `No file is noted for ${ids}: a secret scanner will report them. Note one: wardline decoys planted <id> --note <text> --file <path>`,
     )
   }
   console.log(format === 'gitleaks' ? gitleaksText(reply) : reply.paths.map(({ path }) => sanitize(path)).join('\n'))

@@ -29,7 +29,7 @@ const reasonTexts: Record<Drill['missing'][number]['reason'], string> = {
 
 function selectorOf(command: Command, id: string | undefined, { tag, all }: DrillOptions): AgentSelector {
   if ([id !== undefined, tag.length > 0, all === true].filter(Boolean).length > 1) {
-    throw new UsageError(command, 'Give an id, --tag or --all, not several of them.')
+    throw new UsageError(command, 'An id, --tag and --all exclude each other.')
   }
   if (id !== undefined) return { instances: [id] }
   return tag.length > 0 ? { tags: tag } : { all: true }
@@ -89,7 +89,7 @@ export function addDrill(program: Command): void {
     .description('ask agents by a harmless message whether a suspension would reach them; default: all agents')
     .option(
       '--tag <tag>',
-      'agents with this tag; give it again for agents that have all of them',
+      'agents with this tag; repeatable: those with all of them',
       (tag, given: string[]) => [...given, tag],
       [],
     )

@@ -172,7 +172,7 @@ export function addInstances(program: Command): void {
   const tagging = instances
     .command('tag <id> [tags]')
     .description(
-      'replace the tags that operators set by these, separated by commas; without tags, remove them. Tags that the agent reports stay',
+      'replace the tags of operators, separated by commas; without tags, remove them. Tags of the agent stay',
     )
   withService(tagging).action(setTags)
   const deleting = instances

@@ -97,7 +97,7 @@ test('each failed case is reported with the reason', async () => {
 
 test('a rule is equivalent after export and import', async () => {
   expect(await rules('export', burst(2))).toBe(0)
-  expect(errors).toEqual(['-- Shell burst: Sigma has no place for tests: left out.'])
+  expect(errors).toEqual(['-- Shell burst: Sigma does not support tests: left out.'])
   expect(await rules('import', output.join(''))).toBe(0)
   expect(output[1]).toContain('type: event_count')
   expect(output[1]).toContain('tool: shell-exec')
@@ -122,7 +122,7 @@ test('a missing file is reported with its name', async () => {
   await runCommand(['node', 'wardline', 'rules', 'lint', join(folder, 'no.yml')])
   expect(process.exitCode).toBe(64)
   process.exitCode = 0
-  expect(errors[0]).toMatch(/^<files> .*no\.yml is invalid: there is no such file\.$/)
+  expect(errors[0]).toMatch(/^<files> .*no\.yml is invalid: it does not exist\.$/)
 })
 
 test('lint refuses rules that together cost an event too much, also over several files', async () => {

@@ -23,7 +23,7 @@ interface FileFault extends Fault {
 
 function addFile(file: string, before: string[] = []): string[] {
   const found = statSync(file, { throwIfNoEntry: false })
-  if (found === undefined) throw new InvalidArgumentError('There is no such file.')
+  if (found === undefined) throw new InvalidArgumentError('It does not exist.')
   if (found.isDirectory()) throw new InvalidArgumentError('It is a folder.')
   return [...before, file]
 }
@@ -127,7 +127,7 @@ export function addRules(program: Command): void {
   rules
     .command('lint')
     .description(
-      'report what is wrong with rules, as file:line:column, and notes on what is hardly meant; exit code 1 when there is a fault',
+      'check rules: faults as file:line:column, and notes on probable mistakes; exit code 1 when there is a fault',
     )
     .argument('<files...>', 'files of rules, YAML or JSON', addFile)
     .option('--json', 'print JSON, also for errors')
@@ -150,8 +150,8 @@ export function addRules(program: Command): void {
     .action(exportFiles)
   rules
     .command('starter')
-    .description('list rules to begin with, or write them to a folder')
-    .option('-o, --output <folder>', 'write each to a file; files that exist are kept')
+    .description('list starter rules, or write them to a folder')
+    .option('-o, --output <folder>', 'write each to a file in this folder; existing files are kept')
     .option('--json', 'print JSON, also for errors')
     .action(starter)
   addStoredRules(rules)

@@ -107,11 +107,13 @@ async function enable(id: string, flags: ServiceFlags): Promise<void> {
 async function remove(id: string, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   await call('deleteRule', { params: { id } })
-  console.log(flags.json ? safeJson({ ok: true, id }, 2) : `Rule ${id} is deleted. What it suspended stays suspended.`)
+  console.log(
+    flags.json ? safeJson({ ok: true, id }, 2) : `Rule ${id} is deleted. Agents that it suspended stay suspended.`,
+  )
 }
 
 const modes: Record<RuleMode, string> = {
-  observe: 'record only what a rule would do',
+  observe: 'only record what the rule would do',
   alert: 'record and alert',
   enforce: 'record, alert and make the responses of the rule',
 }
@@ -131,7 +133,7 @@ export function addStoredRules(rules: Command): void {
   withService(
     rules
       .command('firings')
-      .description('list when a rule fired, by which events and with which responses')
+      .description('list the firings of a rule, with their events and responses')
       .argument('<id>', 'id of the rule')
       .option('--limit <number>', 'number of firings, at most 200; default: 50'),
   ).action(firings)

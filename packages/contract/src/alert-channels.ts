@@ -144,7 +144,7 @@ export const QuietHours = Type.Object(
       choice(['critical', 'breach'], 'Minimum severity that is still sent at once; default: critical'),
     ),
   },
-  { additionalProperties: false, description: 'Lesser alerts of these hours are sent together at their end' },
+  { additionalProperties: false, description: 'Less severe alerts of these hours are sent together at their end' },
 )
 export type QuietHours = Static<typeof QuietHours>
 
@@ -248,7 +248,7 @@ const SecretRotation = Type.Object({
 const SecretRotated = Type.Object({ ok: Type.Literal(true), id: ChannelId, secret: Type.String() })
 
 export const ChannelTested = Type.Object({
-  ok: Type.Boolean({ description: 'Whether the receiver took the message' }),
+  ok: Type.Boolean({ description: 'Whether the receiver accepted the message' }),
   message_id: Uuid,
   status: nullable(Type.Integer({ description: 'HTTP status, or reply code of SMTP' })),
   answer: nullable(Type.String({ description: 'The beginning of the answer of the receiver' })),

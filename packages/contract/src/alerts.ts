@@ -87,7 +87,7 @@ export const AlertCountQuery = Type.Object({
 export type AlertCountQuery = Static<typeof AlertCountQuery>
 const AlertCounts = Type.Object({
   counts: Type.Array(Type.Object({ status: choice(alertStatuses), severity: Severity, count: Count }), {
-    description: 'Those that are not 0',
+    description: 'Counts above 0',
   }),
   complete: Type.Boolean({
     description: `False when there are more than ${limits.countedAlerts}: of the unresolved ones above info only the newest so many are counted, of the others those among the newest so many alerts`,
@@ -104,7 +104,7 @@ const AlertDelivery = Type.Object({
   last_status: nullable(Type.Integer()),
   last_answer: nullable(Type.String({ description: 'The beginning of the answer of the receiver' })),
   last_error: nullable(Type.String()),
-  due_at: nullable({ ...Timestamp, description: 'When the next attempt is made' }),
+  due_at: nullable({ ...Timestamp, description: 'Time of the next attempt' }),
   delivered_at: nullable(Timestamp),
 })
 
@@ -124,7 +124,7 @@ const AlertHistory = Type.Array(
     alerts: { ...Count, description: 'How many alerts of the same problem were changed together' },
   }),
   {
-    description: `Who changed this alert, newest first, at most ${limits.alertHistory}. Changed together with another alert, it is in the history of that one`,
+    description: `Who changed this alert, newest first, at most ${limits.alertHistory}. A change made together with another alert is in the history of that alert`,
   },
 )
 export const AlertDetail = Type.Object({

@@ -4,7 +4,7 @@ import { Count, choice, limits, NotBlank, nullable, Timestamp, Uuid } from './fi
 import { Type } from './type.ts'
 
 export const BrakeView = Type.Object({
-  engaged: Type.Boolean({ description: 'While it is, nothing is suspended automatically' }),
+  engaged: Type.Boolean({ description: 'While true, nothing is suspended automatically' }),
   engaged_at: nullable(Timestamp),
   engaged_by_event: nullable({ ...Uuid, description: 'The event whose suspension was the first one refused' }),
   refused: { ...Count, description: 'Automatic suspensions that were refused since it was engaged' },
@@ -15,7 +15,7 @@ export const BrakeView = Type.Object({
       event_id: { ...Uuid, description: 'The last event that would have suspended it' },
       at: Timestamp,
     }),
-    { description: `At most ${limits.listedRefusals}, the last ones first; further ones are in refused only` },
+    { description: `At most ${limits.listedRefusals}, newest first; further ones are counted in refused only` },
   ),
   limits: Type.Object({
     per_minute: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_PER_MINUTE' },
@@ -25,7 +25,7 @@ export const BrakeView = Type.Object({
       description:
         'Instances that sent a heartbeat within 24 hours; of a key for a prefix no more than it had 24 hours ago',
     },
-    fleet_max: { ...Count, description: 'As many may be suspended automatically at a time' },
+    fleet_max: { ...Count, description: 'Maximum number suspended automatically at a time' },
   }),
   last_minute: { ...Count, description: 'Automatic suspensions within the last minute' },
   suspended: { ...Count, description: 'Instances that are suspended automatically now' },
@@ -55,7 +55,7 @@ export const brakeEndpoints = {
     path: '/api/brake',
     access: access.operators,
     feature: 'auto-suspension',
-    summary: 'Release the brake: automatic suspensions are made again. It is never released by itself',
+    summary: 'Release the brake: automatic suspensions are made again. It never releases itself',
     body: BrakeChange,
     status: 200,
     reply: BrakeView,

@@ -11,7 +11,7 @@ export function canonicalJson(value: Json): string {
     const names = Object.keys(value).sort()
     return `{${names.map((name) => `${canonicalJson(name)}:${canonicalJson(value[name]!)}`).join(',')}}`
   }
-  if (typeof value === 'string' && !value.isWellFormed()) throw new TypeError('A lone surrogate is no Unicode text.')
+  if (typeof value === 'string' && !value.isWellFormed()) throw new TypeError('A lone surrogate is not Unicode text.')
   if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} is not a number of JSON.`)
   return JSON.stringify(value)
 }

@@ -38,7 +38,7 @@ const PlantedNote = Type.Object({
 export const inventory = {
   state: choice(decoyStates, 'issued, planted, tripped (touched), or retired (replaced or deleted)'),
   planted: nullable(PlantedNote),
-  leaked_outside: Type.Boolean({ description: 'Whether an instance touched it that it was not planted for' }),
+  leaked_outside: Type.Boolean({ description: 'Whether an instance other than the one it was planted for touched it' }),
   retired_at: nullable(Timestamp),
   replaced_by: nullable(Uuid),
 }

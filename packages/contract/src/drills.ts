@@ -57,7 +57,7 @@ const drillFields = {
   answered: { ...Count, description: 'Agents that answered' },
   missing_count: {
     ...Count,
-    description: 'Agents that did not answer, or were not asked; not those still expected to',
+    description: 'Agents that did not answer or were not asked, without those that may still answer',
   },
   p50_ms: nullable(Type.Integer({ minimum: 0, description: 'Milliseconds from the question to the answer, median' })),
   p99_ms: nullable(Type.Integer({ minimum: 0, description: 'The same for the slowest of a hundred' })),

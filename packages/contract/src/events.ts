@@ -209,7 +209,7 @@ export const EventList = Type.Object({
   scanned_to: Type.Optional({
     ...Timestamp,
     description:
-      'Present where a page is short although more may follow: only events of this instant and later were compared so far. A page without rows is then no sign that nothing matches',
+      'Present when a page is short although more may follow: only events since this instant were compared, so an empty page does not mean that nothing matches',
   }),
 })
 export type EventList = Static<typeof EventList>
@@ -228,7 +228,7 @@ const HistogramQuery = Type.Object({
   ...eventFilters,
   from: Type.Optional(Instant('At or after this ISO 8601 instant; default: a day before `to`')),
   to: Type.Optional(Instant('Before this ISO 8601 instant; default: now')),
-  buckets: Type.Optional(Digits(`Buckets at most, 1 to ${limits.histogramBuckets}; default: 60`)),
+  buckets: Type.Optional(Digits(`Maximum number of buckets, 1 to ${limits.histogramBuckets}; default: 60`)),
 })
 export type HistogramQuery = Static<typeof HistogramQuery>
 

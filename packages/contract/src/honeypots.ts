@@ -114,10 +114,12 @@ export const HoneypotDetail = Type.Object({
       tool: nullable(Type.String()),
       ip_address: nullable(Type.String()),
       event_id: Uuid,
-      form: nullable(choice(hitForms, 'How it stood in what was checked; null for hits of earlier versions')),
+      form: nullable(
+        choice(hitForms, 'Form in which the checked text contained it; null for hits of earlier versions'),
+      ),
       test: Type.Boolean({ description: 'A test hit by an operator; not counted' }),
       ignored: Type.Boolean({ description: 'An ignore rule of its tool applied: counted, but no breach' }),
-      outside: Type.Boolean({ description: 'Made by another instance than the one it was planted for' }),
+      outside: Type.Boolean({ description: 'By an instance other than the one it was planted for' }),
     }),
     { description: 'The latest 100' },
   ),
@@ -137,7 +139,7 @@ const DecoyPreset = Type.Object({
     description:
       'What to plant: {{value}} stands for the decoy key, {{path}} for the path, quoted for a shell. Empty where nothing needs to be planted',
   }),
-  note: nullable(Type.String({ description: 'What to mind' })),
+  note: nullable(Type.String({ description: 'Caveats' })),
 })
 export type DecoyPreset = Static<typeof DecoyPreset>
 

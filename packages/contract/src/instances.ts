@@ -51,7 +51,7 @@ export const Heartbeat = Type.Object({
   tags: Type.Optional(Tags('Replace the tags that the agent gave itself before; absent: they stay')),
   leaving: Type.Optional(
     Type.Boolean({
-      description: 'The last heartbeat of an agent that ends: its silence is then no `instance_offline`',
+      description: 'The last heartbeat of an agent that ends: its silence is not reported as `instance_offline`',
     }),
   ),
 })
@@ -101,7 +101,7 @@ const agentVersion = nullable(Type.String({ description: 'As the agent reports i
 
 const Silent = Type.Boolean({
   description:
-    'Its silence exceeds what is usual for it and was reported as `instance_offline`; false for one that said that it ends',
+    'Its silence exceeds what is usual for it and was reported as `instance_offline`; false after a goodbye (`leaving`)',
 })
 
 const LastProven = {
@@ -202,13 +202,13 @@ export const InstanceDetail = Type.Object({
   version: agentVersion,
   fail_mode: failMode,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
-  agent_tags: Type.Array(Type.String(), { description: 'What the agent says of itself in its heartbeats' }),
+  agent_tags: Type.Array(Type.String(), { description: 'What the agent reports about itself in its heartbeats' }),
   operator_tags: OperatorTags,
   status: choice(instanceStatuses),
   first_seen: Timestamp,
   last_heartbeat: Timestamp,
   silent: Silent,
-  left_at: nullable({ ...Timestamp, description: 'When the agent said in its last heartbeat that it ends' }),
+  left_at: nullable({ ...Timestamp, description: 'When the agent said goodbye with its last heartbeat' }),
   suspension_reason: nullable(Type.String()),
   control: ControlConfirmation,
   last_proven_stoppable_at: nullable(LastProven),

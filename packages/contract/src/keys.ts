@@ -51,7 +51,7 @@ export const NewKey = Type.Object({
   ),
   tags: Type.Optional(
     Tags(
-      'Tags of operators that every instance gets which registers by the key; scope agent only. No agent can remove them',
+      'Tags of operators for every instance that registers with the key; scope agent only. No agent can remove them',
     ),
   ),
 })
@@ -65,7 +65,7 @@ export const KeyView = Type.Object({
   max_instances: nullable(
     Type.Integer({ description: 'Instances that the key may register; null for scopes that have no such limit' }),
   ),
-  tags: Type.Array(Type.String(), { description: 'Tags of instances that register by the key' }),
+  tags: Type.Array(Type.String(), { description: 'Tags of instances that register with the key' }),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   revoked_at: nullable(Timestamp),

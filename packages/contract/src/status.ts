@@ -6,7 +6,7 @@ import { InstanceView } from './instances.ts'
 import { Type } from './type.ts'
 
 const StatusQuery = Type.Object({
-  omit: Type.Optional(choice(['instances'], 'Leaves the list of instances empty: counts alone cost little')),
+  omit: Type.Optional(choice(['instances'], 'Leave the list of instances empty: counts alone are cheap')),
 })
 
 export const FleetStatus = Type.Object({

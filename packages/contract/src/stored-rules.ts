@@ -54,8 +54,8 @@ const RuleFileFault = Type.Object({
 export type RuleFileFault = Static<typeof RuleFileFault>
 
 const RuleRunnerState = Type.Object({
-  seq: { ...Count, description: 'Every event up to this seq was taken through the rules' },
-  lag_events: { ...Count, description: 'Events that are stored and were not taken through the rules yet' },
+  seq: { ...Count, description: 'The rules have processed every event up to this seq' },
+  lag_events: { ...Count, description: 'Stored events that the rules have not processed yet' },
 })
 
 const RuleList = Type.Object({
@@ -92,7 +92,9 @@ const RuleTested = Type.Object({
   title: Type.String(),
   passed: { ...Count, description: 'Cases that passed' },
   failed: Type.Array(RuleFaultReply, { description: 'Cases that failed, with the place in the text and the reason' }),
-  notes: Type.Array(RuleFaultReply, { description: 'What is valid but hardly meant, with the place in the text' }),
+  notes: Type.Array(RuleFaultReply, {
+    description: 'Notes on what is valid but probably a mistake, with the place in the text',
+  }),
 })
 export type RuleTested = Static<typeof RuleTested>
 
@@ -126,7 +128,7 @@ const RuleFiring = Type.Object({
 
 const RuleFirings = Type.Object({
   firings: Type.Array(RuleFiring, { description: 'Newest first' }),
-  next_before: nullable(Type.Integer({ description: 'Pass as `before` for the next page; null = there are no more' })),
+  next_before: nullable(Type.Integer({ description: 'Pass as `before` for the next page; null on the last page' })),
   hours: Type.Array(Type.Object({ hour: Timestamp, count: Count, suppressed: Count }), {
     maxItems: ruleLimits.firingHours,
     description:
@@ -177,8 +179,7 @@ const RuleBacktest = Type.Object({
   events_read: { ...Count, description: 'Events that were read, with those before `from` that the rule looks back at' },
   evicted: {
     ...Count,
-    description:
-      'Groups and values that were forgotten because there were too many; not 0: the firings may differ from live ones',
+    description: 'Groups and values forgotten to limit memory; above 0, the firings may differ from live ones',
   },
   duration_ms: Count,
   samples: Type.Array(BacktestSample, {
@@ -226,7 +227,7 @@ export const ruleEndpoints = {
     yaml: true,
     status: 201,
     reply: RuleStored,
-    failures: { 400: invalidRule, 409: 'There is a rule with this id already' },
+    failures: { 400: invalidRule, 409: 'A rule with this id exists' },
   }),
   listRules: define({
     method: 'GET',
@@ -305,7 +306,7 @@ export const ruleEndpoints = {
     access: access.operators,
     feature: 'rules',
     summary:
-      'Take stored events through a rule and say what it would have done; nothing is stored, nobody is suspended',
+      'Run a rule against stored events and report what it would have done; nothing is stored, nobody is suspended',
     headers: {
       Accept:
         'application/x-ndjson: lines of { "progress": { "events_read", "percent" } } while it runs, then one of { "result" } or of { "error", "code" }',

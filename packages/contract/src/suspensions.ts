@@ -45,7 +45,7 @@ const Suspension = Type.Object({
   delivered_at: fact('When it was first written to a control stream of the instance or into the answer to its poll'),
   delivered_by: nullable(choice(['stream', 'poll'])),
   delivered_process: process,
-  acknowledged_at: fact('When the agent said that it applied the suspension'),
+  acknowledged_at: fact('When the agent acknowledged the suspension'),
   acknowledged_by: nullable(choice(['ack', 'heartbeat'])),
   can_acknowledge: Type.Boolean({ description: 'Whether the agent ever reported a control version' }),
   silent_at: fact('When the log showed no event of the agent for long enough after the acknowledgement'),
@@ -63,7 +63,7 @@ const Suspension = Type.Object({
   last_breach_at: nullable(Timestamp),
   rule_id: nullable(Type.String({ description: 'The rule that caused it' })),
   event_id: nullable(Type.String({ description: 'The event that caused it' })),
-  containment_id: nullable(Type.String({ description: 'The containment that it belongs to' })),
+  containment_id: nullable(Type.String({ description: 'The containment it belongs to' })),
   enforcement: Type.Array(EnforcementCall, { description: 'Calls to enforcement points, by name of the point' }),
 })
 export type Suspension = Static<typeof Suspension>

@@ -17,7 +17,7 @@ export const refusals = {
   tooLarge: `Its arguments are too large to compare with the decoys: the maximum is ${maxTextLength / 1024 / 1024} MiB.`,
   tooMany: 'This agent made too many decoy checks in the last minute.',
   rejected: 'The service refuses the arguments for a check.',
-  tooCostly: 'Comparing its arguments with the decoys takes more work than the service does for a check.',
+  tooCostly: 'Comparing its arguments with the decoys exceeds the work limit of a check.',
   unanswered: 'The service answers, but did not check all of its arguments in time.',
 } as const
 

@@ -368,7 +368,7 @@ describe('an unusable answer to a check', () => {
           ? sendJson(response, 200, { matched: false }, partial)
           : answerPlainly(request, response, body),
       )
-      expect(denial).toMatchObject({ code: 'unchecked', reason: expect.stringContaining('more work') })
+      expect(denial).toMatchObject({ code: 'unchecked', reason: expect.stringContaining('exceeds the work limit') })
     }
   })
 

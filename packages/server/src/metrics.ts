@@ -64,7 +64,7 @@ export function createMetrics() {
     }),
     rulesLag: new Gauge({
       name: 'wardline_rules_lag_events',
-      help: 'Stored events that were not taken through the rules yet',
+      help: 'Stored events that the rules have not processed yet',
       registers,
     }),
     queueRejects: new Counter({
@@ -136,7 +136,7 @@ export function createMetrics() {
     }),
     decoyFetches: new Counter({
       name: 'wardline_decoy_fetches_total',
-      help: 'Requests to WARDLINE_DECOY_PORT, by outcome: a decoy URL, a decoy URL beyond what is written of it in a minute, or any other address',
+      help: 'Requests to WARDLINE_DECOY_PORT, by outcome: a decoy URL, a decoy URL beyond its hits of a minute, or any other address',
       labelNames: ['outcome'],
       registers,
     }),
@@ -148,7 +148,7 @@ export function createMetrics() {
     }),
     decoyChecksExhausted: new Counter({
       name: 'wardline_decoy_checks_exhausted_total',
-      help: 'Checks that reached their work limit and were answered by the part searched, by kind',
+      help: 'Checks that reached their work limit and were answered from the part that was searched, by kind',
       labelNames: ['kind'],
       registers,
     }),

@@ -35,7 +35,7 @@ type Delivery = AlertDetail['deliveries'][number]
 function fateOf({ outcome, state, attempts, last_status, last_answer, last_error, delivered_at }: Delivery): string[] {
   if (state === null) return [outcome, '', '']
   const attemptText = attempts === 1 ? '1 attempt' : `${attempts} attempts`
-  const fates = { delivered: `delivered ${delivered_at ?? ''}`, pending: 'on its way', dead: 'given up' }
+  const fates = { delivered: `delivered ${delivered_at ?? ''}`, pending: 'pending', dead: 'given up' }
   const said = [last_status === null ? '' : String(last_status), last_answer ?? '', last_error ?? '']
   return [outcome, `${fates[state]}, ${attemptText}`, said.filter((part) => part !== '').join(' ')]
 }
@@ -62,7 +62,7 @@ function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id'
   const fates = alert.deliveries.map((delivery) =>
     [names.get(delivery.channel_id) ?? delivery.channel_id, ...fateOf(delivery)].map(sanitize),
   )
-  return `${facts}\n\n${fates.length > 0 ? textTable(fates) : 'No channel has a message for it: it is not planned yet, or its channels were removed.'}`
+  return `${facts}\n\n${fates.length > 0 ? textTable(fates) : 'No channel has a message for it yet, or its channels were deleted.'}`
 }
 
 interface ListOptions extends ServiceFlags {
@@ -168,9 +168,9 @@ export function addAlerts(program: Command): void {
   withGroup(acknowledging).action((id: string, options: ChangeOptions) => change(id, 'acknowledged', options))
   const resolving = alerts
     .command('resolve <id>')
-    .description('resolve an alert; channels that were notified of it are notified again')
-    .addOption(new Option('--true-positive', 'the alert was right').conflicts('falsePositive'))
-    .option('--false-positive', 'the alert was a false alarm')
+    .description('resolve an alert, and notify the channels that received it')
+    .addOption(new Option('--true-positive', 'mark it as a true positive').conflicts('falsePositive'))
+    .option('--false-positive', 'mark it as a false positive')
   withGroup(resolving).action((id: string, options: ChangeOptions) => change(id, 'resolved', options))
   withService(alerts.command('reopen <id>').description('undo acknowledge or resolve')).action(
     (id: string, options: ChangeOptions) => change(id, 'open', options),

@@ -83,7 +83,11 @@ export function withChannelOptions(command: Command, isChange: boolean): Command
     .addOption(
       new Option('--min-severity <severity>', 'minimum severity of alerts for this channel').choices(severities),
     )
-    .option('--quiet <from-to>', 'quiet hours such as 22:00-07:00; lesser alerts are sent together at their end', hours)
+    .option(
+      '--quiet <from-to>',
+      'quiet hours such as 22:00-07:00; less severe alerts follow together at their end',
+      hours,
+    )
     .option('--time-zone <zone>', 'time zone of the quiet hours, such as Europe/Berlin')
     .addOption(
       new Option(
@@ -117,7 +121,7 @@ async function test(id: string, { json, ...flags }: ServiceFlags): Promise<void>
   const { ok, error } = reply
   console.log(json ? safeJson(reply, 2) : testedText(reply))
   if (!ok)
-    throw new Failure(`The receiver refused the message: ${error ?? 'it gave no reason.'}`, 'not_delivered', 'failed')
+    throw new Failure(`The receiver refused the message: ${error ?? 'no reason given.'}`, 'not_delivered', 'failed')
   // A mail refused for some of its recipients counts as delivered, with an error.
   if (error !== null && !json) console.error(sanitize(error))
 }
@@ -177,7 +181,7 @@ function addChannelTests(channels: Command): void {
   ).action(replay)
   const rotating = channels
     .command('rotate-secret <id>')
-    .description('rotate the signing secret of a webhook; the old secret also signs for a while')
+    .description('rotate the signing secret of a webhook; during an overlap both secrets sign')
     .option('--overlap <duration>', 'how long both secrets sign; default: 24h', durationOption)
   withService(rotating).action(rotate)
 }

@@ -96,7 +96,7 @@ export function addRoutes(program: Command): void {
     .description('show which channels would receive an alert of this type now, and by which routes; sends nothing')
     .addOption(new Option('--severity <severity>', 'its severity').choices(severities).makeOptionMandatory())
     .option('--instance <id>', 'instance id')
-    .option('--reported', 'reported by a caller, although the type is one of the service itself')
+    .option('--reported', 'as if a client had reported it, not the service')
   withService(previewing).action(preview)
   withService(routes.command('delete <id>').description('delete a route')).action(remove)
 }

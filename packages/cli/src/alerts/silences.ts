@@ -52,7 +52,7 @@ async function add(options: AddOptions): Promise<void> {
   const { call } = await findService(options)
   const reply = await call('createSilence', { body })
   if (options.json) return console.log(safeJson(reply, 2))
-  console.log(`Silence ${sanitize(reply.id)} holds until ${body.ends_at}: ${sanitize(matchText(body.match))}.`)
+  console.log(`Silence ${sanitize(reply.id)} is active until ${body.ends_at}: ${sanitize(matchText(body.match))}.`)
 }
 
 async function end(id: string, flags: ServiceFlags): Promise<void> {

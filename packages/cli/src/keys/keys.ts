@@ -164,7 +164,7 @@ async function revoke(id: string, flags: KeysFlags): Promise<void> {
 const withPlace = (command: Command): Command =>
   withService(
     command.addOption(
-      new Option('--local', 'use the database of this machine, also when a service is configured').conflicts([
+      new Option('--local', 'use the database of this machine, even when a service is configured').conflicts([
         'url',
         'profile',
         'keyFile',
@@ -190,10 +190,10 @@ export function addKeys(program: Command): void {
     )
     .option(
       '--max-instances <count>',
-      `maximum number of instances the key may register (scope agent; default: ${limits.keyInstances})`,
+      `maximum number of instances that register with the key (scope agent; default: ${limits.keyInstances})`,
       instanceCount,
     )
-    .option('--tags <tags>', 'tags of instances that register by the key, separated by commas (scope agent)')
+    .option('--tags <tags>', 'tags of instances that register with the key, separated by commas (scope agent)')
   withPlace(creating).action(create)
   withPlace(keys.command('list', { isDefault: true }).description('list keys, never their secrets')).action(list)
   const rotating = keys

@@ -25,7 +25,7 @@ async function refused(url: string, keyFrom: string, response: HttpAnswer): Prom
 
 /** Decodes the chunks; aborts the connection after too long a silence. */
 async function* texts(body: AsyncIterable<Uint8Array>, silence: AbortController): AsyncGenerator<string> {
-  const end = () => silence.abort(new Error(`nothing came for ${silentMs / 1_000} s`))
+  const end = () => silence.abort(new Error(`no data for ${silentMs / 1_000} s`))
   // If the reader stops early, the timer must not keep the process running.
   const start = () => setTimeout(end, silentMs).unref()
   let timer = start()

@@ -328,7 +328,7 @@ test('--help lists the commands, --version prints the version, status the known 
   // Without an answer, status shows the last known state.
   expect(await home.run(['status'])).toMatchObject({
     code: 3,
-    stdout: expect.stringContaining('version 1, as last heard'),
+    stdout: expect.stringContaining('version 1, as last reported'),
   })
   expect(await home.run(['status'], '', { HOME: '/nowhere' })).toMatchObject({
     code: 4,

@@ -196,7 +196,7 @@ function edited(file: string, text: string | null, edit: (text: string | null) =
 }
 
 async function confirm({ ask }: InstallRequest): Promise<void> {
-  if (ask === undefined) throw new CommandFault('No terminal to ask on. Nothing was written; add --yes.')
+  if (ask === undefined) throw new CommandFault('No terminal to confirm on: nothing was written. Add --yes.')
   if (!(await ask('Write this? [y/N] '))) throw new CommandFault('Nothing was written.')
 }
 

@@ -39,7 +39,7 @@ const refusals: Record<Exclude<Reading, Message[]> | 'tooLong', Message> = {
   invalid: refusal(-32600, 'The line is not a message of JSON-RPC, or a batch of them.'),
   ambiguous: refusal(
     -32600,
-    'The message has two fields of the same name, or a field or method that differs from one of the protocol only in case or by signs without a width.',
+    'The message has two fields of the same name, or a field or method that differs from one of the protocol only in case or by zero-width characters.',
   ),
 }
 

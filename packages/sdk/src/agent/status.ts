@@ -20,7 +20,7 @@ export async function showStatus(kind: AgentKind, env: Environment, say: (line: 
   const suspension = state?.suspended ? `suspended (${plainLine(state.reason ?? 'no reason was given')})` : 'active'
   const installation = kind === 'mcp-proxy' ? '' : isInstalled(kind, env) ? 'installed; ' : 'not installed; '
   say(
-    `state         ${state ? `${suspension}, version ${state.version}${fault ? ', as last heard' : ''}` : `${installation}no call yet`}`,
+    `state         ${state ? `${suspension}, version ${state.version}${fault ? ', as last reported' : ''}` : `${installation}no call yet`}`,
   )
   if (state?.suspended) return exitCodes.suspended
   if (fault) throw new CommandFault(fault, 'unreachable')

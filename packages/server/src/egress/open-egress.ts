@@ -80,7 +80,7 @@ function exchange(protocol: Target['protocol'], options: RequestOptions, body: s
       const bytes = rawHeaders.reduce((sum, text) => sum + text.length, interim.bytes)
       interim = { count: interim.count + 1, bytes }
       if (interim.count <= maxInterim && bytes <= maxHeaderBytes) return
-      request.destroy(Object.assign(new Error('endless interim answers'), { code: 'HPE_HEADER_OVERFLOW' }))
+      request.destroy(Object.assign(new Error('too many interim answers'), { code: 'HPE_HEADER_OVERFLOW' }))
     })
     request.on('response', (response) => {
       const certificate = options.method === 'GET' ? certificateOf(response.socket) : undefined

@@ -98,7 +98,7 @@ export async function releaseBrake(
   const { database } = deps
   const publish = await changeGuarded(database, async () => {
     const row = await readBrakeRow(database.db)
-    if (row.engaged_at === null) throw new AppError('conflict', 'The brake is not engaged: nothing has to be released.')
+    if (row.engaged_at === null) throw new AppError('conflict', 'The brake is not engaged: nothing to release.')
     const now = deps.clock.now()
     const refused = (await readRefusals(database.db)).reduce((sum, { count }) => sum + Number(count), 0)
     const { statements, stored } = ingest.prepare([

@@ -264,7 +264,7 @@ describe.skipIf(missing !== undefined)('an untrusted RPC node', () => {
     await service.services.chain!.submit([record()])
     await turn(service)
     expect(await errorOf(service)).toBe(
-      'The RPC is of chain 31337, TRUST_CHAIN_ID is 1: set TRUST_RPC_URL to a node of that chain.',
+      'The RPC serves chain 31337, TRUST_CHAIN_ID is 1: set TRUST_RPC_URL to a node of that chain.',
     )
     expect(on.asked).not.toContain('eth_sendRawTransaction')
   })

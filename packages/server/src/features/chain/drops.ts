@@ -14,11 +14,11 @@ const conflict = (message: string) => new AppError('conflict', message)
 
 /** Throws AppError unless the transaction can still be dropped. */
 function assertOpen({ id, state, block_number, dropped_at }: TransactionRow): void {
-  if (state === 'confirmed' || state === 'failed') throw conflict(`The transaction ${id} is ${state} already.`)
+  if (state === 'confirmed' || state === 'failed') throw conflict(`The transaction ${id} is already ${state}.`)
   if (block_number !== null)
     throw conflict(`The transaction ${id} is in block ${block_number}: wait for its confirmation.`)
   if (dropped_at !== null)
-    throw conflict(`The transaction ${id} was dropped already: wait for the empty one that replaces it.`)
+    throw conflict(`The transaction ${id} was already dropped: wait for the empty one that replaces it.`)
 }
 
 /** Ends unconfirmed transactions, which otherwise block all later ones of the wallet. */
@@ -85,7 +85,7 @@ export class Drops {
     if (nonce === null) return { row, plan }
     const counted = await this.#count(row.sender)
     if (counted > nonce)
-      throw conflict(`The nonce ${nonce} is used already: the transaction ends by itself after the confirmations.`)
+      throw conflict(`The nonce ${nonce} is already used: the transaction ends by itself after the confirmations.`)
     if (counted < nonce) return { row, plan: { ...plan, counted } }
     // The empty transaction has the gas limit of the dropped one, because some chains need more than 21,000.
     const max_cost = ether(BigInt(row.gas!) * this.#deps.config.trustMaxFeeGwei)

@@ -162,7 +162,7 @@ describe.skipIf(missing !== undefined)('a dropped transaction', () => {
     })
     expect((await drop(service, id, 'replace')).status).toBe(200)
     expect((await drop(service, id, 'replace')).body).toEqual({
-      error: `The transaction ${id} was dropped already: wait for the empty one that replaces it.`,
+      error: `The transaction ${id} was already dropped: wait for the empty one that replaces it.`,
     })
     await service.services.chain!.submit([record(2)])
     // Its fees rise as well while it is stuck.
@@ -209,7 +209,7 @@ describe.skipIf(missing !== undefined)('a dropped transaction', () => {
     on.lies.answer = undefined
     await mine(on.chain, 1)
     expect((await drop(service, id, 'replace')).body).toEqual({
-      error: 'The nonce 1 is used already: the transaction ends by itself after the confirmations.',
+      error: 'The nonce 1 is already used: the transaction ends by itself after the confirmations.',
     })
     await turn(service)
     expect((await drop(service, id, 'replace')).body).toMatchObject({ error: expect.stringMatching(/is in block \d+/) })

@@ -212,7 +212,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     await expect(post(stranger)).rejects.toThrow(/refused eth_estimateGas: .*unknown agent/)
     await using wrong = await on.open({ TRUST_VALIDATION_REGISTRY: otherAddress }, service)
     await expect(post(wrong)).rejects.toThrow(
-      `TRUST_VALIDATION_REGISTRY: ${otherAddress} is no contract on chain 31337.`,
+      `TRUST_VALIDATION_REGISTRY: ${otherAddress} is not a contract on chain 31337.`,
     )
   })
 })

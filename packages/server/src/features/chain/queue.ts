@@ -114,7 +114,7 @@ export class TransactionQueue {
     const found = await this.#parts.rpc.chainId()
     if (found !== trustChainId)
       throw new RpcError(
-        `The RPC is of chain ${found}, TRUST_CHAIN_ID is ${trustChainId}: set TRUST_RPC_URL to a node of that chain.`,
+        `The RPC serves chain ${found}, TRUST_CHAIN_ID is ${trustChainId}: set TRUST_RPC_URL to a node of that chain.`,
         'wrong',
       )
   }

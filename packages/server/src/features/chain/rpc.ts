@@ -119,17 +119,17 @@ export class Rpc {
       )
     }
     if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
-      throw new RpcError(`The RPC answered ${method} with JSON that is no answer.`, 'wrong')
+      throw new RpcError(`The RPC answered ${method} with JSON that is not a JSON-RPC response.`, 'wrong')
     if (typeof parsed.error === 'object' && parsed.error !== null) {
       const { code, message, data } = parsed.error
       const isRevert = code === 3 || /revert/i.test(String(message)) || (typeof data === 'string' && data !== '0x')
       throw new RpcError(`The RPC refused ${method}: ${said(message)}`, isRevert ? 'revert' : 'refused')
     }
     if (answer.status !== 200 || parsed.id !== id)
-      throw new RpcError(`The RPC answered another question than ${method} (status ${answer.status}).`, 'wrong')
+      throw new RpcError(`The RPC answered a different request than ${method} (status ${answer.status}).`, 'wrong')
     if (parsed.result === null && isNullable) return null
     if (checks[form](parsed.result) !== undefined)
-      throw new RpcError(`The RPC answered ${method} in a form that is not one of Ethereum's JSON-RPC.`, 'wrong')
+      throw new RpcError(`The RPC answered ${method} with a result that Ethereum's JSON-RPC does not define.`, 'wrong')
     return parsed.result
   }
 

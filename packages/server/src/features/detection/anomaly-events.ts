@@ -32,7 +32,7 @@ function usualText({ basis, usual, highest, isQuietTime, samples }: Grounds): st
     return `its first ${samples} samples reached ${shown(highest)}, and there is no fleet to compare it with`
   }
   if (basis !== 'own')
-    return `9 of 10 samples of ${peers[basis]} are ${range}, and it is too young to be judged by its own`
+    return `9 of 10 samples of ${peers[basis]} are ${range}, and it is too young to be judged by its own samples`
   const when = isQuietTime ? ' at this time of the week' : ''
   return `9 of 10 samples${when} are ${range}, the highest in 30 days was ${shown(highest)}`
 }

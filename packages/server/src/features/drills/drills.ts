@@ -30,7 +30,7 @@ const shownInstances = 100
 /** Returns the ids of the selector, sorted. Throws AppError `invalid` or `conflict`. */
 async function selectIds(deps: Deps, selector: AgentSelector): Promise<string[]> {
   const rows = await selectAgents(deps, undefined, selector)
-  if (rows.length === 0) throw new AppError('conflict', 'The selector matches no agent: there is nobody to ask.')
+  if (rows.length === 0) throw new AppError('conflict', 'The selector matches no agent.')
   if (rows.length <= limits.drillAgents) return rows.map(({ id }) => id)
   const rule = `A drill takes at most ${limits.drillAgents} agents, and the selector matches ${rows.length}`
   throw new AppError('invalid', `${rule}: select fewer by tags.`)

@@ -31,7 +31,7 @@ function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, 
 /** Counts an invalid code like an invalid key, so that an address that guesses codes gets 429. */
 function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
   const waitSeconds = watch.badKey(clientAddress(request))
-  const sentence = 'The login link was used, has expired or is invalid: get another one with "wardline login".'
+  const sentence = 'The login link was used, has expired or is invalid: get a new one with "wardline login".'
   if (waitSeconds === undefined) throw new AppError('unauthorized', sentence)
   throw new AppError('too_many_failures', sentence, waitSeconds)
 }

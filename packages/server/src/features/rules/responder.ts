@@ -19,9 +19,9 @@ export const maxTagged = 1_000
 
 const results: Record<Outcome, [PendingResponse['state'], string | null]> = {
   suspend: ['done', null],
-  take_over: ['done', 'It was suspended for a time, and is now until a person resumes it.'],
-  extend: ['done', 'It was suspended already, and is for longer now.'],
-  already_suspended: ['skipped', 'It was suspended already.'],
+  take_over: ['done', 'It was suspended for a time; it is now suspended until a person resumes it.'],
+  extend: ['done', 'It was already suspended; the suspension now ends later.'],
+  already_suspended: ['skipped', 'It was already suspended.'],
   refused: ['refused', 'The brake of automatic suspensions is engaged.'],
   skipped: ['skipped', 'The instance never sent a heartbeat.'],
 }
@@ -101,7 +101,7 @@ export class RuleResponder {
     const count = (...of: Outcome[]) => outcomes.filter((each) => of.includes(each)).length
     const before = count('already_suspended', 'take_over', 'extend')
     const [suspended, refused] = [count('suspend'), count('refused')]
-    const detail = `${suspended} suspended, ${before} were suspended already, ${refused} refused by the brake.`
+    const detail = `${suspended} suspended, ${before} were already suspended, ${refused} refused by the brake.`
     await this.#settle(response, refused > 0 ? 'refused' : 'done', detail)
   }
 

@@ -13,7 +13,7 @@ export interface ReadRule {
   rule: CompiledRule
   text: string
   format: 'yaml' | 'json'
-  /** What is valid in it, but hardly meant. */
+  /** Probable mistakes in a valid rule. */
   notes: RuleFault[]
   /** Returns a fault with the position of a value in the text. */
   fault(path: readonly (string | number)[], sentence: string): RuleFault

@@ -125,7 +125,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
     if ((await countRules(trx)) >= ruleLimits.rules) {
       throw new AppError('invalid', `There are ${ruleLimits.rules} rules, the maximum: delete one first.`)
     }
-    if (await findRule(trx, id)) throw new AppError('conflict', `There is a rule with id ${id} already: replace it.`)
+    if (await findRule(trx, id)) throw new AppError('conflict', `A rule with id ${id} exists: replace it.`)
     await assertCost(trx, row)
     await insertRule(trx, row)
   })
@@ -150,7 +150,7 @@ async function assertUnchanged(trx: Trx, { id, version, mode }: RuleRow): Promis
   const now = await findRule(trx, id)
   if (!now) throw unknownRule(id)
   if (now.version === version && now.mode === mode) return
-  throw new AppError('conflict', 'Another change of the rule came first: read it again.')
+  throw new AppError('conflict', 'The rule was changed meanwhile: read it again.')
 }
 
 /** Throws AppError `not_found`, `invalid` or `conflict`. */

@@ -91,7 +91,7 @@ function openSettingsOf({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSe
   try {
     return openSettings(id, sealed, secrets.channelKey)
   } catch {
-    throw invalid('The stored settings of this channel do not open: send all of them again, including the secret.')
+    throw invalid('The stored settings of this channel cannot be decrypted: send all again, including the secret.')
   }
 }
 

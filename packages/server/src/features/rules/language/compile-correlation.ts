@@ -29,8 +29,7 @@ const maxSpanMs = ruleLimits.timespanSeconds * 1_000
 /** Parses a duration to milliseconds; adds a fault if it exceeds the retention of events. */
 export function spanMs(text: string, path: Path, faults: Faults): number {
   const ms = durationMs(text)
-  if (ms > maxSpanMs)
-    faults.add(path, `${text} is too long: at most ${ruleLimits.timespanSeconds / 86_400}d are possible.`)
+  if (ms > maxSpanMs) faults.add(path, `${text} is too long: the maximum is ${ruleLimits.timespanSeconds / 86_400}d.`)
   return ms
 }
 
@@ -135,12 +134,11 @@ export function compileCorrelation(
   const needsField = type === 'value_count' || type === 'new_value'
   const inCondition = condition.field !== undefined
   if (inCondition && given.field !== undefined)
-    return refuse('field', 'field stands here and in the condition: one is enough.')
+    return refuse('field', 'field is given here and in the condition: remove one.')
   const values = given.field ?? condition.field
   if (needsField && values === undefined) return refuse('type', `A correlation of type ${type} needs field.`)
   if (!needsField && values !== undefined) return refuse('field', `A correlation of type ${type} has no field.`)
-  if (type !== 'new_value' && given.learning !== undefined)
-    return refuse('learning', 'learning belongs to new_value alone.')
+  if (type !== 'new_value' && given.learning !== undefined) return refuse('learning', 'learning is only for new_value.')
   const list = values === undefined ? [] : typeof values === 'string' ? [values] : values
   const isList = Array.isArray(list) && list.every((each) => typeof each === 'string' && each.length <= 200)
   const fieldPath = inCondition ? [...path, 'condition', 'field'] : [...path, 'field']

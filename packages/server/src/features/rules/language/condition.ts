@@ -70,7 +70,7 @@ export function parseCondition(text: string, selections: readonly string[]): Par
       throw new Stop(offset, `${start.text} of needs the selections after it: them, or a name with *.`)
     const found = selections.filter((name) => (isAll ? !name.startsWith('_') : matchesName(pattern, name)))
     if (found.length === 0) {
-      throw new Stop(offset, `${start.text} of ${shown(pattern)} stands for no selection.`)
+      throw new Stop(offset, `${start.text} of ${shown(pattern)} matches no selection.`)
     }
     return join(
       kind,
@@ -92,7 +92,7 @@ export function parseCondition(text: string, selections: readonly string[]): Par
       if (close.text !== ')') throw new Stop(offset, 'This bracket is not closed.')
       return inner
     }
-    if (name === ')') throw new Stop(offset, 'This bracket closes nothing.')
+    if (name === ')') throw new Stop(offset, 'This bracket has no opening bracket.')
     if (lower === 'not') return { kind: 'not', operand: single(depth + 1) }
     if (peek() === 'of') {
       if (lower === '1') return quantified('or', word)
@@ -104,7 +104,7 @@ export function parseCondition(text: string, selections: readonly string[]): Par
       throw new Stop(
         offset,
         reserved.includes(lower)
-          ? `${name} stands where a selection is expected.`
+          ? `A selection is expected here, not ${name}.`
           : `The condition names the selection ${shown(name)}, which is missing.`,
       )
     }
@@ -128,10 +128,10 @@ export function parseCondition(text: string, selections: readonly string[]): Par
     if (rest === undefined) return { condition }
     const { text: word, offset } = rest
     if (word === '|') throw new Stop(offset, 'Aggregations after | are not supported: use correlation.')
-    if (word === ')') throw new Stop(offset, 'This bracket closes nothing.')
+    if (word === ')') throw new Stop(offset, 'This bracket has no opening bracket.')
     if (word.toLowerCase() === 'near')
       throw new Stop(offset, 'near is not supported: use a correlation of type temporal.')
-    throw new Stop(offset, `${shown(word)} stands where and, or or the end is expected.`)
+    throw new Stop(offset, `and, or or the end is expected here, not ${shown(word)}.`)
   } catch (stop) {
     if (!(stop instanceof Stop)) throw stop
     return { offset: stop.offset, sentence: stop.message }

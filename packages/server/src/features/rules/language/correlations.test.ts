@@ -436,7 +436,7 @@ describe('a correlation that means nothing is refused:', () => {
       'The condition needs a lower bound',
     ],
     [{ type: 'temporal', rules: ['a', { other: 1 }] }, 'a map with correlation alone'],
-    [{ type: 'event_count', condition: { gte: 5 }, learning: '1d' }, 'learning belongs to new_value alone'],
+    [{ type: 'event_count', condition: { gte: 5 }, learning: '1d' }, 'learning is only for new_value'],
   ])('%j', (correlation, expected) => {
     expect(faultsOf(text(correlation)).join('\n')).toContain(expected)
   })

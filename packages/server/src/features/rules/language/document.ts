@@ -102,7 +102,7 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
       const name = isScalar(key) ? (key.source ?? String(key.value)) : undefined
       const at = startOf(key as Node | null)
       if (name === undefined) throw fault(at, 'The name of a field must be text.')
-      if (children.has(name)) throw fault(at, `${shown(name)} stands here for the second time.`)
+      if (children.has(name)) throw fault(at, `${shown(name)} is given twice.`)
       const child = read(value as Node | null, depth + 1)
       children.set(name, { ...child.place, start: at, text: child.place.text })
       map[name] = child.value

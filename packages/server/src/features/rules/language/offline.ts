@@ -18,7 +18,7 @@ interface Linted {
 }
 
 /**
- * Returns the faults of a text of rules, and notes on what is valid but hardly meant. A rule without tests is a fault here,
+ * Returns the faults of a text of rules, and notes on probable mistakes. A rule without tests is a fault here,
  * because it can only run in mode observe. `others`: what the rules of other texts cost.
  */
 export function lintRules(text: string, others = 0): Linted {

@@ -10,9 +10,9 @@ function isShared({ 'group-by': groupBy = [], rules = [] }: RuleCorrelation): bo
 }
 
 const sharedSentence =
-  'acts only where all events of a firing are of one instance, and this correlation counts or compares those of several together: add instance_id to each group-by, or expect firings on which nobody acts.'
+  'acts only where all events of a firing are of one instance, and this correlation counts or compares those of several together: add instance_id to each group-by, or its firings have no response.'
 
-/** Returns what is valid in a rule, but hardly meant. */
+/** Returns what is probably a mistake in a valid rule. */
 export function ruleNotes({ correlation, response = [] }: RuleDocument, source: SourceDocument): RuleFault[] {
   if (correlation === undefined || !isShared(correlation)) return []
   return response.flatMap(({ action }, index) =>

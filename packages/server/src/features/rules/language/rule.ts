@@ -59,7 +59,7 @@ function exceptionsOf({ exceptions = [] }: RuleDocument, faults: Faults): Compil
   const compiled = exceptions.map(({ who: { instances = [], tags = [] }, until }, index) => {
     const end = Date.parse(until)
     const path = ['exceptions', index]
-    if (Number.isNaN(end)) faults.add([...path, 'until'], `${until} is no date.`)
+    if (Number.isNaN(end)) faults.add([...path, 'until'], `${until} is not a date.`)
     if (instances.length + tags.length === 0) faults.add([...path, 'who'], 'who needs instances or tags.')
     return { instances, tags, end }
   })
@@ -82,7 +82,7 @@ function checkResponses({ response = [] }: RuleDocument, faults: Faults): void {
   }
   for (const [index, each] of response.entries()) {
     for (const name of Object.keys(each).filter((key) => !(owners[key]?.includes(each.action) ?? true))) {
-      faults.add(['response', index, name], `${name} does not belong to the action ${each.action}.`)
+      faults.add(['response', index, name], `${name} is not an option of the action ${each.action}.`)
     }
     const needed = each.action === 'suspend_tag' ? 'tag' : each.action === 'call' ? 'point' : undefined
     if (needed && each[needed] === undefined)

@@ -213,7 +213,7 @@ function compileValues(field: Field, names: string[], value: unknown, budget: Bu
   const values = Array.isArray(value) ? value : [value]
   if (values.length === 0) return 'The list of values is empty.'
   if (values.length > ruleLimits.values) return `A list has at most ${ruleLimits.values} values.`
-  if (values.includes(null)) return 'null cannot stand in a list: use a selection for it, and or in the condition.'
+  if (values.includes(null)) return 'null cannot be in a list: use a separate selection, joined by or in the condition.'
   if (isAll && values.length === 1) return 'all needs a list of at least two values.'
   if (/^[gl]te?$/.test(modifier ?? '') && Array.isArray(value)) return `${modifier} needs one number, not a list.`
   const exact = new Set<string>()
@@ -335,7 +335,7 @@ export function compileSelection(value: unknown, path: Path, faults: Faults, bud
   const keyword = value.find((entry) => !isMap(entry))
   if (keyword !== undefined) {
     return refuse(
-      `Keywords such as ${shown(keyword)} are not supported, because an event is no line of text: name a field, such as description|contains.`,
+      `Keywords such as ${shown(keyword)} are not supported, because an event is not a line of text: name a field, such as description|contains.`,
     )
   }
   const predicates = value.map((map, index) => compileMap(map, [...path, index], faults, budget))

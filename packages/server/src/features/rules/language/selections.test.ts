@@ -298,7 +298,7 @@ describe('a rule that cannot be compiled is refused by place and name:', () => {
       '4:7 The modifiers contains and endswith cannot be combined.',
     ],
     ['  a: {event_type|contains|all: x}\n  condition: a', '4:7 all needs a list of at least two values.'],
-    ['  a: {event_type: [x, null]}\n  condition: a', '4:7 null cannot stand in a list'],
+    ['  a: {event_type: [x, null]}\n  condition: a', '4:7 null cannot be in a list'],
     ['  a: {event_type: []}\n  condition: a', '4:7 The list of values is empty.'],
     ['  a: {Image: x}\n  condition: a', '4:7 Events have no field Image'],
     ['  a: {metadata.a|gt: "1"}\n  condition: a', '4:7 gt needs a number without quotes.'],
@@ -315,13 +315,13 @@ describe('a rule that cannot be compiled is refused by place and name:', () => {
     ['  a: {event_type: x}\n  condition: a | count() > 5', '5:16 Aggregations after | are not supported'],
     ['  a: {event_type: x}\n  condition: a near a', '5:16 near is not supported'],
     ['  a: {event_type: x}\n  condition: 2 of a*', '5:14 2 of is not supported'],
-    ['  a: {event_type: x}\n  condition: 1 of b*', '5:19 1 of b* stands for no selection.'],
+    ['  a: {event_type: x}\n  condition: 1 of b*', '5:19 1 of b* matches no selection.'],
     ['  a: {event_type: x}\n  condition: (a', '5:14 This bracket is not closed.'],
     ['  a: {event_type: x}\n  condition: a and', '5:19 The condition ends where a selection is expected.'],
-    ['  a: {event_type: x}\n  condition: a a', '5:16 a stands where and, or or the end is expected.'],
+    ['  a: {event_type: x}\n  condition: a a', '5:16 and, or or the end is expected here, not a.'],
     ['  a: {event_type: x}', '3:1 The detection needs a condition.'],
     ['  and: {event_type: x}\n  condition: and', '4:3 A selection cannot be called and'],
-    ['  a: {event_type: x, event_type: y}\n  condition: a', '4:22 event_type stands here for the second time.'],
+    ['  a: {event_type: x, event_type: y}\n  condition: a', '4:22 event_type is given twice.'],
     ['  a: {event_type: !!binary eA==}\n  condition: a', '4:28 The tag tag:yaml.org,2002:binary is not supported.'],
     [
       '  a: {metadata.a: 12345678901234567890}\n  condition: a',
@@ -350,9 +350,9 @@ describe('a rule that cannot be compiled is refused by place and name:', () => {
       'response: [{action: suspend_tag}, {action: alert, for: 5m}]\nexceptions: [{who: {}, reason: x, until: 2026-13-01}]\n'
     expect(faultsOf(rule('  a: {event_type: x}\n  condition: a', more))).toEqual([
       '3:12 The action suspend_tag needs tag.',
-      '3:51 for does not belong to the action alert.',
+      '3:51 for is not an option of the action alert.',
       expect.stringContaining('who needs instances or tags.'),
-      expect.stringContaining('2026-13-01 is no date.'),
+      expect.stringContaining('2026-13-01 is not a date.'),
     ])
   })
 })

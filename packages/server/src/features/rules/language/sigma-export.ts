@@ -94,7 +94,7 @@ export function exportSigma(text: string): Exported {
       return []
     }
     const lost = ownParts.filter((part) => document[part] !== undefined)
-    if (lost.length > 0) notes.push(`${document.title}: Sigma has no place for ${lost.join(', ')}: left out.`)
+    if (lost.length > 0) notes.push(`${document.title}: Sigma does not support ${lost.join(', ')}: left out.`)
     return documentsOf(document)
   })
   const all = [...faults, ...refused]

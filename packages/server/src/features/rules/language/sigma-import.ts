@@ -59,7 +59,7 @@ function basesOf(correlated: Correlated, named: Named, way: Correlated[] = []): 
     if (found === undefined) faults.add(path, `The rule ${shown(name)} is in none of the files.`)
     else if (isBase(found)) return [found]
     else if (found === correlated || way.includes(found))
-      faults.add(path, `The correlation ${shown(name)} names itself.`)
+      faults.add(path, `The correlation ${shown(name)} refers to itself.`)
     else return basesOf(found, named, [...way, correlated])
     return []
   })
@@ -121,7 +121,7 @@ function describe(
   const description = text(value.description)
   const level = text(value.level) ?? 'medium'
   const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(String(value.id))
-  if (value.id !== undefined && !isUuid) notes.push(`${title}: the id ${shown(value.id)} is no UUID and was left out.`)
+  if (value.id !== undefined && !isUuid) notes.push(`${title}: the id ${shown(value.id)} is not a UUID: left out.`)
   return {
     title,
     ...(isUuid && { id: String(value.id) }),
@@ -137,7 +137,7 @@ function noteMeaning(base: Base, notes: string[]): void {
   const { logsource } = value
   const isOurs = isMap(logsource) && logsource.product === 'wardline'
   if (logsource !== undefined && !isOurs) {
-    notes.push(`${title}: logsource has no counterpart here; the rule looks at every event.`)
+    notes.push(`${title}: logsource is not supported; the rule checks every event.`)
   }
   const mapped = [
     ...new Set(
@@ -204,7 +204,7 @@ export function importSigma(files: readonly SigmaFile[]): Imported {
   // In a cycle each correlation is part of another one, so no document is left.
   if (documents.length === 0 && faults.length === 0) {
     for (const { source } of correlations)
-      source.faults.add(['correlation', 'rules'], 'These correlations name each other.')
+      source.faults.add(['correlation', 'rules'], 'These correlations refer to each other.')
   }
   const texts = documents.map((document) => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false }))
   // Checks the limits of each rule as a whole.

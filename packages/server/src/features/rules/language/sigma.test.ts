@@ -190,7 +190,7 @@ correlation:
     expect(firedBothWays(text, log([success, ...Array(10).fill(failure)]))).toEqual([])
     expect(firedBothWays(text, log([...Array(10).fill(failure), { ...success, User: 'bob' }]))).toEqual([])
     expect(notes).toContain('Failure: EventID is read as metadata.EventID.')
-    expect(notes).toContain('Success: logsource has no counterpart here; the rule looks at every event.')
+    expect(notes).toContain('Success: logsource is not supported; the rule checks every event.')
     const { document } = parseRules(text).rules[0]!.rule
     expect(document).toMatchObject({
       id: 'aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee',
@@ -262,7 +262,7 @@ describe('what is not supported is refused by name and place:', () => {
       'neq is not supported in the condition',
     ],
     [`${blocked}---${blocked}`, 'blocked names two rules.'],
-    ['title: y\nname: y\ncorrelation: {type: temporal, rules: [y], timespan: 5m}\n', 'name'],
+    ['title: y\nname: y\ncorrelation: {type: temporal, rules: [y], timespan: 5m}\n', 'refer to each other'],
   ])('%#', (text, expected) => {
     const { faults, text: output } = importSigma([{ name: '1.yml', text }])
     expect(
@@ -281,7 +281,7 @@ describe('what is not supported is refused by name and place:', () => {
     expect(importSigma([{ name: '1.yml', text }]).faults.length).toBeGreaterThan(0)
   })
 
-  test('new_value is no correlation of Sigma, and what Sigma has no place for is named', () => {
+  test('new_value is no correlation of Sigma, and what Sigma does not support is named', () => {
     const rule = { title: 'x', severity: 'info', detection: { a: { event_type: 'x' }, condition: 'a' } }
     const newValue = { ...rule, correlation: { type: 'new_value', field: 'tool', timespan: '7d' } }
     expect(exportSigma(JSON.stringify(newValue)).faults.map(({ sentence }) => sentence)).toEqual([
@@ -289,7 +289,7 @@ describe('what is not supported is refused by name and place:', () => {
     ])
     const responding = { ...rule, response: [{ action: 'suspend' }], cooldown: '5m' }
     expect(exportSigma(JSON.stringify(responding)).notes).toEqual([
-      'x: Sigma has no place for response, cooldown: left out.',
+      'x: Sigma does not support response, cooldown: left out.',
     ])
   })
 })

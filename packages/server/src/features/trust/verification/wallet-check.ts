@@ -64,7 +64,7 @@ export async function checkWallet({ address, chainId, rpc, badAddressesFile }: A
     if (found !== chainId)
       return notScored(
         'The wallet could not be checked.',
-        `The RPC is of chain ${found}, TRUST_CHAIN_ID is ${chainId}.`,
+        `The RPC serves chain ${found}, TRUST_CHAIN_ID is ${chainId}.`,
       )
     const code = await rpc.code(address)
     if (code !== '0x' && !delegated.test(code))
