@@ -175,11 +175,7 @@ async function verify(url: string, options: VerifyOptions): Promise<void> {
     }
   }
   if (wrong.length > 0)
-    throw new Failure(
-      `${wrong.length} of ${attestations.length} attestations failed verification.`,
-      'not_verified',
-      'failed',
-    )
+    throw new Failure(`${wrong.length} of ${attestations.length} attestations are invalid.`, 'not_verified', 'failed')
   if (isPostedWrong) throw new Failure('The posted verification is invalid.', 'not_verified', 'failed')
 }
 

@@ -107,9 +107,7 @@ async function enable(id: string, flags: ServiceFlags): Promise<void> {
 async function remove(id: string, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   await call('deleteRule', { params: { id } })
-  console.log(
-    flags.json ? safeJson({ ok: true, id }, 2) : `Rule ${id} is deleted. Agents that it suspended stay suspended.`,
-  )
+  console.log(flags.json ? safeJson({ ok: true, id }, 2) : `Rule ${id} is deleted. Its suspensions stay.`)
 }
 
 const modes: Record<RuleMode, string> = {

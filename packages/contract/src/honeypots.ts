@@ -114,9 +114,7 @@ export const HoneypotDetail = Type.Object({
       tool: nullable(Type.String()),
       ip_address: nullable(Type.String()),
       event_id: Uuid,
-      form: nullable(
-        choice(hitForms, 'Form in which the checked text contained it; null for hits of earlier versions'),
-      ),
+      form: nullable(choice(hitForms, 'Its form in the checked text; null for hits of earlier versions')),
       test: Type.Boolean({ description: 'A test hit by an operator; not counted' }),
       ignored: Type.Boolean({ description: 'An ignore rule of its tool applied: counted, but no breach' }),
       outside: Type.Boolean({ description: 'By an instance other than the one it was planted for' }),

@@ -92,9 +92,7 @@ const RuleTested = Type.Object({
   title: Type.String(),
   passed: { ...Count, description: 'Cases that passed' },
   failed: Type.Array(RuleFaultReply, { description: 'Cases that failed, with the place in the text and the reason' }),
-  notes: Type.Array(RuleFaultReply, {
-    description: 'Notes on what is valid but probably a mistake, with the place in the text',
-  }),
+  notes: Type.Array(RuleFaultReply, { description: 'Probable mistakes in a valid rule, with the place in the text' }),
 })
 export type RuleTested = Static<typeof RuleTested>
 

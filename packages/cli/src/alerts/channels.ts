@@ -83,11 +83,7 @@ export function withChannelOptions(command: Command, isChange: boolean): Command
     .addOption(
       new Option('--min-severity <severity>', 'minimum severity of alerts for this channel').choices(severities),
     )
-    .option(
-      '--quiet <from-to>',
-      'quiet hours such as 22:00-07:00; less severe alerts follow together at their end',
-      hours,
-    )
+    .option('--quiet <from-to>', 'quiet hours such as 22:00-07:00; less severe alerts follow at their end', hours)
     .option('--time-zone <zone>', 'time zone of the quiet hours, such as Europe/Berlin')
     .addOption(
       new Option(

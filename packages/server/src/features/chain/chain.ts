@@ -247,9 +247,7 @@ export async function createChain(deps: Deps) {
       const { gas, fees } = await queue.quote(calls[0])
       // An address without code accepts every transaction and logs nothing, so the posting would never be confirmed.
       if ((await rpc.code(calls[0].target)) === '0x')
-        throw new Error(
-          `TRUST_VALIDATION_REGISTRY: ${calls[0].target} is not a contract on chain ${config.trustChainId}.`,
-        )
+        throw new Error(`TRUST_VALIDATION_REGISTRY: no contract at ${calls[0].target} on chain ${config.trustChainId}.`)
       const whole = gas + responseGas(calls[1].data)
       const plan = { from: wallet.address, to: calls[0].target, gas: whole, maxFee: fees.max }
       const cost = ether(BigInt(whole) * fees.max)
