@@ -330,7 +330,7 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     )
     const shown = await done(['alerts', 'show', id])
     expect(shown.stdout).toMatch(/^Status +open$/m)
-    expect(shown.stdout).toMatch(/^channel-\S+ +told +delivered \S+Z, 1 attempt +200 taken$/m)
+    expect(shown.stdout).toMatch(/^channel-\S+ +sent +delivered \S+Z, 1 attempt +200 taken$/m)
     expect(shown.stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
 
     await done(['alerts', 'ack', id, '--assignee', 'Ada', '--note', 'Looking into it'])
