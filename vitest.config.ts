@@ -155,7 +155,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     reporters: ['default', './tools/test-reporter.ts'],
     projects: [
-      { ...shared, test: { ...timing, name: 'tidy', include: ['tools/tidy.test.ts', 'tools/words.test.ts'] } },
+      { ...shared, test: { ...timing, name: 'tidy', include: ['tools/*.test.ts'] } },
       unitOn('sqlite', {
         name: 'unit',
         include: unitTests

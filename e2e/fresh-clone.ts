@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url'
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Default port, which documents and program contain. */
-export const printedPort = 4747
+const printedPort = 4747
 
 /** Returns the files that git tracks or would track, without the output of builds and runs. */
 export const trackedFiles = (): string[] =>

@@ -144,13 +144,25 @@ interface AlertOverflowTable {
   count: number
 }
 
-export interface AlertTables {
+interface OutboxTables {
   alerts: AlertsTable
+  alert_overflow: AlertOverflowTable
+}
+
+interface RoutingTables {
   alert_channels: AlertChannelsTable
   alert_routes: AlertRoutesTable
   silences: SilencesTable
-  alert_groups: AlertGroupsTable
-  alert_messages: AlertMessagesTable
-  alert_deliveries: AlertDeliveriesTable
-  alert_overflow: AlertOverflowTable
 }
+
+interface DeliveryTables {
+  alert_messages: AlertMessagesTable
+}
+
+interface PlanningTables {
+  alert_groups: AlertGroupsTable
+  alert_deliveries: AlertDeliveriesTable
+}
+
+/** Each room of alerts owns the tables of its name. */
+export type AlertTables = OutboxTables & RoutingTables & DeliveryTables & PlanningTables
