@@ -476,10 +476,10 @@ describe.skipIf(isExternal)('an alert', () => {
     await service.call('POST', '/api/honeypots/check/key', {
       body: { key, meta: { tool: 'shell-exec', instance_id: instanceId } },
     })
-    interface Told {
+    interface Sent {
       data: { next: string[]; suspension: { by: string; reason: string } | null } & Record<string, unknown>
     }
-    const read = ({ body }: Received) => JSON.parse(body) as Told
+    const read = ({ body }: Received) => JSON.parse(body) as Sent
     const hit = read(await messageOf(channel, body.label)).data
     expect(hit).toMatchObject({
       event_type: 'honeypot_triggered',

@@ -663,7 +663,7 @@ describe('faults', () => {
   ]
 
   test.each(strangers)(
-    'of a server that is no Wardline and gives %s: exit code 4, without a stack or a control character',
+    'of a server that is not Wardline and gives %s: exit code 4, without a stack or a control character',
     async (_what, listener) => {
       const url = await serve(listener)
       const commands = [

@@ -42,7 +42,7 @@ describe('POST /api/events', () => {
       source: 'édge-рроху 🦊',
       event_type: 'policy_violation_2',
       description: 'Line one\nline two\t"quoted" \\ <b>markup</b> & $(echo) \u202e end',
-      instance_id: unique('told'),
+      instance_id: unique('reported'),
       session_id: unique('session'),
       metadata: { nested: { list: [1, 2.5, -3, null, true, 'x'], empty: {} }, 'odd key.$': 'ok' },
       ip_address: '203.0.113.7',

@@ -686,9 +686,9 @@ class KillSwitchTest(ServiceTest):
         states: List[str] = []
         monitor.on_suspend(lambda reason: states.append(pathlib.Path(state_file).read_text(encoding='utf-8')))
         monitor.start()
-        self.kill('told')
+        self.kill('by hand')
         monitor.wait_suspended(DEADLINE)
-        self.assertIn('told', pathlib.Path(state_file).read_text(encoding='utf-8'))
+        self.assertIn('by hand', pathlib.Path(state_file).read_text(encoding='utf-8'))
         until('a callback', lambda: states)
         self.assertTrue(json.loads(states[0])['suspended'])
 
@@ -987,9 +987,9 @@ class ReportsTest(ServiceTest):
         self.assertEqual(len(self.events('last_words')), 1)
         monitor.report('info', 'later', 'once more')
         self.assertTrue(monitor.flush())
-        told = [event['metadata'] for event in self.events('sdk_events_dropped')]
-        self.assertEqual(sum(notice['count'] for notice in told), 2000 - accepted)
-        self.assertEqual(sum(notice['reasons']['queue_full'] for notice in told), 2000 - accepted)
+        notices = [event['metadata'] for event in self.events('sdk_events_dropped')]
+        self.assertEqual(sum(notice['count'] for notice in notices), 2000 - accepted)
+        self.assertEqual(sum(notice['reasons']['queue_full'] for notice in notices), 2000 - accepted)
         self.assertNotIn('queue', monitor.health.problems)
 
     def test_large_reports_are_bounded_by_size(self) -> None:
@@ -1038,8 +1038,8 @@ class ReportsTest(ServiceTest):
             self.assertIn('refused', monitor.health.problems['report'])
             monitor.report('info', 'accepted', 'after it')
         self.assertEqual(len(self.events('accepted')), 2)
-        (told,) = self.events('sdk_events_dropped')
-        self.assertEqual(told['metadata'], {'count': 1, 'reasons': {'refused': 1}})
+        (notice,) = self.events('sdk_events_dropped')
+        self.assertEqual(notice['metadata'], {'count': 1, 'reasons': {'refused': 1}})
 
     def test_reports_that_stop_could_not_send_are_counted(self) -> None:
         monitor = self.monitor(self.nowhere()).start(0.1)

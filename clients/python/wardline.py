@@ -2299,7 +2299,7 @@ class Monitor:
         return False
 
     def metrics_add(self, name: str, n: float = 1) -> None:
-        """Adds to a figure. The sums go out every five minutes and at `stop()`, as `session_metrics`, and begin anew;
+        """Adds to a figure. The sums go out every five minutes and at `stop()`, as `session_metrics`, and start again at zero;
         the service compares them with what is usual for this agent."""
         self._resume_after_fork()
         if not self._metrics.add(name, n):

@@ -160,7 +160,7 @@ test('creates nothing before a button is pressed, and names the scope that creat
   await page.keyboard.press('g')
   await page.keyboard.press('c')
   await page.waitForURL('**/connect')
-  await page.goto('/connect?agent=somebody&tab=mcp')
+  await page.goto('/connect?agent=new-agent&tab=mcp')
   await page.getByText('Creating keys requires scope admin').waitFor()
   expect(await page.getByRole('button', { name: /^Create key/ }).isDisabled()).toBe(true)
   await page.goto('/connect?simulate=true')

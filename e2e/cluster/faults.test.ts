@@ -111,7 +111,7 @@ test('100 writers lose nothing and double nothing while PostgreSQL and Redis are
   const head = rows.at(-1)!.seq
   const failures = [...ledger.failures].map(([kind, count]) => `${count} × ${kind}`).join(', ')
   console.log(
-    `seed ${seed}: ${rows.length} events of 100 writers, 3 restarts of PostgreSQL, 3 of Redis; failed tries: ${failures}; ` +
+    `seed ${seed}: ${rows.length} events of 100 writers, 3 restarts of PostgreSQL, 3 of Redis; failed attempts: ${failures}; ` +
       `longest time without an acknowledgement ${Math.round(ledger.longestOutageMs)} ms; ` +
       `streams came back ${followers.map((follower) => follower.returns()).join(' and ')} times`,
   )

@@ -131,7 +131,7 @@ ending = threading.Event()
 def look():
     assert monitor.wait_suspended()
     print('suspended', flush=True)
-    connected, told = monitor.health.stream_connected, False
+    connected, has_failed = monitor.health.stream_connected, False
     while not ending.is_set():
         try:
             guarded('x')
@@ -142,8 +142,8 @@ def look():
         if health.stream_connected != connected:
             connected = not connected
             print('stream up' if connected else 'stream down', flush=True)
-        if 'poll' in health.problems and not told:
-            told = True
+        if 'poll' in health.problems and not has_failed:
+            has_failed = True
             print('poll failed', flush=True)
         time.sleep(0.001)
 looker = threading.Thread(target=look)

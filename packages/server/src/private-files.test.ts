@@ -88,9 +88,9 @@ describe('an existing data folder', () => {
     ['that holds folders of others', { mode: 0o40755, isOurs: true, holdsFolders: true }, 'refuse'],
     ['such as /tmp', { mode: 0o41777, isOurs: true, holdsFolders: false }, 'refuse'],
     // Created by root and assigned to the service's group, like every Kubernetes volume.
-    ['of somebody else that others can list', { mode: 0o42775, isOurs: false, holdsFolders: false }, 'warn'],
-    ['of somebody else that only the group may enter', { mode: 0o42770, isOurs: false, holdsFolders: true }, 'keep'],
-    ['of somebody else in which others may write', { mode: 0o40777, isOurs: false, holdsFolders: false }, 'refuse'],
+    ['of another user that others can list', { mode: 0o42775, isOurs: false, holdsFolders: false }, 'warn'],
+    ['of another user that only the group may enter', { mode: 0o42770, isOurs: false, holdsFolders: true }, 'keep'],
+    ['of another user in which others may write', { mode: 0o40777, isOurs: false, holdsFolders: false }, 'refuse'],
   ] as const)('%s: %o → %s', (_title, found, verdict) => {
     expect(judgeFolder(found)).toBe(verdict)
   })

@@ -117,7 +117,7 @@ test('runs the hook with a temporary state folder, and removes it', async () => 
   const script = `
     import { writeFileSync } from 'node:fs'
     const { WARDLINE_INSTANCE_ID, WARDLINE_KEY_FILE = 'none', XDG_STATE_HOME } = process.env
-    writeFileSync(XDG_STATE_HOME + '/told', 'suspended')
+    writeFileSync(XDG_STATE_HOME + '/state', 'suspended')
     writeFileSync(${JSON.stringify(seen)}, [WARDLINE_INSTANCE_ID, WARDLINE_KEY_FILE, XDG_STATE_HOME].join(' '))
     process.exit(2)
   `

@@ -14,7 +14,7 @@ const place = (seq: number) => ({ seq, id: `id-${seq}`, created_at: at(seq) })
 const taken = (cursor: StreamCursor, ...rows: ReturnType<typeof row>[]) =>
   rows
     .map((one) => cursor.take(one))
-    .map(({ isNew, skipped, isRestarted }) => (isRestarted ? 'anew' : isNew ? skipped : 'seen'))
+    .map(({ isNew, skipped, isRestarted }) => (isRestarted ? 'restarted' : isNew ? skipped : 'seen'))
 
 test('returns each event once, in order', () => {
   const cursor = new StreamCursor(place(3))
@@ -49,7 +49,7 @@ test('accepts events without a seq and keeps its position', () => {
 // After a restore from a backup the seq is lower. Treating new events as repeated would hide them.
 test('detects that another database has restarted the numbering, and accepts its events', () => {
   const cursor = new StreamCursor(place(5_000))
-  expect(taken(cursor, row(101, 'other-101', at(9_000)), row(102, 'other-102', at(9_001)))).toEqual(['anew', 0])
+  expect(taken(cursor, row(101, 'other-101', at(9_000)), row(102, 'other-102', at(9_001)))).toEqual(['restarted', 0])
   expect(cursor.seq).toBe(102)
 })
 

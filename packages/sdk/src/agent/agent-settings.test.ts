@@ -121,7 +121,7 @@ test('settings read the key from a key file, unless the key is set directly', ()
 describe('invalid settings', () => {
   test.each([
     ['others can read', { content: file, mode: 0o640 }, /chmod 600/],
-    ['is no JSON', { content: '{"key":"key-of-the-file"' }, /is not JSON/],
+    ['is not JSON', { content: '{"key":"key-of-the-file"' }, /is not JSON/],
     ['is a list', { content: [] }, /must be an object/],
     ['has a misspelled name', { content: { ...file, failmode: 'closed' } }, /unknown setting "failmode"/],
     ['has a number', { content: { ...file, key: 7 } }, /key in .* must be a string/],

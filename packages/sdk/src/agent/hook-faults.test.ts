@@ -99,7 +99,7 @@ const faultCases: Record<string, FaultCase> = {
     env: { WARDLINE_KEY: '', WARDLINE_KEY_FILE: '/nowhere/key' },
   },
   'the input is empty': { says: /not JSON/, input: '' },
-  'the input is no JSON': { says: /not JSON/, input: '{"hook_event_name":"PreToolUse"' },
+  'the input is not JSON': { says: /not JSON/, input: '{"hook_event_name":"PreToolUse"' },
   'the input is a list': { says: /no hook_event_name/, input: '[]' },
   'the input names no tool': { says: /no tool_name/, input: '{"hook_event_name":"PreToolUse","tool_input":{}}' },
   'the input has no arguments': { says: /no tool_input/, input: '{"hook_event_name":"PreToolUse","tool_name":"Bash"}' },

@@ -251,7 +251,7 @@ describe('verifyChain', () => {
   })
 
   it('detects a complete rewrite at the row of the checkpoint', async () => {
-    const rebuilt = chainOf(log.map((row) => ({ ...row, actor: 'somebody else' })))
+    const rebuilt = chainOf(log.map((row) => ({ ...row, actor: 'another key' })))
     expect(await verify(rebuilt)).toMatchObject({ ok: true })
     expect(await verify(rebuilt, checkpointAt(log[99]!))).toMatchObject({ ok: false, reason: 'tampered', seq: 100 })
   })

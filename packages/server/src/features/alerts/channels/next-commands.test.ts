@@ -24,7 +24,7 @@ describe('the next commands', () => {
   it.each<[string, Partial<DeliveredAlert>, string[]]>([
     ['is suspended already', { suspension }, ['wardline instances bot-1', ack]],
     ['is silent', { event_type: 'instance_offline' }, ['wardline instances bot-1', ack]],
-    ['reports what asks nothing of anybody', { severity: 'info' }, ['wardline instances bot-1', ack]],
+    ['reports what needs no action', { severity: 'info' }, ['wardline instances bot-1', ack]],
     ['never signed in, so that a kill would be refused', { instance_name: null }, [ack]],
     ['is none', { instance_id: null }, [ack]],
   ])('kill no agent that %s', (_, changes, expected) => {
