@@ -1,4 +1,4 @@
-import { withoutSecrets } from './config/config.ts'
+import { withoutConfiguredSecrets } from './config/config.ts'
 import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
 import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
@@ -142,7 +142,7 @@ export async function openServices(deps: Deps): Promise<Services> {
     containmentWork: new ContainmentWork(deps, parts),
     suspensionWatch: createSuspensionWatch(deps, parts),
     chainWatch: new ChainWatch(deps, parts),
-    jobRuns: new JobRuns(deps.clock, (text) => withoutSecrets(deps.config, text)),
+    jobRuns: new JobRuns(deps.clock, (text) => withoutConfiguredSecrets(deps.config, text)),
     fleetLists: new FleetLists(deps),
     sharedFleets: new SharedFleets(deps, parts),
     keyring: new Keyring(deps, quotas),

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { keccak256 } from 'viem/utils'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { describeConfig, readConfig, withoutSecrets } from './config/config.ts'
+import { describeConfig, readConfig, withoutConfiguredSecrets } from './config/config.ts'
 import { testAddress, testKey } from './testing/chain.ts'
 import { openWallet } from './wallet.ts'
 
@@ -111,7 +111,7 @@ describe('openWallet', () => {
     const config = configOf({ TRUST_WALLET_KEY_FILE: write('key', testKey) })
     const shown = JSON.stringify(describeConfig(config))
     for (const secret of [testKey.slice(2), 'rpc-password', 'rpc-token']) expect(shown).not.toContain(secret)
-    expect(withoutSecrets(config, `asked ${config.trustRpcUrl}`)).toBe('asked (secret)')
+    expect(withoutConfiguredSecrets(config, `asked ${config.trustRpcUrl}`)).toBe('asked (secret)')
     expect(() => readConfig({ TRUST_WALLET_KEY: testKey, TRUST_WALLET_KEY_FILE: 'x' })).toThrow(
       'TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL',
     )

@@ -15,13 +15,13 @@ const maxUnansweredBytes = 4 * 1024 * 1024
 const farewellMs = 500
 
 /** Kinds of messages, each with its own limit, so that a flood of events does not delay a kill. */
-export type Lane = 'events' | 'control'
+export type BusLane = 'events' | 'control'
 
 /** A publishing and a subscribing connection, which are closed together. */
 export interface RedisSession {
   /** Whether the lane has too many unacknowledged bytes to send more. */
-  isFull(lane: Lane): boolean
-  publish(lane: Lane, message: string): void
+  isFull(lane: BusLane): boolean
+  publish(lane: BusLane, message: string): void
   /** Resolves with the reason once either connection is lost. */
   ended: Promise<Error>
   /** Waits up to half a second for pending messages, then disconnects. */
@@ -31,9 +31,9 @@ export interface RedisSession {
 interface SessionOptions {
   url: string
   /** Channel and message listener of each lane. */
-  lanes: Record<Lane, { channel: string; hear: (message: Buffer) => void }>
+  lanes: Record<BusLane, { channel: string; hear: (message: Buffer) => void }>
   /** Called for each message that Redis did not accept. */
-  onFailed: (lane: Lane, fault: Error) => void
+  onFailed: (lane: BusLane, fault: Error) => void
   /** Aborts opening. */
   signal: AbortSignal
 }

@@ -8,7 +8,7 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Bus, EventListener, ReadEvent, WriteEvent } from './bus.ts'
-import { addressOf, type Lane, openRedisSession, type RedisSession } from './redis-session.ts'
+import { addressOf, type BusLane, openRedisSession, type RedisSession } from './redis-session.ts'
 import { readControlMessage } from './signed-control.ts'
 import { createMac, eventMessage, type Mac, readEventMessage, signatureOf } from './signed-event.ts'
 
@@ -112,7 +112,7 @@ export class RedisBus implements Bus {
     await this.#connecting
   }
 
-  #canSend(lane: Lane): boolean {
+  #canSend(lane: BusLane): boolean {
     return this.#session !== undefined && !this.#session.isFull(lane)
   }
 
@@ -135,15 +135,15 @@ export class RedisBus implements Bus {
     this.#session?.publish('events', text)
   }
 
-  #drop(lane: Lane, count: number): void {
+  #drop(lane: BusLane, count: number): void {
     this.#options.metrics.backplaneDropped.inc({ channel: lane }, count)
   }
 
-  #refuse(lane: Lane, reason: string): void {
+  #refuse(lane: BusLane, reason: string): void {
     this.#options.metrics.backplaneRefused.inc({ channel: lane, reason })
   }
 
-  #hear(lane: Lane, message: Buffer): void {
+  #hear(lane: BusLane, message: Buffer): void {
     try {
       if (lane === 'events') this.#hearEvent(message)
       else this.#hearControl(message)

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ConfigError, databaseFile, describeConfig, readConfig, settings, withoutSecrets } from './config.ts'
+import { ConfigError, databaseFile, describeConfig, readConfig, settings, withoutConfiguredSecrets } from './config.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-config-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -306,8 +306,12 @@ describe('describeConfig', () => {
       DATABASE_URL: `postgres://user:${encodeURIComponent(password)}@db.example/wardline`,
       NTFY_URL: 'https://ntfy.example.com/canary',
     })
-    expect(withoutSecrets(config, `connect to ${config.databaseUrl} failed`)).toBe('connect to (secret) failed')
-    expect(withoutSecrets(config, 'no answer of https://ntfy.example.com/canary')).toBe('no answer of (secret)')
-    expect(withoutSecrets(config, `password ${password} was refused`)).toBe('password (secret) was refused')
+    expect(withoutConfiguredSecrets(config, `connect to ${config.databaseUrl} failed`)).toBe(
+      'connect to (secret) failed',
+    )
+    expect(withoutConfiguredSecrets(config, 'no answer of https://ntfy.example.com/canary')).toBe(
+      'no answer of (secret)',
+    )
+    expect(withoutConfiguredSecrets(config, `password ${password} was refused`)).toBe('password (secret) was refused')
   })
 })

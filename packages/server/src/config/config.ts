@@ -365,7 +365,7 @@ export const describeConfig = (config: Config): Configured[] =>
   })
 
 /** Redacts the values of secret settings, and the passwords in URLs among them, from a text such as an error. */
-export function withoutSecrets(config: Config, text: string): string {
+export function withoutConfiguredSecrets(config: Config, text: string): string {
   const secrets = settingList.flatMap(([name, { secret }]) => (secret ? [config[name] ?? []].flat().map(String) : []))
   const passwords = secrets.flatMap((value) => (URL.canParse(value) ? [new URL(value).password] : []))
   const decoded = passwords.flatMap((password) => [password, decodeURIComponent(password)])

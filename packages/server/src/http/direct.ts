@@ -8,7 +8,7 @@ import type { Authenticator, Principal } from './auth.ts'
 import { admitConnection, isBeyondCap } from './connections.ts'
 import { bodyText, parseJson } from './json.ts'
 import { noStore } from './problem.ts'
-import { isClaimed } from './sse.ts'
+import { isSocketClaimed } from './sse.ts'
 
 /** Input of a handler that runs on both the direct and the framework path. */
 export interface Call<Body> {
@@ -101,7 +101,7 @@ class DirectRoutes {
       typeof key !== 'string' ||
       !jsonTypes.has(headers['content-type']) ||
       (this.#tools.hasProxies && headers['x-forwarded-for'] !== undefined) ||
-      isClaimed(socket) ||
+      isSocketClaimed(socket) ||
       isBeyondCap(socket)
     ) {
       return undefined

@@ -12,7 +12,7 @@ import { createHostCheck } from './host-check.ts'
 import { bodyText, parseJson } from './json.ts'
 import { httpLimits } from './limits.ts'
 import { noStore, problemHandler, sendProblem } from './problem.ts'
-import { isClaimed } from './sse.ts'
+import { isSocketClaimed } from './sse.ts'
 
 function requestIds(): () => string {
   const boot = randomSecret(6)
@@ -28,7 +28,7 @@ function isAnswering(socket: Socket): boolean {
 
 /** Responds to bytes that are not a valid HTTP request. */
 function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable || fault.code === 'ECONNRESET' || isClaimed(socket) || isAnswering(socket)) {
+  if (!socket.writable || fault.code === 'ECONNRESET' || isSocketClaimed(socket) || isAnswering(socket)) {
     return void socket.destroy()
   }
   const status =
@@ -81,7 +81,7 @@ export function createServer(
     reply.headers({ 'x-content-type-options': 'nosniff', 'cache-control': noStore })
     const { socket } = request.raw
     // A request pipelined after a stream request closes the connection without a response.
-    if (isClaimed(socket)) {
+    if (isSocketClaimed(socket)) {
       socket.destroy()
       return false
     }

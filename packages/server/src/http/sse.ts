@@ -22,7 +22,7 @@ const head = [
 /** Sockets with a stream request, on which no other request may follow. */
 const claimed = new WeakSet<Socket>()
 
-export const isClaimed = (socket: Socket): boolean => claimed.has(socket)
+export const isSocketClaimed = (socket: Socket): boolean => claimed.has(socket)
 
 /** Reserves the connection for a stream. Call before awaiting anything. Throws AppError `invalid`. */
 export function claimSocket({ raw: { socket } }: StreamReply): void {

@@ -17,7 +17,7 @@ import {
   findAlert,
   hasUnresolved,
   readAlertPage,
-  readExpired,
+  readExpiredAlerts,
 } from './outbox/queries.ts'
 import { changeGroups, channelsOfGroup, deleteOutcomes, readOutcomes } from './planning/queries.ts'
 import { lockChannel, readChannelIds } from './routing/queries.ts'
@@ -146,7 +146,7 @@ export async function forgetOldAlerts(
 ): Promise<void> {
   const cutoff = clock.now() - config.retentionDays * dayMs
   for (let done = 0; done < maxRemoved && !stopping?.aborted; done += chunkRows) {
-    const seqs = await readExpired(db, cutoff, chunkRows)
+    const seqs = await readExpiredAlerts(db, cutoff, chunkRows)
     if (seqs.length > 0) {
       await deleteOutcomes(db, seqs)
       await deleteAlerts(db, seqs)

@@ -26,7 +26,7 @@ interface RuleCause {
   /** When the suspension ends by itself; null: a person has to resume the instance. */
   endsAt: number | null
   /** Returns statements for the batch that suspends, or for the one that records that nothing was suspended. */
-  settle(outcome: Outcome): Statement[]
+  settle(outcome: SuspensionOutcome): Statement[]
 }
 
 /** An event that suspends an agent. */
@@ -50,22 +50,22 @@ export interface AutoSuspension {
    * Stores the event and suspends the instance in one transaction; resolves with the outcome. Rejects with AppError
    * `overloaded`, or DatabaseError.
    */
-  answer(breach: Breach): Promise<Outcome>
+  answer(breach: Breach): Promise<SuspensionOutcome>
   whenIdle(): Promise<void>
 }
 
 /** `take_over` replaces a timed suspension by one that a person has to end, `extend` lets it end later. */
-export type Outcome = 'suspend' | 'take_over' | 'extend' | 'already_suspended' | 'refused' | 'skipped'
+export type SuspensionOutcome = 'suspend' | 'take_over' | 'extend' | 'already_suspended' | 'refused' | 'skipped'
 
 /** Outcomes that change an instance. */
-const changing: readonly Outcome[] = ['suspend', 'take_over', 'extend']
+const changing: readonly SuspensionOutcome[] = ['suspend', 'take_over', 'extend']
 
 /** Plan for a set of breaches, based on the database as read. */
 interface Plan {
   brake: Brake
   controls: ReadonlyMap<string, ControlRow>
   held: ReadonlyMap<string, HeldSuspension>
-  outcomes: ReadonlyMap<Breach, Outcome>
+  outcomes: ReadonlyMap<Breach, SuspensionOutcome>
   /** First breach beyond the limits of the brake. */
   engagedBy: Breach | undefined
 }
@@ -81,7 +81,7 @@ function longestFirst(a: Breach, b: Breach): number {
 }
 
 /** Values of the metric's label. */
-const resultNames: Record<Outcome, string> = {
+const resultNames: Record<SuspensionOutcome, string> = {
   suspend: 'suspended',
   take_over: 'taken_over',
   extend: 'extended',
@@ -116,7 +116,7 @@ export function createAutoSuspension(
     )
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
     const changed = new Set<string>()
-    const outcomes = new Map<Breach, Outcome>()
+    const outcomes = new Map<Breach, SuspensionOutcome>()
     let places: BrakeState = brake
     let engagedBy: Breach | undefined
     for (const breach of breaches.toSorted(longestFirst)) {
@@ -204,7 +204,7 @@ export function createAutoSuspension(
   }
 
   /** Stores breaches that suspend nobody, with ordinary priority: a suspended agent must not use capacity reserved for control. */
-  async function storeAlone(breach: Breach, outcome: Outcome): Promise<void> {
+  async function storeAlone(breach: Breach, outcome: SuspensionOutcome): Promise<void> {
     const { hit, keyId, instanceId, eventId, rule } = breach
     const refusal = [
       ...(outcome === 'refused' ? [refusalStatement(database, instanceId!, eventId, clock.now())] : []),
@@ -232,7 +232,7 @@ export function createAutoSuspension(
     }))
   }
 
-  const queue = new GroupCommit<Breach, Error | Outcome>({
+  const queue = new GroupCommit<Breach, Error | SuspensionOutcome>({
     queue: 'automatic-suspensions',
     clock,
     metrics,

@@ -6,7 +6,7 @@ import { seededChoices } from '../../../../../test-servers/seeded-draws.ts'
 import { manualClock } from '../../testing/clock.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { indexEvents } from '../events/event-index.ts'
-import { type StateFacts, stateOf } from '../suspensions/states.ts'
+import { type StateFacts, suspensionState } from '../suspensions/states.ts'
 
 const agentsOfRound = 20
 const rounds = effort(1, 500)
@@ -127,7 +127,7 @@ async function simulate(seed: number): Promise<number> {
     const rows = await holder.rows<{ instance_id: string } & StateFacts & { version: number }>(
       'select * from suspensions order by version',
     )
-    return new Map(rows.map((row) => [row.instance_id, { ...row, state: stateOf(row) }]))
+    return new Map(rows.map((row) => [row.instance_id, { ...row, state: suspensionState(row) }]))
   }
 
   /** Asserts that the states the service shows agree with the truth. */

@@ -20,7 +20,7 @@ import {
   holdKeysStatement,
   readSuspendedAlone,
 } from '../suspensions/fleet-suspension-statements.ts'
-import type { Verdict } from '../suspensions/holds.ts'
+import type { HoldVerdict } from '../suspensions/holds.ts'
 import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
 
 /** Messages signed or published per turn of the event loop: 40 take 2 to 4 ms on a slow core. */
@@ -38,7 +38,7 @@ interface FleetChange {
   /** Decides what a stop does to instances that are suspended as read; those that it keeps as they are are missing. */
   judge(
     suspended: readonly Pick<SelectedRow, 'id' | 'control_version'>[],
-  ): Promise<ReadonlyMap<string, Exclude<Verdict, 'keep'>>>
+  ): Promise<ReadonlyMap<string, Exclude<HoldVerdict, 'keep'>>>
   /**
    * Returns statements to run before the change, a check that the locked instances are unchanged since they were read,
    * and statements to run after it. All precede the audit log, because every change takes its lock.

@@ -3,7 +3,7 @@ import type { PendingResumes } from '../control/kill-switch.ts'
 import { readOwners } from '../instances/control-statements.ts'
 import type { SelectedRow } from '../instances/fleet-statements.ts'
 import { readAgentOwners } from '../keys/owner-statements.ts'
-import { type Hold, mayResume, onSuspend, type Verdict } from '../suspensions/holds.ts'
+import { type Hold, type HoldVerdict, mayResume, onSuspend } from '../suspensions/holds.ts'
 import { readHeld } from '../suspensions/suspension-statements.ts'
 import { readPendingResumes, readTwoPerson } from './queries.ts'
 
@@ -47,7 +47,7 @@ export async function readStopVerdicts(
   database: Reading,
   suspended: readonly Pick<SelectedRow, 'id' | 'control_version'>[],
   twoPerson: boolean,
-): Promise<Map<string, Exclude<Verdict, 'keep'>>> {
+): Promise<Map<string, Exclude<HoldVerdict, 'keep'>>> {
   if (suspended.length === 0) return new Map()
   const ids = suspended.map(({ id }) => id)
   const asRead = suspended.map((row) => ({ instanceId: row.id, version: row.control_version }))

@@ -2,7 +2,7 @@ import { eventTypes } from '@wardline/contract'
 import { hourMs, isoTime, minuteMs } from '../../clock.ts'
 import type { EventToStore } from '../events/ingest.ts'
 import { ownEventToStore } from '../events/new-event.ts'
-import type { Basis, Episode, Finding, Grounds, Outcome } from './baseline.ts'
+import type { Basis, Episode, EpisodeOutcome, Finding, Grounds } from './baseline.ts'
 
 /** Subject of an event. */
 export interface Subject {
@@ -48,7 +48,7 @@ function durationText(durationMs: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
 }
 
-const endings: Record<Outcome, string> = {
+const endings: Record<EpisodeOutcome, string> = {
   over: 'is as usual again',
   accepted: 'stays higher: new level accepted',
   reset: 'is learnt again: the baseline was reset',
@@ -65,7 +65,7 @@ function factsOf({ metric, value }: Subject, grounds: Grounds, episode: string, 
   return { metric, value, mean, deviation, z, samples, p, usual, highest, peak, basis, episode }
 }
 
-export function endedEvent(subject: Subject, episode: Episode, outcome: Outcome, endedAt: number): EventToStore {
+export function endedEvent(subject: Subject, episode: Episode, outcome: EpisodeOutcome, endedAt: number): EventToStore {
   const { metric } = subject
   const { id, begunAt, peak, severity, exceeding } = episode
   const duration = Math.max(0, endedAt - begunAt)

@@ -3,7 +3,7 @@ import { type Drift, learningCap, newDrift } from './drift.ts'
 import { isQuietTime, learnTime, newTimes, type Times } from './quiet-times.ts'
 import { emptySummary, learn, type Summary, type Tail } from './summary.ts'
 
-export type Severity = 'warning' | 'critical'
+export type AnomalySeverity = 'warning' | 'critical'
 /** Basis of a judgement: samples of the instance, of agents of the same type or tag, of all agents, or only the size of the sample. */
 export type Basis = 'own' | 'type' | 'tag' | 'fleet' | 'none'
 
@@ -18,7 +18,7 @@ export interface Episode {
   begunAt: number
   /** Time of the last sample that exceeded. */
   lastAt: number
-  severity: Severity
+  severity: AnomalySeverity
   peak: number
   /** Number of samples that exceeded, and of those in between that did not. */
   exceeding: number
@@ -73,10 +73,10 @@ export interface Grounds {
   sinceLast: number | null
 }
 
-export type Outcome = 'over' | 'accepted' | 'reset' | 'silent'
+export type EpisodeOutcome = 'over' | 'accepted' | 'reset' | 'silent'
 export type Finding =
-  | { kind: 'began' | 'rose'; severity: Severity; episode: Episode; grounds: Grounds }
-  | { kind: 'ended'; outcome: Outcome; episode: Episode; endedAt: number }
+  | { kind: 'began' | 'rose'; severity: AnomalySeverity; episode: Episode; grounds: Grounds }
+  | { kind: 'ended'; outcome: EpisodeOutcome; episode: Episode; endedAt: number }
   /** The usual level rose without an episode: twofold within a day, or slowly. */
   | { kind: 'level'; pace: 'day' | 'slow'; from: number; to: number; grounds: Grounds }
 
@@ -124,7 +124,7 @@ export const isMature = ({ samples, since }: Baseline, at: number): boolean =>
   samples >= matureSamples && at - since >= matureMs
 
 /** Judges whether a sample is too high, and by which basis. */
-export interface Verdict {
+export interface SampleVerdict {
   basis: Basis
   summary: Summary
   tail: Tail | null
@@ -155,7 +155,7 @@ export function learnPending(baseline: Baseline): void {
 }
 
 /** Learns a sample. */
-export function learnSample(baseline: Baseline, known: Baseline, { isQuiet }: Verdict, value: number): void {
+export function learnSample(baseline: Baseline, known: Baseline, { isQuiet }: SampleVerdict, value: number): void {
   const { at } = baseline
   const passed = at - known.at
   const mature = isMature(known, at)

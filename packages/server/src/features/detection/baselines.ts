@@ -14,7 +14,7 @@ import { type Baseline, deviationOf, isMature } from './baseline.ts'
 import { decodeBaseline } from './baseline-state.ts'
 import { acceptLevel, endSilently } from './episodes.ts'
 import type { FleetBaselines } from './fleet-baselines.ts'
-import { againWhileOutdated, isOutdated, writeOf } from './judge.ts'
+import { againWhileOutdated, isBaselineOutdated, writeOf } from './judge.ts'
 import { alarmLevel, judge } from './judge-sample.ts'
 import {
   type BaselineRow,
@@ -209,7 +209,7 @@ export function createBaselines(
         ]
         await ingest.store([event], { also }).catch((fault) => {
           // Another process was faster, or the agent has reported again.
-          if (!isOutdated(fault)) throw fault
+          if (!isBaselineOutdated(fault)) throw fault
         })
       }
     },

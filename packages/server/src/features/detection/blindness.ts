@@ -3,12 +3,12 @@ import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
 import { readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Ingest } from '../events/ingest.ts'
-import { bucketMs, readActivity } from '../instances/history.ts'
+import { bucketMs, readHourlyActivity } from '../instances/history.ts'
 import {
   deleteOldHabits,
   type HabitRow,
   type HabitWrite,
-  hasUnnamed,
+  hasUnnamedBlind,
   readHabits,
   writeHabits,
 } from './habit-queries.ts'
@@ -19,7 +19,7 @@ export interface Blindness {
   sweep(stopping?: AbortSignal): Promise<void>
 }
 
-type Activity = Awaited<ReturnType<typeof readActivity>>[number]
+type Activity = Awaited<ReturnType<typeof readHourlyActivity>>[number]
 
 /** Instances per page: some ten milliseconds. */
 const pageRows = 250
@@ -150,7 +150,7 @@ export function createBlindness(
       const ended = changed.filter(({ change }) => change === 'reporting')
       const named = [...ended.filter(wasNamed), ...blind.filter(({ write }) => write.blind_named_at !== null)]
       const events = named.map((one) => ingest.own(describe(one, known.get(one.write.instance_id)?.blind_at ?? null)))
-      const isOver = !ended.every(wasNamed) && !(await hasUnnamed(trx))
+      const isOver = !ended.every(wasNamed) && !(await hasUnnamedBlind(trx))
       if (isOver) events.push(ingest.own(allReporting))
       return events.length > 0 ? ingest.storeWithin(trx, events) : () => {}
     })
@@ -183,7 +183,7 @@ export function createBlindness(
       let others = 0
       for (let after = ''; !stopping?.aborted; ) {
         const activities = await database.scan('report habits', (scanned) =>
-          readActivity(scanned, after, now - backMs, pageRows),
+          readHourlyActivity(scanned, after, now - backMs, pageRows),
         )
         if (activities.length > 0) {
           const reported = await judgePage(activities, until, now, maxNamed - named)

@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from '../../clock.ts'
 import {
+  type AnomalySeverity,
   type Baseline,
   type Episode,
   exceedingP,
@@ -8,8 +9,7 @@ import {
   learnSample,
   maxBuckets,
   maxWeight,
-  type Severity,
-  type Verdict,
+  type SampleVerdict,
 } from './baseline.ts'
 import { newDrift, settleLevel } from './drift.ts'
 import { newTimes } from './quiet-times.ts'
@@ -33,7 +33,7 @@ const keptShare = 0.25
 
 const severityRank = { warning: 1, critical: 2 } as const
 
-export function beginEpisode(id: string, value: number, at: number, severity: Severity): Episode {
+export function beginEpisode(id: string, value: number, at: number, severity: AnomalySeverity): Episode {
   return {
     id,
     begunAt: at,
@@ -58,9 +58,9 @@ export function addPending(episode: Episode, value: number, at: number): void {
 export function continueEpisode(
   baseline: Baseline,
   known: Baseline,
-  verdict: Verdict,
+  verdict: SampleVerdict,
   value: number,
-  severity: Severity | null,
+  severity: AnomalySeverity | null,
   grounds: () => Grounds,
   findings: Finding[],
 ): void {
@@ -92,7 +92,7 @@ export function continueEpisode(
 /** Ends the open episode: its level is learnt when it held for so long and is not too far beyond the alarm. */
 function endEpisode(
   baseline: Baseline,
-  { tail }: Verdict,
+  { tail }: SampleVerdict,
   endedAt: number,
   neededMs: number,
   findings: Finding[],

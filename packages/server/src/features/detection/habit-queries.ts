@@ -48,7 +48,7 @@ export async function writeHabits(
 }
 
 /** Whether any instances are blind that were only counted in a warning. */
-export async function hasUnnamed(db: Db): Promise<boolean> {
+export async function hasUnnamedBlind(db: Db): Promise<boolean> {
   const row = await db
     .selectFrom('report_habits')
     .select('instance_id')

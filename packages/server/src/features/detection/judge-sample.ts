@@ -4,6 +4,7 @@
  * reasons and the measurements.
  */
 import {
+  type AnomalySeverity,
   type Baseline,
   type Borrowed,
   deviationOf,
@@ -16,8 +17,7 @@ import {
   maxWeight,
   newBaseline,
   type Sample,
-  type Severity,
-  type Verdict,
+  type SampleVerdict,
 } from './baseline.ts'
 import { noteLevel } from './drift.ts'
 import { addPending, beginEpisode, continueEpisode } from './episodes.ts'
@@ -79,7 +79,7 @@ export function judge(
   return { baseline, findings }
 }
 
-function weigh(known: Baseline, value: number, at: number, borrowed: Borrowed | null): Verdict {
+function weigh(known: Baseline, value: number, at: number, borrowed: Borrowed | null): SampleVerdict {
   const mature = isMature(known, at)
   if (!mature && !borrowed) {
     const exceeds = isGross(known, value)
@@ -109,7 +109,7 @@ function isGross({ samples, main, highest }: Baseline, value: number): boolean {
 }
 
 /** Adds the sample to the run; returns the severity of the run, if any. */
-function noteRun(baseline: Baseline, { tail, p, exceeds }: Verdict): Severity | null {
+function noteRun(baseline: Baseline, { tail, p, exceeds }: SampleVerdict): AnomalySeverity | null {
   const isBeyond = p !== null && p < 1
   const { beyond, together } = baseline
   const evidenceOfIt = p === null ? criticalSingle : -Math.log10(Math.max(p, 1e-99))
@@ -139,7 +139,7 @@ function noteRun(baseline: Baseline, { tail, p, exceeds }: Verdict): Severity | 
   return inRow && baseline.evidence >= warningEvidence ? 'warning' : null
 }
 
-function groundsOf(known: Baseline, { basis, summary, isQuiet, p }: Verdict, value: number, at: number): Grounds {
+function groundsOf(known: Baseline, { basis, summary, isQuiet, p }: SampleVerdict, value: number, at: number): Grounds {
   const { samples, mean, highest } = known
   const deviation = deviationOf(known)
   return {

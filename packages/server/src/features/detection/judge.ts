@@ -161,7 +161,7 @@ export function createJudge(
 }
 
 /** Whether another process changed a baseline since it was read. */
-export const isOutdated = (fault: unknown): boolean =>
+export const isBaselineOutdated = (fault: unknown): boolean =>
   fault instanceof DatabaseError && fault.message.includes(currentConstraint)
 
 /**
@@ -173,7 +173,7 @@ export async function againWhileOutdated<Result>(work: () => Promise<Result>): P
     try {
       return await work()
     } catch (fault) {
-      if (!isOutdated(fault)) throw fault
+      if (!isBaselineOutdated(fault)) throw fault
       if (attempt === maxAttempts) {
         throw new AppError(
           'overloaded',

@@ -8,7 +8,7 @@ import { bestRef, matching, readTimeOf, scanWindow, seqRange } from './queries.t
 /** Index entries whose rows are read: some hundred milliseconds in the scan lane. */
 const refWindow = 20_000
 
-export interface Bounds {
+export interface TimeRange {
   from: number
   to: number
 }
@@ -20,7 +20,7 @@ interface Hits {
   scannedTo: number | undefined
 }
 
-function selectHits(db: Db, filter: EventQuery, { from, to }: Bounds) {
+function selectHits(db: Db, filter: EventQuery, { from, to }: TimeRange) {
   return matching(db, filter)
     .clearSelect()
     .select(['severity', 'event_type', 'source', 'instance_id', 'created_at'])
@@ -47,7 +47,7 @@ function selectRefs(db: Db, [kind, value]: NonNullable<ReturnType<typeof bestRef
     .where('seq', '<', end)
 }
 
-async function findHits(db: Db, filter: EventQuery, bounds: Bounds): Promise<Hits | undefined> {
+async function findHits(db: Db, filter: EventQuery, bounds: TimeRange): Promise<Hits | undefined> {
   const range = await seqRange(db, bounds.from, bounds.to)
   if (!range) return undefined
   const { event_seq: newest, indexed_seq: indexed } = await readCounters(db)
@@ -87,7 +87,7 @@ export async function sumBuckets(
   db: Db,
   unit: 'minute' | 'hour',
   severities: readonly Severity[],
-  { from, to }: Bounds,
+  { from, to }: TimeRange,
   widthMs: number,
 ): Promise<BucketCount[]> {
   const { rows } = await sql<BucketCount>`select bucket, severity, sum(count) as count from (
@@ -105,7 +105,7 @@ interface ToolCount {
 }
 
 /** Sums tool calls in buckets of whole minutes. */
-export async function sumToolBuckets(db: Db, { from, to }: Bounds, widthMs: number): Promise<ToolCount[]> {
+export async function sumToolBuckets(db: Db, { from, to }: TimeRange, widthMs: number): Promise<ToolCount[]> {
   // Naming the tools makes each a short range of the key; with the time alone all rollups would be read.
   const { rows } = await sql<ToolCount>`select bucket, tool, sum(count) as count from (
       select ${bucketOf('minute', from, widthMs)} as bucket, tool, count from tool_counts
@@ -118,7 +118,7 @@ export async function sumToolBuckets(db: Db, { from, to }: Bounds, widthMs: numb
 export async function countBuckets(
   db: Db,
   filter: EventQuery,
-  bounds: Bounds,
+  bounds: TimeRange,
   widthMs: number,
 ): Promise<{ rows: BucketCount[]; scannedTo: number | undefined }> {
   const hits = await findHits(db, filter, bounds)
@@ -140,7 +140,7 @@ interface FacetCount {
 export async function countFacets(
   db: Db,
   filter: EventQuery,
-  bounds: Bounds,
+  bounds: TimeRange,
   maxValues: number,
 ): Promise<{ rows: FacetCount[]; total: number; scannedTo: number | undefined }> {
   const hits = await findHits(db, filter, bounds)

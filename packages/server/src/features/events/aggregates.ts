@@ -12,7 +12,14 @@ import { dayMs, hourMs, isoTime, isoTimeOrNull, minuteMs, startOf } from '../../
 import type { Db } from '../../db/database.ts'
 import { AppError } from '../../errors.ts'
 import { timeBounds } from '../../http/page.ts'
-import { type Bounds, countBuckets, countFacets, facetFields, sumBuckets, sumToolBuckets } from './aggregate-queries.ts'
+import {
+  countBuckets,
+  countFacets,
+  facetFields,
+  sumBuckets,
+  sumToolBuckets,
+  type TimeRange,
+} from './aggregate-queries.ts'
 import { countedTools } from './classify.ts'
 import { minutesKeptDays } from './retention.ts'
 
@@ -25,7 +32,7 @@ const widths = [
 ]
 
 /** Returns whole buckets that cover the range, at most `maxBuckets` and one, since the first may start earlier. */
-export function bucketsOf({ from, to }: Bounds, maxBuckets: number, minWidthMs: number) {
+export function bucketsOf({ from, to }: TimeRange, maxBuckets: number, minWidthMs: number) {
   const fits = (width: number) => width >= minWidthMs && Math.ceil((to - from) / width) <= maxBuckets
   const widthMs = widths.find(fits) ?? Math.ceil((to - from) / maxBuckets / dayMs) * dayMs
   const start = startOf(from, widthMs)
@@ -39,7 +46,7 @@ function bucketLimit(given: string | undefined): number {
   throw new AppError('invalid', `buckets must be from 1 to ${limits.histogramBuckets}.`)
 }
 
-function boundsOf(query: { from?: string; to?: string }, now: number): Bounds {
+function boundsOf(query: { from?: string; to?: string }, now: number): TimeRange {
   const { from, to = now } = timeBounds(query)
   const bounds = { from: from ?? to - dayMs, to }
   if (bounds.from < bounds.to) return bounds

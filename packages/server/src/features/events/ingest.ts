@@ -5,7 +5,7 @@ import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
 import { eventBytes, isUrgent } from './event-cost.ts'
 import { eventRowJson } from './event-row.ts'
-import { compileInserts, type EventToStore, insertStatements, type Once } from './insert-queries.ts'
+import { compileInserts, type EventToStore, eventInserts, type Once } from './insert-queries.ts'
 import { type OwnEvent, ownEventToStore } from './new-event.ts'
 import { findIdempotent } from './queries.ts'
 
@@ -104,7 +104,7 @@ export function createIngest(
       if (group.once) keys.push(group.once)
       others.push(...group.also)
     }
-    const statements = insertStatements(inserts, events, keys, createdAt)
+    const statements = eventInserts(inserts, events, keys, createdAt)
     const alertsOfThem = alerts.statements(events, createdAt, touchedBy)
     const results = await database.batch([...statements, ...alertsOfThem, ...others])
     publish(events, results[0]![0]!.value as number, createdAt)
@@ -131,7 +131,7 @@ export function createIngest(
     const createdAt = clock.now()
     const alertsOfThem = alerts.statements(events, createdAt, touchedBy)
     return {
-      statements: [...insertStatements(inserts, events, [], createdAt), ...alertsOfThem],
+      statements: [...eventInserts(inserts, events, [], createdAt), ...alertsOfThem],
       stored(rows) {
         publish(events, rows[0]!.value as number, createdAt)
         if (alertsOfThem.length > 0) alerts.notify()

@@ -122,7 +122,7 @@ function toolRows(events: readonly EventToStore[], minute: number): [string, num
 }
 
 /** Returns the statements that store and count events. The first one returns the last seq taken. */
-export function insertStatements(
+export function eventInserts(
   inserts: InsertStatements,
   events: readonly EventToStore[],
   idempotency: readonly Once[],

@@ -3,7 +3,7 @@ import type { KeyType } from '@wardline/contract'
 import { crc32Base62 } from '@wardline/text'
 import { awsKeyIdBody, azureStorageKey, gitlabRoutableToken } from './decoy-checksums.ts'
 import { opensshPrivateKey } from './decoy-openssh.ts'
-import { alphabets, pick, type RandomBytes, randomBelow, randomText, secureRandom } from './decoy-random.ts'
+import { alphabets, drawText, pick, type RandomBytes, randomBelow, secureRandom } from './decoy-random.ts'
 import { holdsOneMark } from './key-formats.ts'
 
 /**
@@ -32,19 +32,19 @@ const generators: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
       return `sk-proj-${halves.slice(0, 74)}T3BlbkFJ${halves.slice(74)}A`
     }),
   anthropic: (random) => single({}, () => `sk-ant-api03-${firmText(random, alphabets.base64url, 93)}AA`),
-  deepseek: (random) => single({ kinds: [/\d/, /[a-f]/] }, () => `sk-${randomText(random, alphabets.hex, 32)}`),
+  deepseek: (random) => single({ kinds: [/\d/, /[a-f]/] }, () => `sk-${drawText(random, alphabets.hex, 32)}`),
   aws,
   github: (random) => single({}, () => checksummed(random, 'ghp_')),
   gitlab: (random) => single({ entropyFloor: 3.6 }, () => routableToken(random)),
   slack: (random) =>
     single({}, () => {
       const [team, bot] = [countingNumber(random, 12), countingNumber(random, 13)]
-      return `xoxb-${team}-${bot}-${randomText(random, alphabets.base62, 24)}`
+      return `xoxb-${team}-${bot}-${drawText(random, alphabets.base62, 24)}`
     }),
   stripe: (random) =>
     single({}, () => {
-      const body = randomText(random, alphabets.base62, 87)
-      return `sk_live_51${body}00${randomText(random, alphabets.base62, 8)}`
+      const body = drawText(random, alphabets.base62, 87)
+      return `sk_live_51${body}00${drawText(random, alphabets.base62, 8)}`
     }),
   google: (random) => single({ entropyFloor: 4 }, () => `AIzaSy${firmText(random, alphabets.base64url, 33)}`),
   sendgrid: (random) =>
@@ -53,7 +53,7 @@ const generators: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
       return `SG.${id}.${firmText(random, alphabets.base64url, 43)}`
     }),
   npm: (random) => single({}, () => checksummed(random, 'npm_')),
-  huggingface: (random) => single({ kinds: bothCases }, () => `hf_${randomText(random, alphabets.letters, 34)}`),
+  huggingface: (random) => single({ kinds: bothCases }, () => `hf_${drawText(random, alphabets.letters, 34)}`),
   twilio,
   azure_client_secret: (random) =>
     single({ markPlace: 3 }, () => {
@@ -66,8 +66,8 @@ const generators: Record<KeyType, (random: RandomBytes) => GeneratedDecoy> = {
   ssh_private_key: sshPrivateKey,
   ethereum,
   // The caller puts the address of the service before it.
-  url: (random) => single({ kinds: mixed }, () => randomText(random, alphabets.base62, 32)),
-  generic: (random) => single({ entropyFloor: 3.5 }, () => randomText(random, alphabets.base62, 40)),
+  url: (random) => single({ kinds: mixed }, () => drawText(random, alphabets.base62, 32)),
+  generic: (random) => single({ entropyFloor: 3.5 }, () => drawText(random, alphabets.base62, 40)),
 }
 
 const bothCases = [/[A-Z]/, /[a-z]/]
@@ -108,7 +108,7 @@ function convincing({ entropyFloor = 3, kinds = mixed, markPlace = 0 }: Rules, m
  */
 function firmText(random: RandomBytes, alphabet: string, length: number): string {
   return draw(
-    () => randomText(random, alphabet, length),
+    () => drawText(random, alphabet, length),
     (text) => /^[A-Za-z0-9].*[A-Za-z0-9]$/.test(text),
   )
 }
@@ -134,7 +134,7 @@ function shannonEntropy(text: string): number {
 }
 
 function checksummed(random: RandomBytes, prefix: string): string {
-  const entropy = randomText(random, alphabets.base62, 30)
+  const entropy = drawText(random, alphabets.base62, 30)
   return prefix + entropy + crc32Base62(entropy)
 }
 
@@ -147,7 +147,7 @@ function routableToken(random: RandomBytes): string {
 }
 
 function countingNumber(random: RandomBytes, length: number): string {
-  return randomText(random, '123456789', 1) + randomText(random, alphabets.digits, length - 1)
+  return drawText(random, '123456789', 1) + drawText(random, alphabets.digits, length - 1)
 }
 
 function aws(random: RandomBytes): GeneratedDecoy {
@@ -165,8 +165,8 @@ function aws(random: RandomBytes): GeneratedDecoy {
 
 function twilio(random: RandomBytes): GeneratedDecoy {
   const kinds = [/\d/, /[a-f]/]
-  const account = convincing({ kinds }, () => `AC${randomText(random, alphabets.hex, 32)}`)
-  const token = convincing({ kinds }, () => randomText(random, alphabets.hex, 32))
+  const account = convincing({ kinds }, () => `AC${drawText(random, alphabets.hex, 32)}`)
+  const token = convincing({ kinds }, () => drawText(random, alphabets.hex, 32))
   return { value: `TWILIO_ACCOUNT_SID=${account}\nTWILIO_AUTH_TOKEN=${token}`, fingerprintForms: [account, token] }
 }
 
@@ -189,7 +189,7 @@ function postgresUrl(random: RandomBytes): GeneratedDecoy {
   const host = internalHost(random, ['db', 'pg', 'postgres', 'pgbouncer', 'warehouse'])
   const user = pick(random, ['app_rw', 'svc_billing', 'api_owner', 'etl_writer', 'migrator', 'reporting'])
   const database = pick(random, ['billing', 'customers', 'payments', 'accounts', 'orders', 'ledger'])
-  const password = convincing({ entropyFloor: 3.5 }, () => randomText(random, alphabets.base62, 32))
+  const password = convincing({ entropyFloor: 3.5 }, () => drawText(random, alphabets.base62, 32))
   const value = `postgresql://${user}:${password}@${host}:5432/${database}`
   return { value, fingerprintForms: [value, password] }
 }
@@ -203,7 +203,7 @@ function jwt(random: RandomBytes): GeneratedDecoy {
   const area = pick(random, ['billing', 'deploy', 'ledger', 'identity', 'payments', 'warehouse'])
   const issuer = `https://${internalHost(random, ['auth', 'sso', 'idp'])}`
   return single({ entropyFloor: 4 }, () => {
-    const header = { alg: 'ES256', kid: randomText(random, alphabets.base62, 20), typ: 'JWT' }
+    const header = { alg: 'ES256', kid: drawText(random, alphabets.base62, 20), typ: 'JWT' }
     const claims = { iss: issuer, sub: `svc-${area}`, aud: `${area}-api`, scope: `${area}:read ${area}:write` }
     const jti = Buffer.from(random(16)).toString('hex')
     const signed = [header, { ...claims, jti }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
@@ -234,7 +234,7 @@ const secp256k1Order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8c
 function ethereum(random: RandomBytes): GeneratedDecoy {
   const key = convincing({ kinds: [/\d/, /[a-f]/] }, () =>
     draw(
-      () => randomText(random, alphabets.hex, 64),
+      () => drawText(random, alphabets.hex, 64),
       (text) => text < secp256k1Order,
     ),
   )

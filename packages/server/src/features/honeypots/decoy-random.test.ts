@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { alphabets, type RandomBytes, randomBelow, randomText } from './decoy-random.ts'
+import { alphabets, drawText, type RandomBytes, randomBelow } from './decoy-random.ts'
 
 function seeded(seed: string): RandomBytes {
   let block = 0
@@ -12,7 +12,7 @@ describe('randomText', () => {
   test('draws every character of base 62 equally often', () => {
     const draws = 62_000
     const counts = new Map<string, number>()
-    for (const character of randomText(seeded('even'), alphabets.base62, draws)) {
+    for (const character of drawText(seeded('even'), alphabets.base62, draws)) {
       counts.set(character, (counts.get(character) ?? 0) + 1)
     }
     const expected = draws / 62
@@ -26,7 +26,7 @@ describe('randomText', () => {
   test('skips bytes beyond the last whole multiple of the alphabet', () => {
     const bytes = [255, 248, 0, 247]
     const random: RandomBytes = () => Uint8Array.of(bytes.shift() ?? 1)
-    expect(randomText(random, alphabets.base62, 2)).toBe('0z')
+    expect(drawText(random, alphabets.base62, 2)).toBe('0z')
   })
 })
 

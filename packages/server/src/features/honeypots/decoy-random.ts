@@ -24,7 +24,7 @@ export const alphabets = {
  * `length` characters drawn evenly from `alphabet` (at most 256 characters). A byte beyond the largest multiple of
  * the alphabet's size is thrown away, since taking it modulo the size would favour the first characters.
  */
-export function randomText(random: RandomBytes, alphabet: string, length: number): string {
+export function drawText(random: RandomBytes, alphabet: string, length: number): string {
   const limit = 256 - (256 % alphabet.length)
   let text = ''
   while (text.length < length) {

@@ -1,7 +1,7 @@
 import { type InstanceView, limits } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { viewRow } from './instances.ts'
-import { countInstances, type InstanceRow, readFleet, readNewest, readSuspended } from './queries.ts'
+import { countInstances, type InstanceRow, readAllInstances, readNewest, readSuspended } from './queries.ts'
 
 interface FleetList {
   /** Each is an `InstanceView` as JSON. */
@@ -55,7 +55,7 @@ export class FleetLists {
     const { db } = this.#deps.database
     const total = await countInstances(db)
     if (total <= limits.statusInstances) {
-      const rows = await this.#deps.database.scan('status', readFleet)
+      const rows = await this.#deps.database.scan('status', readAllInstances)
       return { instances: rows.map((row) => JSON.stringify(viewRow(row, now))), omitted: 0 }
     }
     const [suspended, newest] = await Promise.all([readSuspended(db, limits.statusSample), this.#readNewest()])

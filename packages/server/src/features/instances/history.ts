@@ -223,7 +223,7 @@ interface Activity {
 }
 
 /** Reads the counts since `since` (at most a day ago) of instances with a heartbeat since then, after an id, by id. */
-export async function readActivity(db: Db, after: string, since: number, limit: number): Promise<Activity[]> {
+export async function readHourlyActivity(db: Db, after: string, since: number, limit: number): Promise<Activity[]> {
   const rows = await readAlive(db, after, since, limit)
   if (rows.length === 0) return []
   const sums = new Map(rows.map(({ id }) => [id, new Map<number, ActiveBucket>()]))

@@ -30,7 +30,7 @@ const listColumns = [
 ] as const
 
 /** Reads all instances, ordered by id. */
-export function readFleet(db: Db): Promise<InstanceRow[]> {
+export function readAllInstances(db: Db): Promise<InstanceRow[]> {
   return db.selectFrom('instances').select(viewColumns).orderBy('id').execute()
 }
 

@@ -2,7 +2,7 @@ import { limits, type RuleFirings, ruleLimits } from '@wardline/contract'
 import { dayMs, hourMs, isoTime, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { AppError } from '../../errors.ts'
-import { findRule, readFirings, readHours, readResponses } from './queries.ts'
+import { findRule, readFiringHours, readFirings, readResponses } from './queries.ts'
 
 interface Asked {
   limit?: string
@@ -33,7 +33,7 @@ export async function listFirings(db: Db, id: string, asked: Asked, now: number)
   if (!(await findRule(db, id))) throw new AppError('not_found', `No rule with id ${id.slice(0, limits.name)}.`)
   const [rows, hours] = await Promise.all([
     readFirings(db, id, page),
-    readHours(db, { from: startOf(page.from, hourMs), to: page.to, id }),
+    readFiringHours(db, { from: startOf(page.from, hourMs), to: page.to, id }),
   ])
   const seqs = rows.map(({ seq }) => seq)
   const responses = seqs.length === 0 ? [] : await readResponses(db, id, seqs)

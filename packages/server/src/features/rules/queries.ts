@@ -92,7 +92,7 @@ export function findVersion(db: Db, id: string, version: number) {
 }
 
 /** Counts firings by rule and hour, from an hour on. */
-export function readHours(db: Db, { from, to, id }: { from: number; to: number; id?: string }) {
+export function readFiringHours(db: Db, { from, to, id }: { from: number; to: number; id?: string }) {
   let query = db
     .selectFrom('rule_hours')
     .select(['rule_id', 'hour', 'count', 'suppressed'])
@@ -148,7 +148,7 @@ export function readResponses(db: Db, id: string, seqs: readonly number[]) {
 }
 
 /** Reads the last event that the rules processed, and the last stored one. */
-export async function readProgress(db: Db): Promise<{ seq: number; newest: number }> {
+export async function readRunnerProgress(db: Db): Promise<{ seq: number; newest: number }> {
   const { seq } = await db.selectFrom('rule_runner').select('seq').executeTakeFirstOrThrow()
   return { seq: Number(seq), newest: await readCounter(db, 'event_seq') }
 }

@@ -9,12 +9,12 @@ import { RuleTurn } from './rule-pace.ts'
 import {
   type Holding,
   heldStatement,
-  readFirings,
+  readFiredSince,
   readSpentFirings,
   readValues,
   runnerStatements,
 } from './runner-queries.ts'
-import { asksHistory, type RunningRule, replay, rereadOf } from './running-rule.ts'
+import { asksHistory, type RunningRule, replayEvent, rereadOf } from './running-rule.ts'
 import { compactRows, type ValueRow } from './value-history.ts'
 
 const caller = 'rules'
@@ -83,7 +83,7 @@ export async function rebuildStates(
     for (const event of events) {
       for (const { rule, from } of begins) {
         if (event.row.seq! <= from) continue
-        for (const _slice of replay(rule, event, histories.get(rule)!, work)) {
+        for (const _slice of replayEvent(rule, event, histories.get(rule)!, work)) {
           if (!turn.isOverAfterSlice()) continue
           await rest()
           turn.begin()
@@ -102,7 +102,7 @@ export async function rebuildStates(
     const effective = Number.isFinite(state.time) ? state.time : time
     const since = { seq: Math.max(afterSeq, modeAfter), time: effective - rule.cooldown }
     ruleStates.setFirings(state, [])
-    for await (const firings of readFirings(database, caller, row.id, since)) {
+    for await (const firings of readFiredSince(database, caller, row.id, since)) {
       ruleStates.addFirings(state, firings)
       await rest()
     }

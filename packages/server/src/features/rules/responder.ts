@@ -2,7 +2,7 @@ import { limits } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
 import { localActor } from '../audit/audit.ts'
-import type { AutoSuspension, Outcome } from '../auto-suspension/auto-suspension.ts'
+import type { AutoSuspension, SuspensionOutcome } from '../auto-suspension/auto-suspension.ts'
 import { holdUntil, type KillSwitchDeps, resumeInstance } from '../control/kill-switch.ts'
 import type { Enforcement } from '../enforcement/enforcement.ts'
 import { readControl } from '../instances/control-statements.ts'
@@ -17,7 +17,7 @@ const runRows = 500
 /** Maximum instances of a response to a tag, far more than the brake of automatic suspensions allows. */
 export const maxTagged = 1_000
 
-const results: Record<Outcome, [PendingResponse['state'], string | null]> = {
+const results: Record<SuspensionOutcome, [PendingResponse['state'], string | null]> = {
   suspend: ['done', null],
   take_over: ['done', 'It was suspended for a time; it is now suspended until a person resumes it.'],
   extend: ['done', 'It was already suspended; the suspension now ends later.'],
@@ -98,7 +98,7 @@ export class RuleResponder {
     const ids = await readTagged(this.#deps.database.db, response.target ?? '', maxTagged)
     if (ids.length === 0) return this.#settle(response, 'skipped', 'No instance has the tag.')
     const outcomes = await Promise.all(ids.map((id) => this.#suspend(response, id, () => [])))
-    const count = (...of: Outcome[]) => outcomes.filter((each) => of.includes(each)).length
+    const count = (...of: SuspensionOutcome[]) => outcomes.filter((each) => of.includes(each)).length
     const before = count('already_suspended', 'take_over', 'extend')
     const [suspended, refused] = [count('suspend'), count('refused')]
     const detail = `${suspended} suspended, ${before} were already suspended, ${refused} refused by the brake.`
@@ -106,7 +106,11 @@ export class RuleResponder {
   }
 
   /** Suspends through the queue of automatic suspensions, and thus under their brake. */
-  #suspend(response: PendingResponse, instanceId: string, settle: (outcome: Outcome) => Statement[]): Promise<Outcome> {
+  #suspend(
+    response: PendingResponse,
+    instanceId: string,
+    settle: (outcome: SuspensionOutcome) => Statement[],
+  ): Promise<SuspensionOutcome> {
     const { rule_id, event_id, duration_ms } = response
     const endsAt = duration_ms === null ? null : this.#deps.clock.now() + duration_ms
     return this.#parts.autoSuspension.answer({

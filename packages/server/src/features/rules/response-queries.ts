@@ -66,6 +66,6 @@ export async function deleteFiringsBefore(db: Db, cutoff: number, limit: number)
   return old.length
 }
 
-export async function deleteHoursBefore(db: Db, hour: number): Promise<void> {
+export async function deleteFiringHoursBefore(db: Db, hour: number): Promise<void> {
   await db.deleteFrom('rule_hours').where('hour', '<', hour).execute()
 }

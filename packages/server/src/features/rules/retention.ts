@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
-import { deleteFiringsBefore, deleteHoursBefore } from './response-queries.ts'
+import { deleteFiringHoursBefore, deleteFiringsBefore } from './response-queries.ts'
 
 /** Rows deleted per statement: a few milliseconds. */
 const chunkRows = 500
@@ -13,5 +13,5 @@ export async function forgetFirings(deps: Deps, stopping?: AbortSignal): Promise
   const { database, clock } = deps
   const cutoff = await eventsGoneBefore(deps)
   while (!stopping?.aborted && (await deleteFiringsBefore(database.db, cutoff, chunkRows)) === chunkRows);
-  await deleteHoursBefore(database.db, clock.now() - hoursKeptMs - hourMs)
+  await deleteFiringHoursBefore(database.db, clock.now() - hoursKeptMs - hourMs)
 }

@@ -13,12 +13,12 @@ import {
   findVersion,
   insertRule,
   type RuleRow,
-  readHours,
+  readFiringHours,
   readLastFirings,
   readLastVersion,
   readOtherCosts,
-  readProgress,
   readRules,
+  readRunnerProgress,
   readVersions,
   removeRule,
   updateRule,
@@ -262,7 +262,7 @@ const recentHours = 24
 async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
   const first = startOf(now, hourMs) - (recentHours - 1) * hourMs
   const [counted, last, names] = await Promise.all([
-    readHours(db, { from: first, to: now + 1 }),
+    readFiringHours(db, { from: first, to: now + 1 }),
     readLastFirings(
       db,
       rows.map(({ id }) => id),
@@ -300,7 +300,7 @@ async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
 }
 
 export async function listRules(db: Db, now: number): Promise<Omit<RuleList, 'file_faults'>> {
-  const { seq, newest } = await readProgress(db)
+  const { seq, newest } = await readRunnerProgress(db)
   return {
     rules: await summaries(db, await readRules(db), now),
     runner: { seq, lag_events: Math.max(0, newest - seq) },

@@ -108,7 +108,7 @@ export function startStatements(db: Db, start: RuleStart, stored: RuleStart | un
 const firingRows = 2_000
 
 /** Reads the firings of a rule since a time page by page, oldest first, on the connections of scans. */
-export async function* readFirings(
+export async function* readFiredSince(
   database: Pick<Database, 'scan'>,
   caller: string,
   id: string,

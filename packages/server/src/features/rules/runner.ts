@@ -29,7 +29,7 @@ import {
   runnerStatements,
   startStatements,
 } from './runner-queries.ts'
-import { inherit, newRunningRule, type RunningRule, RunningSet, resume, startOf } from './running-rule.ts'
+import { inherit, newRunningRule, type RunningRule, RunningSet, resume, startRow } from './running-rule.ts'
 
 /** Events per page from memory. */
 const nearRows = 500
@@ -334,7 +334,7 @@ export class RuleRunner {
     stored: ReadonlyMap<string, RuleStart> = new Map(),
   ): Promise<void> {
     const { database } = this.#deps
-    const statements = rules.flatMap((rule) => startStatements(database.db, startOf(rule), stored.get(rule.row.id)))
+    const statements = rules.flatMap((rule) => startStatements(database.db, startRow(rule), stored.get(rule.row.id)))
     if (statements.length > 0) await this.#batch([heldStatement(database, holding), ...statements])
   }
 
@@ -390,7 +390,7 @@ export class RuleRunner {
         ? inherit(rule, before, this.#seq)
         : { ...rule, afterSeq: this.#seq, modeAfter: this.#seq }
     })
-    const stored = new Map([...running].map(([id, rule]) => [id, startOf(rule)]))
+    const stored = new Map([...running].map(([id, rule]) => [id, startRow(rule)]))
     // No rule begins behind the stored place: a restart goes on from there. What was suppressed is counted.
     if (holding.seq !== this.#seq) await this.#write(holding, [])
     await this.#begin(holding, next, stored)

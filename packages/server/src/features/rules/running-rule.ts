@@ -49,7 +49,7 @@ export function newRunningRule(row: RunningRule['row'] & Pick<RuleRow, 'text'>, 
 }
 
 /** What is stored about the start of a rule. */
-export const startOf = ({ row: { id, mode }, basis, afterSeq, modeAfter }: RunningRule): RuleStart => ({
+export const startRow = ({ row: { id, mode }, basis, afterSeq, modeAfter }: RunningRule): RuleStart => ({
   rule_id: id,
   basis,
   after_seq: afterSeq,
@@ -100,7 +100,7 @@ const looksAtTags = ({ document: { detection, correlation, exceptions } }: Compi
   JSON.stringify([detection, correlation, exceptions]).includes('"tags')
 
 /** Processes an earlier event in a state that is rebuilt. */
-export function* replay(
+export function* replayEvent(
   { rule, state, afterSeq }: RunningRule,
   event: RuleEvent,
   history: ReturnType<StoredHistory['asBefore']>,

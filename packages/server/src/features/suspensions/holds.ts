@@ -14,13 +14,13 @@ export interface Hold {
  * Result of a request to suspend. `take_over`: it replaces the suspension that holds. `extend`: the suspension
  * that holds ends later. `hold_key`: it holds its key as well. `keep`: nothing changes.
  */
-export type Verdict = 'suspend' | 'take_over' | 'extend' | 'hold_key' | 'keep'
+export type HoldVerdict = 'suspend' | 'take_over' | 'extend' | 'hold_key' | 'keep'
 
 /**
  * Decides on a request to suspend: of two suspensions the stronger one holds, then the longer one. One that is about to
  * end holds nothing.
  */
-export function onSuspend(held: Hold | undefined, requested: Hold): Verdict {
+export function onSuspend(held: Hold | undefined, requested: Hold): HoldVerdict {
   if (!held) return 'suspend'
   if (held.isEnding) return 'take_over'
   if (requested.endsAt === null) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Activity, breachAfter, decide, deliveryMs, graceMs, stateOf } from './states.ts'
+import { type Activity, breachAfter, decide, deliveryMs, graceMs, suspensionState } from './states.ts'
 
 const settings = { silenceMs: 30_000, acknowledgeMs: 35_000 }
 const time = fc.integer({ min: 1, max: 200_000 })
@@ -48,7 +48,7 @@ describe('a decision', () => {
       fc.property(facts, fc.array(time, { maxLength: 5 }), time, steadiness, (row, all, now, steady) => {
         const events = all.filter((at) => at <= now)
         const decision = decide(row, activityOf(row, events), now, { settings, ...steady })
-        if (stateOf({ ...row, ...decision }) !== 'proven') return
+        if (suspensionState({ ...row, ...decision }) !== 'proven') return
         expect(steady.mayJudge).toBe(true)
         expect(steady.steadyMs).toBeGreaterThanOrEqual(settings.silenceMs)
         expect(row.acknowledged_at).not.toBeNull()
@@ -63,7 +63,7 @@ describe('a decision', () => {
       fc.property(facts, time, time, (row, at, now) => {
         fc.pre(row.delivered_at !== null && at > row.delivered_at + graceMs && at <= now)
         const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
-        expect(stateOf({ ...row, ...decision })).toBe('violated')
+        expect(suspensionState({ ...row, ...decision })).toBe('violated')
         expect(decision.reports).toBe(1)
       }),
     )
@@ -74,7 +74,7 @@ describe('a decision', () => {
       fc.property(facts, time, time, (row, at, now) => {
         fc.pre(at > deliveryMs + graceMs && at <= now)
         const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
-        expect(stateOf({ ...row, ...decision })).toBe('violated')
+        expect(suspensionState({ ...row, ...decision })).toBe('violated')
       }),
     )
   })

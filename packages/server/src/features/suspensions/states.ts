@@ -43,7 +43,7 @@ export const deliveryMs = 35_000
  * Returns how far a suspension is proven. Each state is based on a fact in the row, so it is the same in all processes,
  * independent of their clocks. `isUnenforced`: an enforcement point has not confirmed the suspension.
  */
-export function stateOf(facts: StateFacts, isUnenforced = false): SuspensionState {
+export function suspensionState(facts: StateFacts, isUnenforced = false): SuspensionState {
   const state = stateByAgent(facts)
   return isUnenforced && (state === 'quiet' || state === 'confirmed' || state === 'proven') ? 'partial' : state
 }

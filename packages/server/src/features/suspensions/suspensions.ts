@@ -10,7 +10,7 @@ import type { Enforcement } from '../enforcement/enforcement.ts'
 import { viewCall } from '../enforcement/views.ts'
 import { readControl } from '../instances/control-statements.ts'
 import type { SuspensionStates } from '../instances/instances.ts'
-import { type SuspensionSettings, settingsOf, sinceOf, stateOf } from './states.ts'
+import { type SuspensionSettings, settingsOf, sinceOf, suspensionState } from './states.ts'
 import { readLasting, readRecent, readSuspensions, type SuspensionRow } from './watch-statements.ts'
 
 /** Instances per query. */
@@ -34,7 +34,7 @@ export function createSuspensionStates(
           rows.map(({ instance_id }) => instance_id),
         )
         for (const row of rows) {
-          const state = stateOf(row, unenforced.has(`${row.instance_id} ${row.version}`))
+          const state = suspensionState(row, unenforced.has(`${row.instance_id} ${row.version}`))
           found.set(row.instance_id, { state, since: isoTime(sinceOf(row, settings)) })
         }
       }
@@ -55,7 +55,7 @@ function viewSuspension(
 ): Suspension {
   return {
     version: row.version,
-    state: stateOf(
+    state: suspensionState(
       row,
       calls.some((call) => isAwaited(call, points)),
     ),
@@ -135,7 +135,7 @@ export async function viewFigures(
     const ids = suspended.slice(first, first + pageIds).map(({ instance_id }) => instance_id)
     for (const one of await readUnenforced(db, points, ids)) unenforced.add(one)
   }
-  const lasting = suspended.map((row) => stateOf(row, unenforced.has(`${row.instance_id} ${row.version}`)))
+  const lasting = suspended.map((row) => suspensionState(row, unenforced.has(`${row.instance_id} ${row.version}`)))
   return {
     from: isoTime(from),
     suspensions: rows.length,

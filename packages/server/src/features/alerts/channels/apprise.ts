@@ -1,4 +1,4 @@
-import type { Severity } from '../outbox/alert.ts'
+import type { Severity } from '@wardline/contract'
 import type { HttpChannel } from './channel.ts'
 import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
 import type { Message } from './message.ts'

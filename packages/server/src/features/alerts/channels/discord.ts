@@ -1,6 +1,6 @@
+import type { Severity } from '@wardline/contract'
 import { type CharacterSize, cutText } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
-import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel } from './channel.ts'
 import {
   answerFields,

@@ -1,6 +1,7 @@
+import type { Severity } from '@wardline/contract'
 import { type CharacterSize, cutText, utf16Size } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
-import { isClaimed, type Severity } from '../outbox/alert.ts'
+import { isClaimed } from '../outbox/alert.ts'
 import type { Sender } from './channel.ts'
 import type { DecoyContext, DeliveredAlert, Message } from './message.ts'
 import { dashboardLink, nextCommands } from './next-commands.ts'

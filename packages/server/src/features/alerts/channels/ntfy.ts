@@ -1,5 +1,5 @@
+import type { Severity } from '@wardline/contract'
 import { type CharacterSize, utf8Size } from '@wardline/text'
-import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel } from './channel.ts'
 import { answerFields, jsonPost, judgeByStatus, receiverHost, receiverUrl, refused } from './http-receiver.ts'
 import type { Message } from './message.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import type { Severity } from '@wardline/contract'
 import { isoTime } from '../../../clock.ts'
-import type { Severity } from '../outbox/alert.ts'
 import type { HttpChannel, Sender } from './channel.ts'
 import { jsonPost, judgeByStatus, refused, reporterName } from './http-receiver.ts'
 import { rowOf } from './machine-row.ts'

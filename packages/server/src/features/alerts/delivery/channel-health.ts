@@ -12,11 +12,11 @@ import {
   type ChannelRow,
   claimCheck,
   hasFailing,
+  markChannelsRecovered,
   markFailing,
-  markRecovered,
   readChannelRows,
   readFailing,
-  readUnchecked,
+  readUncheckedChannels,
 } from '../routing/queries.ts'
 import { quietUntil } from '../routing/quiet-hours.ts'
 import type { RoutingTable } from '../routing/routing-table.ts'
@@ -37,7 +37,7 @@ async function sendChecks({ database: { db }, clock }: Needed, known: ReadonlySe
   const now = clock.now()
   const isQuiet = (hours: string | null) => hours !== null && quietUntil(JSON.parse(hours), 'info', now) !== undefined
   // Skips channels that only another process can send to.
-  const due = (await readUnchecked(db, now - checkEveryMs)).filter(
+  const due = (await readUncheckedChannels(db, now - checkEveryMs)).filter(
     ({ id, quiet_hours }) => known.has(id) && !isQuiet(quiet_hours),
   )
   for (const { id } of due) {
@@ -73,7 +73,7 @@ async function reportRecovered({ database: { db }, clock, log }: Needed, outbox:
     return
   }
   const isOver = await db.transaction().execute(async (trx) => {
-    await markRecovered(trx)
+    await markChannelsRecovered(trx)
     if ((await hasFailing(trx, [...known])) || !(await endRun(trx, failingName))) return false
     const alert = { severity: 'info', event_type: alertTypes.channelRecovered, instance_id: null } as const
     await outbox.write(trx, [{ ...alert, description: 'All channels work again.' }], clock.now())

@@ -1,7 +1,7 @@
 import type { Deps } from '../../../deps.ts'
 import { allChannels } from '../channels/all-channels.ts'
 import { type Lane, lanes } from '../outbox/alert.ts'
-import { type ChannelProgress, type ReceiverState, readProgress } from '../routing/queries.ts'
+import { type ChannelProgress, type ReceiverState, readChannelProgress } from '../routing/queries.ts'
 import type { KnownChannel, RoutingTable } from '../routing/routing-table.ts'
 import { Attempts, leaseMs } from './attempts.ts'
 import { type ClaimedMessage, claimMessages, hasDueMessage, releaseAllMessages, releaseMessages } from './queries.ts'
@@ -118,7 +118,7 @@ export class Dispatcher {
     const outdated = new Set<string>()
     this.#outdated.add(outdated)
     try {
-      const read = await readProgress(this.#deps.database.db)
+      const read = await readChannelProgress(this.#deps.database.db)
       const before = this.#progress
       this.#progress = new Map(
         read.map((row) => {

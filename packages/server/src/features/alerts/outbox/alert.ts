@@ -1,10 +1,9 @@
-import { type AlertMatch, alertTypes, eventTypes, isServiceType, severities } from '@wardline/contract'
+import { type AlertMatch, alertTypes, eventTypes, isServiceType, type Severity, severities } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import type { Schema } from '../../../db/schema.ts'
 
 /** A stored alert, with its handling by people. */
 export type StoredAlert = Schema['alerts']
-export type Severity = StoredAlert['severity']
 
 /** Fields that routes and silences match. `by_service`: reported by the service itself; a caller may use any type and source. */
 export type AlertFacts = Pick<StoredAlert, 'severity' | 'event_type' | 'instance_id' | 'by_service'> & {

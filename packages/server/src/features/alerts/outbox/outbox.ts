@@ -6,9 +6,9 @@ import { uuidV7 } from '../../../ids.ts'
 import { type AlertFacts, endedBy, type OwnAlert } from './alert.ts'
 import { countOverflow, FloodBound, type Overflow, summarize } from './floods.ts'
 import {
+  alertInserts,
   compileOutbox,
   hasOverflow,
-  insertStatements,
   type NewAlert,
   overflowStatement,
   resolveStatement,
@@ -74,7 +74,7 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
       const types = endedBy(alert)
       return types.length === 0 ? [] : resolveStatement(db, types, alert, now)
     })
-    return [...insertStatements(compiled, alerts), ...endings]
+    return [...alertInserts(compiled, alerts), ...endings]
   }
 
   function ownStatements(alerts: readonly OwnAlert[], now: number): Statement[] {

@@ -1,9 +1,9 @@
-import { type AlertCountQuery, type AlertQuery, limits, severities } from '@wardline/contract'
+import { type AlertCountQuery, type AlertQuery, limits, type Severity, severities } from '@wardline/contract'
 import { CompiledQuery, type ExpressionBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import { counterValue, lockCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
 import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
-import type { Severity, StoredAlert } from './alert.ts'
+import type { StoredAlert } from './alert.ts'
 
 // Owns the tables alerts and alert_overflow, in which alerts beyond a limit are counted.
 
@@ -62,7 +62,7 @@ export function compileOutbox({ db, dialect }: Database): OutboxStatements {
 }
 
 /** Returns statements that insert alerts in order, within the transaction that stores their events, after these. */
-export function insertStatements(compiled: OutboxStatements, alerts: readonly NewAlert[]): Statement[] {
+export function alertInserts(compiled: OutboxStatements, alerts: readonly NewAlert[]): Statement[] {
   const rows = alerts.map((alert) => writtenNames.map((name) => alert[name === 'event_seq' ? 'back' : name]))
   return [CompiledQuery.raw(compiled.takeSeqs, [alerts.length]), compiled.alerts(rows)]
 }
@@ -306,7 +306,7 @@ export async function hasUnresolved(trx: Trx, alert: StoredAlert): Promise<boole
 }
 
 /** Reads the oldest alerts created before `cutoff`, ordered by seq. */
-export async function readExpired(db: Db, cutoff: number, limit: number): Promise<number[]> {
+export async function readExpiredAlerts(db: Db, cutoff: number, limit: number): Promise<number[]> {
   const oldest = await db.selectFrom('alerts').select(['seq', 'created_at']).orderBy('seq').limit(limit).execute()
   return oldest.filter(({ created_at }) => created_at < cutoff).map(({ seq }) => seq)
 }

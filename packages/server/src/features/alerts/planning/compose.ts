@@ -1,7 +1,7 @@
-import { titleOf } from '@wardline/contract'
+import { type Severity, titleOf } from '@wardline/contract'
 import { uuidV7 } from '../../../ids.ts'
 import type { DeliveredAlert, Message } from '../channels/message.ts'
-import { highest, type Severity } from '../outbox/alert.ts'
+import { highest } from '../outbox/alert.ts'
 import { delayedNames } from './grouping.ts'
 
 /** Alerts listed in a message: as many lines as a phone shows. */

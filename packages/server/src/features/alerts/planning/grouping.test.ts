@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { groupNameOf } from '../outbox/alert.ts'
-import { type DecidedAlert, decide, type Flush, flush, type Group, repeatMs } from './grouping.ts'
+import { type AlertGroup, type DecidedAlert, decideAlert, type Flush, flush, repeatMs } from './grouping.ts'
 
 const start = Date.UTC(2026, 0, 15, 12)
 const second = 1_000
@@ -16,7 +16,7 @@ const alertOf = (fields: Partial<DecidedAlert> = {}): DecidedAlert => ({
   ...fields,
 })
 
-type Silences = Parameters<typeof decide>[1]['silences']
+type Silences = Parameters<typeof decideAlert>[1]['silences']
 
 interface Delivered {
   at: number
@@ -29,7 +29,7 @@ interface Delivered {
 /** Simulates a channel of the planner without a database. */
 function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_resolved?: boolean } = {}) {
   const channel = { send_resolved: options.send_resolved ?? true, quiet_hours: null as never }
-  const groups = new Map<string, Group>()
+  const groups = new Map<string, AlertGroup>()
   const delivered: Delivered[] = []
   let silences: Silences = []
   let silent = 0
@@ -40,7 +40,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
   const roomNow = () => ({ room: perMinute - sent(), urgentRoom: 2 * perMinute - sent() })
   const record = (kind: string, name: string, count: number) => delivered.push({ at: now, kind, name, count })
 
-  function flushOne(group: Group): void {
+  function flushOne(group: AlertGroup): void {
     const unattended = [alertOf()]
     const decision: Flush = flush(group, { channel, silences, groups, room: roomNow().room, now, unattended })
     if (decision.kind === 'join storm') {
@@ -82,7 +82,7 @@ function channelOf({ perMinute = 20, ...options }: { perMinute?: number; send_re
     },
     take(fields: Partial<DecidedAlert> = {}) {
       const alert = alertOf({ created_at: now, ...fields })
-      const decision = decide(alert, { channel, silences, groups, mayRemember: true, ...roomNow(), now })
+      const decision = decideAlert(alert, { channel, silences, groups, mayRemember: true, ...roomNow(), now })
       if (decision.outcome === 'waiting') pending += 1
       if (decision.outcome === 'silenced' || decision.outcome === 'inhibited') silent += 1
       if (decision.outcome === 'sent') {

@@ -1,4 +1,4 @@
-import { type AlertMatch, alertTypes, eventTypes } from '@wardline/contract'
+import { type AlertMatch, alertTypes, eventTypes, type Severity } from '@wardline/contract'
 import { hourMs } from '../../../clock.ts'
 import type { Schema } from '../../../db/schema.ts'
 import {
@@ -17,7 +17,6 @@ import {
   type MatchedFacts,
   matchesAlert,
   mustBeNamed,
-  type Severity,
 } from '../outbox/alert.ts'
 import type { PlannedAlert } from '../outbox/queries.ts'
 import { quietUntil } from '../routing/quiet-hours.ts'
@@ -56,7 +55,7 @@ export const laneOfGroup = (name: string): Lane =>
   name.startsWith('reported ') || delayedReportNames.includes(name) ? 'reported' : 'own'
 
 /** One problem at one channel for people, as stored, see db/schema/alerts.ts. The planner sets `message_id`. */
-export type Group = Omit<Schema['alert_groups'], 'channel_id'>
+export type AlertGroup = Omit<Schema['alert_groups'], 'channel_id'>
 
 /** Fields of an alert that planning uses. */
 export type DecidedAlert = AlertFacts & Pick<PlannedAlert, 'created_at'>
@@ -84,7 +83,7 @@ interface Surroundings extends Room {
   channel: Pick<KnownChannel, 'send_resolved' | 'quiet_hours'>
   silences: readonly Silence[]
   /** Groups of the channel, by name. */
-  groups: ReadonlyMap<string, Group>
+  groups: ReadonlyMap<string, AlertGroup>
   /** Whether another problem may be remembered for the channel. */
   mayRemember: boolean
   now: number
@@ -94,17 +93,17 @@ interface Surroundings extends Room {
 type Decision =
   | { outcome: 'silenced' | 'inhibited'; ended?: string }
   /** The alert waits in `group`, which is to be stored. */
-  | { outcome: 'waiting'; group: Group; remembered?: Group; ended?: string }
+  | { outcome: 'waiting'; group: AlertGroup; remembered?: AlertGroup; ended?: string }
   /** The alert is sent at once with all waiting alerts of its group; `group` is to be stored. */
-  | { outcome: 'sent'; kind: 'alert'; group: Group; ended?: undefined }
+  | { outcome: 'sent'; kind: 'alert'; group: AlertGroup; ended?: undefined }
   | { outcome: 'sent'; kind: 'resolved'; ended: string }
 
 /** Whether the alert is sent at once, even in quiet hours: kills, their results, and the first critical own alert of a problem. */
-const isUrgent = (alert: AlertFacts, group: Group | undefined): boolean =>
+const isUrgent = (alert: AlertFacts, group: AlertGroup | undefined): boolean =>
   group === undefined && laneOf(alert) === 'own' && isAtOrAbove(alert.severity, 'critical')
 
 /** Time of the first reminder, or of the end of a less severe group. */
-const fresh = (name: string, severity: Severity, now: number): Group => ({
+const fresh = (name: string, severity: Severity, now: number): AlertGroup => ({
   name,
   severity,
   waiting: 0,
@@ -117,7 +116,7 @@ const fresh = (name: string, severity: Severity, now: number): Group => ({
 })
 
 /** Returns the group after a message with all waiting alerts. */
-function afterMessage(group: Group | undefined, name: string, severity: Severity, now: number): Group {
+function afterMessage(group: AlertGroup | undefined, name: string, severity: Severity, now: number): AlertGroup {
   const first = fresh(name, severity, now)
   return group ? { ...first, severity: highest(group.severity, severity), messages: group.messages + 1 } : first
 }
@@ -125,7 +124,7 @@ function afterMessage(group: Group | undefined, name: string, severity: Severity
 const isQuietName = (name: string): boolean => name === delayedNames.own.quiet || name === delayedNames.reported.quiet
 
 /** Delays an alert into a digest. */
-function delay(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, Group>) {
+function delay(name: string, severity: Severity, dueAt: number, groups: ReadonlyMap<string, AlertGroup>) {
   const group = groups.get(name)
   const waiting = (group?.waiting ?? 0) + 1
   // Only quiet hours may change the due time, because they may have been changed; other digests keep theirs.
@@ -137,7 +136,7 @@ function delay(name: string, severity: Severity, dueAt: number, groups: Readonly
   }
 }
 
-function join(group: Group, { severity }: DecidedAlert, now: number): Decision {
+function join(group: AlertGroup, { severity }: DecidedAlert, now: number): Decision {
   const soonest = now + collectMs(severity)
   const nextAt = group.messages < 2 ? soonest : Math.max(soonest, (group.told_at ?? 0) + groupIntervalMs)
   return {
@@ -172,7 +171,7 @@ export function isSilenced(alert: AlertFacts, silences: readonly Silence[], now:
   return silences.some(({ match, ends_at }) => ends_at > now && facesOf(alert).some((face) => keeps(match, face)))
 }
 
-const delayedWaiting = (groups: ReadonlyMap<string, Group>, lane: Lane): Group | undefined =>
+const delayedWaiting = (groups: ReadonlyMap<string, AlertGroup>, lane: Lane): AlertGroup | undefined =>
   Object.values(delayedNames[lane])
     .map((name) => groups.get(name))
     .find((group) => group !== undefined && group.waiting > 0)
@@ -180,7 +179,7 @@ const delayedWaiting = (groups: ReadonlyMap<string, Group>, lane: Lane): Group |
 /** Decides on an alert that ends a problem. */
 function decideEnd(
   alert: DecidedAlert,
-  group: Group | undefined,
+  group: AlertGroup | undefined,
   { channel, silences, groups, now }: Surroundings,
 ): Decision {
   const ended = groupNameOf(alert)
@@ -198,7 +197,7 @@ function decideEnd(
 }
 
 /** Decides on an alert for a channel for people. Pure: the caller stores the groups. */
-export function decide(alert: DecidedAlert, surroundings: Surroundings): Decision {
+export function decideAlert(alert: DecidedAlert, surroundings: Surroundings): Decision {
   const { channel, silences, groups, room, urgentRoom, now } = surroundings
   const name = groupNameOf(alert)
   const group = groups.get(name)
@@ -224,7 +223,12 @@ export function decide(alert: DecidedAlert, surroundings: Surroundings): Decisio
 }
 
 /** Remembers a problem first sent in a digest, so that people get reminders and its end too. */
-function remember(alert: DecidedAlert, group: Group | undefined, notifiedAt: number, { mayRemember }: Surroundings) {
+function remember(
+  alert: DecidedAlert,
+  group: AlertGroup | undefined,
+  notifiedAt: number,
+  { mayRemember }: Surroundings,
+) {
   const { severity } = alert
   if (group) {
     const due_at = group.due_at ?? notifiedAt + repeatMs
@@ -236,7 +240,7 @@ function remember(alert: DecidedAlert, group: Group | undefined, notifiedAt: num
   return { remembered: { ...fresh(groupNameOf(alert), severity, notifiedAt), told_at: null, messages: 0 } }
 }
 
-function isExplained(alert: DecidedAlert, groups: ReadonlyMap<string, Group>): boolean {
+function isExplained(alert: DecidedAlert, groups: ReadonlyMap<string, AlertGroup>): boolean {
   if (alert.by_service === 0 || alert.event_type !== eventTypes.instanceOffline) return false
   const outage = groups.get(alertTypes.fleetOutage)
   return outage?.told_at != null && alert.created_at - outage.told_at <= outageExplainsMs
@@ -245,13 +249,13 @@ function isExplained(alert: DecidedAlert, groups: ReadonlyMap<string, Group>): b
 /** Decision on a due group. */
 export type Flush =
   /** All waiting alerts are sent; `group` is to be stored, or over if null. */
-  | { kind: 'alert' | 'digest'; group: Group | null }
-  | { kind: 'reminder'; group: Group }
+  | { kind: 'alert' | 'digest'; group: AlertGroup | null }
+  | { kind: 'reminder'; group: AlertGroup }
   | { kind: 'resolved' }
   /** All waiting alerts move to the digest of a storm; both groups are to be stored. */
-  | { kind: 'join storm'; storm: Group; group: Group }
+  | { kind: 'join storm'; storm: AlertGroup; group: AlertGroup }
   /** Nothing is sent yet. */
-  | { kind: 'wait'; group: Group }
+  | { kind: 'wait'; group: AlertGroup }
   | { kind: 'end' }
 
 interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'room' | 'now'> {
@@ -261,7 +265,7 @@ interface FlushSurroundings extends Pick<Surroundings, 'channel' | 'groups' | 'r
 }
 
 /** Decides on a due group. Pure. */
-export function flush(group: Group, surroundings: FlushSurroundings): Flush {
+export function flush(group: AlertGroup, surroundings: FlushSurroundings): Flush {
   const { channel, groups, room, now } = surroundings
   if (group.state === 'resolved') {
     const isWanted = group.waiting > 0 || channel.send_resolved
@@ -287,7 +291,7 @@ export function flush(group: Group, surroundings: FlushSurroundings): Flush {
   return remind(group, surroundings)
 }
 
-function remind(group: Group, { channel, room, now, unattended, silences }: FlushSurroundings): Flush {
+function remind(group: AlertGroup, { channel, room, now, unattended, silences }: FlushSurroundings): Flush {
   const isSerious = isAtOrAbove(group.severity, 'critical') || group.name.startsWith(`${eventTypes.instanceOffline} `)
   const isDue = isSerious && group.state === 'open' && unattended.length > 0 && group.reminders < maxReminders
   // Keep a problem without further reminders, to notify people of its end.

@@ -9,18 +9,18 @@ import { groupNameOf, isAtOrAbove, type Lane, laneOf, lanes } from '../outbox/al
 import { type PlannedAlert, readAlertHead, readOwnAlerts, readReportedAlerts } from '../outbox/queries.ts'
 import { optionsOf } from '../routing/channel-options.ts'
 import type { Waiting } from '../routing/channels.ts'
-import { advance, type ChannelRow, lockChannel } from '../routing/queries.ts'
+import { advancePlace, type ChannelRow, lockChannel } from '../routing/queries.ts'
 import { type KnownChannel, type RoutingTable, takes } from '../routing/routing-table.ts'
 import { addContext, addContextForPeople } from './alert-context.ts'
 import { composeMessage, shownAlerts } from './compose.ts'
-import { decide, delayedNames, flush, type Group, laneOfGroup, roomsOf } from './grouping.ts'
+import { type AlertGroup, decideAlert, delayedNames, flush, laneOfGroup, roomsOf } from './grouping.ts'
 import {
+  type AlertOutcome,
   countGroups,
   deleteAllGroups,
   deleteGroups,
   insertOutcomes,
   moveJoined,
-  type Outcome,
   readDueGroups,
   readGroups,
   readJoined,
@@ -73,7 +73,7 @@ export function createPlanner(
 ): Planner {
   /** Advances the channel's position; returns the channel as locked and the alerts to plan, none if another process was faster. */
   async function take(trx: Trx, { lane, channel: known, from, to, rows }: Step) {
-    const row = await advance(trx, known.id, lane, from, to)
+    const row = await advancePlace(trx, known.id, lane, from, to)
     if (!row || rows.length === 0) return { channel: known, rows: [] }
     const channel = asLocked(known, row)
     if (lane === 'reported') return { channel, rows }
@@ -111,9 +111,9 @@ export function createPlanner(
       const known = [...groups.keys()]
       const rooms = await readRooms(trx, channel, clock.now())
       const remembered = await countGroups(trx, channel.id, step.lane)
-      let collected: Outcome[] = []
+      let collected: AlertOutcome[] = []
       const touched = new Set<string>()
-      const put = (group: Group) => {
+      const put = (group: AlertGroup) => {
         groups.set(group.name, group)
         touched.add(group.name)
       }
@@ -124,7 +124,7 @@ export function createPlanner(
         const room = rooms[laneOf(row)]
         // Includes new groups of this batch.
         const mayRemember = remembered + groups.size - known.length < maxRemembered
-        const decision = decide(row, { channel, silences, groups, mayRemember, ...room, now })
+        const decision = decideAlert(row, { channel, silences, groups, mayRemember, ...room, now })
         if (decision.ended !== undefined) groups.delete(decision.ended)
         if (decision.outcome === 'sent') {
           // sendNow reads the waiting alerts from the database, so store them first.
@@ -164,7 +164,7 @@ export function createPlanner(
     channel: KnownChannel,
     row: PlannedAlert,
     kind: 'alert' | 'resolved',
-    before: Group | undefined,
+    before: AlertGroup | undefined,
   ): Promise<void> {
     const { message_id: id = null, waiting = 0 } = before ?? {}
     const waited = id === null ? [] : await readJoined(trx, id, shownAlerts)
@@ -192,7 +192,7 @@ export function createPlanner(
         : { count: 0, alerts: [] }
       const { silences } = table.current
       const decision = flush(group, { channel, silences, groups, room, now, unattended: unattended.alerts })
-      const put = (after: Group | null) =>
+      const put = (after: AlertGroup | null) =>
         after ? writeGroups(trx, channel.id, [after]) : deleteGroups(trx, channel.id, [name])
       const send = async (
         kind: Parameters<typeof composeMessage>[0]['kind'],
@@ -301,9 +301,9 @@ async function readLane(
 const outcomeOf = (
   row: PlannedAlert,
   channel: KnownChannel,
-  outcome: Outcome['outcome'],
+  outcome: AlertOutcome['outcome'],
   messageId: string | null,
-): Outcome => ({
+): AlertOutcome => ({
   alert_seq: row.seq,
   channel_id: channel.id,
   outcome,

@@ -3,11 +3,11 @@ import type { Db, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
 import type { Lane, StoredAlert } from '../outbox/alert.ts'
 import { type PlannedAlert, readAlerts } from '../outbox/queries.ts'
-import { delayedNames, type Group } from './grouping.ts'
+import { type AlertGroup, delayedNames } from './grouping.ts'
 
 // Owns the tables alert_groups and alert_deliveries, which contains the outcome of each alert at each channel.
 
-export type Outcome = Schema['alert_deliveries']
+export type AlertOutcome = Schema['alert_deliveries']
 
 const groupColumns = [
   'name',
@@ -19,9 +19,13 @@ const groupColumns = [
   'reminders',
   'state',
   'message_id',
-] as const satisfies readonly (keyof Group)[]
+] as const satisfies readonly (keyof AlertGroup)[]
 
-export async function readGroups(trx: Trx, channelId: string, names: readonly string[]): Promise<Map<string, Group>> {
+export async function readGroups(
+  trx: Trx,
+  channelId: string,
+  names: readonly string[],
+): Promise<Map<string, AlertGroup>> {
   const rows = await trx
     .selectFrom('alert_groups')
     .select(groupColumns)
@@ -60,7 +64,7 @@ export async function countGroups(trx: Trx, channelId: string, lane: Lane): Prom
   return count
 }
 
-export async function writeGroups(trx: Trx, channelId: string, groups: readonly Group[]): Promise<void> {
+export async function writeGroups(trx: Trx, channelId: string, groups: readonly AlertGroup[]): Promise<void> {
   if (groups.length === 0) return
   await trx
     .insertInto('alert_groups')
@@ -127,7 +131,7 @@ export async function changeGroups(
     .execute()
 }
 
-export async function insertOutcomes(trx: Trx, rows: readonly Outcome[]): Promise<void> {
+export async function insertOutcomes(trx: Trx, rows: readonly AlertOutcome[]): Promise<void> {
   if (rows.length > 0) await trx.insertInto('alert_deliveries').values(rows).execute()
 }
 

@@ -1,6 +1,5 @@
-import type { ChannelChange, ChannelType, QuietHours } from '@wardline/contract'
+import type { ChannelChange, ChannelType, QuietHours, Severity } from '@wardline/contract'
 import { allChannels } from '../channels/all-channels.ts'
-import type { Severity } from '../outbox/alert.ts'
 import type { ChannelRow } from './queries.ts'
 
 /** Options of a channel besides name and settings. They can also be changed for channels of the environment. */

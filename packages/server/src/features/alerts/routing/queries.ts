@@ -144,7 +144,7 @@ export interface ChannelProgress {
   resumeAt: number | null
 }
 
-export async function readProgress(db: Db): Promise<ChannelProgress[]> {
+export async function readChannelProgress(db: Db): Promise<ChannelProgress[]> {
   const rows = await db
     .selectFrom('alert_channels')
     .select(['id', 'planned_seq', 'own_planned_seq', 'failures', 'resume_at'])
@@ -162,7 +162,7 @@ export async function readProgress(db: Db): Promise<ChannelProgress[]> {
  * Advances the channel's position in a lane. Resolves with the current row; undefined if another process was faster. Locks
  * the groups of this channel against other processes until the transaction ends.
  */
-export function advance(trx: Trx, channelId: string, lane: Lane, from: number, to: number) {
+export function advancePlace(trx: Trx, channelId: string, lane: Lane, from: number, to: number) {
   const update = trx.updateTable('alert_channels').where('id', '=', channelId).where('enabled', '=', 1)
   return update
     .$if(lane === 'own', (own) =>
@@ -230,7 +230,7 @@ export async function claimCheck(trx: Trx, channelId: string, checkedBefore: num
   return numUpdatedRows === 1n
 }
 
-export function readUnchecked(db: Db, checkedBefore: number) {
+export function readUncheckedChannels(db: Db, checkedBefore: number) {
   return db
     .selectFrom('alert_channels')
     .select(['id', 'quiet_hours'])
@@ -264,7 +264,7 @@ export async function markFailing(trx: Trx, channelId: string, now: number): Pro
 }
 
 /** Marks reported channels as recovered that delivered a message since, or that are disabled. */
-export async function markRecovered(trx: Trx): Promise<void> {
+export async function markChannelsRecovered(trx: Trx): Promise<void> {
   await trx
     .updateTable('alert_channels')
     .set({ failing_since: null })

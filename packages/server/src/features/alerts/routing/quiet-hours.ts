@@ -1,5 +1,5 @@
-import type { QuietHours } from '@wardline/contract'
-import { isAtOrAbove, type Severity } from '../outbox/alert.ts'
+import type { QuietHours, Severity } from '@wardline/contract'
+import { isAtOrAbove } from '../outbox/alert.ts'
 
 const minuteMs = 60_000
 const dayMinutes = 24 * 60

@@ -1,5 +1,5 @@
 /** A problem found by the check. */
-export interface Finding {
+export interface RiskFinding {
   /** Points added to the risk. */
   risk: number
   /** Published, so it is short and contains nothing that helps an attacker. */
@@ -16,7 +16,7 @@ export interface Score {
 }
 
 /** Adds up the findings, to a maximum of 100, with the note of the gravest. */
-export function scoreOf(findings: readonly Finding[], good: string): Score {
+export function scoreOf(findings: readonly RiskFinding[], good: string): Score {
   const [gravest] = findings.toSorted((one, other) => other.risk - one.risk)
   const sum = findings.reduce((total, { risk }) => total + risk, 0)
   return { risk: Math.min(100, sum), notes: gravest?.note ?? good, details: findings.map(({ detail }) => detail) }

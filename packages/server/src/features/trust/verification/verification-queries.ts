@@ -6,7 +6,7 @@ import type { VerificationsTable } from '../../../db/schema/trust.ts'
 const validMs = 30 * dayMs
 
 /** The verified URL, wallet and chain. Changing one of them makes a different subject. */
-export type Subject = Pick<VerificationsTable, 'url' | 'wallet' | 'chain_id'>
+export type VerifiedSubject = Pick<VerificationsTable, 'url' | 'wallet' | 'chain_id'>
 
 export async function insertVerification(db: Db, row: VerificationsTable): Promise<void> {
   await db
@@ -17,7 +17,7 @@ export async function insertVerification(db: Db, row: VerificationsTable): Promi
 }
 
 /** Returns the latest verification of a subject. */
-export function readVerification(db: Db, { url, wallet, chain_id }: Subject, now: number) {
+export function readVerification(db: Db, { url, wallet, chain_id }: VerifiedSubject, now: number) {
   return db
     .selectFrom('verifications')
     .selectAll()
@@ -36,7 +36,7 @@ export async function notePosting(db: Db, id: string, requestHash: string, repor
 }
 
 /** Returns the posted verifications of a subject, newest first. */
-export function readPosted(db: Db, { url, wallet, chain_id }: Subject, now: number, limit: number) {
+export function readPosted(db: Db, { url, wallet, chain_id }: VerifiedSubject, now: number, limit: number) {
   return db
     .selectFrom('verifications')
     .select(['request_hash', 'report'])

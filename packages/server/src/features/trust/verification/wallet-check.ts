@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises'
 import { type Rpc, RpcError } from '../../chain/rpc.ts'
-import { type Finding, notScored, type Score, scoreOf } from './score.ts'
+import { notScored, type RiskFinding, type Score, scoreOf } from './score.ts'
 
 /** Room for 300,000 addresses; the largest public lists have a third of that. */
 const maxListBytes = 16 * 1024 * 1024
@@ -53,7 +53,7 @@ interface Asked {
  */
 export async function checkWallet({ address, chainId, rpc, badAddressesFile }: Asked): Promise<Score> {
   try {
-    const findings: Finding[] = []
+    const findings: RiskFinding[] = []
     if (badAddressesFile !== undefined && (await isListed(badAddressesFile, address)))
       findings.push({
         risk: 100,

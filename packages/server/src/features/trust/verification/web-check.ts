@@ -1,7 +1,7 @@
 import { dayMs } from '../../../clock.ts'
 import { EgressError, type FetchedAnswer, type ReadingEgress } from '../../../egress/egress.ts'
 import { version } from '../../../version.ts'
-import { type Finding, notScored, type Score, scoreOf } from './score.ts'
+import { notScored, type RiskFinding, type Score, scoreOf } from './score.ts'
 
 /** Enough for a redirect to another host name and then to a page; more is probably a loop. */
 const maxRedirects = 3
@@ -20,13 +20,13 @@ interface Asked {
   signal?: AbortSignal | undefined
 }
 
-const finding = (risk: number, note: string, detail = note): Finding => ({ risk, note, detail })
+const finding = (risk: number, note: string, detail = note): RiskFinding => ({ risk, note, detail })
 
 /** True without the CSP directive, or the older header, that keeps other sites from framing the page. */
 const allowsFraming = ({ 'content-security-policy': policy = '', 'x-frame-options': old }: FetchedAnswer['headers']) =>
   !/frame-ancestors|sandbox/i.test(policy) && old === undefined
 
-function headerFindings(headers: FetchedAnswer['headers']): Finding[] {
+function headerFindings(headers: FetchedAnswer['headers']): RiskFinding[] {
   const missing = (risk: number, header: string) =>
     finding(risk, 'Security headers are missing.', `The answer has no ${header}: set it at the edge.`)
   const age = /max-age="?(\d+)/i.exec(headers['strict-transport-security'] ?? '')?.[1]
@@ -38,7 +38,7 @@ function headerFindings(headers: FetchedAnswer['headers']): Finding[] {
   ]
 }
 
-function certificateFindings(certificate: FetchedAnswer['certificate'], now: number): Finding[] {
+function certificateFindings(certificate: FetchedAnswer['certificate'], now: number): RiskFinding[] {
   if (!certificate) return []
   const { from, until } = certificate
   if (until - now >= Math.min(soonMs, (until - from) * soonShare)) return []
@@ -49,7 +49,7 @@ function certificateFindings(certificate: FetchedAnswer['certificate'], now: num
 const isRedirect = ({ status, headers }: FetchedAnswer) =>
   [301, 302, 303, 307, 308].includes(status) && headers.location !== undefined
 
-function answerFindings(answer: FetchedAnswer): Finding[] {
+function answerFindings(answer: FetchedAnswer): RiskFinding[] {
   if (isRedirect(answer))
     return [
       finding(60, 'The endpoint redirects too often.', `More than ${maxRedirects} redirects came one after another.`),
@@ -67,7 +67,7 @@ export async function checkWeb({ url, egress, now, signal }: Asked): Promise<Sco
   if (!url.startsWith('https://'))
     return scoreOf([finding(100, unreachable, `${new URL(url).origin} is not https: put TLS before the service.`)], '')
   const headers = { accept: 'text/html', 'user-agent': `wardline/${version}` }
-  const expiring: Finding[] = []
+  const expiring: RiskFinding[] = []
   try {
     let place = new URL(url)
     let answer = await egress.get({ url: place.href, headers }, signal)
