@@ -7,6 +7,7 @@ import type { RuleEvent } from '../../packages/server/src/features/rules/languag
 import { parseRules } from '../../packages/server/src/features/rules/language/rule.ts'
 import { RuleSet } from '../../packages/server/src/features/rules/language/rule-set.ts'
 import { ruleStates } from '../../packages/server/src/features/rules/language/rule-state.ts'
+import { exampleRow } from '../../packages/server/src/features/rules/language/rule-tests.ts'
 import { ValueMemory } from '../../packages/server/src/features/rules/language/value-memory.ts'
 import { temporaryFolder } from '../cleanup.ts'
 import { eventBody } from '../events.ts'
@@ -92,13 +93,8 @@ function ruleSet(documents: readonly object[]) {
 
 function ruleEvent(seq: number, instance = `bench-agent-${seq % 200}`): RuleEvent {
   const kind = seq % 20
-  const row = {
-    id: '0198c0de-0000-7000-8000-000000000000',
-    seq,
-    created_at: new Date(Date.UTC(2026, 0, 5) + seq).toISOString(),
-    severity: 'info' as const,
+  const row = exampleRow(seq, Date.UTC(2026, 0, 5) + seq, {
     source: 'bench',
-    by_service: false,
     event_type: kind === 0 ? 'policy_violation' : kind === 1 ? 'egress_blocked' : 'tool_call',
     description: 'The reply was handed to the model. '.repeat(3),
     instance_id: instance,
@@ -106,7 +102,7 @@ function ruleEvent(seq: number, instance = `bench-agent-${seq % 200}`): RuleEven
     ip_address: '127.0.0.1',
     observed_ip_address: '127.0.0.1',
     metadata: { tool: tools[seq % tools.length], host: `host-${seq % 50}.example`, duration_ms: seq % 900 },
-  }
+  })
   return { row, tags: [] }
 }
 

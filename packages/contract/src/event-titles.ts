@@ -1,5 +1,6 @@
 import { alertTypes } from './alerts.ts'
-import { type EventRow, eventTypes } from './events.ts'
+import { eventTypes } from './event-types.ts'
+import type { EventRow } from './events.ts'
 
 const anyAgent = 'An unnamed agent'
 

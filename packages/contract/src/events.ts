@@ -1,5 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
+import { knownTools, serviceEventTypes, serviceSource } from './event-types.ts'
 import {
   Count,
   choice,
@@ -15,100 +16,6 @@ import {
   Uuid,
 } from './fields.ts'
 import { Type } from './type.ts'
-
-/** Event types to which the service gives a meaning. Clients may use any other snake_case name. */
-export const eventTypes = {
-  toolCall: 'tool_call',
-  sessionMetrics: 'session_metrics',
-  injectionDetected: 'prompt_injection_detected',
-  injectionBlocked: 'injection_blocked',
-  policyViolation: 'policy_violation',
-  egressBlocked: 'egress_blocked',
-  toolBlocked: 'tool_blocked',
-  honeypotTriggered: 'honeypot_triggered',
-  honeypotIgnored: 'honeypot_ignored',
-  decoySwept: 'decoy_swept',
-  decoyCheckExhausted: 'decoy_check_exhausted',
-  decoyConnectionsDropped: 'decoy_connections_dropped',
-  anomalyDetected: 'anomaly_detected',
-  anomalyEnded: 'anomaly_ended',
-  instanceOffline: 'instance_offline',
-  instanceRecovered: 'instance_recovered',
-  instanceRestarted: 'instance_restarted',
-  instanceClone: 'instance_clone',
-  instanceCrashLoop: 'instance_crash_loop',
-  instanceBlind: 'instance_blind',
-  instanceReporting: 'instance_reporting',
-  instancesOffline: 'instances_offline',
-  instancesRecovered: 'instances_recovered',
-  drillOverdue: 'drill_overdue',
-  drillAnswered: 'drill_answered',
-  drillsOverdue: 'drills_overdue',
-  drillsAnswered: 'drills_answered',
-  eventsRemoved: 'events_removed',
-  activityWhileSuspended: 'activity_while_suspended',
-  killUnconfirmed: 'kill_unconfirmed',
-  brakeEngaged: 'brake_engaged',
-  brakeReleased: 'brake_released',
-  suspensionSkipped: 'suspension_skipped',
-  enforcementFailed: 'enforcement_failed',
-  controlVersionMismatch: 'control_version_mismatch',
-  quotaExceeded: 'quota_exceeded',
-  identityMismatch: 'identity_mismatch',
-  authProbing: 'auth_probing',
-  auditAltered: 'audit_altered',
-  ruleMatched: 'rule_matched',
-  ruleStateEvicted: 'rule_state_evicted',
-  ruleFileInvalid: 'rule_file_invalid',
-  chainTransactionFailed: 'chain_transaction_failed',
-  chainTransactionStuck: 'chain_transaction_stuck',
-  chainNonceRefused: 'chain_nonce_refused',
-  chainUnavailable: 'chain_unavailable',
-} as const
-
-/** Event types that agents and their guards report. */
-const reportedTypes: readonly string[] = [
-  eventTypes.toolCall,
-  eventTypes.sessionMetrics,
-  eventTypes.injectionDetected,
-  eventTypes.injectionBlocked,
-  eventTypes.policyViolation,
-  eventTypes.egressBlocked,
-  eventTypes.toolBlocked,
-]
-
-/** Types that only the service itself reports: all others. From a caller they are only a claim. */
-export const serviceEventTypes: readonly string[] = Object.values(eventTypes).filter(
-  (type) => !reportedTypes.includes(type),
-)
-
-/** Types that an agent reports about its own stop. They do not count as activity while suspended, unless they name a tool. */
-export const stopReportTypes: readonly string[] = [
-  'agent_suspended',
-  'agent_stopped',
-  'sdk_events_dropped',
-  eventTypes.controlVersionMismatch,
-]
-
-/** Source of the service's own events; refused from callers. */
-export const serviceSource = 'wardline'
-
-/** Tools that GET /api/status always lists with their counts. */
-export const knownTools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec'] as const
-export type KnownTool = (typeof knownTools)[number]
-
-/** Fields of an event's metadata that name its tool, the first one first. */
-export const toolFields = ['toolName', 'tool', 'tool_name'] as const
-
-/** Returns the tool named in an event's metadata. */
-export function toolOf(metadata: Record<string, unknown> | null | undefined): string | null {
-  const name = toolFields.map((field) => metadata?.[field]).find((value) => value !== undefined && value !== null)
-  return typeof name === 'string' && name !== '' ? name : null
-}
-
-/** Whether an action was blocked, by the event's type or its metadata. */
-export const isBlocked = (eventType: string, metadata: Record<string, unknown> | null | undefined): boolean =>
-  eventType === eventTypes.injectionDetected || eventType.endsWith('_blocked') || metadata?.blocked === true
 
 const Metadata = Type.Record(Type.String(), Type.Unknown(), {
   description: `Any JSON object, at most ${limits.metadataBytes / 1024} KiB as JSON and ${limits.jsonDepth} levels deep`,
@@ -145,7 +52,10 @@ export const NewEvent = Type.Object({
 })
 export type NewEvent = Static<typeof NewEvent>
 
-/** The stored event, as streamed and listed. `seq` increases without gaps in commit order. */
+/**
+ * The columns of an event, as stored, streamed and listed. `seq` increases without gaps in commit order. Rules, alerts for
+ * machines, exports and the dashboard take any column under its name unless they have another place for it.
+ */
 export const EventRow = Type.Object({
   id: Uuid,
   seq: Type.Integer({ minimum: 1 }),
@@ -159,14 +69,43 @@ export const EventRow = Type.Object({
   description: Type.String(),
   instance_id: nullable(Type.String()),
   session_id: nullable(Type.String()),
-  metadata: nullable(Metadata),
   ip_address: nullable(
     Type.String({ description: 'As reported, where the report names one; else the address of the client' }),
   ),
   observed_ip_address: nullable(Type.String({ description: 'Address of the client, as the service saw it' })),
+  metadata: nullable(Metadata),
   created_at: Timestamp,
 })
 export type EventRow = Static<typeof EventRow>
+export type EventColumn = keyof EventRow
+export const eventColumns = Object.keys(EventRow.properties) as EventColumn[]
+
+/** Columns for which the dashboard and exports have a place, in the order of CSV files. */
+const placedColumns: readonly EventColumn[] = [
+  'id',
+  'seq',
+  'created_at',
+  'severity',
+  'event_type',
+  'instance_id',
+  'session_id',
+  'source',
+  'description',
+  'ip_address',
+  'metadata',
+  'by_service',
+  'observed_ip_address',
+]
+const otherColumns = eventColumns.filter((name) => !placedColumns.includes(name))
+
+/** Columns of CSV files. A new one follows the others, so that these keep their positions. */
+export const csvColumns: readonly EventColumn[] = [...placedColumns, ...otherColumns]
+
+/** Returns the other columns of an event, where they are set. */
+export const otherFields = (row: Omit<EventRow, 'seq'>): Partial<Record<EventColumn, unknown>> =>
+  Object.fromEntries(
+    Object.entries(row).filter(([name, value]) => otherColumns.includes(name as EventColumn) && value !== null),
+  )
 
 export const EventCreated = Type.Object({ ok: Type.Literal(true), id: Uuid })
 export type EventCreated = Static<typeof EventCreated>

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { NewEvent } from './events.ts'
-import { choice, InstanceId, InstancePattern, limits, NotBlank, Pattern, Severity, Uuid } from './fields.ts'
+import { choice, InstancePattern, limits, NotBlank, Pattern, Severity, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
 /** A rule is code that runs on each event, so each limit states the work that it bounds. */
@@ -234,7 +234,7 @@ const RuleException = Type.Object(
   { additionalProperties: false },
 )
 
-const { severity, source, event_type, description, session_id, metadata, ip_address } = NewEvent.properties
+const { severity, source, event_type, description, ...optionalFields } = NewEvent.properties
 
 /**
  * An event of a test case. Defaults: severity info; `test` as source, type, description and instance; null for all
@@ -253,12 +253,10 @@ const RuleTestEvent = Type.Object(
     by_service: Type.Optional(Type.Boolean()),
     event_type: Type.Optional(event_type),
     description: Type.Optional(description),
-    instance_id: Type.Optional(InstanceId),
-    session_id: Type.Optional(session_id),
-    metadata: Type.Optional(metadata),
-    ip_address: Type.Optional({ ...ip_address, description: 'IP address that the service saw' }),
+    ...optionalFields,
+    ip_address: Type.Optional({ ...optionalFields.ip_address, description: 'IP address that the service saw' }),
     reported_ip_address: Type.Optional({
-      ...ip_address,
+      ...optionalFields.ip_address,
       description: 'IP address that the report names; default: ip_address',
     }),
     tags: Type.Optional(Type.Array(Tag, { maxItems: 2 * limits.tags, description: 'Tags of the instance' })),

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { knownTools, SeverityCounts } from './events.ts'
+import { knownTools } from './event-types.ts'
+import { SeverityCounts } from './events.ts'
 import { Count, choice, limits } from './fields.ts'
 import { InstanceView } from './instances.ts'
 import { Type } from './type.ts'

@@ -1,26 +1,10 @@
+import { csvColumns, type EventColumn } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import type { AnyRow } from '../events/timeline.ts'
 
 // RFC 4180: a header line, CRLF line endings, quoted fields with doubled quotes. Spreadsheets treat a field that begins
 // with one of these as a formula, quoted or not (OWASP, CSV Injection; full-width forms in some locales).
 const formula = /^[=+\-@\t\r\n＝＋－＠]/u
-
-const columns = [
-  'id',
-  'seq',
-  'created_at',
-  'severity',
-  'event_type',
-  'instance_id',
-  'session_id',
-  'source',
-  'description',
-  'ip_address',
-  'metadata',
-  // Added last, so that earlier columns keep their positions.
-  'by_service',
-  'observed_ip_address',
-] as const
 
 /** Escapes a text so that it cannot become a formula, end its field or line, or control a terminal. */
 function field(value: string | number | null): string {
@@ -49,7 +33,7 @@ const moreColumns = [
   'hash',
 ] as const
 
-type Column = (typeof columns)[number] | (typeof moreColumns)[number]
+type Column = EventColumn | (typeof moreColumns)[number]
 type Cells = Partial<Record<Column, string | number | null>>
 
 const headOf = (names: readonly Column[]): string => `${names.join(',')}\r\n`
@@ -71,11 +55,11 @@ function cellsOf(entry: AnyRow): Cells {
   return { ...rest, ...states, kind: 'audit', audit_seq: seq, created_at: at, ip_address: ip }
 }
 
-export const csvHead = headOf(columns)
+export const csvHead = headOf(csvColumns)
 /** Formats a record of a file with events only. */
-export const toCsv = (entry: AnyRow): string => recordOf(columns, cellsOf(entry))
+export const toCsv = (entry: AnyRow): string => recordOf(csvColumns, cellsOf(entry))
 
-const mixedColumns = [...columns, ...moreColumns]
+const mixedColumns = [...csvColumns, ...moreColumns]
 export const mixedCsvHead = headOf(mixedColumns)
 /** Formats a record of a file with several kinds. The columns of events come first, as in `toCsv`. */
 export const toMixedCsv = (entry: AnyRow): string => recordOf(mixedColumns, cellsOf(entry))

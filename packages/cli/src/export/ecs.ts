@@ -4,6 +4,7 @@ import {
   type EventRow,
   eventTypes,
   isBlocked,
+  otherFields,
   type Severity,
   toolOf,
 } from '@wardline/contract'
@@ -62,6 +63,7 @@ export function toEcs(row: EventRow, version: string): string {
       ...(session_id === null ? {} : { session_id }),
       // As text, because fields chosen by an agent must not change the mapping of the index.
       ...(metadata === null ? {} : { metadata: safeJson(metadata) }),
+      ...otherFields(row),
     },
   })}\n`
 }

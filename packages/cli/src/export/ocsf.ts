@@ -1,4 +1,11 @@
-import { type AuditEntry, type ControlChange, type EventRow, type Severity, toolOf } from '@wardline/contract'
+import {
+  type AuditEntry,
+  type ControlChange,
+  type EventRow,
+  otherFields,
+  type Severity,
+  toolOf,
+} from '@wardline/contract'
 import { safeJson } from '@wardline/text'
 
 // Open Cybersecurity Schema Framework 1.9.0 (https://schema.ocsf.io/1.9.0/classes/detection_finding): one Detection
@@ -29,13 +36,15 @@ function evidenceOf(row: EventRow) {
   return Object.keys(evidence).length > 0 ? { evidences: [evidence] } : {}
 }
 
-/** Fields without a standard attribute: the author, metadata, a reported address, and a session without an agent. */
-function unmappedOf({ by_service, metadata, instance_id, session_id, ip_address, observed_ip_address }: EventRow) {
+/** Fields without a standard attribute: the author, metadata, a reported address, a session without an agent, and others. */
+function unmappedOf(row: EventRow) {
+  const { by_service, metadata, instance_id, session_id, ip_address, observed_ip_address } = row
   return {
     by_service,
     ...(ip_address === null || ip_address === observed_ip_address ? {} : { reported_ip_address: ip_address }),
     ...(metadata === null ? {} : { metadata }),
     ...(session_id === null || instance_id !== null ? {} : { session_id }),
+    ...otherFields(row),
   }
 }
 

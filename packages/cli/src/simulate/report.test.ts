@@ -1,9 +1,11 @@
 import type { EventRow } from '@wardline/contract'
 import { expect, test } from 'vitest'
+import { unsetColumns } from '../testing/events.ts'
 import { keepStatusLine, printLines } from './progress.ts'
 import { clockText, figuresLine, type Summary, summaryJson, summaryText } from './report.ts'
 
 const row = (overrides: Partial<EventRow>): EventRow => ({
+  ...unsetColumns,
   id: '00000000-0000-7000-8000-000000000000',
   seq: 1,
   severity: 'critical',
@@ -12,10 +14,6 @@ const row = (overrides: Partial<EventRow>): EventRow => ({
   event_type: 'anomaly_detected',
   description: 'shell_exec_count is 100',
   instance_id: 'demo-support-bot-1',
-  session_id: null,
-  metadata: null,
-  ip_address: null,
-  observed_ip_address: null,
   created_at: '2026-01-01T00:00:00.000Z',
   ...overrides,
 })

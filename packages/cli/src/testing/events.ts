@@ -1,7 +1,11 @@
-import type { AuditEntry, ControlChange, EventRow } from '@wardline/contract'
+import { type AuditEntry, type ControlChange, type EventColumn, type EventRow, eventColumns } from '@wardline/contract'
+
+/** Every column of an event, unset. */
+export const unsetColumns = Object.fromEntries(eventColumns.map((name) => [name, null])) as Record<EventColumn, null>
 
 /** Sample events for all export formats, harmless and hostile. */
 const plain: EventRow = {
+  ...unsetColumns,
   id: '01a1fe0e-d6ba-7768-9c2c-6710d562b231',
   seq: 1,
   severity: 'info',
@@ -18,6 +22,7 @@ const plain: EventRow = {
 }
 
 const bare: EventRow = {
+  ...unsetColumns,
   id: '01a1fe0e-d6c6-7c3a-8204-c7723118a220',
   seq: 2,
   severity: 'warning',
@@ -25,15 +30,12 @@ const bare: EventRow = {
   by_service: true,
   event_type: 'anomaly_detected',
   description: 'tool_calls_per_5min is 41, usual are 6',
-  instance_id: null,
   session_id: 's-9',
-  metadata: null,
-  ip_address: null,
-  observed_ip_address: null,
   created_at: '2026-11-21T12:22:27.782Z',
 }
 
 const blocked: EventRow = {
+  ...unsetColumns,
   id: '01a1fe0e-d6d1-75e4-9aa0-4232d19875ae',
   seq: 3,
   severity: 'critical',
@@ -42,7 +44,6 @@ const blocked: EventRow = {
   event_type: 'egress_blocked',
   description: 'GET https://evil.example/?a=b|c\\d',
   instance_id: 'billing_1',
-  session_id: null,
   metadata: { tool: 'http-request', blocked: true },
   ip_address: '2001:db8::7',
   observed_ip_address: '2001:db8::7',
@@ -50,6 +51,7 @@ const blocked: EventRow = {
 }
 
 const hostile: EventRow = {
+  ...unsetColumns,
   id: '01a1fe0e-d6dd-77d8-b354-f8e4a8800485',
   seq: 4,
   severity: 'breach',

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { limits } from '@wardline/contract'
+import { limits, otherFields } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { useChange } from '../data/change.ts'
@@ -60,6 +60,9 @@ function EventFacts({ row }: { row: Row }) {
             ip_address !== null && ip_address !== observed_ip_address && <HostileText text={ip_address} />,
             true,
           ],
+          ...Object.entries(otherFields(row)).map(
+            ([name, value]) => [name, <HostileText key={name} text={String(value)} />, true] as const,
+          ),
           ['Saved at', row.created_at, true],
           ['Seq', seq ?? 'not saved', true],
           ['Id', row.id, true],

@@ -11,6 +11,7 @@ import type { EventFields } from '../db/schema/events.ts'
 import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
 import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
+import { storedEvent } from '../testing/events.ts'
 import { signControl } from './control-signature.ts'
 import { RedisBus } from './redis.ts'
 import { createMac } from './signed-event.ts'
@@ -155,26 +156,7 @@ describe('the service', () => {
     other.onControl((message) => control.push(message))
     const message = { instance_id: 'bot', action: 'resume' as const, version: 1, issued_at: '2026-01-15T00:00:00.000Z' }
     one.publishControl({ ...message, signature: signControl(message, createMac(secrets.controlKey)) })
-    one.publishEvents(
-      [
-        {
-          seq: 1,
-          created_at: 0,
-          severity: 'info',
-          source: 's',
-          event_type: 'note',
-          instance_id: null,
-          session_id: null,
-          ip_address: null,
-          observed_ip_address: null,
-          id: '00000000-0000-7000-8000-000000000001',
-          description: 'x',
-          metadata: null,
-          by_service: 0,
-        },
-      ],
-      eventRowJson,
-    )
+    one.publishEvents([storedEvent({ seq: 1, description: 'x' })], eventRowJson)
     await vi.waitFor(() => expect([events.length, control.length]).toEqual([1, 1]), deadline)
     await one.close()
     await other.close()

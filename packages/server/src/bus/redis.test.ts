@@ -10,6 +10,7 @@ import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
 import { createLog } from '../log.ts'
 import { createMetrics } from '../metrics.ts'
 import { manualClock } from '../testing/clock.ts'
+import { storedEvent } from '../testing/events.ts'
 import { signControl } from './control-signature.ts'
 import { RedisBus } from './redis.ts'
 import { createMac, eventMessage } from './signed-event.ts'
@@ -71,21 +72,17 @@ async function openBus(url: string): Promise<Open> {
   }
 }
 
-const event = (seq: number, description = 'x'): EventFields => ({
-  seq,
-  created_at: startedAt + seq,
-  severity: 'warning',
-  source: 's',
-  event_type: 'note',
-  instance_id: 'bot',
-  session_id: null,
-  ip_address: '192.0.2.1',
-  observed_ip_address: null,
-  id: `00000000-0000-7000-8000-${String(seq).padStart(12, '0')}`,
-  description,
-  metadata: '{"a":[1,{"metadata":null}]}',
-  by_service: 1,
-})
+const event = (seq: number, description = 'x') =>
+  storedEvent({
+    seq,
+    created_at: startedAt + seq,
+    severity: 'warning',
+    instance_id: 'bot',
+    ip_address: '192.0.2.1',
+    description,
+    metadata: '{"a":[1,{"metadata":null}]}',
+    by_service: 1,
+  })
 
 function kill(version: number, instance_id = 'bot'): ControlMessage {
   const message = {

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { EventFields } from '../db/schema/events.ts'
 import { eventRowJson, parseEventRow } from '../features/events/event-row.ts'
+import { storedEvent } from '../testing/events.ts'
 import { createMac, eventMessage, readEventMessage, signatureOf } from './signed-event.ts'
 
 const mac = createMac(Buffer.alloc(32, 'key'))
@@ -37,6 +38,7 @@ const event: fc.Arbitrary<EventFields> = fc
     metadata: fc.option(fc.dictionary(text, fc.jsonValue()).map((value) => JSON.stringify(value))),
     by_service: fc.constantFrom(0 as const, 1 as const),
   })
+  .map(storedEvent)
   // An address that is the same is stored once.
   .filter(({ ip_address, observed_ip_address: observed }) => observed === null || (observed || null) !== ip_address)
 

@@ -1,6 +1,8 @@
 import { type AlertContext, type DeliveredAlert, type Message, noContext } from '../features/alerts/channels/message.ts'
+import { unsetColumns } from './events.ts'
 
 const harmless: DeliveredAlert = {
+  ...unsetColumns,
   id: '01a1fe0e-d6d1-75e4-9aa0-4232d19875ae',
   seq: 7,
   severity: 'critical',
@@ -9,7 +11,6 @@ const harmless: DeliveredAlert = {
   event_type: 'egress_blocked',
   description: 'GET https://evil.example/?a=b|c\\d',
   instance_id: 'billing_1',
-  session_id: null,
   ip_address: '2001:db8::7',
   observed_ip_address: '2001:db8::7',
   metadata: { tool: 'http-request', blocked: true },
@@ -24,6 +25,7 @@ const harmless: DeliveredAlert = {
 
 /** Control characters, line ends, quotes, field delimiters, hidden and reversed text, four-byte characters. */
 const hostile: DeliveredAlert = {
+  ...unsetColumns,
   id: '01a1fe0e-d6dd-77d8-b354-f8e4a8800485',
   seq: 8,
   severity: 'breach',
@@ -45,6 +47,7 @@ const hostile: DeliveredAlert = {
 
 /** An alert without an event and without an instance. */
 const bare: DeliveredAlert = {
+  ...unsetColumns,
   id: '01a1fe0e-d6c6-7c3a-8204-c7723118a220',
   seq: 9,
   severity: 'warning',
@@ -53,10 +56,6 @@ const bare: DeliveredAlert = {
   event_type: 'fleet_outage',
   description: '12 of 14 instances fell silent',
   instance_id: null,
-  session_id: null,
-  ip_address: null,
-  observed_ip_address: null,
-  metadata: null,
   event_seq: null,
   created_at: 1795263747782,
   ...noContext,

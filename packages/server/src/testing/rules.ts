@@ -4,6 +4,10 @@ import type { Fired } from '../features/rules/language/cooldowns.ts'
 import type { RuleEvent } from '../features/rules/language/fields.ts'
 import { type CompiledRule, parseRules } from '../features/rules/language/rule.ts'
 import type { Firing } from '../features/rules/language/rule-state.ts'
+import { exampleRow } from '../features/rules/language/rule-tests.ts'
+
+/** Start of the times of `logged`. */
+export const epoch = Date.UTC(2026, 0, 5)
 
 /** Compiles the rule of a valid document. */
 export function compiled(document: object): CompiledRule {
@@ -23,30 +27,10 @@ export function logged({
   tags = [],
   ...row
 }: Partial<EventRow> & { at?: number; tags?: string[] }): RuleEvent {
-  return {
-    row: {
-      id: '00000000-0000-7000-8000-000000000001',
-      seq,
-      severity: 'info',
-      source: 'test',
-      by_service: false,
-      event_type: 'test',
-      description: 'test',
-      instance_id: 'bot-1',
-      session_id: null,
-      metadata: null,
-      ip_address: null,
-      observed_ip_address: row.ip_address ?? null,
-      created_at: new Date(Date.UTC(2026, 0, 5) + at).toISOString(),
-      ...row,
-    },
-    tags,
-  }
+  const given = { instance_id: 'bot-1', observed_ip_address: row.ip_address ?? null, ...row }
+  return { row: exampleRow(seq, epoch + at, given), tags }
 }
 
 /** Returns what a process would read of the stored firings of a log whose seqs begin at 1. */
 export const storedFirings = (firings: readonly Firing[], events: readonly RuleEvent[]): Fired[] =>
   firings.map(({ group, time, seq }) => ({ group, time, instance: events[seq - 1]!.row.instance_id ?? '' }))
-
-/** Start of the times of `logged`. */
-export const epoch = Date.UTC(2026, 0, 5)

@@ -3,6 +3,7 @@ import { hourMs, minuteMs, startOf } from '../../clock.ts'
 import { counterValue, raiseCounter } from '../../db/counters.ts'
 import type { Database, Db, Dialect, Statement } from '../../db/database.ts'
 import type { EventClass, StoredEvent } from '../../db/schema/events.ts'
+import { storedColumns, storedValues } from './event-row.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 
 type Severity = StoredEvent['severity']
@@ -41,41 +42,6 @@ interface InsertStatements {
   idempotency: CompiledQuery
 }
 
-const eventColumns = {
-  created_at: 'bigint',
-  severity: 'text',
-  class: 'text',
-  tool: 'text',
-  source: 'text',
-  event_type: 'text',
-  instance_id: 'text',
-  session_id: 'text',
-  ip_address: 'text',
-  observed_ip_address: 'text',
-  id: 'text',
-  description: 'text',
-  metadata: 'text',
-  by_service: 'bigint',
-} as const satisfies Record<Exclude<keyof StoredEvent, 'seq'>, string>
-
-/** Values in the order of the columns. Written out for speed: it runs for every event. */
-const rowOf = (event: EventToStore, createdAt: number) => [
-  createdAt,
-  event.severity,
-  event.class,
-  event.tool,
-  event.source,
-  event.event_type,
-  event.instance_id,
-  event.session_id,
-  event.ip_address,
-  event.observed_ip_address,
-  event.id,
-  event.description,
-  event.metadata,
-  event.by_service,
-]
-
 const lastSeq = counterValue('event_seq')
 
 export function compileInserts({ db, dialect }: Database): InsertStatements {
@@ -83,7 +49,7 @@ export function compileInserts({ db, dialect }: Database): InsertStatements {
   const rows = (columns: Parameters<Dialect['rowsFromJson']>[1]) => dialect.rowsFromJson('', columns)
   return {
     takeSeqs: compile(sql`${raiseCounter('event_seq', 0)} returning value`),
-    events: dialect.insertSequenced('events', eventColumns, 'event_seq'),
+    events: dialect.insertSequenced('events', storedColumns, 'event_seq'),
     counts: dialect.addCounts('event_counts', { unit: 'text', severity: 'text', class: 'text', bucket: 'bigint' }),
     minutes: compile(sql`insert into event_minutes (minute, first_seq, last_seq)
       select ${0}, ${lastSeq} - ${0} + 1, ${lastSeq} where true
@@ -129,7 +95,7 @@ export function eventInserts(
   createdAt: number,
 ): Statement[] {
   const minute = startOf(createdAt, minuteMs)
-  const rows = events.map((event) => rowOf(event, createdAt))
+  const rows = events.map((event) => storedValues(event, createdAt))
   const toolCounts = toolRows(events, minute)
   const statements: Statement[] = [
     { ...inserts.takeSeqs, parameters: [events.length] },

@@ -1,8 +1,9 @@
-import { eventTypes, stopReportTypes, toolFields } from '@wardline/contract'
+import { type EventRow, eventTypes, stopReportTypes, toolFields } from '@wardline/contract'
 import { sql } from 'kysely'
 import { readCounters } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
+import { eventRow } from './event-row.ts'
 import { readRefs } from './index-queries.ts'
 import { readOldest, seqRange } from './queries.ts'
 
@@ -37,23 +38,23 @@ export async function readEventIds(db: Db, seqs: readonly number[]): Promise<Map
   return new Map(rows.map(({ seq, id }) => [seq, id]))
 }
 
-/** Reads addresses and metadata of events by seq. The times limit the search to partitions of days. */
-export async function readEventDetails(
+/** Reads events by seq, as readers see them. The times limit the search to partitions of days. */
+export async function readEventsOf(
   db: Db,
   events: readonly { event_seq: number | null; created_at: number }[],
-): Promise<Map<number, Pick<StoredEvent, 'ip_address' | 'observed_ip_address' | 'metadata'>>> {
+): Promise<Map<number, EventRow>> {
   const stored = events.filter(({ event_seq }) => event_seq !== null)
   if (stored.length === 0) return new Map()
   const times = stored.map(({ created_at }) => created_at)
   const seqs = stored.map(({ event_seq }) => event_seq!)
   const rows = await db
     .selectFrom('events')
-    .select(['seq', 'ip_address', 'observed_ip_address', 'metadata'])
+    .selectAll()
     .where('seq', 'in', seqs)
     .where('created_at', '>=', Math.min(...times))
     .where('created_at', '<=', Math.max(...times))
     .execute()
-  return new Map(rows.map(({ seq, ...details }) => [seq, details]))
+  return new Map(rows.map((row) => [row.seq, eventRow(row)]))
 }
 
 const hasField = (metadata: Record<string, unknown>, name: string) =>

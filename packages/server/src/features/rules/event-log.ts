@@ -1,72 +1,15 @@
-import type { EventRow } from '@wardline/contract'
-import { isoTime } from '../../clock.ts'
 import type { Database } from '../../db/database.ts'
 import type { EventFields } from '../../db/schema/events.ts'
-import { observedAddress } from '../events/event-row.ts'
+import { eventRow } from '../events/event-row.ts'
 import { readEventsBetween } from '../events/log-statements.ts'
 import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import type { RuleEvent } from './language/fields.ts'
-
-/** A stored event as rules read it. Metadata is parsed and the time is formatted on first use, because most rules need few fields. */
-class LoggedEvent implements EventRow {
-  readonly #event: EventFields
-  #metadata: EventRow['metadata'] | undefined
-  #createdAt: string | undefined
-
-  constructor(event: EventFields) {
-    this.#event = event
-  }
-
-  get id() {
-    return this.#event.id
-  }
-  get seq() {
-    return this.#event.seq
-  }
-  get severity() {
-    return this.#event.severity
-  }
-  get source() {
-    return this.#event.source
-  }
-  get by_service() {
-    return this.#event.by_service === 1
-  }
-  get event_type() {
-    return this.#event.event_type
-  }
-  get description() {
-    return this.#event.description
-  }
-  get instance_id() {
-    return this.#event.instance_id
-  }
-  get session_id() {
-    return this.#event.session_id
-  }
-  get ip_address() {
-    return this.#event.ip_address
-  }
-  get observed_ip_address() {
-    return observedAddress(this.#event)
-  }
-  get created_at() {
-    this.#createdAt ??= isoTime(this.#event.created_at)
-    return this.#createdAt
-  }
-  get metadata() {
-    if (this.#metadata === undefined) {
-      this.#metadata = this.#event.metadata === null ? null : (JSON.parse(this.#event.metadata) as EventRow['metadata'])
-    }
-    return this.#metadata
-  }
-}
 
 const noTags: readonly string[] = []
 
 /** Converts an event to the form of the rule language; `tags` are those that operators and keys gave its instance. */
 export const ruleEventOf = (event: EventFields, tags: readonly string[] = noTags): RuleEvent => ({
-  row: new LoggedEvent(event),
+  row: eventRow(event),
   tags,
 })
 

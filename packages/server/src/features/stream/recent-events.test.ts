@@ -1,23 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { EventFields } from '../../db/schema/events.ts'
+import { storedEvent } from '../../testing/events.ts'
 import { RecentEvents } from './recent-events.ts'
 
-const row = (seq: number, bytes = 0): EventFields => ({
-  seq,
-  created_at: 0,
-  severity: 'info',
-  source: 's',
-  event_type: 'note',
-  instance_id: null,
-  session_id: null,
-  ip_address: null,
-  observed_ip_address: null,
-  id: String(seq),
-  description: '',
-  metadata: bytes === 0 ? null : 'x'.repeat(bytes),
-  by_service: 0,
-})
+const row = (seq: number, bytes = 0) => storedEvent({ seq, metadata: bytes === 0 ? null : 'x'.repeat(bytes) })
 const seqs = (rows: EventFields[] | undefined) => rows?.map(({ seq }) => seq)
 const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 

@@ -1,3 +1,4 @@
+import { eventColumns } from '@wardline/contract'
 import { cutText } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
 import type { Sender } from './channel.ts'
@@ -28,27 +29,17 @@ export interface MachineTitle {
   title: string
 }
 
-/** Lists the fields one by one, so that their order is always the same. */
+/** The fields are in the same order whatever the alert was made of. */
 export function rowOf(alert: DeliveredAlert): MachineRow {
+  const columns = eventColumns.filter((name) => name !== 'created_at').map((name) => [name, alert[name]])
   return {
-    id: alert.id,
-    seq: alert.seq,
-    severity: alert.severity,
-    source: alert.source,
-    by_service: alert.by_service,
-    event_type: alert.event_type,
-    description: alert.description,
-    instance_id: alert.instance_id,
-    session_id: alert.session_id,
-    ip_address: alert.ip_address,
-    observed_ip_address: alert.observed_ip_address,
-    metadata: alert.metadata,
+    ...Object.fromEntries(columns),
     event_seq: alert.event_seq,
     created_at: isoTime(alert.created_at),
   }
 }
 
-/** Lists the fields one by one, for the same reason. */
+/** Lists the fields one by one, so that their order is always the same. */
 export function contextOf(
   alert: DeliveredAlert,
   message: Message,

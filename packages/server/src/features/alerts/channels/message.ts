@@ -1,4 +1,4 @@
-import type { messageKinds, Severity } from '@wardline/contract'
+import type { EventColumn, EventRow, messageKinds, Severity } from '@wardline/contract'
 import { uuidV7 } from '../../../ids.ts'
 import type { PlannedAlert } from '../outbox/queries.ts'
 
@@ -40,14 +40,15 @@ export interface AlertContext {
 
 export const noContext: AlertContext = { instance_name: null, tool: null, decoys: [], key: null, suspension: null }
 
-/** A planned alert with its context. Every text in it may come from an attacker. */
-export interface DeliveredAlert extends Omit<PlannedAlert, 'by_service' | 'subject' | 'only_channels'>, AlertContext {
+/** Columns of an event that its alert does not store. */
+export type OnlyOfEvents = Exclude<EventColumn, keyof PlannedAlert>
+
+/** A planned alert with its context and its event; metadata only in messages to machines. Every text may come from an attacker. */
+export interface DeliveredAlert
+  extends Omit<PlannedAlert, 'by_service' | 'subject' | 'only_channels'>,
+    Pick<EventRow, OnlyOfEvents>,
+    AlertContext {
   by_service: boolean
-  /** As the event's row has them: reported, and seen by the service. */
-  ip_address: string | null
-  observed_ip_address: string | null
-  /** JSON object; only in messages to machines. */
-  metadata: Record<string, unknown> | null
 }
 
 /**

@@ -1,12 +1,11 @@
-import { toolOf } from '@wardline/contract'
+import { type EventRow, eventColumns, toolOf } from '@wardline/contract'
 import type { Db } from '../../../db/database.ts'
 import { lastActors, localNames } from '../../audit/audit.ts'
-import { observedAddress } from '../../events/event-row.ts'
-import { readEventDetails } from '../../events/log-statements.ts'
+import { readEventsOf } from '../../events/log-statements.ts'
 import { readDecoyLabels } from '../../honeypots/honeypots.ts'
 import { type AgentState, readAgentStates } from '../../instances/agent-states.ts'
 import { keyNames } from '../../keys/key-names.ts'
-import type { DecoyContext, DeliveredAlert, SuspensionContext } from '../channels/message.ts'
+import type { DecoyContext, DeliveredAlert, OnlyOfEvents, SuspensionContext } from '../channels/message.ts'
 import type { PlannedAlert } from '../outbox/queries.ts'
 
 /** As many as the service lists in one event. */
@@ -38,26 +37,20 @@ function suspensionOf(state: AgentState | undefined, by: string | undefined): Su
   return { by: by ?? null, at, reason, confirmed }
 }
 
+/** The columns of an event that alerts lack, and others; null without an event. */
+const ofEvent = (event: EventRow | undefined) =>
+  Object.fromEntries(eventColumns.map((name) => [name, event?.[name] ?? null])) as Pick<DeliveredAlert, OnlyOfEvents>
+
 /**
  * Adds the current context that a person or program needs to act on alerts, including suspensions since. `metadata` is
  * only for machines.
  */
 export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise<DeliveredAlert[]> {
-  const found = await readEventDetails(db, rows)
+  const events = await readEventsOf(db, rows)
   const read = rows.map((row) => {
-    const details = found.get(row.event_seq ?? 0)
-    const ip_address = details?.ip_address ?? null
-    const observed_ip_address = details === undefined ? null : observedAddress(details)
-    const text = details?.metadata ?? null
-    const metadata: Metadata | null = text === null ? null : JSON.parse(text)
-    return {
-      row,
-      ip_address,
-      observed_ip_address,
-      metadata,
-      decoyIds: decoyIds(row, metadata),
-      keyId: keyId(row, metadata),
-    }
+    const event = events.get(row.event_seq ?? 0)
+    const metadata = event?.metadata ?? null
+    return { row, event, metadata, decoyIds: decoyIds(row, metadata), keyId: keyId(row, metadata) }
   })
   const agents = await readAgentStates(db, unique(rows.map(({ instance_id }) => instance_id)))
   const labels = await readDecoyLabels(db, unique(read.flatMap((one) => one.decoyIds)))
@@ -72,17 +65,15 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
     ]),
   )
 
-  return read.map(({ row, ip_address, observed_ip_address, metadata, ...ids }) => {
+  return read.map(({ row, event, metadata, ...ids }) => {
     const agent = row.instance_id === null ? undefined : agents.get(row.instance_id)
     const actor = suspendedBy.get(row.instance_id ?? '')
     const by = actor === undefined ? undefined : (names.get(actor) ?? actor)
     const key = ids.keyId === null ? null : { id: ids.keyId, name: names.get(ids.keyId) ?? ids.keyId }
     return {
+      ...ofEvent(event),
       ...row,
       by_service: row.by_service === 1,
-      ip_address,
-      observed_ip_address,
-      metadata,
       instance_name: agent?.name ?? null,
       tool: beginning(toolOf(metadata), toolCharacters),
       decoys: ids.decoyIds.flatMap((id) => decoys.get(id) ?? []),

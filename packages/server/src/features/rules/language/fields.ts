@@ -1,4 +1,4 @@
-import { type EventRow, limits, ruleLimits, toolOf } from '@wardline/contract'
+import { type EventColumn, type EventRow, eventColumns, limits, ruleLimits, toolOf } from '@wardline/contract'
 import { askedOnce } from './asked-once.ts'
 import { shown } from './fault.ts'
 
@@ -51,14 +51,22 @@ export function fieldOf(name: string, ask: (event: RuleEvent) => unknown): Field
   }
 }
 
+/** Columns that rules do not read under the name of the column. */
+const otherwiseRead: readonly EventColumn[] = [
+  'id',
+  'seq',
+  'ip_address',
+  'observed_ip_address',
+  'metadata',
+  'created_at',
+]
+
 const ownFields: Record<string, (event: RuleEvent) => unknown> = {
-  severity: ({ row }) => row.severity,
-  source: ({ row }) => row.source,
-  by_service: ({ row }) => row.by_service,
-  event_type: ({ row }) => row.event_type,
-  description: ({ row }) => row.description,
-  instance_id: ({ row }) => row.instance_id ?? undefined,
-  session_id: ({ row }) => row.session_id ?? undefined,
+  ...Object.fromEntries(
+    eventColumns
+      .filter((name) => !otherwiseRead.includes(name))
+      .map((name) => [name, ({ row }: RuleEvent) => row[name] ?? undefined]),
+  ),
   /** Address that the service saw. */
   ip_address: ({ row }) => row.observed_ip_address ?? undefined,
   /** Address that the report names, if it is another one. */

@@ -1,4 +1,4 @@
-import type { EventRow, RuleTestEvent } from '@wardline/contract'
+import { type EventRow, eventColumns, type RuleTestEvent } from '@wardline/contract'
 import { durationMs } from './duration.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
@@ -18,28 +18,31 @@ interface CaseResult {
 /** A Monday noon, so that rules that test the hour give the same result in each run. */
 const start = Date.parse('2026-01-05T12:00:00.000Z')
 
+const unset = Object.fromEntries(eventColumns.map((name) => [name, null])) as Record<keyof EventRow, null>
+
+/** Returns an event with defaults for its fields. */
+export const exampleRow = (seq: number, time: number, given: Partial<EventRow>): EventRow => ({
+  ...unset,
+  id: `00000000-0000-7000-8000-${String(seq).padStart(12, '0')}`,
+  seq,
+  severity: 'info',
+  source: 'test',
+  by_service: false,
+  event_type: 'test',
+  description: 'test',
+  instance_id: 'test',
+  created_at: new Date(time).toISOString(),
+  ...given,
+})
+
 /** Converts the events of a case to events of the log. */
 function caseEvents(events: readonly RuleTestEvent[]): RuleEvent[] {
   let time = start
   return events.map((event, index) => {
     const { after = '0s', tags = [], ip_address = null, reported_ip_address = ip_address, ...given } = event
     time += durationMs(after)
-    const row: EventRow = {
-      id: `00000000-0000-7000-8000-${String(index + 1).padStart(12, '0')}`,
-      seq: index + 1,
-      severity: 'info',
-      source: 'test',
-      by_service: false,
-      event_type: 'test',
-      description: 'test',
-      instance_id: 'test',
-      session_id: null,
-      metadata: null,
-      ip_address: reported_ip_address,
-      observed_ip_address: ip_address,
-      created_at: new Date(time).toISOString(),
-      ...given,
-    }
+    const addresses = { ip_address: reported_ip_address, observed_ip_address: ip_address }
+    const row = exampleRow(index + 1, time, { ...addresses, ...given })
     return { row, tags }
   })
 }
