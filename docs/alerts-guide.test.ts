@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import {
   alertTypes,
-  channelSettings,
+  channelKinds,
   channelTypes,
   isServiceType,
   serviceEventTypes,
@@ -26,7 +26,7 @@ test('the guide shows settings that the service takes, for every type of channel
   const rows = [...guide.matchAll(/^\| `(\w+)` \| .*?`(\{.*\})`/gm)].map(([, type, text]) => [type, text!] as const)
   expect(rows.map(([type]) => type).sort()).toEqual([...channelTypes].sort())
   for (const [type, text] of rows) {
-    const schema = channelSettings[type as keyof typeof channelSettings]
+    const schema = channelKinds[type as keyof typeof channelKinds].settings
     expect(Check(schema, parseSettings(text)), `${type}: ${text}`).toBe(true)
   }
 })

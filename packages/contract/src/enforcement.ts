@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { channelSettings } from './alert-channels.ts'
+import { channelKinds } from './alert-channels.ts'
 import { access, define } from './endpoint.ts'
 import { Count, choice, InstancePattern, limits, NotBlank, nullable, Pattern, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
@@ -14,7 +14,7 @@ const PointName = Pattern('^[a-z0-9_.-]+$', 'may contain only lower-case letters
 const TagPattern = Pattern('^[a-z0-9_.:-]+\\*?$', 'must be a tag, or a prefix followed by *', {
   maxLength: limits.tag + 1,
 })
-const { url, secret } = channelSettings.webhook.properties
+const { url, secret } = channelKinds.webhook.settings.properties
 const patterns = { minItems: 1, maxItems: limits.enforcementPatterns }
 
 /** One entry of the operator's file: a way to stop agents from outside. */

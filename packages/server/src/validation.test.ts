@@ -1,4 +1,4 @@
-import { channelSettings, endpoints, NewChannel } from '@wardline/contract'
+import { channelKinds, endpoints, NewChannel } from '@wardline/contract'
 import { expect, it } from 'vitest'
 import { faultFinder } from './validation.ts'
 
@@ -10,7 +10,7 @@ function patternsIn(schema: unknown): { pattern: string; 'x-rule'?: unknown }[] 
 }
 
 it('has a sentence for every pattern of the contract', () => {
-  const schemas = patternsIn([endpoints, channelSettings])
+  const schemas = patternsIn([endpoints, channelKinds])
   expect(new Set(schemas.map(({ pattern }) => pattern)).size).toBeGreaterThan(15)
   const silent = schemas.filter((schema) => !/^(must|may) .*[^.]$/.test(String(schema['x-rule'])))
   expect(silent).toEqual([])

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
-import { type ChannelType, channelSettings } from '@wardline/contract'
+import { type ChannelType, channelKinds } from '@wardline/contract'
 import { Failure } from '../exit.ts'
 
 const standardInput = 0
@@ -35,9 +35,8 @@ interface Field {
   type?: string
   enum?: readonly string[]
   description?: string
+  writeOnly?: boolean
 }
-
-const secrets: readonly string[] = ['url', 'token', 'secret', 'routing_key']
 
 function questionOf(name: string, { description = '', ...field }: Field, isOptional: boolean): string {
   const hints = [
@@ -59,7 +58,7 @@ export async function askSettings(
   type: ChannelType,
   { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
 ): Promise<object> {
-  const { properties, required = [] } = channelSettings[type] as { properties: object; required?: string[] }
+  const { properties, required = [] } = channelKinds[type].settings as { properties: object; required?: string[] }
   let isHidden = false
   const shown = new Writable({
     write(chunk, _encoding, done) {
@@ -77,7 +76,7 @@ export async function askSettings(
   async function ask(name: string, field: Field): Promise<string> {
     const answer = lines.question(questionOf(name, field, !required.includes(name)))
     // Hide only after the question was printed.
-    isHidden = secrets.includes(name)
+    isHidden = field.writeOnly === true || name === 'url'
     const text = (await Promise.race([answer, ended])).trim()
     if (isHidden) output.write('\n')
     isHidden = false

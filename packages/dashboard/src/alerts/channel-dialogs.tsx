@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import {
   type ChannelType,
-  channelSettings,
+  channelKinds,
   channelTypes,
   type NewChannel,
   type QuietHours,
@@ -26,7 +26,7 @@ import { Time, useNow } from '../ui/time.tsx'
 import { healthText } from './alert-texts.ts'
 import css from './alerts.module.css'
 import { ChannelState, LastError, MessageLine, TestButton, testResult, useTest } from './channel-parts.tsx'
-import { labelOf, type SettingField, settingFields, settingsOf } from './setting-fields.ts'
+import { type SettingField, settingFields, settingsOf } from './setting-fields.ts'
 
 interface ChannelDrawerProps {
   channel: Channel
@@ -135,9 +135,6 @@ function Messages({ id }: { id: string }) {
   )
 }
 
-/** Machines get every alert separately; silences and quiet hours are for people. */
-const machines: readonly ChannelType[] = ['webhook', 'syslog', 'splunk']
-
 /** Options that are on or off; default: on. */
 const switches = [
   ['send_resolved', 'Notify when a sent alert is resolved'],
@@ -176,7 +173,7 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
   const isFixed = channel?.managed_by === 'environment'
   const fields = isFixed ? [] : settingFields(type)
   const action = channel ? 'Edit channel' : 'Add channel'
-  const { description: about } = channelSettings[type] as { description?: string }
+  const { description: about } = channelKinds[type].settings as { description?: string }
 
   async function save(form: FormData) {
     const settings = settingsOf(fields, form)
@@ -214,7 +211,7 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
         <SelectField
           label="Type"
           value={type}
-          options={channelTypes.map((one) => [one, labelOf(one)] as const)}
+          options={channelTypes.map((one) => [one, channelKinds[one].label] as const)}
           onChange={({ target }) => setType(target.value as ChannelType)}
         />
       )}
@@ -237,7 +234,7 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
       ))}
       <details className={css.more} open={channel !== undefined}>
         <summary>Filters and quiet hours</summary>
-        <Options key={type} channel={channel} isForPeople={!machines.includes(type)} />
+        <Options key={type} channel={channel} isForPeople={channelKinds[type].audience === 'people'} />
       </details>
     </FormDialog>
   )

@@ -110,7 +110,7 @@ function Silences() {
       <DataTable
         label="Silences of alerts"
         title="Silences"
-        note="Webhook, syslog and Splunk channels still receive all alerts."
+        note="Webhooks and other channels for programs still receive all alerts."
         end={<OperatorButton onClick={() => setAdding(true)}>Add silence…</OperatorButton>}
         rows={silences}
         rowKey={({ id }) => id}

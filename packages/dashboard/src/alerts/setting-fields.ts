@@ -1,4 +1,4 @@
-import { type ChannelType, channelSettings } from '@wardline/contract'
+import { type ChannelType, channelKinds } from '@wardline/contract'
 
 /** A form field for a setting of the contract. */
 export interface SettingField {
@@ -18,39 +18,28 @@ export interface SettingField {
 interface Schema {
   type?: string
   enum?: readonly string[]
+  title?: string
   description?: string
+  writeOnly?: boolean
   maxLength?: number
   items?: Schema
 }
 
-const secretNames: readonly string[] = ['secret', 'token', 'routing_key']
-
-const labels: Record<string, string> = {
-  url: 'URL',
-  chat_id: 'Chat',
-  routing_key: 'Integration key',
-  teams: 'Microsoft Teams',
-  pagerduty: 'PagerDuty',
-  email: 'E-mail',
-  ntfy: 'ntfy',
-}
-
-/** Returns the label of a setting or of a channel type. */
-export const labelOf = (name: string): string =>
-  labels[name] ?? `${name[0]!.toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`
+const labelOf = (name: string): string =>
+  name === 'url' ? 'URL' : `${name[0]!.toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`
 
 /** Returns the form fields of a channel type. They come from the contract, so new types need no code here. */
 export function settingFields(type: ChannelType): SettingField[] {
-  const { properties, required = [] } = channelSettings[type] as unknown as {
+  const { properties, required = [] } = channelKinds[type].settings as unknown as {
     properties: Record<string, Schema>
     required?: readonly string[]
   }
   return Object.entries(properties).map(([name, schema]) => ({
     name,
-    label: labelOf(name),
+    label: schema.title ?? labelOf(name),
     hint: (schema.description ?? schema.items?.description ?? '').replaceAll('`', ''),
     isRequired: required.includes(name),
-    isSecret: secretNames.includes(name),
+    isSecret: schema.writeOnly === true,
     isList: schema.type === 'array',
     choices: schema.enum ?? [],
     maxLength: schema.type === 'array' ? undefined : schema.maxLength,

@@ -1,8 +1,8 @@
-import { channelSettings } from '@wardline/contract'
+import { type ChannelSettings, type ChannelType, channelKinds, WebhookSecret } from '@wardline/contract'
 import type { TSchema } from 'typebox'
 import { patternRule } from '../validation.ts'
 import { urlFault, webhookSecretFault } from './setting-faults.ts'
-import { cidrs, refuse, type Setting, setting } from './values.ts'
+import { cidrs, refuse, setting } from './values.ts'
 
 /** Parses text by the contract's schema, so that environment variables accept the same values as the API. */
 const byContract =
@@ -15,10 +15,7 @@ const byContract =
     return broken === undefined ? value : refuse(broken)
   }
 
-const url = (schema: TSchema) => byContract(schema, urlFault)
-const { webhook, slack, discord, teams, telegram, pagerduty, email, ntfy } = channelSettings
-
-const secret = byContract(webhook.properties.secret, webhookSecretFault)
+const secret = byContract(WebhookSecret, webhookSecretFault)
 /** Accepts two secrets for a rotation, while receivers switch from the old to the new one. */
 const webhookSecrets = (value: string): string[] => {
   const parts = value.split(/\s+/)
@@ -26,22 +23,45 @@ const webhookSecrets = (value: string): string[] => {
   return parts.map(secret)
 }
 
-const recipients = (value: string): string[] => {
-  const { maxItems = Infinity, items }: { maxItems?: number; items: TSchema } = email.properties.to
-  const parts = value.split(',').map((part) => part.trim())
-  if (parts.length > maxItems) refuse(`must name at most ${maxItems} addresses`)
-  return parts.map(byContract(items))
+const listByContract =
+  ({ items, maxItems = Infinity }: { items: TSchema; maxItems?: number }) =>
+  (value: string): string[] => {
+    const parts = value.split(',').map((part) => part.trim())
+    if (parts.length > maxItems) refuse(`must name at most ${maxItems} addresses`)
+    return parts.map(byContract(items))
+  }
+
+interface FieldSchema {
+  items?: TSchema
+  writeOnly?: boolean
+}
+
+/** A setting of the environment that gives a setting of a channel. The contract checks it. */
+function ofChannel<Type extends ChannelType>(
+  type: Type,
+  field: keyof ChannelSettings[Type] & string,
+  env: string,
+  meaning: string,
+) {
+  const properties: Record<string, TSchema> = channelKinds[type].settings.properties
+  const schema = properties[field] as FieldSchema
+  const { items } = schema
+  const isUrl = field === 'url'
+  const parse: (value: string) => string | string[] = items
+    ? listByContract({ ...schema, items })
+    : byContract(schema, isUrl ? urlFault : undefined)
+  const secret = isUrl || schema.writeOnly ? { secret: true } : {}
+  return { ...setting({ env, unset: undefined, meaning, parse, ...secret }), channel: { type, field } }
 }
 
 /** Settings of channels defined in the environment, and of the addresses allowed to others. All are optional. */
 export const alertSettings = {
-  alertWebhookUrl: setting({
-    env: 'ALERT_WEBHOOK_URL',
-    unset: undefined,
-    meaning: 'URL that receives each alert separately, by POST as Standard Webhooks 1.0',
-    parse: url(webhook.properties.url),
-    secret: true,
-  }),
+  alertWebhookUrl: ofChannel(
+    'webhook',
+    'url',
+    'ALERT_WEBHOOK_URL',
+    'URL that receives each alert separately, by POST as Standard Webhooks 1.0',
+  ),
   alertWebhookSecrets: setting({
     env: 'ALERT_WEBHOOK_SECRET',
     unset: undefined,
@@ -50,74 +70,46 @@ export const alertSettings = {
     parse: webhookSecrets,
     secret: true,
   }),
-  slackWebhookUrl: setting({
-    env: 'SLACK_WEBHOOK_URL',
-    unset: undefined,
-    meaning: 'Incoming webhook of Slack that receives alerts',
-    parse: url(slack.properties.url),
-    secret: true,
-  }),
-  discordWebhookUrl: setting({
-    env: 'DISCORD_WEBHOOK_URL',
-    unset: undefined,
-    meaning: 'Webhook of a Discord channel that receives alerts',
-    parse: url(discord.properties.url),
-    secret: true,
-  }),
-  teamsWebhookUrl: setting({
-    env: 'TEAMS_WEBHOOK_URL',
-    unset: undefined,
-    meaning: 'Microsoft Teams Workflow, started by webhook request, that receives alerts',
-    parse: url(teams.properties.url),
-    secret: true,
-  }),
-  telegramBotToken: setting({
-    env: 'TELEGRAM_BOT_TOKEN',
-    unset: undefined,
-    meaning: 'Token of the Telegram bot that sends alerts; needs TELEGRAM_CHAT_ID',
-    parse: byContract(telegram.properties.token),
-    secret: true,
-  }),
-  telegramChatId: setting({
-    env: 'TELEGRAM_CHAT_ID',
-    unset: undefined,
-    meaning: 'Telegram chat for alerts: the number of the chat, or @ and the name of the channel',
-    parse: byContract(telegram.properties.chat_id),
-  }),
-  pagerdutyRoutingKey: setting({
-    env: 'PAGERDUTY_ROUTING_KEY',
-    unset: undefined,
-    meaning: 'Integration key of PagerDuty (Events API v2) for alerts',
-    parse: byContract(pagerduty.properties.routing_key),
-    secret: true,
-  }),
-  smtpUrl: setting({
-    env: 'SMTP_URL',
-    unset: undefined,
-    meaning:
-      'Mail server for alerts: `smtp://<user>:<password>@<host>:<port>`, or `smtps://…`; needs ALERT_EMAIL_FROM and ALERT_EMAIL_TO',
-    parse: url(email.properties.url),
-    secret: true,
-  }),
-  alertEmailFrom: setting({
-    env: 'ALERT_EMAIL_FROM',
-    unset: undefined,
-    meaning: 'Sender of alert mails, an address without a name',
-    parse: byContract(email.properties.from),
-  }),
-  alertEmailTo: setting({
-    env: 'ALERT_EMAIL_TO',
-    unset: undefined,
-    meaning: 'Recipients of alert mails, comma-separated',
-    parse: recipients,
-  }),
-  ntfyUrl: setting({
-    env: 'NTFY_URL',
-    unset: undefined,
-    meaning: 'ntfy topic that receives alerts, such as https://ntfy.sh/<topic>',
-    parse: url(ntfy.properties.url),
-    secret: true,
-  }),
+  slackWebhookUrl: ofChannel('slack', 'url', 'SLACK_WEBHOOK_URL', 'Incoming webhook of Slack that receives alerts'),
+  discordWebhookUrl: ofChannel(
+    'discord',
+    'url',
+    'DISCORD_WEBHOOK_URL',
+    'Webhook of a Discord channel that receives alerts',
+  ),
+  teamsWebhookUrl: ofChannel(
+    'teams',
+    'url',
+    'TEAMS_WEBHOOK_URL',
+    'Microsoft Teams Workflow, started by webhook request, that receives alerts',
+  ),
+  telegramBotToken: ofChannel(
+    'telegram',
+    'token',
+    'TELEGRAM_BOT_TOKEN',
+    'Token of the Telegram bot that sends alerts; needs TELEGRAM_CHAT_ID',
+  ),
+  telegramChatId: ofChannel(
+    'telegram',
+    'chat_id',
+    'TELEGRAM_CHAT_ID',
+    'Telegram chat for alerts: the number of the chat, or @ and the name of the channel',
+  ),
+  pagerdutyRoutingKey: ofChannel(
+    'pagerduty',
+    'routing_key',
+    'PAGERDUTY_ROUTING_KEY',
+    'Integration key of PagerDuty (Events API v2) for alerts',
+  ),
+  smtpUrl: ofChannel(
+    'email',
+    'url',
+    'SMTP_URL',
+    'Mail server for alerts: `smtp://<user>:<password>@<host>:<port>`, or `smtps://…`; needs ALERT_EMAIL_FROM and ALERT_EMAIL_TO',
+  ),
+  alertEmailFrom: ofChannel('email', 'from', 'ALERT_EMAIL_FROM', 'Sender of alert mails, an address without a name'),
+  alertEmailTo: ofChannel('email', 'to', 'ALERT_EMAIL_TO', 'Recipients of alert mails, comma-separated'),
+  ntfyUrl: ofChannel('ntfy', 'url', 'NTFY_URL', 'ntfy topic that receives alerts, such as https://ntfy.sh/<topic>'),
   alertAllowCidrs: setting({
     env: 'WARDLINE_ALERT_ALLOW_CIDRS',
     unset: undefined,
@@ -134,20 +126,16 @@ type AlertConfig = {
 
 const inWords = (names: string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
 
-/** Groups of settings that must be set together. */
-const together: (keyof AlertSettings)[][] = [
-  ['telegramBotToken', 'telegramChatId'],
-  ['smtpUrl', 'alertEmailFrom', 'alertEmailTo'],
-]
+/** The settings of channels, with their names. */
+export const channelVariables = Object.entries(alertSettings).flatMap(([name, entry]) =>
+  'channel' in entry ? [{ name: name as keyof AlertSettings, ...entry }] : [],
+)
 
 /** Returns one sentence per incompletely configured channel. */
 export function incompleteChannels(config: AlertConfig): string[] {
-  const faults = together
-    .filter((group) => group.some((name) => config[name]) && !group.every((name) => config[name]))
-    .map((group) => {
-      const names = group.map((name) => (alertSettings[name] as Setting<unknown>).env)
-      return `${inWords(names)} belong together: set all of them, or none.`
-    })
+  const faults = [...Map.groupBy(channelVariables, ({ channel }) => channel.type).values()]
+    .filter((group) => group.some(({ name }) => config[name]) && !group.every(({ name }) => config[name]))
+    .map((group) => `${inWords(group.map(({ env }) => env))} belong together: set all of them, or none.`)
   if (config.alertWebhookSecrets && !config.alertWebhookUrl) {
     faults.push('ALERT_WEBHOOK_SECRET needs ALERT_WEBHOOK_URL: set both, or neither.')
   }

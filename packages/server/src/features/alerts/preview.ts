@@ -1,6 +1,5 @@
-import { type AlertPreview, type AlertPreviewRequest, eventTypes } from '@wardline/contract'
+import { type AlertPreview, type AlertPreviewRequest, channelKinds, eventTypes } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
-import { allChannels } from './channels/all-channels.ts'
 import { type AlertFacts, isAtOrAbove, isClaimed, matchesAlert } from './outbox/alert.ts'
 import { isSilenced } from './planning/grouping.ts'
 import { type KnownChannel, type RoutingTable, takes } from './routing/routing-table.ts'
@@ -12,7 +11,7 @@ function outcomeOf(channel: KnownChannel, current: RoutingTable['current'], aler
   if (!channel.enabled) return 'disabled'
   if (alert.event_type === eventTypes.sessionMetrics) return 'never_alerted'
   if (takes(channel, current.routes, alert)) {
-    const isForPeople = allChannels[channel.type].audience === 'people'
+    const isForPeople = channelKinds[channel.type].audience === 'people'
     return isForPeople && isSilenced(alert, current.silences, now) ? 'silenced' : 'receives'
   }
   return isAtOrAbove(alert.severity, channel.min_severity) ? 'no_route' : 'below_severity'

@@ -17,7 +17,6 @@ const typeOf = ({ kind, severity }: Message): string => (kind === 'resolved' ? '
  */
 export const apprise: HttpChannel<'apprise'> = {
   type: 'apprise',
-  audience: 'people',
   confided: ['tag'],
   destination: receiverHost,
   request(message, { url, tags }, sender) {

@@ -31,8 +31,6 @@ export interface Verdict {
 
 interface Shape<Type extends ChannelType> {
   type: Type
-  /** Machines receive each alert separately and immediately; for people, related alerts share a message. */
-  audience: 'people' | 'machines'
   /** Returns the host of the receiver, for lists; the rest of the settings is secret. */
   destination(settings: ChannelSettings[Type]): string
 }

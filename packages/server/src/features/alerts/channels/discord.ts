@@ -39,7 +39,6 @@ function description(lines: MessageLines): string {
 /** https://discord.com/developers/docs/resources/webhook#execute-webhook */
 export const discord: HttpChannel<'discord'> = {
   type: 'discord',
-  audience: 'people',
   destination: receiverHost,
   request(message, settings, sender) {
     const lines = messageLines(message, sender, { room, size })

@@ -181,7 +181,6 @@ function transportOptions(server: SmtpServer, egress: Egress, signal: AbortSigna
  */
 export const email: SocketChannel<'email'> = {
   type: 'email',
-  audience: 'people',
   destination: receiverHost,
   written(message, settings, sender) {
     const { subject, text } = mailOf(message, settings, sender)

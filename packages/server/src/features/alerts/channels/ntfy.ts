@@ -31,7 +31,6 @@ const tags: Record<Severity, string> = {
  */
 export const ntfy: HttpChannel<'ntfy'> = {
   type: 'ntfy',
-  audience: 'people',
   confided: ['topic'],
   destination: receiverHost,
   request(message, settings, sender) {

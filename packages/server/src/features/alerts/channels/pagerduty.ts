@@ -92,7 +92,6 @@ function eventOf(message: Message, sender: Sender): [path: string, event: object
 /** PagerDuty Events API v2. Its limit is 512 KB per body; ten alerts without metadata take less than 150 KB. */
 export const pagerduty: HttpChannel<'pagerduty'> = {
   type: 'pagerduty',
-  audience: 'people',
   confided: ['routing_key'],
   destination: ({ region = 'us' }) => hosts[region],
 

@@ -27,7 +27,6 @@ const linkSection = (url: string) => ({ type: 'rich_text_section', elements: [{ 
  */
 export const slack: HttpChannel<'slack'> = {
   type: 'slack',
-  audience: 'people',
   destination: receiverHost,
   request(message, { url }, sender) {
     const lines = messageLines(message, sender, { room })

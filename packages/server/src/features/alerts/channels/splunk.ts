@@ -28,7 +28,6 @@ function eventUrl(given: string): string {
 /** Splunk's HTTP Event Collector, one event per request. */
 export const splunk: HttpChannel<'splunk'> = {
   type: 'splunk',
-  audience: 'machines',
   confided: ['index'],
   destination: receiverHost,
 

@@ -117,7 +117,6 @@ const codeOf = (fault: unknown): string => (fault as NodeJS.ErrnoException).code
  */
 export const syslog: SocketChannel<'syslog'> = {
   type: 'syslog',
-  audience: 'machines',
   destination: receiverHost,
 
   written: (message, { format }, sender) =>

@@ -20,7 +20,6 @@ const line = (text: string, look: object = {}) => ({
 /** Sends an Adaptive Card 1.4 to a Teams workflow that starts "when a Teams webhook request is received". */
 export const teams: HttpChannel<'teams'> = {
   type: 'teams',
-  audience: 'people',
   destination: receiverHost,
   request(message, { url }, sender) {
     const lines = messageLines(message, sender, { room, size, change: withoutFunctions })

@@ -12,7 +12,6 @@ const room = 3_600
  */
 export const telegram: HttpChannel<'telegram'> = {
   type: 'telegram',
-  audience: 'people',
   confided: ['chat_id'],
   destination: () => 'api.telegram.org',
   request(message, { token, chat_id }, sender) {

@@ -36,7 +36,6 @@ function cloudEvent(message: Message, data: MachineRow | MachineTitle, { deploym
  */
 export const webhook: HttpChannel<'webhook'> = {
   type: 'webhook',
-  audience: 'machines',
   destination: receiverHost,
   judge: judgeByStatus,
 

@@ -1,5 +1,5 @@
+import { channelKinds } from '@wardline/contract'
 import type { Deps } from '../../../deps.ts'
-import { allChannels } from '../channels/all-channels.ts'
 import { type Lane, lanes } from '../outbox/alert.ts'
 import { type ChannelProgress, type ReceiverState, readChannelProgress } from '../routing/queries.ts'
 import type { KnownChannel, RoutingTable } from '../routing/routing-table.ts'
@@ -108,7 +108,7 @@ export class Dispatcher {
     }
     await this.#planner.flushDue(
       lane,
-      channels.filter(({ type }) => allChannels[type].audience === 'people'),
+      channels.filter(({ type }) => channelKinds[type].audience === 'people'),
     )
     for (const channel of channels) await this.#sendDue(lane, channel)
   }
@@ -165,7 +165,7 @@ export class Dispatcher {
     if (this.#isClosing) return 0
     if (this.#isPaused(id)) return lane === 'own' && sending.own.busy.size === 0 ? 1 : 0
     if (failures >= downAfter) return lanes.every((one) => sending[one].busy.size === 0) ? 1 : 0
-    const maximum = allChannels[type].audience === 'machines' ? machineAttempts[lane] : peopleAttempts
+    const maximum = channelKinds[type].audience === 'machines' ? machineAttempts[lane] : peopleAttempts
     return maximum - sending[lane].busy.size
   }
 
@@ -199,7 +199,7 @@ export class Dispatcher {
     const { database, clock } = this.#deps
     const unattemptedOnly = this.#isPaused(id)
     const isDown = unattemptedOnly || (this.#progress.get(id)?.failures ?? 0) >= downAfter
-    const limit = isDown || allChannels[type].audience === 'people' ? 1 : machineClaim[lane]
+    const limit = isDown || channelKinds[type].audience === 'people' ? 1 : machineClaim[lane]
     return claimMessages(database.db, {
       channelId: id,
       lane,

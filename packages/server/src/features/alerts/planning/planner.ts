@@ -1,8 +1,7 @@
-import { alertTypes, severities } from '@wardline/contract'
+import { alertTypes, channelKinds, severities } from '@wardline/contract'
 import type { Db, Trx } from '../../../db/database.ts'
 import type { Deps } from '../../../deps.ts'
 import { uuidV7 } from '../../../ids.ts'
-import { allChannels } from '../channels/all-channels.ts'
 import type { Planner } from '../delivery/dispatcher.ts'
 import { countMessagesSince, countPending, dropMessages, insertMessages } from '../delivery/queries.ts'
 import { groupNameOf, isAtOrAbove, type Lane, laneOf, lanes } from '../outbox/alert.ts'
@@ -239,7 +238,7 @@ export function createPlanner(
 
   return {
     async plan(lane, channel, from) {
-      const isMachine = allChannels[channel.type].audience === 'machines'
+      const isMachine = channelKinds[channel.type].audience === 'machines'
       const pending = isMachine ? await countPending(db, channel.id, lane) : 0
       const limit = Math.min(batchAlerts, maxPending - pending)
       if (limit <= 0) return false
@@ -308,7 +307,7 @@ const outcomeOf = (
   channel_id: channel.id,
   outcome,
   // Machines have no groups.
-  group_name: allChannels[channel.type].audience === 'people' ? groupNameOf(row) : null,
+  group_name: channelKinds[channel.type].audience === 'people' ? groupNameOf(row) : null,
   message_id: messageId,
 })
 

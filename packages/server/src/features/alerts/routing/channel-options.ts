@@ -1,5 +1,4 @@
-import type { ChannelChange, ChannelType, QuietHours, Severity } from '@wardline/contract'
-import { allChannels } from '../channels/all-channels.ts'
+import { type ChannelChange, type ChannelType, channelKinds, type QuietHours, type Severity } from '@wardline/contract'
 import type { ChannelRow } from './queries.ts'
 
 /** Options of a channel besides name and settings. They can also be changed for channels of the environment. */
@@ -14,7 +13,7 @@ export interface ChannelOptions {
 
 /** Default minimum severity: people are not notified of info, machines get everything. */
 export const defaultOptions = (type: ChannelType): ChannelOptions => ({
-  min_severity: allChannels[type].audience === 'machines' ? 'info' : 'warning',
+  min_severity: channelKinds[type].audience === 'machines' ? 'info' : 'warning',
   enabled: true,
   send_resolved: true,
   daily_check: true,

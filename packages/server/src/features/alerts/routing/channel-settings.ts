@@ -1,10 +1,4 @@
-import {
-  type ChannelSettings,
-  type ChannelType,
-  channelSettings,
-  channelTypes,
-  Type as Schema,
-} from '@wardline/contract'
+import { type ChannelSettings, type ChannelType, channelKinds, channelTypes, Type as Schema } from '@wardline/contract'
 import { urlFault, webhookSecretFault } from '../../../config/setting-faults.ts'
 import { destinationFault } from '../../../egress/destination.ts'
 import { AppError } from '../../../errors.ts'
@@ -14,7 +8,7 @@ type AnySettings = ChannelSettings[ChannelType]
 
 /** Wrapped, so that errors name each field by its full path. */
 const faultsOf = new Map(
-  channelTypes.map((type) => [type, faultFinder(Schema.Object({ settings: channelSettings[type] }))]),
+  channelTypes.map((type) => [type, faultFinder(Schema.Object({ settings: channelKinds[type].settings }))]),
 )
 
 /** Validates settings for an existing channel by its type. Throws AppError `invalid`. */

@@ -1,10 +1,11 @@
-import type { ChannelSettings, ChannelType } from '@wardline/contract'
+import { type ChannelSettings, type ChannelType, channelKinds } from '@wardline/contract'
+import { channelVariables } from '../../../config/alerts.ts'
 import type { Config } from '../../../config/config.ts'
 import type { Db } from '../../../db/database.ts'
 import { destinationHost } from '../channels/all-channels.ts'
 import { defaultOptions, optionColumns } from './channel-options.ts'
 import { insertMissingChannel } from './queries.ts'
-import type { PreviousSecret, SecretSettings } from './sealed-settings.ts'
+import type { SecretSettings } from './sealed-settings.ts'
 
 /** A channel of the environment, without the options in its row. */
 export interface EnvironmentChannel extends SecretSettings {
@@ -13,37 +14,20 @@ export interface EnvironmentChannel extends SecretSettings {
   type: ChannelType
 }
 
-function channel<Type extends ChannelType>(
-  type: Type,
-  label: string,
-  settings: ChannelSettings[Type],
-  previous_secrets: PreviousSecret[] = [],
-): EnvironmentChannel {
-  return { id: `env-${type}`, name: `${label} (environment)`, type, settings, previous_secrets }
-}
-
-/** Returns one channel per receiver in the configuration. */
+/** Returns one channel per receiver in the configuration, which has all settings of a channel or none. */
 export function environmentChannels(config: Config): EnvironmentChannel[] {
-  const { alertWebhookUrl, alertWebhookSecrets = [], slackWebhookUrl, discordWebhookUrl, teamsWebhookUrl } = config
-  const { telegramBotToken, telegramChatId, pagerdutyRoutingKey, smtpUrl, alertEmailFrom, alertEmailTo } = config
-  const [secret, ...older] = alertWebhookSecrets
-  const previous = older.map((old) => ({ secret: old, until: null }))
-  return [
-    alertWebhookUrl !== undefined &&
-      channel('webhook', 'Webhook', { url: alertWebhookUrl, ...(secret === undefined ? {} : { secret }) }, previous),
-    slackWebhookUrl !== undefined && channel('slack', 'Slack', { url: slackWebhookUrl }),
-    discordWebhookUrl !== undefined && channel('discord', 'Discord', { url: discordWebhookUrl }),
-    teamsWebhookUrl !== undefined && channel('teams', 'Teams', { url: teamsWebhookUrl }),
-    telegramBotToken !== undefined &&
-      telegramChatId !== undefined &&
-      channel('telegram', 'Telegram', { token: telegramBotToken, chat_id: telegramChatId }),
-    pagerdutyRoutingKey !== undefined && channel('pagerduty', 'PagerDuty', { routing_key: pagerdutyRoutingKey }),
-    smtpUrl !== undefined &&
-      alertEmailFrom !== undefined &&
-      alertEmailTo !== undefined &&
-      channel('email', 'Email', { url: smtpUrl, from: alertEmailFrom, to: alertEmailTo }),
-    config.ntfyUrl !== undefined && channel('ntfy', 'ntfy', { url: config.ntfyUrl }),
-  ].filter((found) => found !== false)
+  const given = channelVariables.filter(({ name }) => config[name] !== undefined)
+  return [...Map.groupBy(given, ({ channel }) => channel.type)].map(([type, variables]) => {
+    const settings = Object.fromEntries(variables.map(({ name, channel }) => [channel.field, config[name]]))
+    const [secret, ...older] = (type === 'webhook' && config.alertWebhookSecrets) || []
+    return {
+      id: `env-${type}`,
+      name: `${channelKinds[type].label} (environment)`,
+      type,
+      settings: (secret === undefined ? settings : { ...settings, secret }) as ChannelSettings[ChannelType],
+      previous_secrets: older.map((old) => ({ secret: old, until: null })),
+    }
+  })
 }
 
 /**
