@@ -5,6 +5,7 @@ import type { ChannelType } from '@wardline/contract'
 import fc from 'fast-check'
 import type { HttpChannel, Sender, Verdict } from '../features/alerts/channels/channel.ts'
 import { type AlertContext, type DeliveredAlert, type Message, noContext } from '../features/alerts/channels/message.ts'
+import { unsetColumns } from './events.ts'
 import { openEgress } from './receiver.ts'
 
 export const testSender: Sender = {
@@ -29,6 +30,7 @@ export const hitFacts =
   '12:00:30 UTC · breach · bot-1 (Bot one) · honeypot_triggered · decoy: env of the mail bot · tool: http-request · from: 203.0.113.7'
 
 export const deliveredAlert = (changes: Partial<DeliveredAlert> = {}): DeliveredAlert => ({
+  ...unsetColumns,
   id: '019bbf6e-0000-7000-8000-000000000001',
   seq: 7,
   severity: 'breach',
@@ -37,17 +39,15 @@ export const deliveredAlert = (changes: Partial<DeliveredAlert> = {}): Delivered
   event_type: 'honeypot_triggered',
   description: 'A decoy was used.',
   instance_id: 'bot-1',
-  session_id: null,
   ip_address: '203.0.113.7',
   observed_ip_address: '203.0.113.7',
-  metadata: null,
   event_seq: 41,
   created_at: createdAt,
   ...context,
   ...changes,
 })
 
-export const testMessage = (changes: Partial<Message> = {}): Message => ({
+export const chatMessage = (changes: Partial<Message> = {}): Message => ({
   id: '019bbf6e-0000-7000-8000-0000000000ff',
   kind: 'alert',
   created_at: createdAt,
@@ -60,13 +60,13 @@ export const testMessage = (changes: Partial<Message> = {}): Message => ({
 })
 
 /** Returns a message with one alert with this description. */
-export const saying = (description: string): Message => testMessage({ alerts: [deliveredAlert({ description })] })
+export const saying = (description: string): Message => chatMessage({ alerts: [deliveredAlert({ description })] })
 
 const bare = { ...noContext, ip_address: null, observed_ip_address: null }
 
 /** One message of each kind, as the service creates it. */
 export const messagesByKind: Record<Message['kind'], Message> = {
-  alert: testMessage({
+  alert: chatMessage({
     alerts: [
       deliveredAlert({
         created_at: createdAt - 20_000,
@@ -79,7 +79,7 @@ export const messagesByKind: Record<Message['kind'], Message> = {
     ],
     more: 3,
   }),
-  digest: testMessage({
+  digest: chatMessage({
     kind: 'digest',
     severity: 'warning',
     title: '2 alerts of the last 8 hours',
@@ -89,10 +89,10 @@ export const messagesByKind: Record<Message['kind'], Message> = {
       deliveredAlert({ severity: 'info', description: '', ...bare }),
     ],
   }),
-  reminder: testMessage({ kind: 'reminder', severity: 'critical', title: 'Still open: honeypot_triggered on bot-1' }),
-  resolved: testMessage({ kind: 'resolved', title: 'Resolved: honeypot_triggered on bot-1' }),
-  test: testMessage({ kind: 'test', severity: 'info', title: 'Test of this channel', group: null, alerts: [] }),
-  check: testMessage({ kind: 'check', severity: 'info', title: 'Daily check', group: null, alerts: [] }),
+  reminder: chatMessage({ kind: 'reminder', severity: 'critical', title: 'Still open: honeypot_triggered on bot-1' }),
+  resolved: chatMessage({ kind: 'resolved', title: 'Resolved: honeypot_triggered on bot-1' }),
+  test: chatMessage({ kind: 'test', severity: 'info', title: 'Test of this channel', group: null, alerts: [] }),
+  check: chatMessage({ kind: 'check', severity: 'info', title: 'Daily check', group: null, alerts: [] }),
 }
 
 const kill = 'wardline kill --reason honeypot_triggered bot-1'
@@ -120,6 +120,48 @@ export function belowLines(kind: Message['kind']): string[] {
   return [...(done === null ? [] : [done]), ...commands.map((command) => `Next: ${command}`), link]
 }
 
+interface Said {
+  mark: string
+  title: string
+  /** Note, alerts and count, as people read them. */
+  lines: string[]
+}
+const hit = `${hitFacts} · A decoy was used.`
+
+/** Text above that, before a medium escapes it. */
+export const saidByKind: Record<Message['kind'], Said> = {
+  alert: {
+    mark: '🚨',
+    title: 'honeypot_triggered on bot-1',
+    lines: ['12:00:10 UTC · warning · tool_blocked · A decoy was used.', hit, '+3 more'],
+  },
+  digest: {
+    mark: '⚠️',
+    title: '2 alerts of the last 8 hours',
+    lines: [
+      'These alerts were delayed until now.',
+      '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
+      '12:00:30 UTC · info · bot-1 · honeypot_triggered',
+    ],
+  },
+  reminder: {
+    mark: '🔴',
+    title: 'Still open: honeypot_triggered on bot-1',
+    lines: ['No one has acknowledged this alert.', hit],
+  },
+  resolved: { mark: '✅', title: 'Resolved: honeypot_triggered on bot-1', lines: ['This alert is resolved.', hit] },
+  test: {
+    mark: 'ℹ️',
+    title: 'Test of this channel',
+    lines: ['This test was requested by an operator. No action is needed.'],
+  },
+  check: {
+    mark: 'ℹ️',
+    title: 'Daily check',
+    lines: ['This daily message shows that alerts arrive here. No action is needed.'],
+  },
+}
+
 const fillers = ['_', '*', '😀', '&', '"', '\\', '{', '@', '.a', 'é', '\u202e', '\n']
 
 /** Messages of maximum length, filled with characters that grow most when escaped. */
@@ -136,7 +178,7 @@ export const longestMessages: [Message][] = fillers.map((filler) => {
     key: { id: 'k1', name: fill(100) },
     suspension: { by: fill(100), at: createdAt - 86_400_000, reason: fill(500), confirmed: false },
   })
-  return [testMessage({ kind: 'reminder', title: fill(200), alerts: Array(10).fill(alert), more: 1_000_000 })]
+  return [chatMessage({ kind: 'reminder', title: fill(200), alerts: Array(10).fill(alert), more: 1_000_000 })]
 })
 
 const text = (maxLength: number) =>
@@ -203,10 +245,10 @@ interface ChatAnswer {
 
 /** Starts a receiver on a socket that sends every request the same response. */
 async function startChat(answer: ChatAnswer) {
-  const received: { path: string; headers: IncomingHttpHeaders; body: unknown }[] = []
+  const received: { path: string; headers: IncomingHttpHeaders; body: string }[] = []
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString()
-    received.push({ path: request.url ?? '', headers: request.headers, body: JSON.parse(body) })
+    received.push({ path: request.url ?? '', headers: request.headers, body })
     response.writeHead(answer.status, { ...answer.headers, connection: 'close' }).end(answer.body)
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -225,7 +267,7 @@ export async function deliverOnce<Type extends ChannelType>(
   channel: HttpChannel<Type>,
   settings: Parameters<HttpChannel<Type>['request']>[1],
   answer: ChatAnswer,
-): Promise<{ verdict: Verdict; received: { path: string; headers: IncomingHttpHeaders; body: unknown } }> {
+): Promise<{ verdict: Verdict; received: { path: string; headers: IncomingHttpHeaders; body: string } }> {
   await using chat = await startChat(answer)
   const request = channel.request(messagesByKind.alert, settings, testSender)
   const { pathname, search } = new URL(request.url)

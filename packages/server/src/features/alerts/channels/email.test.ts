@@ -7,11 +7,11 @@ import { type Egress, EgressError } from '../../../egress/egress.ts'
 import { createTestCertificate } from '../../../testing/certificate.ts'
 import {
   belowLines,
-  hitFacts,
+  chatMessage,
   hostileTexts,
   messagesByKind,
+  saidByKind,
   saying,
-  testMessage,
   testSender,
 } from '../../../testing/chat.ts'
 import { openEgress } from '../../../testing/receiver.ts'
@@ -34,7 +34,7 @@ const ownCertificate = createTestCertificate()
  * Starts a mail server on a free port that accepts the login bob:s3cret, offers STARTTLS with a self-signed
  * certificate, and stores its mail.
  */
-async function startMailServer(options: SMTPServerOptions = {}) {
+async function openMailServer(options: SMTPServerOptions = {}) {
   const mails: Mail[] = []
   const logins: (string | null | undefined)[] = []
   const faults: Error[] = []
@@ -61,8 +61,14 @@ async function startMailServer(options: SMTPServerOptions = {}) {
   server.on('error', (fault) => faults.push(fault))
   const listening = server.listen(0, '127.0.0.1')
   await once(listening, 'listening')
-  onTestFinished(() => new Promise((done) => void server.close(() => done())))
-  return { port: (listening.address() as AddressInfo).port, mails, logins, faults }
+  const close = () => new Promise<void>((done) => void server.close(() => done()))
+  return { port: (listening.address() as AddressInfo).port, mails, logins, faults, close }
+}
+
+async function startMailServer(options?: SMTPServerOptions) {
+  const server = await openMailServer(options)
+  onTestFinished(server.close)
+  return server
 }
 
 /** Starts a server with scripted responses, for a server that misbehaves. */
@@ -166,18 +172,19 @@ const mailNames = [
   'MIME-Version',
   'Content-Type',
 ]
-const hit = `${hitFacts.replace('113.7', '113[.]7')} · A decoy was used.\n`
 
 /** Sends a message to a mail server and returns the mail that the server received. */
 async function mailFor(message: Message, changes: Partial<typeof addresses> = {}): Promise<ReadMail & Mail> {
-  const { port, mails } = await startMailServer()
+  const { port, mails, close } = await openMailServer()
   const verdict = await send(`smtp://127.0.0.1:${port}`, message, changes)
+  await close()
   expect(verdict).toEqual({ delivered: true, status: 250, answer: '250 Queued as 7', error: null })
   expect(mails).toHaveLength(1)
-  return { ...mails[0]!, ...readMail(mails[0]!), text: readMail(mails[0]!).text }
+  return { ...mails[0]!, ...readMail(mails[0]!) }
 }
 
-describe('a mail', () => {
+// At the same time, because the server lets each connection wait for 100 ms.
+describe.concurrent('a mail', () => {
   it('goes once to all recipients, with the expected headers', async () => {
     const { headers, from, to } = await mailFor(messagesByKind.alert)
     expect({ from, to }).toEqual({ from: addresses.from, to: addresses.to })
@@ -197,27 +204,11 @@ describe('a mail', () => {
     ])
   })
 
-  it.each<[Message['kind'], string]>([
-    [
-      'alert',
-      `🚨 honeypot_triggered on bot-1\n12:00:10 UTC · warning · tool_blocked · A decoy was used.\n${hit}+3 more\n`,
-    ],
-    [
-      'digest',
-      [
-        '⚠️ 2 alerts of the last 8 hours',
-        'These alerts were delayed until now.',
-        '2026-01-14 12:00:30 UTC · warning · bot-1 · honeypot_triggered · Yesterday.',
-        '12:00:30 UTC · info · bot-1 · honeypot_triggered\n',
-      ].join('\n'),
-    ],
-    ['reminder', `🔴 Still open: honeypot_triggered on bot-1\nNo one has acknowledged this alert.\n${hit}`],
-    ['resolved', `✅ Resolved: honeypot_triggered on bot-1\nThis alert is resolved.\n${hit}`],
-    ['test', 'ℹ️ Test of this channel\nThis test was requested by an operator. No action is needed.\n'],
-    ['check', 'ℹ️ Daily check\nThis daily message shows that alerts arrive here. No action is needed.\n'],
-  ])('has the expected text for kind %s', async (kind, expected) => {
+  it.each(Object.keys(messagesByKind) as Message['kind'][])('has the expected text for kind %s', async (kind) => {
+    const { mark, title, lines } = saidByKind[kind]
+    const said = [`${mark} ${title}`, ...lines].map((line) => line.replace('113.7', '113[.]7'))
     const { text, headers } = await mailFor(messagesByKind[kind])
-    expect(text).toBe(`${expected}${belowLines(kind).join('\n')}\n`)
+    expect(text).toBe(`${[...said, ...belowLines(kind)].join('\n')}\n`)
     expect(headers.map(([name]) => name)).toEqual(
       messagesByKind[kind].group === null
         ? mailNames.filter((name) => name !== 'In-Reply-To' && name !== 'References')
@@ -280,7 +271,7 @@ describe('a mail', () => {
     'a\u2028Bcc: x',
     `${'é'.repeat(199)}\r\n`,
   ])('has no additional header with %j as title and group', async (hostile) => {
-    const { headers, to } = await mailFor(testMessage({ title: hostile, group: hostile }))
+    const { headers, to } = await mailFor(chatMessage({ title: hostile, group: hostile }))
     expect(headers.map(([name]) => name)).toEqual(mailNames)
     const subject = headers.find(([name]) => name === 'Subject')![1]
     expect(decodedSubject(subject)).not.toMatch(/[\r\n]/)

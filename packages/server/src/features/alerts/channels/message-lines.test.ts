@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { anyMessage, deliveredAlert, longestMessages, testMessage, testSender } from '../../../testing/chat.ts'
+import { anyMessage, chatMessage, deliveredAlert, longestMessages, testSender } from '../../../testing/chat.ts'
 import { bodyLines, messageLines } from './message-lines.ts'
 
 describe('messageLines', () => {
   it('shows a longer description of a single alert than of several', () => {
     const alert = deliveredAlert({ description: 'x'.repeat(1_000) })
     const lengths = (count: number) =>
-      messageLines(testMessage({ alerts: Array(count).fill(alert) }), testSender, { room: 100_000 }).alerts.map(
+      messageLines(chatMessage({ alerts: Array(count).fill(alert) }), testSender, { room: 100_000 }).alerts.map(
         (line) => line.match(/x*/g)?.join('').length,
       )
     expect(lengths(1)).toEqual([1_000])
@@ -17,7 +17,7 @@ describe('messageLines', () => {
   it('shows the date of an alert that is not of the day of the message', () => {
     const [before, on] = [Date.UTC(2026, 0, 14, 23, 59, 59), Date.UTC(2026, 0, 15, 0, 0, 0)]
     const alerts = [before, on].map((created_at) => deliveredAlert({ created_at }))
-    const { alerts: lines } = messageLines(testMessage({ created_at: on, alerts }), testSender, { room: 3_000 })
+    const { alerts: lines } = messageLines(chatMessage({ created_at: on, alerts }), testSender, { room: 3_000 })
     expect(lines.map((line) => line.split(' UTC')[0])).toEqual(['2026-01-14 23:59:59', '00:00:00'])
   })
 

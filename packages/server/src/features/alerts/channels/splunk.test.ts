@@ -8,7 +8,6 @@ import {
   sampleSender,
   testMessage,
 } from '../../../testing/messages.ts'
-import { openEgress, startHttpReceiver } from '../../../testing/receiver.ts'
 import type { Message } from './message.ts'
 import { splunk } from './splunk.ts'
 
@@ -60,39 +59,4 @@ test.each([
   ['https://example.com/services/collector/event/1.0', 'https://example.com/services/collector/event/1.0'],
 ])('the URL %s leads to the collector at %s', (url, expected) => {
   expect(splunk.request(testMessage, { url, token }, sampleSender).url).toBe(expected)
-})
-
-test('the destination is only the host of the URL', () => {
-  expect(splunk.destination({ ...settings, url: 'https://a:b@splunk.example.com:8088/x' })).toBe(
-    'splunk.example.com:8088',
-  )
-})
-
-const success = '{"text":"Success","code":0}'
-const cases: [status: number, body: string, error: string | null][] = [
-  [200, success, null],
-  [200, '{"text":"Success","code":0,"ackId":1}', null],
-  [200, '{"text":"Server is busy","code":9}', 'Splunk answered with code 9 (Server is busy).'],
-  [503, '{"text":"Server is busy","code":9}', 'Splunk answered with code 9 (Server is busy).'],
-  [403, '{"text":"Invalid token","code":4}', 'Splunk answered with code 4 (Invalid token).'],
-  [500, success, 'The receiver answered 500.'],
-  [302, '<a href="/login">', 'The receiver answered 302.'],
-  [200, '<html>Log in</html>', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
-  [200, '', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
-  [200, 'null', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
-  [200, '{"code":"0"}', 'The receiver answered 200 without the code 0 of an HTTP Event Collector.'],
-]
-test.each(cases)('response %i with body "%s" has the expected verdict', (status, body, error) => {
-  const verdict = splunk.judge({ status, headers: {}, body })
-  expect(verdict).toEqual({ delivered: error === null, status, answer: body, error })
-})
-
-test('a receiver gets exactly the bytes of the request', async () => {
-  await using receiver = await startHttpReceiver({ status: 200, body: success })
-  const request = splunk.request(messageOf(sampleAlerts.hostile), { url: receiver.url, token }, sampleSender)
-  const verdict = splunk.judge(await openEgress().post(request))
-  expect(verdict).toEqual({ delivered: true, status: 200, answer: success, error: null })
-  expect(receiver.received).toMatchObject([
-    { path: '/services/collector/event', body: request.body, headers: { authorization: `Splunk ${token}` } },
-  ])
 })

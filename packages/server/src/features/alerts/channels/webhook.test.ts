@@ -10,7 +10,6 @@ import {
   sampleSender,
   testMessage,
 } from '../../../testing/messages.ts'
-import { openEgress, startHttpReceiver } from '../../../testing/receiver.ts'
 import type { Message } from './message.ts'
 import { webhook } from './webhook.ts'
 
@@ -155,23 +154,4 @@ describe('a body', () => {
     expect(Buffer.byteLength(withText(room))).toBe(20_000)
     expect(JSON.parse(withText(room + 1)).data.metadata_omitted).toBe(true)
   })
-})
-
-test('the destination is only the host of the URL', () => {
-  const settings = { url: 'https://user:hunter2@hooks.example.com:8443/in/s3cret?key=s3cret', secret }
-  expect(webhook.destination(settings)).toBe('hooks.example.com:8443')
-})
-
-test('a receiver gets exactly the bytes of the request and verifies them', async () => {
-  await using receiver = await startHttpReceiver({ status: 204, body: '' })
-  const request = webhook.request(
-    messageOf(sampleAlerts.hostile),
-    { url: `${receiver.url}/in?team=blue`, secret },
-    sender,
-  )
-  const verdict = webhook.judge(await openEgress().post(request))
-  expect(verdict).toEqual({ delivered: true, status: 204, answer: '', error: null })
-  const [{ path, headers, body }] = receiver.received as [(typeof receiver.received)[0]]
-  expect([path, body]).toEqual(['/in?team=blue', request.body])
-  expect(new Webhook(secret).verify(body, headers as Record<string, string>)).toEqual(JSON.parse(request.body))
 })

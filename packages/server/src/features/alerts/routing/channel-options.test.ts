@@ -1,4 +1,4 @@
-import { channelTypes } from '@wardline/contract'
+import { channelKinds, channelTypes } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { allChannels, destinationHost } from '../channels/all-channels.ts'
 import { changedOptions, defaultOptions } from './channel-options.ts'
@@ -8,11 +8,11 @@ import { signingSettings } from './sealed-settings.ts'
 
 describe('default options', () => {
   it('have minimum severity info for machines and warning for people', () => {
-    const informed = channelTypes.filter((type) => defaultOptions(type).min_severity === 'info')
-    expect(informed).toEqual(['webhook', 'syslog', 'splunk'])
-    for (const type of channelTypes.filter((other) => !informed.includes(other))) {
-      expect(defaultOptions(type).min_severity, type).toBe('warning')
+    for (const type of channelTypes) {
+      const minimum = channelKinds[type].audience === 'machines' ? 'info' : 'warning'
+      expect(defaultOptions(type).min_severity, type).toBe(minimum)
     }
+    expect([channelKinds.syslog.audience, channelKinds.pagerduty.audience]).toEqual(['machines', 'people'])
   })
 
   it('are replaced by given values, also by false and null', () => {

@@ -1,23 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../../clock.ts'
+import { documentedAddress, settingsWith } from '../../../testing/channel-settings.ts'
 import { type Method, openTestService, type TestService } from '../../../testing/service.ts'
 
 const canary = 'CANARYq7Xw2Lm9Zt'
-const address = 'https://198.51.100.7'
-const secretBytes = Buffer.from(canary.repeat(2))
-const settings = {
-  webhook: { url: `${address}/in/${canary}`, secret: `whsec_${secretBytes.toString('base64')}` },
-  slack: { url: `${address}/services/${canary}` },
-  discord: { url: `${address}/api/webhooks/1/${canary}` },
-  teams: { url: `${address}/workflows?sig=${canary}` },
-  telegram: { token: `123456:${canary}`, chat_id: `@${canary}` },
-  pagerduty: { routing_key: canary.repeat(2) },
-  email: { url: `smtps://u:${canary}@198.51.100.7`, from: `${canary}@example.com`, to: [`${canary}@example.com`] },
-  ntfy: { url: `${address}/${canary}`, token: canary },
-  apprise: { url: `${address}/notify/${canary}`, tags: canary },
-  syslog: { url: 'tls://198.51.100.7:6514' },
-  splunk: { url: `${address}:8088/${canary}`, token: canary, index: canary },
-}
+const address = `https://${documentedAddress}`
+const settings = settingsWith(canary)
 
 /** The canary in plain text and in encodings. */
 const forms = [
