@@ -1,21 +1,11 @@
+import { places, wallboard } from './shell/places.ts'
+
 /** Paths that have a screen; the service returns 404 for all others. */
-export const screens = [
-  '/',
-  '/fleet',
+export const screens: readonly string[] = [
+  ...places.map(({ to }) => to),
   '/fleet/:id',
-  '/containments',
   '/containments/:id',
-  '/events',
-  '/decoys',
-  '/rules',
   '/rules/:id',
-  '/alerts',
-  '/incidents',
-  '/audit',
-  '/keys',
-  '/connect',
-  '/settings',
-  '/trust',
-  '/wallboard',
+  wallboard.to,
   '/login',
-] as const
+]

@@ -10,7 +10,8 @@ import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { switchZone } from '../ui/time.tsx'
-import { openWallboard, places, wallboard } from './places.ts'
+import { openWallboard } from './open-wallboard.ts'
+import { places, wallboard } from './places.ts'
 
 interface PaletteProps {
   onClose(): void

@@ -1,5 +1,3 @@
-import type { UseNavigateResult } from '@tanstack/react-router'
-
 /** Screens that require sign-in, in navigation order; `key` follows `g`. */
 export const places = [
   { to: '/', name: 'Overview', key: 'o' },
@@ -19,11 +17,3 @@ export const places = [
 
 /** Shown on an unattended display, so it is not in the navigation. */
 export const wallboard = { to: '/wallboard', name: 'Wallboard', key: 'w' } as const
-
-/**
- * Call from a key or pointer event: otherwise the browser refuses full screen and the wallboard only fills its window.
- */
-export function openWallboard(navigate: UseNavigateResult<string>): void {
-  document.documentElement.requestFullscreen?.().catch(() => {})
-  void navigate({ to: wallboard.to })
-}
