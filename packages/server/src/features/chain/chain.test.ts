@@ -273,9 +273,9 @@ describe.skipIf(missing !== undefined)('an untrusted RPC node', () => {
     ['no JSON', () => '<html>', /no JSON/],
     ['a huge answer', () => `{"result":"0x${'0'.repeat(1_000_000)}"}`, /no JSON of at most 64 KiB/],
     ['a deep one', () => `${'['.repeat(60_000)}`, /no JSON/],
-    ['another question', (truth) => truth.replace(/"id":\d+/, '"id":0'), /another question/],
-    ['another form', (truth) => truth.replace(/"result":.*/, '"result":{"toString":1}}'), /in a form/],
-    ['null', () => 'null', /JSON that is no answer/],
+    ['another question', (truth) => truth.replace(/"id":\d+/, '"id":0'), /answered a different request/],
+    ['another form', (truth) => truth.replace(/"result":.*/, '"result":{"toString":1}}'), /with a result that/],
+    ['null', () => 'null', /not a JSON-RPC response/],
   ]
   it.each(wrong)('causes an error, not a crash, when it responds with %s', async (_what, lie, sentence) => {
     await using on = await openChainService()
