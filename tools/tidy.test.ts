@@ -55,7 +55,7 @@ const layers = [
   'bus/',
   'db/',
   'egress/',
-  '((errors|clock|ids|log|log-pretty|metrics|secrets|ed25519|private-files|validation|version|wallet|work-turns)\\.ts|config/)',
+  '((errors|clock|ids|log|log-pretty|metrics|secrets|ed25519|private-files|validation|version|wallet|work-turns|shared-run|owner-turns|token-bucket|percentile)\\.ts|config/)',
 ]
 /** From the top down: the files beside the rooms join them. */
 const alertRooms = ['[\\w-]+\\.ts', 'planning/', 'delivery/', 'routing/', 'channels/', 'outbox/']

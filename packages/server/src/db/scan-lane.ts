@@ -1,4 +1,5 @@
 import { AppError } from '../errors.ts'
+import { OwnerTurns } from '../owner-turns.ts'
 
 /** Enough for a few dashboard pages of one caller; more would only delay other callers. */
 const maxWaitingPerCaller = 16
@@ -12,10 +13,8 @@ const retryAfterSeconds = 1
  */
 export class ScanLane {
   readonly #width: number
-  /** Waiting scans by caller; the first caller is served next. */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new OwnerTurns<() => void>()
   #running = 0
-  #count = 0
 
   constructor(width: number) {
     this.#width = width
@@ -33,29 +32,15 @@ export class ScanLane {
   }
 
   #wait(caller: string): Promise<void> {
-    const own = this.#waiting.get(caller) ?? []
-    if (own.length >= maxWaitingPerCaller || this.#count >= maxWaiting) {
+    if (this.#waiting.waitingOf(caller) >= maxWaitingPerCaller || this.#waiting.size >= maxWaiting) {
       throw new AppError('overloaded', 'Too many queued searches and lists; retry in a moment.', retryAfterSeconds)
     }
-    return new Promise((resolve) => {
-      own.push(resolve)
-      this.#waiting.set(caller, own)
-      this.#count += 1
-    })
+    return new Promise((resolve) => this.#waiting.add(caller, resolve))
   }
 
-  /** Starts the next caller's scan and moves that caller to the end of the queue. */
   #passOn(): void {
-    const [next] = this.#waiting
-    if (!next) {
-      this.#running -= 1
-      return
-    }
-    const [caller, own] = next
-    this.#waiting.delete(caller)
-    const start = own.shift()!
-    if (own.length > 0) this.#waiting.set(caller, own)
-    this.#count -= 1
-    start()
+    const start = this.#waiting.take()
+    if (start) start()
+    else this.#running -= 1
   }
 }

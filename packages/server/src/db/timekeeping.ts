@@ -11,6 +11,8 @@ export interface Timekeeping {
   readonly offsetMs: number
   /** False for a minute after a time jump, when overdue times may only be apparent. */
   mayJudge(): boolean
+  /** Milliseconds for which this process has run without a time jump. A longer silence is not proven. */
+  steadyMs(): number
   /** Call periodically. Compares with the database's clock each minute, and at once if this machine's clock jumped. */
   check(): Promise<void>
 }
@@ -19,7 +21,7 @@ const compareEveryMs = 60_000
 /** A wall clock that moves this far from monotonic time was set, or the machine was suspended. */
 const localJumpMs = 1_000
 /** A larger jump or difference at startup is logged; after a jump, mayJudge returns false. */
-const jumpMs = 10_000
+const jumpMs = 5_000
 /** After this, times measured before the jump are at least a minute old. */
 const jumpHoldMs = 60_000
 /** Smaller corrections are noise, even with a short round trip. */
@@ -37,6 +39,7 @@ export function keepTime(base: Clock, database: Pick<Database, 'serverTime'>, to
   let anchor: { time: number; base: number; monotonic: number } | undefined
   let comparedAt = -Infinity
   let last = { time: base.now(), monotonic: base.monotonic() }
+  const startedAt = last.monotonic
   let jumpedAt = -Infinity
 
   const now = () => (anchor ? Math.round(anchor.time + base.monotonic() - anchor.monotonic) : base.now())
@@ -45,6 +48,15 @@ export function keepTime(base: Clock, database: Pick<Database, 'serverTime'>, to
   function localJump(): number {
     if (!anchor) return 0
     return Math.abs(base.now() - anchor.base - (base.monotonic() - anchor.monotonic))
+  }
+
+  /** Returns the milliseconds since the last jump. */
+  function sinceJump(): number {
+    const current = { time: now(), monotonic: base.monotonic() }
+    const jump = Math.abs(current.time - last.time - (current.monotonic - last.monotonic))
+    last = current
+    if (jump > jumpMs) jumpedAt = current.monotonic
+    return current.monotonic - jumpedAt
   }
 
   async function compare(): Promise<void> {
@@ -77,13 +89,8 @@ export function keepTime(base: Clock, database: Pick<Database, 'serverTime'>, to
     get offsetMs() {
       return now() - base.now()
     },
-    mayJudge() {
-      const current = { time: now(), monotonic: base.monotonic() }
-      const jump = Math.abs(current.time - last.time - (current.monotonic - last.monotonic))
-      last = current
-      if (jump > jumpMs) jumpedAt = current.monotonic
-      return current.monotonic - jumpedAt >= jumpHoldMs
-    },
+    mayJudge: () => sinceJump() >= jumpHoldMs,
+    steadyMs: () => Math.min(sinceJump(), base.monotonic() - startedAt),
     async check() {
       if (base.monotonic() - comparedAt >= compareEveryMs || localJump() > localJumpMs) await compare()
     },

@@ -2,6 +2,7 @@ import { type ErrorCode, errorStatus } from '@wardline/contract'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../deps.ts'
 import { AppError, DatabaseError } from '../errors.ts'
+import { fullBucket, spend, waitFor } from '../token-bucket.ts'
 import { validationSentence } from '../validation.ts'
 
 interface Problem {
@@ -70,17 +71,13 @@ const refusalWaitMs = 100
  * costs an honest client nothing.
  */
 export class RefusalPace {
-  #since = -Infinity
-  #count = 0
+  readonly #prompt = fullBucket(1_000 / promptRefusals, promptRefusals, -Infinity)
 
   /** Returns the delay of the next refusal in milliseconds. `now`: monotonic, in milliseconds. */
   next(now: number): number {
-    if (now - this.#since >= 1_000) {
-      this.#since = now
-      this.#count = 0
-    }
-    this.#count += 1
-    return this.#count > promptRefusals ? refusalWaitMs : 0
+    if (waitFor(this.#prompt, 1, now) > 0) return refusalWaitMs
+    spend(this.#prompt, 1)
+    return 0
   }
 }
 

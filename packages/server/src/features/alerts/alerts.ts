@@ -1,6 +1,7 @@
 import type { Alert, AlertChange, AlertCountQuery, AlertCounts, AlertDetail, AlertQuery } from '@wardline/contract'
 import { dayMs, isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
+import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7Floor } from '../../ids.ts'
@@ -25,13 +26,6 @@ import { lockChannel, readChannelIds } from './routing/queries.ts'
 // Operations of people on alerts, which involve all folders of this feature.
 
 type Delivery = AlertDetail['deliveries'][number]
-
-/** Alerts changed or deleted per statement: a few milliseconds, so that nothing waits long for the database. */
-const chunkRows = 500
-/** Maximum changes per request; a larger problem needs several requests. */
-const maxChunks = 200
-/** Rows deleted per run; the next run continues. */
-const maxRemoved = 200_000
 
 const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
 
@@ -131,11 +125,11 @@ export async function changeAlert(deps: Deps, id: string, change: AlertChange, a
 
 async function changeOthers(db: Db, alert: StoredAlert, state: AlertState, now: number): Promise<number> {
   let changed = 0
-  for (let chunk = 0; chunk < maxChunks; chunk++) {
-    const count = await changeSiblings(db, alert, state, now, chunkRows)
+  await inPortions(async (limit) => {
+    const count = await changeSiblings(db, alert, state, now, limit)
     changed += count
-    if (count < chunkRows) break
-  }
+    return count
+  })
   return changed
 }
 
@@ -145,15 +139,13 @@ export async function forgetOldAlerts(
   stopping?: AbortSignal,
 ): Promise<void> {
   const cutoff = clock.now() - config.retentionDays * dayMs
-  for (let done = 0; done < maxRemoved && !stopping?.aborted; done += chunkRows) {
-    const seqs = await readExpiredAlerts(db, cutoff, chunkRows)
+  await inPortions(async (limit) => {
+    const seqs = await readExpiredAlerts(db, cutoff, limit)
     if (seqs.length > 0) {
       await deleteOutcomes(db, seqs)
       await deleteAlerts(db, seqs)
     }
-    if (seqs.length < chunkRows) break
-  }
-  for (let done = 0; done < maxRemoved && !stopping?.aborted; done += chunkRows) {
-    if ((await deleteMessagesBefore(db, uuidV7Floor(cutoff), chunkRows)) < chunkRows) break
-  }
+    return seqs.length
+  }, stopping)
+  await inPortions((limit) => deleteMessagesBefore(db, uuidV7Floor(cutoff), limit), stopping)
 }

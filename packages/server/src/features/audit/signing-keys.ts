@@ -7,6 +7,7 @@ import { keyPairOf } from '../../ed25519.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
 import type { Secrets } from '../../secrets.ts'
+import { SharedRun } from '../../shared-run.ts'
 import { type Actor, auditStatements } from './audit.ts'
 import {
   endSigningKeyStatement,
@@ -70,25 +71,17 @@ const listedForMs = 2_000
 /** Returns a cached list of keys. If the database is unavailable, it is the last list, or empty if there is none. */
 export function createKeyList(deps: SigningDeps & Pick<Deps, 'clock'>): () => Promise<EvidenceKey[]> {
   let keys: EvidenceKey[] = []
-  let reading: Promise<EvidenceKey[]> | undefined
-  let readAt = Number.NEGATIVE_INFINITY
-  async function read(now: number): Promise<EvidenceKey[]> {
+  async function read(): Promise<EvidenceKey[]> {
     try {
-      await currentSigningKey(deps, now)
+      await currentSigningKey(deps, deps.clock.now())
       keys = await listSigningKeys(deps.database.db)
       return keys
     } catch {
       return keys
     }
   }
-  return () => {
-    const now = deps.clock.now()
-    if (reading === undefined || Math.abs(now - readAt) > listedForMs) {
-      readAt = now
-      reading = read(now)
-    }
-    return reading
-  }
+  const list = new SharedRun(read, { clock: deps.clock, keptMs: listedForMs })
+  return () => list.get()
 }
 
 /** Default hours that a replaced key stays valid. Clients that store the list of keys should reload it daily. */

@@ -1,3 +1,4 @@
+import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
 import { randomSecret } from '../../ids.ts'
 import type { ControlStream } from './control-stream.ts'
@@ -15,12 +16,12 @@ import {
 const aliveEveryMs = 5_000
 /** After this pause a process is removed. Readers stop counting its streams earlier, see `aliveForMs`. */
 const forgetAfterMs = 60_000
-/** Rows per transaction: a kill waits at most some ten milliseconds for it. */
-const batchRows = 1_000
+/** Streams of processes that are gone, removed per transaction: a kill waits at most some ten milliseconds for it. */
+const forgottenRows = 1_000
 
 /**
  * Records which instances have a stream open on this process, so that every process knows who is reachable by stream.
- * Written once a second: agents that reconnect together after a restart cost one transaction per thousand.
+ * Written once a second: agents that reconnect together after a restart cost one transaction per five hundred.
  */
 export class OpenStreams {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
@@ -29,7 +30,10 @@ export class OpenStreams {
   /** Open streams of this process as stored in the database: understood kinds by instance. */
   readonly #written = new Map<string, string>()
   /** Instances whose stored row may be out of date. */
-  #changed = new Set<string>()
+  readonly #changed = new WriteBehind<true>({
+    merge: () => true,
+    write: (changed) => this.#writeThese(changed.map(([id]) => id)),
+  })
   #startedAt: number | undefined
   /** Monotonic time of the last sign of life. */
   #aliveAt: number | undefined
@@ -37,21 +41,18 @@ export class OpenStreams {
   constructor(deps: Pick<Deps, 'database' | 'clock'>, { controlStream }: { controlStream: ControlStream }) {
     this.#deps = deps
     this.#stream = controlStream
-    controlStream.onChange((instanceId) => this.#changed.add(instanceId))
+    controlStream.onChange((instanceId) => this.#changed.note(instanceId, true))
   }
 
-  /** Writes the changes, and periodically a sign of life. Changes that could not be written are retried with the next call. */
+  /** Writes periodically a sign of life, and the changes. */
   async write(): Promise<void> {
-    for (let isFirst = true; isFirst || this.#changed.size > 0; isFirst = false) {
-      const ids = [...this.#changed].slice(0, batchRows)
-      for (const id of ids) this.#changed.delete(id)
-      try {
-        await this.#writeThese(ids)
-      } catch (fault) {
-        for (const id of ids) this.#changed.add(id)
-        throw fault
-      }
-    }
+    // First, because it shows whether the rows of this process must be written again.
+    if (this.#isDue && this.#written.size > 0) await this.#writeThese([])
+    await this.#changed.write()
+  }
+
+  get #isDue(): boolean {
+    return this.#aliveAt === undefined || this.#deps.clock.monotonic() - this.#aliveAt >= aliveEveryMs
   }
 
   /** Finds those instances that have a stream open on any process, at most a second out of date. */
@@ -76,9 +77,8 @@ export class OpenStreams {
         if (this.#written.has(id)) closed.push(id)
       } else if (this.#written.get(id) !== understands) opened.push([id, understands])
     }
-    const isIdle = opened.length + closed.length === 0
-    const isDue = this.#aliveAt === undefined || clock.monotonic() - this.#aliveAt >= aliveEveryMs
-    if (isIdle && !(isDue && this.#written.size > 0)) return
+    if (ids.length > 0 && opened.length + closed.length === 0) return
+    const isDue = this.#isDue
     const now = clock.now()
     // A SQLite file has one process: all others are gone.
     const gone = database.isShared ? now - forgetAfterMs : Number.MAX_SAFE_INTEGER
@@ -86,7 +86,7 @@ export class OpenStreams {
       aliveStatement(database.db, this.#process, now),
       ...(opened.length > 0 ? [openedStatement(database, this.#process, opened)] : []),
       ...(closed.length > 0 ? [closedStatement(database, this.#process, closed)] : []),
-      ...(isDue ? forgottenStatements(database.db, this.#process, gone, batchRows) : []),
+      ...(isDue ? forgottenStatements(database.db, this.#process, gone, forgottenRows) : []),
     ])
     const startedAt = Number(alive?.[0]?.started_at)
     if (isDue) this.#aliveAt = clock.monotonic()
@@ -102,7 +102,7 @@ export class OpenStreams {
     for (const id of this.#written.keys()) {
       if (except.has(id)) continue
       this.#written.delete(id)
-      this.#changed.add(id)
+      this.#changed.note(id, true)
     }
   }
 }

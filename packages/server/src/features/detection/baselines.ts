@@ -1,7 +1,8 @@
 import type { BaselineDetail, BaselineList, BaselineView, EpisodeView, ReplayedAnomaly } from '@wardline/contract'
 import { limits } from '@wardline/contract'
 import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
-import type { Database, Statement } from '../../db/database.ts'
+import type { Statement } from '../../db/database.ts'
+import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
@@ -19,7 +20,7 @@ import { alarmLevel, judge } from './judge-sample.ts'
 import {
   type BaselineRow,
   compileWrites,
-  deleteOldEpisodes,
+  deleteEpisodesBefore,
   deleteStatement,
   type EpisodeRow,
   endStatement,
@@ -232,28 +233,19 @@ function replay(samples: readonly { at: number; value: number }[]): ReplayedAnom
   return found.slice(-limits.listedEpisodes)
 }
 
-/** Rows deleted per statement: a few milliseconds. */
-const chunkRows = 500
-
 /** Periodic job: deletes baselines of agents that are gone, and old episodes. */
 export async function forgetBaselines(
   { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
   stopping?: AbortSignal,
 ): Promise<void> {
   const cutoff = clock.now() - config.retentionDays * dayMs
-  await forgetOld(database, cutoff, stopping)
-  for (let count = chunkRows; count === chunkRows && !stopping?.aborted; ) {
-    count = await deleteOldEpisodes(database.db, cutoff, chunkRows)
-  }
-}
-
-async function forgetOld(database: Database, cutoff: number, stopping?: AbortSignal): Promise<void> {
-  for (let count = chunkRows; count === chunkRows && !stopping?.aborted; ) {
-    const rows = await findOldBaselines(database.db, cutoff, chunkRows)
-    count = rows.length
-    if (count === 0) return
-    await database.batch(
-      rows.map(({ instance_id, metric }) => deleteStatement(database.db, instance_id, metric, cutoff)),
-    )
-  }
+  const { db } = database
+  // No index finds them, and the writer must not look through them all.
+  await inPortions(async (limit) => {
+    const rows = await findOldBaselines(db, cutoff, limit)
+    if (rows.length > 0)
+      await database.batch(rows.map(({ instance_id, metric }) => deleteStatement(db, instance_id, metric, cutoff)))
+    return rows.length
+  }, stopping)
+  await deleteEpisodesBefore(db, cutoff, stopping)
 }

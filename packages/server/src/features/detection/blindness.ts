@@ -5,7 +5,7 @@ import type { Deps } from '../../deps.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { bucketMs, readHourlyActivity } from '../instances/history.ts'
 import {
-  deleteOldHabits,
+  deleteHabitsBefore,
   type HabitRow,
   type HabitWrite,
   hasUnnamedBlind,
@@ -197,7 +197,7 @@ export function createBlindness(
         }
       }
       await reportOthers(others)
-      await deleteOldHabits(db, now - forgottenAfterMs, pageRows)
+      await deleteHabitsBefore(db, now - forgottenAfterMs, stopping)
     },
   }
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type HabitRow = Schema['report_habits']
@@ -59,13 +60,6 @@ export async function hasUnnamedBlind(db: Db): Promise<boolean> {
   return row !== undefined
 }
 
-/** Deletes up to `limit` habits of instances without a heartbeat since `cutoff`; resolves with their number. */
-export async function deleteOldHabits(db: Db, cutoff: number, limit: number): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom('report_habits')
-    .where('instance_id', 'in', (e) =>
-      e.selectFrom('report_habits').select('instance_id').where('judged_until', '<', cutoff).limit(limit),
-    )
-    .executeTakeFirstOrThrow()
-  return Number(numDeletedRows)
-}
+/** Deletes the habits of instances without a heartbeat since `cutoff`. */
+export const deleteHabitsBefore = (db: Db, cutoff: number, stopping?: AbortSignal): Promise<void> =>
+  deleteInPortions(db, 'report_habits', { key: ['instance_id'], where: sql`judged_until < ${cutoff}` }, stopping)

@@ -1,5 +1,6 @@
 import { CompiledQuery, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type BaselineRow = Schema['baselines']
@@ -158,13 +159,5 @@ export const deleteStatement = (db: Db, instanceId: string, metric: string, cuto
     .where('updated_at', '<', cutoff)
     .compile()
 
-/** Deletes up to `limit` episodes that began before `cutoff`; resolves with their number. */
-export async function deleteOldEpisodes(db: Db, cutoff: number, limit: number): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom('baseline_episodes')
-    .where('id', 'in', (e) =>
-      e.selectFrom('baseline_episodes').select('id').where('begun_at', '<', cutoff).limit(limit),
-    )
-    .executeTakeFirstOrThrow()
-  return Number(numDeletedRows)
-}
+export const deleteEpisodesBefore = (db: Db, cutoff: number, stopping?: AbortSignal): Promise<void> =>
+  deleteInPortions(db, 'baseline_episodes', { key: ['id'], where: sql`begun_at < ${cutoff}` }, stopping)

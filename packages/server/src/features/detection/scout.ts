@@ -21,8 +21,6 @@ import {
 const scoutName = 'scout'
 export const scoutEveryMs = 30_000
 
-/** Maximum difference between wall clock and monotonic clock; beyond it silence is not judged. */
-const clockJumpMs = 5_000
 /** Instances per transaction in a fleet-wide outage, so that a kill does not wait long. */
 const sweepRows = 200
 /** Instances listed per sweep: an attacker who invents instances must not bury the others. */
@@ -60,21 +58,19 @@ export interface Scout {
  * so that any number of processes may sweep.
  */
 export function createScout(
-  { database, clock }: Deps,
+  { database, clock, timekeeping }: Deps,
   { ingest, outbox, activityCounts: activity, controlStream }: ScoutParts,
 ): Scout {
   const { db } = database
-  let watchingSince = clock.monotonic()
-  let last = { wall: clock.now(), monotonic: watchingSince }
+  let sweptAt = clock.monotonic()
+  let watchingSince = sweptAt
 
   /** After a start, a pause of the machine or a clock jump, silence proves nothing until it was watched whole. */
-  function mayJudgeSilence(now: number, monotonic: number): boolean {
-    const wallPassed = now - last.wall
-    const passed = monotonic - last.monotonic
-    last = { wall: now, monotonic }
-    const steady = Math.abs(wallPassed - passed) <= clockJumpMs && passed <= 3 * scoutEveryMs
-    if (!steady) watchingSince = monotonic
-    return monotonic - watchingSince >= offlineAfterMs
+  function mayJudgeSilence(): boolean {
+    const now = clock.monotonic()
+    if (now - sweptAt > 3 * scoutEveryMs) watchingSince = now
+    sweptAt = now
+    return Math.min(now - watchingSince, timekeeping.steadyMs()) >= offlineAfterMs
   }
 
   /** One alert for a fleet-wide outage; written before those of single agents, which it explains. */
@@ -190,7 +186,7 @@ export function createScout(
       const now = clock.now()
       await reportLiveness(now, 'recovered')
       await noteSigns(now)
-      if (mayJudgeSilence(now, clock.monotonic())) {
+      if (mayJudgeSilence()) {
         await reportLiveness(now, 'offline')
         for (let count = sweepRows; count >= sweepRows; ) {
           count = await db.transaction().execute((trx) => suspectSilent(trx, now, now - offlineAfterMs, sweepRows))

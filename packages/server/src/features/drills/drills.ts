@@ -100,8 +100,6 @@ export async function listDrills(deps: Deps, limit: number): Promise<DrillList> 
 
 /** Deletes drills beyond the newest ones, and questions that are no longer needed. */
 export async function forgetDrills({ database: { db }, clock }: Deps, stopping?: AbortSignal): Promise<void> {
-  for (let count = pageRows; count === pageRows && !stopping?.aborted; ) {
-    count = await deleteOldAsks(db, clock.now() - keepScheduledMs, pageRows)
-  }
+  await deleteOldAsks(db, clock.now() - keepScheduledMs, stopping)
   await deleteOldDrills(db, limits.drills)
 }

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 import { type AnswerCells, answerColumns } from '../instances/drill-statements.ts'
 
@@ -191,12 +192,9 @@ export async function deleteOldDrills(db: Db, kept: number): Promise<void> {
   await db.deleteFrom('drills').where('completed_at', 'is not', null).where('id', 'not in', newest).execute()
 }
 
-/** Deletes up to `limit` questions of drills that are complete, and of the schedule from before an instant. */
-export async function deleteOldAsks(db: Db, scheduledBefore: number, limit: number): Promise<number> {
-  const old = sql`select drill_id, instance_id from drill_asks
-    where case when drill_id = ${scheduleId} then asked_at < ${scheduledBefore}
-      else not exists (select 1 from drills where drills.id = drill_asks.drill_id and drills.completed_at is null) end
-    limit ${limit}`
-  const { rows } = await sql`delete from drill_asks where (drill_id, instance_id) in (${old}) returning 1`.execute(db)
-  return rows.length
+/** Deletes the questions of drills that are complete, and those of the schedule from before an instant. */
+export const deleteOldAsks = (db: Db, scheduledBefore: number, stopping?: AbortSignal): Promise<void> => {
+  const where = sql`case when drill_id = ${scheduleId} then asked_at < ${scheduledBefore}
+    else not exists (select 1 from drills where drills.id = drill_asks.drill_id and drills.completed_at is null) end`
+  return deleteInPortions(db, 'drill_asks', { key: ['drill_id', 'instance_id'], where }, stopping)
 }

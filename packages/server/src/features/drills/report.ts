@@ -1,6 +1,7 @@
 import { type Drill, limits, offlineAfterMs } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
+import { percentile } from '../../percentile.ts'
 import type { OpenStreams } from '../control/open-streams.ts'
 import { readHeartbeats } from '../instances/drill-statements.ts'
 import {
@@ -24,11 +25,6 @@ const settleMs = 3_000
 /** After this time the process that stores the agents counts as gone. */
 const recordWithinMs = 60_000
 const pageRows = 1_000
-
-/** Returns a quantile of sorted values; null without values. */
-function percentile(sorted: readonly number[], part: number): number | null {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? null
-}
 
 /** Counts the results of a drill. An agent that may still answer does not count as missing. */
 export function countAsks(

@@ -1,6 +1,7 @@
 import { dayMs, minuteMs, startOf } from '../../clock.ts'
 import { readCounter } from '../../db/counters.ts'
 import type { Day, Db } from '../../db/database.ts'
+import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { deleteRefs } from './index-queries.ts'
 import {
@@ -11,12 +12,8 @@ import {
   readOldestTime,
 } from './queries.ts'
 
-/** Rows per delete: a few milliseconds, which a kill may have to wait. */
-const batchRows = 500
 /** Seqs per step for a whole day, of which only the index entries are deleted row by row. */
 const dayBatchRows = 5_000
-/** Limits the duration of a run; the next one continues. */
-const maxBatches = 400
 /** The trust summary reads the minutes of 30 days. */
 export const minutesKeptDays = 40
 const hoursKeptDays = 400
@@ -50,8 +47,11 @@ export async function forgetOldEvents({ config, database, clock }: Deps, stoppin
     await dropDay(db, day, cutoff, stopping)
   }
   let gone: number | undefined = 1
-  for (let batch = 0; batch < maxBatches && gone && !stopping?.aborted; batch++)
-    gone = await deleteEventsBefore(db, cutoff, batchRows)
+  await inPortions(async (limit) => {
+    gone = await deleteEventsBefore(db, cutoff, limit)
+    // Missing seqs make a portion smaller than the limit.
+    return gone ? limit : 0
+  }, stopping)
   await deleteIdempotencyBefore(db, now - dayMs)
   await deleteRollupsBefore(db, startOf(now - minutesKeptDays * dayMs, minuteMs), now - hoursKeptDays * dayMs)
   // Delete minutes last, because they are used to find the events.

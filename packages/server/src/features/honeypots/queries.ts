@@ -1,6 +1,7 @@
 import { type DecoyState, limits } from '@wardline/contract'
 import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type HoneypotRow = Schema['honeypots']
@@ -282,13 +283,5 @@ export async function readHits(db: Db, honeypotId: string, limit: number): Promi
   return { hits, count, first }
 }
 
-/** Deletes the oldest hits with an id below `floor`; resolves with their number. */
-export async function deleteHitsBefore(db: Db, floor: string, limit: number): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom('honeypot_hits')
-    .where('id', 'in', (e) =>
-      e.selectFrom('honeypot_hits').select('id').where('id', '<', floor).orderBy('id').limit(limit),
-    )
-    .executeTakeFirstOrThrow()
-  return Number(numDeletedRows)
-}
+export const deleteHitsBefore = (db: Db, floor: string, stopping?: AbortSignal): Promise<void> =>
+  deleteInPortions(db, 'honeypot_hits', { key: ['id'], where: sql`id < ${floor}`, orderBy: 'id' }, stopping)

@@ -1,14 +1,12 @@
 import { dayMs } from '../../clock.ts'
 import type { Database } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
+import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { deleteSeenOnce, deletionStatements, findInstance, findSeenOnce } from './queries.ts'
-
-/** Rows per delete: a few milliseconds, which a kill may have to wait. */
-const batchRows = 500
 
 /**
  * Deletes an instance; its events stay. A suspended instance must be resumed first, since deletion would lift its
@@ -46,10 +44,12 @@ export async function forgetInstances(
   stopping?: AbortSignal,
 ): Promise<void> {
   const cutoff = clock.now() - config.forgetInstancesDays * dayMs
-  for (let after = ''; !stopping?.aborted; ) {
-    const ids = await findSeenOnce(db, cutoff, after, batchRows)
+  // No index finds them, so each portion continues where the last one ended.
+  let after = ''
+  await inPortions(async (limit) => {
+    const ids = await findSeenOnce(db, cutoff, after, limit)
     if (ids.length > 0) await deleteSeenOnce(db, ids)
-    if (ids.length < batchRows) return
-    after = ids.at(-1)!
-  }
+    after = ids.at(-1) ?? after
+    return ids.length
+  }, stopping)
 }

@@ -1,5 +1,6 @@
 import { type InstanceView, limits } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
+import { SharedRun } from '../../shared-run.ts'
 import { viewRow } from './instances.ts'
 import { countInstances, type InstanceRow, readAllInstances, readNewest, readSuspended } from './queries.ts'
 
@@ -31,24 +32,17 @@ function withinBytes(views: readonly InstanceView[]): string[] {
   return texts
 }
 
-interface Reading {
-  at: number
-  rows: Promise<InstanceRow[]>
-}
-
 /** The fleet as in GET /api/status: all of it or, if it is large, suspended instances and then the newest heartbeats. */
 export class FleetLists {
-  readonly #deps: Pick<Deps, 'database' | 'clock'>
-  #newest: Reading | undefined
-  #next: Reading | undefined
+  readonly #deps: Pick<Deps, 'database'>
+  readonly #newest: SharedRun<InstanceRow[]>
 
-  constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>) {
-    this.#deps = deps
+  constructor({ database, clock, bus }: Pick<Deps, 'database' | 'clock' | 'bus'>) {
+    this.#deps = { database }
+    const read = () => database.scan('status', (db) => readNewest(db, limits.statusSample))
+    this.#newest = new SharedRun(read, { clock, keptMs: newestKeptMs, staleMs: 2 * newestKeptMs })
     // A kill or resume moves the instance in the list.
-    deps.bus.onControl(() => {
-      this.#newest = undefined
-      this.#next = undefined
-    })
+    bus.onControl(() => this.#newest.forget())
   }
 
   async read(now: number): Promise<FleetList> {
@@ -58,33 +52,10 @@ export class FleetLists {
       const rows = await this.#deps.database.scan('status', readAllInstances)
       return { instances: rows.map((row) => JSON.stringify(viewRow(row, now))), omitted: 0 }
     }
-    const [suspended, newest] = await Promise.all([readSuspended(db, limits.statusSample), this.#readNewest()])
+    const [suspended, newest] = await Promise.all([readSuspended(db, limits.statusSample), this.#newest.get()])
     const suspendedIds = new Set(suspended.map(({ id }) => id))
     const rows = [...suspended, ...newest.filter(({ id }) => !suspendedIds.has(id))].slice(0, limits.statusSample)
     const instances = withinBytes(rows.map((row) => viewRow(row, now)))
     return { instances, omitted: total - instances.length }
-  }
-
-  #readNewest(): Promise<InstanceRow[]> {
-    const now = this.#deps.clock.monotonic()
-    const known = this.#newest
-    const age = known === undefined ? Infinity : now - known.at
-    if (known && age < newestKeptMs) return known.rows
-    this.#next ??= this.#begin(now)
-    return known && age < 2 * newestKeptMs ? known.rows : this.#next.rows
-  }
-
-  #begin(at: number): Reading {
-    const reading = { at, rows: this.#deps.database.scan('status', (db) => readNewest(db, limits.statusSample)) }
-    const settle = (newest: Reading | undefined) => {
-      if (this.#next !== reading) return
-      this.#next = undefined
-      this.#newest = newest
-    }
-    reading.rows.then(
-      () => settle(reading),
-      () => settle(undefined),
-    )
-    return reading
   }
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 
 type HourRow = Schema['instance_hours']
@@ -39,9 +40,10 @@ export function readHours(db: Db, ids: readonly string[], since: number): Promis
     .execute()
 }
 
-/** Deletes up to `limit` rows of earlier hours; resolves with their number. */
-export async function deleteHoursBefore(db: Db, hour: number, limit: number): Promise<number> {
-  const old = sql`select instance_id, hour, writer from instance_hours where hour < ${hour} limit ${limit}`
-  const deletion = sql`delete from instance_hours where (instance_id, hour, writer) in (${old}) returning hour`
-  return (await deletion.execute(db)).rows.length
-}
+export const deleteHoursBefore = (db: Db, hour: number, stopping?: AbortSignal): Promise<void> =>
+  deleteInPortions(
+    db,
+    'instance_hours',
+    { key: ['instance_id', 'hour', 'writer'], where: sql`hour < ${hour}` },
+    stopping,
+  )

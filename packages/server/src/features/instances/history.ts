@@ -1,7 +1,8 @@
 import { heartbeatIntervalSeconds, type InstanceHistory } from '@wardline/contract'
-import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
+import { dayMs, hourMs, isoTime, minuteMs, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { readAppliedAt } from '../../db/migrate.ts'
+import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
 import { unknownId } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
@@ -29,17 +30,17 @@ export const lastDay: Reach = { spanMs: dayMs, widthMs: 30 * minuteMs }
 export const lastHour: Reach = { spanMs: hourMs, widthMs: bucketMs }
 
 export const writeHistoryEveryMs = minuteMs
-/** Rows per statement: a few milliseconds, which a kill may have to wait. */
-const batchRows = 500
 /** A day is shown; its first hour may have begun earlier. */
 const keptMs = dayMs + hourMs
 /** Later counts may still be in the memory of a process, and the last heartbeat may only be due now. */
 const settledAfterMs = writeHistoryEveryMs + heartbeatIntervalSeconds * 1_000
 
 interface Hour {
+  instanceId: string
+  /** Name among the hours that are not written. */
+  key: string
   start: number
   counts: number[]
-  isWritten: boolean
   /** Epoch milliseconds of the last request by the instance; 0: none yet. */
   lastRequestAt: number
 }
@@ -51,12 +52,17 @@ export class ActivityCounts {
   /** Distinct per process and start, so that each replaces only its own rows. */
   readonly #writer = randomSecret(6)
   readonly #hours = new Map<string, Hour>()
-  /** Hours that ended before they were written. */
-  #over: [string, Hour][] = []
+  readonly #unwritten: WriteBehind<Hour>
 
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'config'>) {
     this.#deps = deps
     this.#maxInstances = deps.config.maxInstances
+    this.#unwritten = new WriteBehind({
+      merge: (_, hour) => hour,
+      write: (hours) => this.#store(hours.map(([, hour]) => hour)),
+      // The current hour, and one that ended while the database was unavailable.
+      max: 2 * this.#maxInstances,
+    })
   }
 
   noteHeartbeat(instanceId: string, at: number): void {
@@ -92,54 +98,36 @@ export class ActivityCounts {
     const hour = this.#hourOf(instanceId, at)
     if (!hour) return undefined
     hour.counts[from + Math.floor((at - hour.start) / bucketMs)]! += 1
-    hour.isWritten = false
+    this.#unwritten.note(hour.key, hour)
     return hour
   }
 
   #hourOf(instanceId: string, at: number): Hour | undefined {
-    const start = at - (at % hourMs)
+    const start = startOf(at, hourMs)
     const known = this.#hours.get(instanceId)
     if (known?.start === start) return known
     // Unregistered ids are dropped by the next write; until then they must not fill the memory.
     if (known === undefined && this.#hours.size >= this.#maxInstances) return undefined
-    if (known && !known.isWritten) this.#over.push([instanceId, known])
     const counts = new Array<number>((series.length + 1) * bucketsOfHour).fill(0)
-    const hour = { start, counts, isWritten: true, lastRequestAt: known?.lastRequestAt ?? 0 }
+    const lastRequestAt = known?.lastRequestAt ?? 0
+    const hour = { instanceId, key: `${instanceId} ${start}`, start, counts, lastRequestAt }
     this.#hours.set(instanceId, hour)
     return hour
   }
 
   /** Periodic job, also run on shutdown: writes the counts since the last call. */
   async write(): Promise<void> {
-    const current = this.#deps.clock.now()
-    const waiting = this.#over
-    this.#over = []
-    for (const [id, hour] of this.#hours) {
-      if (!hour.isWritten) waiting.push([id, hour])
-      else if (hour.start + hourMs <= current) this.#hours.delete(id)
-    }
-    for (let first = 0; first < waiting.length; first += batchRows) {
-      const batch = waiting.slice(first, first + batchRows)
-      try {
-        await this.#writeBatch(batch)
-      } catch (fault) {
-        // Keep ended hours for the next call; current ones are still in memory.
-        for (const [id, hour] of waiting.slice(first)) {
-          hour.isWritten = false
-          if (this.#hours.get(id) !== hour) this.#over.push([id, hour])
-        }
-        throw fault
-      }
-    }
+    await this.#unwritten.write()
+    const hour = startOf(this.#deps.clock.now(), hourMs)
+    for (const [id, { start }] of this.#hours) if (start < hour - hourMs) this.#hours.delete(id)
   }
 
-  async #writeBatch(batch: readonly [string, Hour][]): Promise<void> {
+  async #store(hours: readonly Hour[]): Promise<void> {
     const { database } = this.#deps
-    const rows = batch.map(([id, { start, counts }]): HourCells => [id, start, JSON.stringify(counts)])
-    for (const [, hour] of batch) hour.isWritten = true
+    const rows = hours.map(({ instanceId, start, counts }): HourCells => [instanceId, start, JSON.stringify(counts)])
     const [written] = await database.batch([hoursStatement(database, this.#writer, rows)])
     const registered = new Set(written!.map(({ instance_id }) => instance_id))
-    for (const [id] of batch) if (!registered.has(id)) this.#hours.delete(id)
+    for (const { instanceId } of hours) if (!registered.has(instanceId)) this.#hours.delete(instanceId)
   }
 }
 
@@ -261,11 +249,9 @@ export async function viewHistory(db: Db, id: string, now: number): Promise<{ id
 }
 
 /** Periodic job: deletes hours that are no longer shown. */
-export async function forgetHistory(
-  { database: { db }, clock }: Pick<Deps, 'database' | 'clock'>,
+export function forgetHistory(
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
   stopping?: AbortSignal,
 ): Promise<void> {
-  const before = clock.now() - keptMs
-  let gone = batchRows
-  while (gone === batchRows && !stopping?.aborted) gone = await deleteHoursBefore(db, before, batchRows)
+  return deleteHoursBefore(database.db, clock.now() - keptMs, stopping)
 }

@@ -45,8 +45,8 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })
 
-  router.handle('getFleet', async ({ query, principal, request }, reply) => {
-    const { text, gzip } = await sharedFleets.read(query.after ?? '', principal.keyId)
+  router.handle('getFleet', async ({ query, request }, reply) => {
+    const { text, gzip } = await sharedFleets.read(query.after ?? '')
     reply.headers({ 'content-type': 'application/json; charset=utf-8', vary: 'accept-encoding' })
     if (!gzip || !acceptsGzip(request.headers['accept-encoding'])) return text as never
     reply.header('content-encoding', 'gzip')

@@ -3,6 +3,7 @@ import { gzip } from 'node:zlib'
 import { type CurrentSuspension, limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
+import { SharedRun } from '../../shared-run.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { allTags, readTags } from './tags.ts'
@@ -22,11 +23,6 @@ interface SharedPage {
   text: string
   /** Undefined for small pages. */
   gzip: Buffer | undefined
-}
-
-interface Reading {
-  at: number
-  page: Promise<SharedPage>
 }
 
 function viewShared(
@@ -59,7 +55,7 @@ function viewShared(
 export class SharedFleets {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #suspensionStates: SuspensionStates
-  readonly #readings = new Map<string, Reading>()
+  readonly #pages = new Map<string, SharedRun<SharedPage>>()
 
   constructor(
     deps: Pick<Deps, 'database' | 'clock' | 'bus'>,
@@ -71,26 +67,22 @@ export class SharedFleets {
     deps.bus.onControl(() => this.forget())
   }
 
-  /** Returns the page after an id. `caller` identifies the reader in the scan lane if the page must be read. */
-  read(after: string, caller: string): Promise<SharedPage> {
-    const now = this.#deps.clock.monotonic()
-    const known = this.#readings.get(after)
-    if (known && now - known.at < keptMs) return known.page
-    if (this.#readings.size >= maxPages) this.#readings.clear()
-    const reading = { at: now, page: this.#make(after, caller) }
-    this.#readings.set(after, reading)
-    reading.page.catch(() => {
-      if (this.#readings.get(after) === reading) this.#readings.delete(after)
-    })
-    return reading.page
+  /** Returns the page after an id. */
+  read(after: string): Promise<SharedPage> {
+    const known = this.#pages.get(after)
+    if (known) return known.get()
+    if (this.#pages.size >= maxPages) this.#pages.clear()
+    const page = new SharedRun(() => this.#make(after), { clock: this.#deps.clock, keptMs })
+    this.#pages.set(after, page)
+    return page.get()
   }
 
   /** Drops all cached pages. */
   forget(): void {
-    this.#readings.clear()
+    for (const page of this.#pages.values()) page.forget()
   }
 
-  async #make(first: string, caller: string): Promise<SharedPage> {
+  async #make(first: string): Promise<SharedPage> {
     const { database, clock } = this.#deps
     const now = clock.now()
     const texts: string[] = []
@@ -98,7 +90,7 @@ export class SharedFleets {
     let last = first
     let next: string | null = null
     for (let isEnd = false; !isEnd; ) {
-      const { rows, suspensions } = await database.scan(caller, async (db) => {
+      const { rows, suspensions } = await database.scan('fleet', async (db) => {
         const rows = await readShared(db, last, chunkRows + 1)
         return { rows, suspensions: await readSuspensionStates(db, rows, this.#suspensionStates) }
       })

@@ -1,3 +1,4 @@
+import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
@@ -63,7 +64,8 @@ export class Keyring {
   readonly #configured: { hash: string; principal: Principal } | undefined
   readonly #configuredLimits: Limits
   #known = new Map<string, KnownKey>()
-  readonly #used = new Set<string>()
+  /** Times of use that are not stored yet, by key. */
+  readonly #used: WriteBehind<number>
   /** Ids by the text of recently proven keys. Hashing the key of every request would be the largest cost here. */
   readonly #proven = new Map<string, string>()
   #lookUps = 0
@@ -71,6 +73,8 @@ export class Keyring {
   constructor(deps: Deps, quotas: Pick<Quotas, 'update'>) {
     this.#deps = deps
     this.#quotas = quotas
+    const { database } = deps
+    this.#used = new WriteBehind({ merge: (_, newer) => newer, write: (used) => touchKeys(database, used) })
     this.#configuredLimits = limitsOfConfiguredKey(deps.config)
     if (deps.config.apiKey === undefined) return
     const hash = hashKey(deps.config.apiKey)
@@ -139,7 +143,9 @@ export class Keyring {
     const known = id === undefined ? undefined : this.#known.get(id)
     const matches = sameHash(presentedHash, known?.secretHash ?? noHash)
     if (!known || !matches) return id === undefined ? 'malformed' : 'unknown'
-    if (known.expiresAt <= this.#deps.clock.now()) return 'expired'
+    const now = this.#deps.clock.now()
+    if (known.expiresAt <= now) return 'expired'
+    this.#used.note(known.principal.keyId, now)
     return this.#remember(presented, known.principal)
   }
 
@@ -147,8 +153,9 @@ export class Keyring {
   findById(keyId: string): Principal | undefined {
     if (keyId === this.#configured?.principal.keyId) return this.#configured.principal
     const known = this.#known.get(keyId)
-    if (!known || known.expiresAt <= this.#deps.clock.now()) return undefined
-    this.#used.add(keyId)
+    const now = this.#deps.clock.now()
+    if (!known || known.expiresAt <= now) return undefined
+    this.#used.note(keyId, now)
     return known.principal
   }
 
@@ -159,12 +166,9 @@ export class Keyring {
     return known !== undefined && known.expiresAt > this.#deps.clock.now()
   }
 
-  /** Stores the current time as the last use of all keys used since the last call. */
-  async flushUsage(): Promise<void> {
-    if (this.#used.size === 0) return
-    const ids = [...this.#used]
-    this.#used.clear()
-    await touchKeys(this.#deps.database.db, ids, this.#deps.clock.now())
+  /** Stores the last use of the keys used since the last call. */
+  flushUsage(): Promise<void> {
+    return this.#used.write()
   }
 
   #remember(presented: string, principal: Principal): Principal {

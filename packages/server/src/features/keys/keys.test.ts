@@ -138,6 +138,18 @@ describe('a key', () => {
     await service.services.keyring.flushUsage()
     expect((await list()).find((view) => view.id === id)?.last_used_at).toBe(isoTime(service.clock.now()))
   })
+
+  it('records its last use once the database accepts writes again', async () => {
+    const { id, key } = await service.createKey('viewer')
+    await status(key)
+    const usedAt = isoTime(service.clock.now())
+    const allow = await service.refuse('update', 'api_keys')
+    await expect(service.services.keyring.flushUsage()).rejects.toThrow()
+    await allow()
+    service.clock.advance(7_000)
+    await service.services.keyring.flushUsage()
+    expect((await list()).find((view) => view.id === id)?.last_used_at).toBe(usedAt)
+  })
 })
 
 describe('the name of a key', () => {

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
@@ -57,8 +58,9 @@ export function quotasStatement(db: Db, id: string, quotas: string | null): Stat
   return db.updateTable('api_keys').set({ quotas }).where('id', '=', id).compile()
 }
 
-export async function touchKeys(db: Db, ids: readonly string[], now: number): Promise<void> {
-  await db.updateTable('api_keys').set({ last_used_at: now }).where('id', 'in', ids).execute()
+export async function touchKeys({ db, dialect }: Database, used: readonly [id: string, at: number][]): Promise<void> {
+  const rows = dialect.rowsFromJson(JSON.stringify(used), { id: 'text', at: 'bigint' })
+  await sql`update api_keys set last_used_at = used.at from ${rows} as used where api_keys.id = used.id`.execute(db)
 }
 
 export function insertSessionStatement(db: Db, row: SessionRow): Statement {

@@ -3,10 +3,10 @@ import { onlyName } from '@wardline/text'
 import { hourMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
+import { fullBucket, spend, type TokenBucket, waitFor } from '../../token-bucket.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { KeyRow } from './queries.ts'
 import { type Limits, limitsOf } from './quota-limits.ts'
-import { fullBucket, spend, type TokenBucket, waitFor } from './token-bucket.ts'
 
 /** A full bucket of a quota per second lasts this long: enough for a collected batch or a burst of tool calls. */
 const burstSeconds = 10

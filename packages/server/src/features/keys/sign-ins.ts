@@ -1,18 +1,18 @@
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
-import { fullBucket, spend, type TokenBucket, waitFor } from './token-bucket.ts'
+import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
 
 /** Far more than people use and than a team needs that shares a key; programs send the key itself. */
 const burst = 60
 /** Each sign-in leaves audit entries, which are never deleted: 17,000 a day, about 8 MB, at this pace. */
 const msPerSignIn = 10_000
-/** Keys whose sign-ins are counted: a hundred bytes each. Those that are full again are removed first. */
+/** Keys whose sign-ins are counted: a hundred bytes each. */
 const maxCounted = 10_000
 
 /** Limits how often each key opens a session or makes a login link in this process. */
 export class SignIns {
   readonly #clock: Pick<Deps['clock'], 'monotonic'>
-  readonly #buckets = new Map<string, TokenBucket>()
+  readonly #buckets = new TokenBuckets(msPerSignIn, burst, maxCounted)
 
   constructor({ clock }: Pick<Deps, 'clock'>) {
     this.#clock = clock
@@ -21,7 +21,7 @@ export class SignIns {
   /** Throws AppError `quota_exceeded`. */
   take(keyId: string): void {
     const now = this.#clock.monotonic()
-    const bucket = this.#buckets.get(keyId) ?? this.#open(keyId, now)
+    const bucket = this.#buckets.of(keyId, now)
     const waitMs = waitFor(bucket, 1, now)
     if (waitMs > 0) {
       throw new AppError(
@@ -31,18 +31,5 @@ export class SignIns {
       )
     }
     spend(bucket, 1)
-  }
-
-  #open(keyId: string, now: number): TokenBucket {
-    if (this.#buckets.size >= maxCounted) this.#forgetFull(now)
-    const bucket = fullBucket(msPerSignIn, burst, now)
-    this.#buckets.set(keyId, bucket)
-    return bucket
-  }
-
-  #forgetFull(now: number): void {
-    for (const [keyId, bucket] of this.#buckets) {
-      if (waitFor(bucket, burst, now) === 0) this.#buckets.delete(keyId)
-    }
   }
 }

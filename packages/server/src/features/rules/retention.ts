@@ -1,10 +1,9 @@
 import { dayMs, hourMs } from '../../clock.ts'
+import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
 import { deleteFiringHoursBefore, deleteFiringsBefore } from './response-queries.ts'
 
-/** Rows deleted per statement: a few milliseconds. */
-const chunkRows = 500
 /** Retention of hours: charts of firings show 31 days. */
 const hoursKeptMs = 400 * dayMs
 
@@ -12,6 +11,6 @@ const hoursKeptMs = 400 * dayMs
 export async function forgetFirings(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const { database, clock } = deps
   const cutoff = await eventsGoneBefore(deps)
-  while (!stopping?.aborted && (await deleteFiringsBefore(database.db, cutoff, chunkRows)) === chunkRows);
+  await inPortions((limit) => deleteFiringsBefore(database.db, cutoff, limit), stopping)
   await deleteFiringHoursBefore(database.db, clock.now() - hoursKeptMs - hourMs)
 }

@@ -1,8 +1,11 @@
 import type { Deps } from '../../deps.ts'
 import type { Router } from '../../http/route.ts'
+import { SharedRun } from '../../shared-run.ts'
 import { severityCounts, toolCounts } from '../events/counts.ts'
 import type { FleetLists } from '../instances/fleet-list.ts'
-import { SharedAnswer } from './shared-answer.ts'
+
+/** Many requests for the status must not occupy the process. */
+const restMs = 50
 
 export function mountStatus(
   router: Router,
@@ -15,15 +18,17 @@ export function mountStatus(
     )
     return { stats, toolCalls }
   }
-  const whole = new SharedAnswer(async () => {
+  const readWhole = async () => {
     const now = clock.now()
     const [{ instances, omitted }, counted] = await Promise.all([fleetLists.read(now), counts(now)])
     const rest = JSON.stringify({ ...(omitted > 0 ? { instances_omitted: omitted } : {}), ...counted })
     return `{"instances":[${instances.join(',')}],${rest.slice(1)}`
-  })
-  const countsAlone = new SharedAnswer(async () => JSON.stringify({ instances: [], ...(await counts(clock.now())) }))
+  }
+  const readCounts = async () => JSON.stringify({ instances: [], ...(await counts(clock.now())) })
+  const whole = new SharedRun(readWhole, { restMs })
+  const countsAlone = new SharedRun(readCounts, { restMs })
   router.handle('getStatus', async ({ query }, reply) => {
     reply.type('application/json; charset=utf-8')
-    return (await (query.omit ? countsAlone : whole).read()) as never
+    return (await (query.omit ? countsAlone : whole).get()) as never
   })
 }

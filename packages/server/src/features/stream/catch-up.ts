@@ -5,6 +5,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { namedFrame } from '../../http/sse.ts'
 import type { StreamBacklog } from '../../http/stream-backlog.ts'
+import { OwnerTurns } from '../../owner-turns.ts'
 import { readEventsAfter } from '../events/log-statements.ts'
 import { pageOf } from './frames.ts'
 import type { RecentEvents } from './recent-events.ts'
@@ -45,8 +46,8 @@ export class CatchUp {
   readonly #source: Source
   readonly #backlog: StreamBacklog
   readonly #pace = new ReplayPace()
-  /** Followers ready for a page, by caller; the first caller is next. */
-  readonly #waiting = new Map<string, Follower[]>()
+  /** Followers ready for a page, by caller. */
+  #waiting = new OwnerTurns<Follower>()
   #reads = 0
   #isScheduled = false
   #timer: NodeJS.Timeout | undefined
@@ -76,13 +77,11 @@ export class CatchUp {
   close(): void {
     clearTimeout(this.#timer)
     this.#isOpen = false
-    this.#waiting.clear()
+    this.#waiting = new OwnerTurns()
   }
 
   #enqueue(follower: Follower): void {
-    const own = this.#waiting.get(follower.caller)
-    if (own) own.push(follower)
-    else this.#waiting.set(follower.caller, [follower])
+    this.#waiting.add(follower.caller, follower)
     this.#schedule()
   }
 
@@ -97,34 +96,24 @@ export class CatchUp {
     this.#isScheduled = false
     const now = this.#deps.clock.monotonic()
     let soonestMs = Infinity
-    for (const [caller, own] of this.#waiting) {
+    let rows: readonly EventFields[] | undefined
+    const follower = this.#waiting.take((caller, { seq }) => {
       const waitMs = this.#pace.waitMs(caller, now)
       if (waitMs > 0) {
         soonestMs = Math.min(soonestMs, waitMs)
-        continue
+        return true
       }
-      const rows = this.#source.recent.after(own[0]!.seq, pageRows)
-      if (rows === undefined && this.#reads >= maxReads) continue
-      const follower = this.#takeFirst(caller, own)
+      rows = this.#source.recent.after(seq, pageRows)
+      return rows === undefined && this.#reads >= maxReads
+    })
+    if (follower) {
       if (rows) this.#serve(follower, rows)
       else void this.#readFor(follower)
       this.#schedule()
-      return
+    } else if (soonestMs < Infinity) {
+      clearTimeout(this.#timer)
+      this.#timer = setTimeout(() => this.#schedule(), soonestMs)
     }
-    if (soonestMs < Infinity) this.#retryIn(soonestMs)
-  }
-
-  /** Returns the caller's first follower and moves the caller to the end of the queue. */
-  #takeFirst(caller: string, own: Follower[]): Follower {
-    this.#waiting.delete(caller)
-    const follower = own.shift()!
-    if (own.length > 0) this.#waiting.set(caller, own)
-    return follower
-  }
-
-  #retryIn(ms: number): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#schedule(), ms)
   }
 
   async #readFor(follower: Follower): Promise<void> {

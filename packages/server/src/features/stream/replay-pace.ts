@@ -1,3 +1,5 @@
+import { fullBucket, spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
+
 /**
  * A reconnecting fleet behind one address gets its rows within seconds; a caller that replays continuously costs a
  * fifth of a core.
@@ -8,59 +10,26 @@ const burstRows = 20_000
 /** Limit for all callers together: half a core, mostly of the reader thread. */
 const allRowsPerSecond = 25_000
 const allBurstRows = 25_000
-/** Above this number, callers with a full burst available are removed. */
+/** Beyond this number of callers, those with a full burst are removed. */
 const maxCallers = 1_000
 
-/**
- * Generic cell rate algorithm: stores only the monotonic time in milliseconds at which the rows taken so far are worked
- * off.
- */
-class Pace {
-  readonly #msPerRow: number
-  readonly #burstMs: number
-  #workedOffAt = -Infinity
+const msPerRow = (perSecond: number) => 1_000 / perSecond
 
-  constructor(perSecond: number, burst: number) {
-    this.#msPerRow = 1_000 / perSecond
-    this.#burstMs = burst * this.#msPerRow
-  }
-
-  waitMs(now: number): number {
-    return Math.max(0, this.#workedOffAt - this.#burstMs - now)
-  }
-
-  take(rows: number, now: number): void {
-    this.#workedOffAt = Math.max(this.#workedOffAt, now) + rows * this.#msPerRow
-  }
-
-  isFull(now: number): boolean {
-    return this.#workedOffAt <= now
-  }
-}
-
-/** Limits replayed rows per caller and in total. */
+/** Limits replayed rows per caller and in total. A page is sent while none are owed, and may then overdraw the bucket. */
 export class ReplayPace {
-  readonly #callers = new Map<string, Pace>()
-  readonly #all = new Pace(allRowsPerSecond, allBurstRows)
+  readonly #callers = new TokenBuckets(msPerRow(rowsPerSecond), burstRows, maxCallers)
+  readonly #all = fullBucket(msPerRow(allRowsPerSecond), allBurstRows, -Infinity)
 
   /** Milliseconds until the caller may get another page. */
   waitMs(caller: string, now: number): number {
-    return Math.max(this.#all.waitMs(now), this.#callers.get(caller)?.waitMs(now) ?? 0)
+    return Math.max(waitFor(this.#all, 0, now), waitFor(this.#callers.of(caller, now), 0, now))
   }
 
   take(caller: string, rows: number, now: number): void {
-    this.#all.take(rows, now)
-    let pace = this.#callers.get(caller)
-    if (!pace) {
-      this.#forgetIdle(now)
-      pace = new Pace(rowsPerSecond, burstRows)
-      this.#callers.set(caller, pace)
+    for (const bucket of [this.#all, this.#callers.of(caller, now)]) {
+      // Fills the bucket up to now.
+      waitFor(bucket, 0, now)
+      spend(bucket, rows)
     }
-    pace.take(rows, now)
-  }
-
-  #forgetIdle(now: number): void {
-    if (this.#callers.size < maxCallers) return
-    for (const [caller, pace] of this.#callers) if (pace.isFull(now)) this.#callers.delete(caller)
   }
 }

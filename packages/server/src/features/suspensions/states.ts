@@ -131,11 +131,9 @@ const latest = (left: number | null, right: number | null): number | null =>
 const earliest = (left: number | null, right: number | null): number | null =>
   left === null ? right : right === null ? left : Math.min(left, right)
 
-/** How far a process can rely on its measured time. */
+/** How far a process can rely on its measured time: see `Timekeeping`. */
 interface Steadiness {
-  /** False for a while after a clock jump: conclusions from elapsed time must wait. */
   mayJudge: boolean
-  /** Milliseconds for which this process has run without a clock jump. A longer silence is not proven. */
   steadyMs: number
 }
 

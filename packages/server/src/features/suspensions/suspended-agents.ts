@@ -1,4 +1,5 @@
 import type { StoredEvent } from '../../db/schema/events.ts'
+import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
 import { mayBeAgent, type Principal } from '../../http/auth.ts'
 import { isActivity, readSources } from '../events/log-statements.ts'
@@ -26,6 +27,12 @@ interface Unlogged {
   count: number
 }
 
+const together = <Activity extends Unlogged>(older: Activity, newer: Activity): Activity => ({
+  ...newer,
+  at: Math.max(older.at, newer.at),
+  count: older.count + newer.count,
+})
+
 /**
  * Suspended instances, in memory: a stored event costs one look-up while any instance is suspended, otherwise nothing.
  * Control messages keep it current. The event log decides, so that a superfluous entry only costs a read.
@@ -40,11 +47,15 @@ export class SuspendedAgents {
   /** Suspended instance by the source that it reports under; null if several instances do. */
   readonly #bySource = new Map<string, string | null>()
   #unlearnt = new Set<string>()
-  #unlogged = new Map<string, Unlogged>()
+  readonly #unlogged = new WriteBehind<Unlogged>({ merge: together, write: (unlogged) => this.#store(unlogged) })
   /** Suspended instances that hold their key, by the key that registered them. */
   readonly #holders = new Map<string, Set<string>>()
   /** Activity under ids that are not suspended, by keys that are held: what is not registered cannot be suspended. */
-  #strangers = new Map<string, Unlogged & { owner: string }>()
+  readonly #strangers = new WriteBehind<Unlogged & { owner: string }>({
+    merge: together,
+    write: (strangers) => this.#attribute(strangers),
+    max: maxStrangers,
+  })
   #readAt: number | undefined
 
   constructor(deps: Deps) {
@@ -91,9 +102,7 @@ export class SuspendedAgents {
 
   #noteStranger(id: string, { scope, registers: { owner } }: Principal, at: number): void {
     if (scope !== 'agent' || !this.#holders.has(owner) || this.#versions.has(id)) return
-    const known = this.#strangers.get(id)
-    if (!known && this.#strangers.size >= maxStrangers) return
-    this.#strangers.set(id, { owner, at, count: (known?.count ?? 0) + 1 })
+    this.#strangers.note(id, { owner, at, count: 1 })
   }
 
   /**
@@ -109,19 +118,13 @@ export class SuspendedAgents {
   }
 
   #noteUnlogged(id: string, at: number, count = 1): void {
-    const known = this.#unlogged.get(id)
-    this.#unlogged.set(id, { at: Math.max(at, known?.at ?? 0), count: (known?.count ?? 0) + count })
+    this.#unlogged.note(id, { at, count })
   }
 
   /** Counts activity under ids that are not registered for an agent of the same key that is held. */
-  async #attributeStrangers(): Promise<void> {
-    if (this.#strangers.size === 0) return
-    const strangers = this.#strangers
-    this.#strangers = new Map()
-    const known = await readKnownIds(this.#deps.database, [...strangers.keys()]).catch((fault) => {
-      this.#strangers = new Map([...strangers, ...this.#strangers])
-      throw fault
-    })
+  async #attribute(strangers: readonly [string, Unlogged & { owner: string }][]): Promise<void> {
+    const ids = strangers.map(([id]) => id)
+    const known = await readKnownIds(this.#deps.database, ids)
     for (const [id, { owner, at, count }] of strangers) {
       const [holder] = this.#holders.get(owner) ?? []
       if (holder !== undefined && !known.has(id)) this.#noteUnlogged(holder, at, count)
@@ -153,26 +156,18 @@ export class SuspendedAgents {
 
   /** Stores activity that is not in the log, and reads the sources of suspended instances. */
   async writeUnlogged(): Promise<void> {
-    const { db } = this.#deps.database
-    await this.#attributeStrangers()
-    const unlogged = [...this.#unlogged].toSorted(([a], [b]) => (a < b ? -1 : 1))
-    if (unlogged.length > 0) {
-      const taken = this.#unlogged
-      this.#unlogged = new Map()
-      const statements = unlogged.map(([instanceId, { at, count }]) =>
-        activityStatement(db, { instanceId, at, count }, { graceMs, deliveryMs }),
-      )
-      try {
-        await this.#deps.database.batch(statements)
-      } catch (fault) {
-        for (const [id, { at, count }] of taken) {
-          const newer = this.#unlogged.get(id)
-          this.#unlogged.set(id, { at: newer?.at ?? at, count: count + (newer?.count ?? 0) })
-        }
-        throw fault
-      }
-    }
+    await this.#strangers.write()
+    await this.#unlogged.write()
     await this.#learn()
+  }
+
+  async #store(unlogged: readonly [string, Unlogged][]): Promise<void> {
+    const { db } = this.#deps.database
+    await this.#deps.database.batch(
+      unlogged.map(([instanceId, activity]) =>
+        activityStatement(db, { instanceId, ...activity }, { graceMs, deliveryMs }),
+      ),
+    )
   }
 
   async #learn(): Promise<void> {

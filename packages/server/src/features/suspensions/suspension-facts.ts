@@ -1,11 +1,10 @@
 import { hostname } from 'node:os'
+import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
 import { type SeenFacts, seenStatement } from './suspension-statements.ts'
 
 /** Shown with the facts that this process recorded. */
 const processName = `${hostname()}:${process.pid}`
-/** Rows per transaction: a kill waits at most some milliseconds for it. */
-const batchRows = 250
 
 interface Seen {
   version: number
@@ -22,14 +21,17 @@ interface Waiting {
 
 /**
  * Records what this process observes of suspensions: that they are stored, published and delivered. Each fact is written
- * once, pending facts in one batch. A failed write is retried after a second; pending facts of a crashed process are lost.
+ * once, at once, and after a second if that fails.
  */
 export class SuspensionFacts {
   readonly #deps: Deps
   /** Facts of the last suspension by instance; removed on resume. */
   readonly #seen = new Map<string, Seen>()
-  #waiting = new Map<string, Waiting>()
-  #writing: Promise<void> | undefined
+  readonly #waiting = new WriteBehind<Waiting>({
+    merge: (one, other) => ({ ...one, facts: { ...one.facts, ...other.facts } }),
+    write: (waiting) => this.#store(waiting.map(([, facts]) => facts)),
+  })
+  #isWritingSoon = false
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -65,12 +67,9 @@ export class SuspensionFacts {
     this.#note(instanceId, version, { delivered: { at, by } })
   }
 
-  /** Writes all pending facts; resolves when none is left. Rejects when the database fails. */
+  /** Writes all pending facts. Rejects when the database fails. */
   write(): Promise<void> {
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = undefined
-    })
-    return this.#writing
+    return this.#waiting.write()
   }
 
   #of(instanceId: string, version: number): Seen | undefined {
@@ -89,38 +88,20 @@ export class SuspensionFacts {
   }
 
   #note(instanceId: string, version: number, facts: SeenFacts): void {
-    const key = `${instanceId} ${version}`
-    const waiting = this.#waiting.get(key)
-    if (waiting) Object.assign(waiting.facts, facts)
-    else this.#waiting.set(key, { instanceId, version, facts })
-    if (this.#writing) return
+    this.#waiting.note(`${instanceId} ${version}`, { instanceId, version, facts })
+    if (this.#isWritingSoon) return
+    this.#isWritingSoon = true
     // Further facts of this turn of the event loop join the same transaction.
-    this.#writing = new Promise<void>((resolve) => setImmediate(resolve))
-      .then(() => this.#writeAll())
-      .catch((fault) =>
+    setImmediate(() => {
+      this.#isWritingSoon = false
+      this.write().catch((fault) =>
         this.#deps.log.warn({ err: fault }, 'facts of suspensions not stored yet; retrying in a second'),
       )
-      .finally(() => {
-        this.#writing = undefined
-      })
+    })
   }
 
-  async #writeAll(): Promise<void> {
+  async #store(facts: readonly Waiting[]): Promise<void> {
     const { database } = this.#deps
-    while (this.#waiting.size > 0) {
-      const taken = [...this.#waiting].slice(0, batchRows)
-      for (const [key] of taken) this.#waiting.delete(key)
-      // In the order of ids: two processes that lock the same rows in different orders could deadlock.
-      const ordered = taken.map(([, waiting]) => waiting).toSorted((a, b) => (a.instanceId < b.instanceId ? -1 : 1))
-      try {
-        await database.batch([seenStatement(database, ordered, processName)], { isControl: true })
-      } catch (fault) {
-        for (const [key, waiting] of taken) {
-          const newer = this.#waiting.get(key)
-          this.#waiting.set(key, { ...waiting, facts: { ...newer?.facts, ...waiting.facts } })
-        }
-        throw fault
-      }
-    }
+    await database.batch([seenStatement(database, facts, processName)], { isControl: true })
   }
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import { instanceControls } from '../instances/control-statements.ts'
 import type { Hold } from './holds.ts'
 
@@ -240,3 +241,11 @@ export async function hasSuspended(
     .executeTakeFirst()
   return found !== undefined
 }
+
+export const deleteEndedBefore = (db: Db, cutoff: number, stopping?: AbortSignal): Promise<void> =>
+  deleteInPortions(
+    db,
+    'suspensions',
+    { key: ['instance_id', 'version'], where: sql`resumed_at < ${cutoff}`, orderBy: 'resumed_at' },
+    stopping,
+  )

@@ -3,7 +3,7 @@ import { migrate } from '../../db/migrate.ts'
 import { openTestDatabase, openTestService, type TestService } from '../../testing/service.ts'
 import { localActor } from '../audit/audit.ts'
 import { suspendInstance } from '../control/kill-switch.ts'
-import { forgetSuspensions } from './retention.ts'
+import { forgetSuspensions } from './suspensions.ts'
 
 const dayMs = 86_400_000
 

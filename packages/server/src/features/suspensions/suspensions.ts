@@ -4,13 +4,16 @@ import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { unknownInstance } from '../../errors.ts'
+import { percentile } from '../../percentile.ts'
 import type { KeyNames } from '../audit/audit.ts'
 import { type CallRow, readCalls, readUnenforced } from '../enforcement/call-statements.ts'
 import type { Enforcement } from '../enforcement/enforcement.ts'
 import { viewCall } from '../enforcement/views.ts'
+import { eventsGoneBefore } from '../events/retention.ts'
 import { readControl } from '../instances/control-statements.ts'
 import type { SuspensionStates } from '../instances/instances.ts'
 import { type SuspensionSettings, settingsOf, sinceOf, suspensionState } from './states.ts'
+import { deleteEndedBefore } from './suspension-statements.ts'
 import { readLasting, readRecent, readSuspensions, type SuspensionRow } from './watch-statements.ts'
 
 /** Instances per query. */
@@ -116,10 +119,6 @@ const stageColumns: Record<SuspensionStage, keyof Recent> = {
   silent: 'silent_at',
 }
 
-/** Returns a percentile of sorted values. */
-const percentile = (sorted: readonly number[], share: number): number | null =>
-  sorted.length === 0 ? null : sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!
-
 /** Returns the durations of the stages, over the suspensions of the last 24 hours. */
 export async function viewFigures(
   db: Db,
@@ -151,4 +150,9 @@ export async function viewFigures(
       .filter(({ count }) => count > 0),
     settings: { silence_seconds: settings.silenceMs / 1_000, acknowledge_seconds: settings.acknowledgeMs / 1_000 },
   }
+}
+
+/** Deletes ended suspensions once the events of their time were deleted by retention. */
+export async function forgetSuspensions(deps: Deps, stopping?: AbortSignal): Promise<void> {
+  await deleteEndedBefore(deps.database.db, await eventsGoneBefore(deps), stopping)
 }

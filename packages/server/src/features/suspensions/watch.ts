@@ -103,18 +103,11 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     }
   }
 
-  let steadySince = clock.monotonic()
-  function steadiness() {
-    const mayJudge = timekeeping.mayJudge()
-    if (!mayJudge) steadySince = clock.monotonic()
-    return { mayJudge, steadyMs: clock.monotonic() - steadySince }
-  }
-
   async function look(rows: readonly SuspensionRow[]): Promise<void> {
     if (rows.length === 0) return
     // Taken before the log is read: silence is only proven up to this time.
     const now = clock.now()
-    const time = steadiness()
+    const time = { mayJudge: timekeeping.mayJudge(), steadyMs: timekeeping.steadyMs() }
     const subjects = rows.map((row) => ({
       id: row.instance_id,
       afterSeq: row.checked_seq,

@@ -31,3 +31,29 @@ export function waitFor(bucket: TokenBucket, amount: number, now: number, credit
 export function spend(bucket: TokenBucket, amount: number): void {
   bucket.tokens -= amount
 }
+
+/** Buckets of the same size by key. Beyond `max` keys, those that are full again are removed. */
+export class TokenBuckets {
+  readonly #msPerToken: number
+  readonly #burst: number
+  readonly #max: number
+  readonly #buckets = new Map<string, TokenBucket>()
+
+  constructor(msPerToken: number, burst: number, max: number) {
+    this.#msPerToken = msPerToken
+    this.#burst = burst
+    this.#max = max
+  }
+
+  of(key: string, now: number): TokenBucket {
+    const known = this.#buckets.get(key)
+    if (known) return known
+    if (this.#buckets.size >= this.#max) {
+      for (const [other, bucket] of this.#buckets)
+        if (waitFor(bucket, bucket.burst, now) === 0) this.#buckets.delete(other)
+    }
+    const bucket = fullBucket(this.#msPerToken, this.#burst, now)
+    this.#buckets.set(key, bucket)
+    return bucket
+  }
+}
