@@ -60,8 +60,44 @@ export interface ShellWord {
   isData: boolean
 }
 
+/** Text in quotes may not end. The alternatives of a repetition begin with other characters, so reading is linear. */
+const plainText = /[^\s;|&<>()`'"\\$]+/y
+const withEscapes = /\$?"((?:[^"\\]+|\\.)*)"?|(\\.?)/sy
+const ansiQuoted = /\$'((?:[^'\\]+|\\.)*)'?/sy
+const singleQuoted = /'([^']*)'?/y
+const separators = /[\s;|&<>()`]/
 /** Delimiter of a here-document; `<<<` is followed by a text instead. */
-const hereDocument = /<<-?[ \t]*(["'\\]?)([A-Za-z_]\w*)\1/y
+const hereDocument = /(?<!<)<<-?[ \t]*(["']?)([A-Za-z_]\w*)\1/y
+
+const at = (pattern: RegExp, text: string, place: number): RegExpExecArray | null => {
+  pattern.lastIndex = place
+  return pattern.exec(text)
+}
+
+/** Adds to a word what stands at a place: plain text, text in quotes or an escaped character. Returns its length. */
+function addPart(word: ShellWord, command: string, place: number): number {
+  const add = ({ length }: string, plain: string, escaped = plain): number => {
+    word.plain += plain
+    word.escaped += escaped
+    return length
+  }
+  const [plain] = at(plainText, command, place) ?? []
+  if (plain !== undefined) {
+    word.hasBraces ||= plain.includes('{')
+    return add(plain, plain)
+  }
+  const [escapable, inDouble, escape] = at(withEscapes, command, place) ?? []
+  if (escapable !== undefined) {
+    const written = inDouble ?? escape!
+    return add(escapable, written.replace(/\\(?:\n|(.?))/gs, '$1'), written)
+  }
+  const [single, inSingle] = at(singleQuoted, command, place) ?? []
+  if (single !== undefined) return add(single, inSingle!)
+  const [ansi, inAnsi] = at(ansiQuoted, command, place) ?? []
+  if (ansi !== undefined) return add(ansi, withoutEscapes(inAnsi!))
+  return add('$', '$')
+}
+
 /** Programs that run what they read. */
 const shell = /(?:^|[\s/|;&(])(?:[a-z]{0,4}sh|source|eval|\.|xargs|env)(?=[\s<|;&)]|$)|\|/
 
@@ -72,61 +108,35 @@ function endOfDocument(command: string, delimiter: string, place: number): numbe
   return closing.exec(command)?.index ?? 0
 }
 
-const ansiQuoted = /'((?:[^'\\]|\\.)*)'?/
-
 /** The words of each command between separators (`;`, `|`, `&`, line ends, brackets), quotes and escapes removed. */
 export function simpleCommands(text: string): ShellWord[][] {
   const command = spacedOut(text)
   const commands: ShellWord[][] = [[]]
-  let quote = ''
+  let word: ShellWord = { plain: '', escaped: '', hasBraces: false, isData: false }
+  let lineStart = 0
   /** The here-document of this line, and where the last one ends. */
-  let delimiter: string | undefined
+  let document: string | undefined
   let dataUntil = 0
-  const newWord = (place: number): ShellWord => ({
-    plain: '',
-    escaped: '',
-    hasBraces: false,
-    isData: place < dataUntil,
-  })
-  let word = newWord(0)
   const endWord = (place: number): void => {
     if (word.escaped !== '') commands.at(-1)!.push(word)
-    word = newWord(place)
+    word = { plain: '', escaped: '', hasBraces: false, isData: place < dataUntil }
   }
-  for (let place = 0; place < command.length; place++) {
+  for (let place = 0; place < command.length; ) {
     const character = command[place]!
-    if (character === '<' && command[place - 1] !== '<' && quote === '') {
-      hereDocument.lastIndex = place
-      delimiter = hereDocument.exec(command)?.[2] ?? delimiter
-    } else if (character === '\n' && delimiter !== undefined) {
-      const line = command.slice(command.lastIndexOf('\n', place - 1) + 1, place)
-      if (!shell.test(line)) dataUntil = endOfDocument(command, delimiter, place)
-      delimiter = undefined
+    if (!separators.test(character)) {
+      place += addPart(word, command, place)
+      continue
     }
-    if (quote === '' && character === '$' && (command[place + 1] === "'" || command[place + 1] === '"')) {
-      if (command[place + 1] === '"') continue
-      const body = new RegExp(ansiQuoted, 'sy')
-      body.lastIndex = place + 1
-      const quoted = body.exec(command)!
-      const decoded = withoutEscapes(quoted[1]!)
-      word.plain += decoded
-      word.escaped += decoded
-      place += quoted[0].length
-    } else if (character === '\\' && quote !== "'") {
-      const next = command[place + 1] ?? ''
-      word.plain += next === '\n' ? '' : next
-      word.escaped += character + next
-      place++
-    } else if (quote !== '' ? character === quote : character === "'" || character === '"') {
-      quote = quote === '' ? character : ''
-    } else if (quote === '' && /[\s;|&<>()`]/.test(character)) {
-      endWord(place)
-      if (/[\n;|&()`]/.test(character) && commands.at(-1)!.length > 0) commands.push([])
-    } else {
-      if (character === '{' && quote === '') word.hasBraces = true
-      word.plain += character
-      word.escaped += character
+    if (character === '<') document = at(hereDocument, command, place)?.[2] ?? document
+    if (character === '\n') {
+      const isRead = document === undefined || shell.test(command.slice(lineStart, place))
+      if (!isRead) dataUntil = endOfDocument(command, document!, place)
+      document = undefined
+      lineStart = place + 1
     }
+    endWord(place)
+    if (/[\n;|&()`]/.test(character) && commands.at(-1)!.length > 0) commands.push([])
+    place += 1
   }
   endWord(command.length)
   return commands
