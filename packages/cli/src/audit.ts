@@ -24,14 +24,7 @@ interface ListOptions extends ServiceFlags {
 async function list(options: ListOptions): Promise<void> {
   const { actor, action, target, since, until, limit, before, json } = options
   const { call } = await findService(options)
-  const filter: AuditQuery = {
-    order: 'newest',
-    ...(actor === undefined ? {} : { actor }),
-    ...(action === undefined ? {} : { action }),
-    ...(target === undefined ? {} : { target }),
-    ...(since === undefined ? {} : { from: since }),
-    ...(until === undefined ? {} : { to: until }),
-  }
+  const filter: AuditQuery = { order: 'newest', actor, action, target, from: since, to: until }
   const { rows, next } = await readRows(limit, before, async (page) => {
     const reply = await call('listAudit', { query: { ...filter, ...page } })
     return { rows: reply.entries, next: reply.next }

@@ -30,8 +30,7 @@ async function presets(flags: ServiceFlags): Promise<void> {
 
 async function planted(id: string, { note, file, ...flags }: ServiceFlags & Planting): Promise<void> {
   const { call } = await findService(flags)
-  const body = { note, ...(file === undefined ? {} : { file }) }
-  const reply = await call('noteDecoyPlanted', { params: { id }, body })
+  const reply = await call('noteDecoyPlanted', { params: { id }, body: { note, file } })
   console.log(flags.json ? safeJson(reply, 2) : `Decoy ${sanitize(reply.id)} is noted as planted.`)
 }
 

@@ -71,11 +71,7 @@ async function list({
 }: ServiceFlags & { instance?: string; state?: DecoyState }): Promise<void> {
   const { call } = await findService(flags)
   const reply = await call('listHoneypots', {
-    query: {
-      include: 'details',
-      ...(state === undefined ? {} : { state }),
-      ...(instance === undefined ? {} : { instance_id: instance }),
-    },
+    query: { include: 'details', state, instance_id: instance },
   })
   if (flags.json) return console.log(safeJson(reply, 2))
   if (reply.honeypots.length === 0 && state !== undefined) return console.error(`No decoys are ${state}.`)

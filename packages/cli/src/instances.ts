@@ -73,7 +73,7 @@ async function readAll(
   const all: FleetInstance[] = []
   let after: string | undefined
   do {
-    const query = { ...filter, limit: String(limits.pageSize), ...(after === undefined ? {} : { after }) }
+    const query = { ...filter, limit: String(limits.pageSize), after }
     const { instances, next }: InstanceList = await call('listInstances', { query })
     all.push(...instances)
     after = next ?? undefined
@@ -89,11 +89,7 @@ async function list(id: string | undefined, options: InstancesOptions): Promise<
     console.log(json ? safeJson(detail, 2) : detailTable(detail))
     return
   }
-  const shown = await readAll(call, {
-    ...(status === undefined ? {} : { status }),
-    ...(prefix === undefined ? {} : { prefix }),
-    ...(tag === undefined ? {} : { tag }),
-  })
+  const shown = await readAll(call, { status, prefix, tag })
   if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
   else

@@ -45,10 +45,7 @@ async function list(flags: ServiceFlags): Promise<void> {
 
 async function show(id: string, flags: ServiceFlags & { revision?: string }): Promise<void> {
   const { call } = await findService(flags)
-  const rule: RuleView = await call('getRule', {
-    params: { id },
-    query: flags.revision === undefined ? {} : { version: flags.revision },
-  })
+  const rule: RuleView = await call('getRule', { params: { id }, query: { version: flags.revision } })
   if (flags.json) return console.log(safeJson(rule, 2))
   console.error(`${ruleTable({ rules: [rule] })}\n`)
   console.log(
@@ -62,8 +59,7 @@ async function show(id: string, flags: ServiceFlags & { revision?: string }): Pr
 
 async function firings(id: string, flags: ServiceFlags & { limit?: string }): Promise<void> {
   const { call } = await findService(flags)
-  const query = flags.limit === undefined ? {} : { limit: flags.limit }
-  const reply = await call('listRuleFirings', { params: { id }, query })
+  const reply = await call('listRuleFirings', { params: { id }, query: { limit: flags.limit } })
   if (flags.json) return console.log(safeJson(reply, 2))
   if (reply.firings.length === 0) return console.error('The rule did not fire in the last 7 days.')
   const rows = reply.firings.map((firing) => [

@@ -92,12 +92,7 @@ async function emptyText(call: Client, hasFilter: boolean): Promise<string> {
 async function list(options: ListOptions): Promise<void> {
   const { status, severity, type, instance, limit, before, json } = options
   const { call } = await findService(options)
-  const filter: AlertQuery = {
-    ...(status === undefined ? {} : { status }),
-    ...(severity === undefined ? {} : { severity }),
-    ...(type === undefined ? {} : { event_type: type }),
-    ...(instance === undefined ? {} : { instance_id: instance }),
-  }
+  const filter: AlertQuery = { status, severity, event_type: type, instance_id: instance }
   const { rows, next } = await readRows(limit, before, async (page) => {
     const reply = await call('listAlerts', { query: { ...filter, ...page } })
     return { rows: reply.alerts, next: reply.next }
@@ -106,7 +101,12 @@ async function list(options: ListOptions): Promise<void> {
   for (const alert of rows) console.log(alertLine(alert))
   if (next !== null) console.error(`-- for more, repeat with --before ${sanitize(next)}`)
   else if (rows.length === 0)
-    console.error(await emptyText(call, before !== undefined || Object.keys(filter).length > 0))
+    console.error(
+      await emptyText(
+        call,
+        [before, ...Object.values(filter)].some((value) => value !== undefined),
+      ),
+    )
 }
 
 async function show(id: string, flags: ServiceFlags): Promise<void> {
@@ -122,13 +122,7 @@ const verdictOf = ({ truePositive, falsePositive }: ChangeOptions): Pick<AlertCh
 
 async function change(id: string, status: NonNullable<AlertChange['status']>, options: ChangeOptions): Promise<void> {
   const { assignee, note, group, json } = options
-  const body: AlertChange = {
-    status,
-    ...verdictOf(options),
-    ...(assignee === undefined ? {} : { assignee }),
-    ...(note === undefined ? {} : { note }),
-    ...(group ? { whole_group: true } : {}),
-  }
+  const body: AlertChange = { status, ...verdictOf(options), assignee, note, ...(group ? { whole_group: true } : {}) }
   const { call } = await findService(options)
   const reply = await call('changeAlert', { params: { id }, body })
   if (json) return console.log(safeJson(reply, 2))

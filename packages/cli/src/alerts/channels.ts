@@ -42,25 +42,18 @@ function quietHours({ quiet, timeZone, quietMinSeverity }: ChannelOptions): Pick
     throw new Failure('--quiet needs --time-zone, such as Europe/Berlin.', 'usage', 'usage')
   }
   const [from, to] = quiet
-  return {
-    quiet_hours: {
-      from,
-      to,
-      time_zone: timeZone,
-      ...(quietMinSeverity === undefined ? {} : { min_severity: quietMinSeverity }),
-    },
-  }
+  return { quiet_hours: { from, to, time_zone: timeZone, min_severity: quietMinSeverity } }
 }
 
 /** Returns the request fields for the given options. Throws Failure if one requires another. */
 export function channelFields(options: ChannelOptions): ChannelChange {
   const { minSeverity, dailyCheck, resolved, maxPerMinute, enable, disable } = options
   return {
-    ...(minSeverity === undefined ? {} : { min_severity: minSeverity }),
+    min_severity: minSeverity,
     ...quietHours(options),
-    ...(dailyCheck === undefined ? {} : { daily_check: dailyCheck }),
-    ...(resolved === undefined ? {} : { send_resolved: resolved }),
-    ...(maxPerMinute === undefined ? {} : { max_per_minute: maxPerMinute }),
+    daily_check: dailyCheck,
+    send_resolved: resolved,
+    max_per_minute: maxPerMinute,
     ...(enable || disable ? { enabled: enable === true } : {}),
   }
 }
@@ -142,7 +135,7 @@ async function replay(id: string, { json, ...flags }: ServiceFlags): Promise<voi
 
 async function log(id: string | undefined, { state, limit, before, json, ...flags }: LogOptions): Promise<void> {
   const { call } = await findService(flags)
-  const filter = { ...(id === undefined ? {} : { channel_id: id }), ...(state === undefined ? {} : { state }) }
+  const filter = { channel_id: id, state }
   const { rows, next } = await readRows(limit, before, async (page) => {
     const reply = await call('listMessages', { query: { ...filter, ...page } })
     return { rows: reply.messages, next: reply.next }
@@ -219,12 +212,9 @@ async function add(type: ChannelType, options: AddOptions): Promise<void> {
 
 async function change(id: string, options: ChangeOptions): Promise<void> {
   const { name, settingsFile, json } = options
-  const body: ChannelChange = {
-    ...channelFields(options),
-    ...(name === undefined ? {} : { name }),
-    ...(settingsFile === undefined ? {} : { settings: readSettings(settingsFile) }),
-  }
-  if (Object.keys(body).length === 0)
+  const settings = settingsFile === undefined ? undefined : readSettings(settingsFile)
+  const body: ChannelChange = { ...channelFields(options), name, settings }
+  if (Object.values(body).every((value) => value === undefined))
     throw new Failure('Nothing to change: give at least one option.', 'usage', 'usage')
   const { call } = await findService(options)
   const reply = await call('changeChannel', { params: { id }, body })

@@ -8,13 +8,11 @@ export interface MatcherOptions {
   instance?: string[]
 }
 
-export function matchOf({ severity, type, instance }: MatcherOptions): AlertMatch {
-  return {
-    ...(severity === undefined ? {} : { severities: severity }),
-    ...(type === undefined ? {} : { types: type }),
-    ...(instance === undefined ? {} : { instances: instance }),
-  }
-}
+export const matchOf = ({ severity, type, instance }: MatcherOptions): AlertMatch => ({
+  severities: severity,
+  types: type,
+  instances: instance,
+})
 
 /** Formats the matchers of a rule on one line. The caller must sanitize the text. */
 export function matchText({ severities: among, types, instances }: AlertMatch): string {

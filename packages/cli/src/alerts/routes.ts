@@ -55,12 +55,7 @@ async function preview(type: string, options: PreviewOptions): Promise<void> {
   const { severity, instance, reported, json } = options
   const { call } = await findService(options)
   const reply = await call('previewAlert', {
-    body: {
-      severity,
-      event_type: type,
-      ...(instance === undefined ? {} : { instance_id: instance }),
-      ...(reported ? { by_service: false } : {}),
-    },
+    body: { severity, event_type: type, instance_id: instance, ...(reported ? { by_service: false } : {}) },
   })
   if (json) return console.log(safeJson(reply, 2))
   if (reply.channels.length === 0) return console.error(`No alert channel: alerts are not sent. ${addChannelHint}`)

@@ -37,7 +37,7 @@ export function silenceOf({ for: lasts, until, reason, all, ...matchers }: AddOp
   const ends_at = lasts === undefined ? until : new Date(now + lasts).toISOString()
   if (ends_at === undefined)
     throw new Failure('Option --for <duration> or --until <instant> is required, such as --for 2h.', 'usage', 'usage')
-  if (Object.keys(match).length === 0 && !all) {
+  if (Object.values(match).every((value) => value === undefined) && !all) {
     throw new Failure(
       'Option --severity, --type or --instance is required; --all means every alert, including decoy hits.',
       'usage',

@@ -39,14 +39,14 @@ interface ExportOptions extends ServiceFlags, Filters {
 
 function queryOf({ severity, type, excludeType, instance, session, grep, from, to }: Filters): EventQuery {
   return {
-    ...(severity === undefined ? {} : { severity }),
-    ...(type === undefined ? {} : { event_type: type }),
-    ...(excludeType === undefined ? {} : { exclude_type: excludeType.join(',') }),
-    ...(instance === undefined ? {} : { instance_id: instance }),
-    ...(session === undefined ? {} : { session_id: session }),
-    ...(grep === undefined ? {} : { q: grep }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
+    severity,
+    event_type: type,
+    exclude_type: excludeType?.join(','),
+    instance_id: instance,
+    session_id: session,
+    q: grep,
+    from,
+    to,
   }
 }
 

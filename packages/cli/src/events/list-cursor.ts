@@ -38,11 +38,7 @@ export async function controlSource(
   place: ListPlace | undefined,
   pageSize: number,
 ): Promise<Source> {
-  const filter = {
-    ...(instance_id === undefined ? {} : { instance_id }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
-  }
+  const filter = { instance_id, from, to }
   if (place?.control !== undefined) {
     return createSource(controlEntries(call, { ...filter, before: place.control }, pageSize))
   }

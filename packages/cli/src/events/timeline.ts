@@ -78,9 +78,7 @@ export async function* controlPages(
 ): AsyncGenerator<{ changes: ControlChange[]; next: string | null }> {
   let before = query.before
   for (;;) {
-    const page = await call('listControlChanges', {
-      query: { ...query, ...(before === undefined ? {} : { before }), limit: String(pageSize) },
-    })
+    const page = await call('listControlChanges', { query: { ...query, before, limit: String(pageSize) } })
     yield page
     if (page.next === null) return
     before = page.next
@@ -103,7 +101,7 @@ export async function* auditEntries(call: Client, query: AuditQuery): AsyncGener
   let before = query.before
   for (;;) {
     const { entries: rows, next } = await call('listAudit', {
-      query: { ...query, ...(before === undefined ? {} : { before }), order: 'newest', limit: String(limits.pageSize) },
+      query: { ...query, before, order: 'newest', limit: String(limits.pageSize) },
     })
     yield {
       entries: rows.map((row): Entry => ({ kind: 'audit', at: row.at, seq: row.seq, row })),

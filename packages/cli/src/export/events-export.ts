@@ -130,21 +130,10 @@ export async function exportEvents({ format, output, query, kinds, since, ...fla
     }
   }
   const { instance_id, from, to } = query
-  const times = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
   const open: Record<Kind, () => Source> = {
     event: () => createSource(eventEntries(events())),
-    control: () =>
-      createSource(
-        controlEntries(call, { ...times, ...(instance_id === undefined ? {} : { instance_id }), ...bounds('control') }),
-      ),
-    audit: () =>
-      createSource(
-        auditEntries(call, {
-          ...times,
-          ...(instance_id === undefined ? {} : { target: instance_id }),
-          ...bounds('audit'),
-        }),
-      ),
+    control: () => createSource(controlEntries(call, { from, to, instance_id, ...bounds('control') })),
+    audit: () => createSource(auditEntries(call, { from, to, target: instance_id, ...bounds('audit') })),
   }
   const sources = kinds.map((kind) => open[kind]())
   const target = await openExportTarget(output)

@@ -101,12 +101,12 @@ async function create(options: CreateOptions): Promise<void> {
   const { scope, name, instance, expires, quota, maxInstances, tags, ...flags } = options
   const request: NewKey = {
     scope,
-    ...(name === undefined ? {} : { name }),
-    ...(instance ? { instances: instance } : {}),
-    ...(expires ? { expires_at: expires } : {}),
-    ...(quota ? { quotas: applyQuotas({}, quota) } : {}),
-    ...(maxInstances === undefined ? {} : { max_instances: maxInstances }),
-    ...(tags === undefined ? {} : { tags: tags.split(',') }),
+    name,
+    instances: instance,
+    expires_at: expires,
+    quotas: quota && applyQuotas({}, quota),
+    max_instances: maxInstances,
+    tags: tags?.split(','),
   }
   const keys = await openKeys(flags)
   showCreated(await keys.create(request), flags.json)

@@ -124,7 +124,7 @@ export function refusal(url: string, keyFrom: string, { status, code, message: s
 }
 
 function createCall(url: string, key: string | undefined, keyFrom: string): Client {
-  const client = createClient({ url, send: sendHttp, ...(key === undefined ? {} : { key }) })
+  const client = createClient({ url, send: sendHttp, key })
   return async (name, call) => {
     const { access, reply }: Endpoint = endpoints[name]
     if (key === undefined && Array.isArray(access)) throw noKey(url)
