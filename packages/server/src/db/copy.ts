@@ -7,6 +7,7 @@ import type { Database, Db, Row } from './database.ts'
 import { claimFact } from './facts.ts'
 import { migrate } from './migrate.ts'
 import { openDatabase, sqliteFile } from './open.ts'
+import { pagesOf } from './portions.ts'
 import type { Schema } from './schema.ts'
 
 type Table = keyof Schema
@@ -99,18 +100,12 @@ export interface CopyProgress {
 const names = (columns: readonly string[]) => sql.join(columns.map((column) => sql.ref(column)))
 
 /** Yields the rows after a key, in key order. */
-async function* pages(db: Db, table: Table, key: readonly string[], after?: Row): AsyncGenerator<Row[]> {
-  let last = after
-  for (;;) {
-    const from = last
+const pages = (db: Db, table: Table, key: readonly string[], after?: Row): AsyncGenerator<Row[]> =>
+  pagesOf(pageRows, async (from: Row | undefined = after) => {
     const beyond = from ? sql`where (${names(key)}) > (${sql.join(key.map((column) => sql`${from[column]}`))})` : sql``
     const query = sql<Row>`select * from ${sql.ref(table)} ${beyond} order by ${names(key)} limit ${pageRows}`
-    const { rows } = await query.execute(db)
-    if (rows.length > 0) yield rows
-    if (rows.length < pageRows) return
-    last = rows.at(-1)
-  }
-}
+    return (await query.execute(db)).rows
+  })
 
 async function readColumns(db: Db, table: Table): Promise<ColumnTypes> {
   const tables = await db.introspection.getTables()

@@ -39,3 +39,16 @@ export function deleteInPortions<Table extends keyof Schema & string>(
     return Number((await deletion.execute(db)).numAffectedRows)
   }, stopping)
 }
+
+/** Yields pages until one has fewer than `rows`. `read` returns the page after a row, or the first one. */
+export async function* pagesOf<Row>(
+  rows: number,
+  read: (last: Row | undefined) => Promise<Row[]>,
+): AsyncGenerator<Row[], void> {
+  for (let last: Row | undefined; ; ) {
+    const page = await read(last)
+    if (page.length > 0) yield page
+    if (page.length < rows) return
+    last = page.at(-1)
+  }
+}

@@ -1,5 +1,6 @@
 import { type ChainRow, type ChainVerdict, type Checkpoint, type Json, verifyChain } from '@wardline/contract'
 import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import { pagesOf } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import { sha256Hex } from './chain.ts'
@@ -129,12 +130,10 @@ const reader = 'audit verification'
 
 async function* allRows(database: Database): AsyncGenerator<ChainRow> {
   // No lower bound: rows before the first entry were added by others.
-  for (let after: number | undefined; ; ) {
-    const page = await database.scan(reader, (db) => readEntries(db, after, pageRows))
-    for (const row of page) yield toRow(row)
-    if (page.length < pageRows) return
-    after = page.at(-1)!.seq
-  }
+  const pages = pagesOf(pageRows, (last?: { seq: number }) =>
+    database.scan(reader, (db) => readEntries(db, last?.seq, pageRows)),
+  )
+  for await (const page of pages) yield* page.map(toRow)
 }
 
 /** Returns the end of the chain. Store it out of reach of accounts with write access to the database. */

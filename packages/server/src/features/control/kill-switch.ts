@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { alertTypes } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
+import { pagesOf } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import type { OwnAlert } from '../alerts/outbox/alert.ts'
@@ -224,16 +225,16 @@ export async function republishControl(
   since = deps.clock.now(),
 ): Promise<void> {
   const { database, bus, controlSigner } = deps
-  let place: ChangePlace = { changedAt: since - lookBackMs, id: '' }
-  for (let count = pageChanges; count === pageChanges; ) {
-    const changed = await readChangedControl(database.db, place, pageChanges)
+  const start: ChangePlace = { changedAt: since - lookBackMs, id: '' }
+  const pages = pagesOf(pageChanges, (last?: ChangePlace) =>
+    readChangedControl(database.db, last ?? start, pageChanges),
+  )
+  for await (const changed of pages) {
     for (const [index, { id, changedAt, ...state }] of changed.entries()) {
       if (index % turnMessages === turnMessages - 1) await nextTurn()
       bus.publishControl(controlMessage(id, state, changedAt, controlSigner))
       if (state.suspended) facts.notePublished(id, state.version, changedAt)
     }
-    place = changed.at(-1) ?? place
-    count = changed.length
   }
 }
 

@@ -1,6 +1,7 @@
 import { alertTypes, eventTypes, offlineAfterMs } from '@wardline/contract'
 import { dayMs, minuteMs } from '../../clock.ts'
 import type { Db, Trx } from '../../db/database.ts'
+import { pagesOf } from '../../db/portions.ts'
 import { claimRun, endRun, readRun, recordRun } from '../../db/runs.ts'
 import type { Deps } from '../../deps.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
@@ -108,8 +109,10 @@ export function createScout(
 
   /** Shares with all processes the signs of life of late agents that this process received besides heartbeats. */
   async function noteSigns(now: number): Promise<void> {
-    for (let after = ''; ; ) {
-      const page = await findLate(db, now - offlineAfterMs, after, sweepRows)
+    const pages = pagesOf(sweepRows, (last?: { id: string }) =>
+      findLate(db, now - offlineAfterMs, last?.id ?? '', sweepRows),
+    )
+    for await (const page of pages) {
       const seen: [string, number][] = []
       for (const { id, last_heartbeat_at, seen_at } of page) {
         const isConnected = controlStream.has(id) && now - last_heartbeat_at <= maxOnlyConnectedMs
@@ -117,8 +120,6 @@ export function createScout(
         if (at > Math.max(last_heartbeat_at, seen_at ?? 0)) seen.push([id, at])
       }
       if (seen.length > 0) await noteSeen(database, seen)
-      if (page.length < sweepRows) return
-      after = page.at(-1)!.id
     }
   }
 

@@ -1,5 +1,6 @@
 import { type Drill, limits, offlineAfterMs } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
+import { pagesOf } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { percentile } from '../../percentile.ts'
 import type { OpenStreams } from '../control/open-streams.ts'
@@ -57,34 +58,30 @@ export function countAsks(
 /** Every question of a drill. */
 export async function readAllAsks({ database }: Pick<Deps, 'database'>, drillId: string): Promise<AskRow[]> {
   const asks: AskRow[] = []
-  for (;;) {
-    const after = asks.at(-1)?.instance_id ?? ''
-    const page = await database.scan('drills', (db) => readAsks(db, drillId, after, pageRows))
-    asks.push(...page)
-    if (page.length < pageRows) return asks
-  }
+  const pages = pagesOf(pageRows, (last?: AskRow) =>
+    database.scan('drills', (db) => readAsks(db, drillId, last?.instance_id ?? '', pageRows)),
+  )
+  for await (const page of pages) asks.push(...page)
+  return asks
 }
 
 /** Stores why agents of a drill could not be sent it. */
 async function giveUp({ database }: Deps, openStreams: OpenStreams, drillId: string, now: number): Promise<void> {
-  for (let after = ''; ; ) {
-    const ids = await readUnasked(database.db, drillId, after, pageRows)
-    if (ids.length > 0) {
-      const heartbeats = await readHeartbeats(database, ids)
-      const streams = new Map((await openStreams.find(ids)).map((one) => [one.instanceId, one.understands]))
-      const reasonOf = (id: string): NotAskedReason => {
-        const understands = streams.get(id)
-        if (understands) return understands.includes('drill') ? 'not_sent' : 'does_not_understand'
-        return now - (heartbeats.get(id) ?? 0) > offlineAfterMs ? 'offline' : 'no_control_stream'
-      }
-      await giveUpAsks(
-        database,
-        drillId,
-        ids.map((id) => [id, reasonOf(id)]),
-      )
+  for await (const ids of pagesOf(pageRows, (last?: string) =>
+    readUnasked(database.db, drillId, last ?? '', pageRows),
+  )) {
+    const heartbeats = await readHeartbeats(database, ids)
+    const streams = new Map((await openStreams.find(ids)).map((one) => [one.instanceId, one.understands]))
+    const reasonOf = (id: string): NotAskedReason => {
+      const understands = streams.get(id)
+      if (understands) return understands.includes('drill') ? 'not_sent' : 'does_not_understand'
+      return now - (heartbeats.get(id) ?? 0) > offlineAfterMs ? 'offline' : 'no_control_stream'
     }
-    if (ids.length < pageRows) return
-    after = ids.at(-1)!
+    await giveUpAsks(
+      database,
+      drillId,
+      ids.map((id) => [id, reasonOf(id)]),
+    )
   }
 }
 

@@ -1,4 +1,5 @@
 import { isoTime, minuteMs } from '../../clock.ts'
+import { pagesOf } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { randomSecret } from '../../ids.ts'
 import type { ControlStream } from '../control/control-stream.ts'
@@ -41,12 +42,10 @@ export class DrillSender {
   async #askAll(): Promise<void> {
     const { database } = this.#deps
     for (const { id } of await readRunning(database.db)) {
-      for (let after = ''; ; ) {
-        const page = await readUnasked(database.db, id, after, pageRows)
+      const pages = pagesOf(pageRows, (last?: string) => readUnasked(database.db, id, last ?? '', pageRows))
+      for await (const page of pages) {
         const ours = page.filter((instanceId) => this.#stream.understood(instanceId)?.includes('drill'))
         await this.#send(ours, (asks, now) => takeAsks(database, id, asks, now))
-        if (page.length < pageRows) break
-        after = page.at(-1)!
       }
     }
   }

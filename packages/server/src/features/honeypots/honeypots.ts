@@ -11,6 +11,7 @@ import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import { claimFact, isFactKnown } from '../../db/facts.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
+import { pagesOf } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { uuidV7, uuidV7Floor } from '../../ids.ts'
@@ -179,8 +180,8 @@ const rowsOfStatement = 5_000
 /** Adds missing folder digests to path decoys after `afterId`; each page is one transaction. */
 async function addFolders({ database, secrets }: FolderDeps, afterId: string): Promise<void> {
   const digest = createDecoyDigest(secrets.decoyKey)
-  for (let after = afterId; ; ) {
-    const page: Decoy[] = await readPaths(database.db, after, pageRows)
+  const pages = pagesOf(pageRows, (last?: Decoy) => readPaths(database.db, last?.id ?? afterId, pageRows))
+  for await (const page of pages) {
     const rows = page.flatMap(({ id, path }) =>
       folderDigests(path!, digest).map((form) => ({ digest: form, honeypot_id: id })),
     )
@@ -189,8 +190,6 @@ async function addFolders({ database, secrets }: FolderDeps, afterId: string): P
       statements.push(insertFingerprints(database.db, rows.slice(start, start + rowsOfStatement)))
     }
     if (statements.length > 0) await database.batch(statements)
-    if (page.length < pageRows) return
-    after = page.at(-1)!.id
   }
 }
 

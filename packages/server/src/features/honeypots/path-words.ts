@@ -86,9 +86,9 @@ function addPart(word: ShellWord, command: string, place: number): number {
     word.hasBraces ||= plain.includes('{')
     return add(plain, plain)
   }
-  const [escapable, inDouble, escape] = at(withEscapes, command, place) ?? []
+  const [escapable, inDouble, escaped] = at(withEscapes, command, place) ?? []
   if (escapable !== undefined) {
-    const written = inDouble ?? escape!
+    const written = inDouble ?? escaped!
     return add(escapable, written.replace(/\\(?:\n|(.?))/gs, '$1'), written)
   }
   const [single, inSingle] = at(singleQuoted, command, place) ?? []

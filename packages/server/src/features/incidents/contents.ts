@@ -2,6 +2,7 @@ import type { AuditEntry, IncidentKind, InstanceDetail, KeyView, Suspension, Wit
 import { hourMs, isoTime, startOf } from '../../clock.ts'
 import { readCounter } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
+import { pagesOf } from '../../db/portions.ts'
 import type { KeyNames } from '../audit/audit.ts'
 import { listAudit } from '../audit/audit-list.ts'
 import { readControlChanges } from '../audit/control-changes.ts'
@@ -64,12 +65,7 @@ export const newestEvent = (db: Db): Promise<number> => readCounter(db, 'event_s
 
 /** Yields the rows of all pages. `next` reads the page after a row. */
 async function* paged<Row>(next: (last: Row | undefined) => Promise<Row[]>): AsyncGenerator<Row> {
-  for (let last: Row | undefined; ; ) {
-    const page = await next(last)
-    yield* page
-    if (page.length < pageRows) return
-    last = page.at(-1)!
-  }
+  for await (const page of pagesOf(pageRows, next)) yield* page
 }
 
 /** Returns generators of the rows of each kind as JSON. `keys` must run after the other kinds that name keys. */
@@ -99,7 +95,7 @@ export function contentsOf(
       }
     },
     async *decoy_hits() {
-      const hits = paged<Awaited<ReturnType<typeof readInstanceHits>>[number]>((last) =>
+      const hits = paged((last?: { id: string }) =>
         read((db) => readInstanceHits(db, prepared, last?.id ?? '', pageRows)),
       )
       for await (const hit of hits) {
@@ -108,7 +104,7 @@ export function contentsOf(
       }
     },
     async *control_changes() {
-      const changes = paged<Awaited<ReturnType<typeof readControlChanges>>[number]>((last) =>
+      const changes = paged((last?: { seq: number }) =>
         read((db) =>
           readControlChanges(db, keyNames, { from, to, target: instanceId, after: last?.seq ?? 0 }, 'oldest', pageRows),
         ),
@@ -125,14 +121,13 @@ export function contentsOf(
       }
     },
     async *rule_firings() {
-      type Firing = Awaited<ReturnType<typeof readInstanceFirings>>[number]
-      let after = { seq: 0, ruleId: '' }
-      for (;;) {
-        const { firings, responses } = await read(async (db) => {
-          const found: Firing[] = await readInstanceFirings(db, prepared, after, pageRows)
-          const seqs = [...new Set(found.map(({ seq }) => seq))]
-          return { firings: found, responses: seqs.length === 0 ? [] : await readFiringResponses(db, seqs) }
-        })
+      const pages = pagesOf(pageRows, (last?: { seq: number; rule_id: string }) => {
+        const after = { seq: last?.seq ?? 0, ruleId: last?.rule_id ?? '' }
+        return read((db) => readInstanceFirings(db, prepared, after, pageRows))
+      })
+      for await (const firings of pages) {
+        const seqs = [...new Set(firings.map(({ seq }) => seq))]
+        const responses = await read((db) => readFiringResponses(db, seqs))
         for (const { fired_at, created_at, group_key, events, by_service, ...firing } of firings) {
           yield json({
             ...firing,
@@ -144,13 +139,10 @@ export function contentsOf(
             responses: responses.filter(({ seq, rule_id }) => seq === firing.seq && rule_id === firing.rule_id),
           })
         }
-        if (firings.length < pageRows) return
-        const { seq, rule_id } = firings.at(-1)!
-        after = { seq, ruleId: rule_id }
       }
     },
     async *rule_versions() {
-      const versions = paged<Awaited<ReturnType<typeof readFiredVersions>>[number]>((last) => {
+      const versions = paged((last?: { rule_id: string; version: number }) => {
         const after = { ruleId: last?.rule_id ?? '', version: last?.version ?? 0 }
         return read((db) => readFiredVersions(db, prepared, after, pageRows))
       })

@@ -1,3 +1,4 @@
+import { pagesOf } from '../../db/portions.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
@@ -225,15 +226,15 @@ export class SuspendedAgents {
   async #readAll(): Promise<void> {
     const { database, clock } = this.#deps
     await database.batch(alignmentStatements(database.db, clock.now()))
-    for (let after = ''; ; ) {
-      const page = await readLastingAfter(database.db, after, pageRows)
+    const pages = pagesOf(pageRows, (last?: { instance_id: string }) =>
+      readLastingAfter(database.db, last?.instance_id ?? '', pageRows),
+    )
+    for await (const page of pages) {
       for (const { instance_id, version, containment_id, key_containment_id } of page) {
         if (containment_id !== null || key_containment_id !== null) this.#hold(instance_id)
         this.#active.add(instance_id)
         if ((this.#versions.get(instance_id) ?? -1) < version) this.#add(instance_id, version)
       }
-      if (page.length < pageRows) break
-      after = page.at(-1)!.instance_id
     }
   }
 }
