@@ -1,40 +1,38 @@
 import { withoutConfiguredSecrets } from './config/config.ts'
 import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
-import { type Alerting, createAlerting } from './features/alerts/open-alerts.ts'
+import { createAlerting } from './features/alerts/open-alerts.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
-import { type AutoSuspension, createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
-import type { Chain } from './features/chain/chain.ts'
+import { createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import { openChain } from './features/chain/open-chain.ts'
 import { createRegistrationStops } from './features/containments/registration-stops.ts'
 import { createPendingResumes } from './features/containments/stop-verdicts.ts'
 import { ContainmentWork } from './features/containments/work.ts'
-import { type Acks, createAcks } from './features/control/acks.ts'
+import { createAcks } from './features/control/acks.ts'
 import { ControlRelay } from './features/control/control-relay.ts'
 import { ControlStates } from './features/control/control-states.ts'
 import { ControlStream } from './features/control/control-stream.ts'
 import { createHeartbeatAcks } from './features/control/heartbeat-acks.ts'
-import type { PendingResumes } from './features/control/kill-switch.ts'
 import { OpenStreams } from './features/control/open-streams.ts'
-import { type Baselines, createBaselines } from './features/detection/baselines.ts'
-import { type Blindness, createBlindness } from './features/detection/blindness.ts'
+import { createBaselines } from './features/detection/baselines.ts'
+import { createBlindness } from './features/detection/blindness.ts'
 import { FleetBaselines } from './features/detection/fleet-baselines.ts'
 import { createJudge } from './features/detection/judge.ts'
-import { createScout, type Scout } from './features/detection/scout.ts'
-import { createDrillAnswers, type DrillAnswers } from './features/drills/answers.ts'
+import { createScout } from './features/detection/scout.ts'
+import { createDrillAnswers } from './features/drills/answers.ts'
 import { DrillSender } from './features/drills/sender.ts'
 import { Enforcement } from './features/enforcement/enforcement.ts'
 import { CountedReports } from './features/events/counted-reports.ts'
 import { EventIndex } from './features/events/event-index.ts'
-import { createEvents, type Events } from './features/events/events.ts'
-import { createIngest, type Ingest } from './features/events/ingest.ts'
-import { createDecoyChecks, type DecoyChecks } from './features/honeypots/check.ts'
+import { createEvents } from './features/events/events.ts'
+import { createIngest } from './features/events/ingest.ts'
+import { createDecoyChecks } from './features/honeypots/check.ts'
 import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
 import { createBootWatch } from './features/instances/boots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
 import { ActivityCounts } from './features/instances/history.ts'
-import { createHeartbeats, type Heartbeats, type SuspensionStates } from './features/instances/instances.ts'
+import { createHeartbeats } from './features/instances/instances.ts'
 import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
@@ -46,55 +44,14 @@ import { EventStream } from './features/stream/stream.ts'
 import { SuspendedAgents } from './features/suspensions/suspended-agents.ts'
 import { SuspensionFacts } from './features/suspensions/suspension-facts.ts'
 import { createSuspensionStates } from './features/suspensions/suspensions.ts'
-import { createSuspensionWatch, type SuspensionWatch } from './features/suspensions/watch.ts'
+import { createSuspensionWatch } from './features/suspensions/watch.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
 /** Stateful parts of the features: queues, caches, open streams. */
-export interface Services extends Alerting {
-  ingest: Ingest
-  activityCounts: ActivityCounts
-  countedReports: CountedReports
-  eventIndex: EventIndex
-  events: Events
-  fleetBaselines: FleetBaselines
-  baselines: Baselines
-  scout: Scout
-  blindness: Blindness
-  autoSuspension: AutoSuspension
-  decoyChecks: DecoyChecks
-  decoyFetches: DecoyFetches
-  heartbeats: Heartbeats
-  acks: Acks
-  containmentWork: ContainmentWork
-  pendingResumes: PendingResumes
-  chainWatch: ChainWatch
-  jobRuns: JobRuns
-  fleetLists: FleetLists
-  sharedFleets: SharedFleets
-  keyring: Keyring
-  quotas: Quotas
-  probing: Probing
-  controlStates: ControlStates
-  controlStream: ControlStream
-  openStreams: OpenStreams
-  drillSender: DrillSender
-  drillAnswers: DrillAnswers
-  streamBacklog: StreamBacklog
-  controlRelay: ControlRelay
-  suspensionFacts: SuspensionFacts
-  suspendedAgents: SuspendedAgents
-  suspensionStates: SuspensionStates
-  suspensionWatch: SuspensionWatch
-  enforcement: Enforcement
-  eventStream: EventStream
-  /** Undefined if no chain is configured. */
-  chain: Chain | undefined
-  ruleFiles: RuleFiles
-  ruleRunner: RuleRunner
-}
+export type Services = Awaited<ReturnType<typeof openServices>>
 
-export async function openServices(deps: Deps): Promise<Services> {
+export async function openServices(deps: Deps) {
   const alerting = createAlerting(deps)
   const { outbox, protectionAlerts } = alerting
   const activityCounts = new ActivityCounts(deps)

@@ -28,9 +28,8 @@ export interface Service {
 }
 
 /** Resolves the settings from the current profiles and environment. */
-export function currentSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv = process.env): ServiceSettings {
-  return resolveSettings(flags, env, readProfiles(profileFile(env)))
-}
+export const currentSettings = (flags: ServiceFlags): ServiceSettings =>
+  resolveSettings(flags, process.env, readProfiles(profileFile(process.env)))
 
 const invalidConfiguration = (message: string) => new Failure(message, 'configuration', 'configuration')
 

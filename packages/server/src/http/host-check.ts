@@ -56,8 +56,8 @@ const refused = () =>
  * address of this service and read it as its own origin, from inside the user's network, wherever no key is required.
  * The check throws AppError `wrong_host`, or `invalid` for a request with several Host headers.
  */
-export function createHostCheck(config: HostConfig, machine = hostname()): (request: IncomingMessage) => void {
-  const isServed = servedHosts(config, machine)
+export function createHostCheck(config: HostConfig): (request: IncomingMessage) => void {
+  const isServed = servedHosts(config, hostname())
   const mayLackHost = !isLoopback(config.host)
   let accepted: string | undefined
 

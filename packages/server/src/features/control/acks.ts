@@ -15,15 +15,7 @@ interface Ack {
   keyId: string
 }
 
-export interface Acks {
-  /**
-   * Records the control version that the agent applied. Rejects with AppError `not_found`, or `invalid` for a version
-   * that was never issued. Such a version is recorded too, because the next kill must be above it; it counts as a
-   * critical event of the key and may reject with `quota_exceeded`.
-   */
-  acknowledge(ack: Ack): Promise<void>
-  whenIdle(): Promise<void>
-}
+export type Acks = ReturnType<typeof createAcks>
 
 /** Assumed bytes per ack: an id and a number. */
 const ackBytes = 100
@@ -40,7 +32,7 @@ export function createAcks(
     countedReports: reports,
     quotas,
   }: { countedReports: Pick<CountedReports, 'note'>; quotas: Pick<Quotas, 'takeEvents'> },
-): Acks {
+) {
   function note(control: Noted | undefined, { instanceId, version, keyId }: Ack): AppError | undefined {
     if (!control) return unknownInstance(instanceId)
     if (version > control.version) {
@@ -101,7 +93,12 @@ export function createAcks(
     },
   })
   return {
-    async acknowledge(ack) {
+    /**
+     * Records the control version that the agent applied. Rejects with AppError `not_found`, or `invalid` for a version
+     * that was never issued. Such a version is recorded too, because the next kill must be above it; it counts as a
+     * critical event of the key and may reject with `quota_exceeded`.
+     */
+    async acknowledge(ack: Ack): Promise<void> {
       const fault = await queue.add(ack)
       if (fault) throw fault
     },

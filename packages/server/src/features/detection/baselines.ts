@@ -39,18 +39,7 @@ interface BaselineTools {
   protectionAlerts: ProtectionAlerts
 }
 
-export interface Baselines {
-  /** Returns the baselines of an instance with their last episodes. Throws AppError `not_found`. */
-  list(instanceId: string): Promise<BaselineList>
-  /** Returns one baseline with its newest samples. `caller`: identifies the reader in the scan lane. */
-  view(instanceId: string, metric: string, caller: string): Promise<BaselineDetail>
-  /** Accepts the level of the open episode as usual. Throws AppError `not_found` or `invalid`. */
-  accept(instanceId: string, metric: string, actor: Actor): Promise<void>
-  /** Resets the baseline. Throws AppError `not_found`. */
-  reset(instanceId: string, metric: string, actor: Actor): Promise<void>
-  /** Periodic job: ends the episodes of agents that stopped reporting. */
-  endSilent(): Promise<void>
-}
+export type Baselines = ReturnType<typeof createBaselines>
 
 /** Episodes ended per sweep; the next sweep continues. */
 const sweepRows = 200
@@ -78,7 +67,7 @@ const unknownBaseline = (instanceId: string, metric: string) =>
 export function createBaselines(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   { ingest, fleetBaselines, protectionAlerts }: BaselineTools,
-): Baselines {
+) {
   const { db } = database
   const write = compileWrites(database)
 
@@ -153,7 +142,8 @@ export function createBaselines(
   }
 
   return {
-    async list(instanceId) {
+    /** Returns the baselines of an instance with their last episodes. Throws AppError `not_found`. */
+    async list(instanceId: string): Promise<BaselineList> {
       const [rows, episodes, view] = await Promise.all([
         readInstanceBaselines(db, instanceId),
         readEpisodes(db, instanceId, undefined, limits.listedEpisodes),
@@ -162,7 +152,8 @@ export function createBaselines(
       return { id: instanceId, baselines: rows.map(view), episodes: episodes.map(episodeView) }
     },
 
-    async view(instanceId, metric, caller) {
+    /** Returns one baseline with its newest samples. `caller`: identifies the reader in the scan lane. */
+    async view(instanceId: string, metric: string, caller: string): Promise<BaselineDetail> {
       const row = await findRow(instanceId, metric)
       const view = await viewer(instanceId)
       const [episodes, reports] = await Promise.all([
@@ -181,7 +172,8 @@ export function createBaselines(
       }
     },
 
-    accept(instanceId, metric, actor) {
+    /** Accepts the level of the open episode as usual. Throws AppError `not_found` or `invalid`. */
+    accept(instanceId: string, metric: string, actor: Actor): Promise<void> {
       return change(instanceId, metric, actor, {
         action: 'baseline.accept',
         outcome: 'accepted',
@@ -192,11 +184,13 @@ export function createBaselines(
       })
     },
 
-    reset(instanceId, metric, actor) {
+    /** Resets the baseline. Throws AppError `not_found`. */
+    reset(instanceId: string, metric: string, actor: Actor): Promise<void> {
       return change(instanceId, metric, actor, { action: 'baseline.reset', outcome: 'reset', to: () => null })
     },
 
-    async endSilent() {
+    /** Periodic job: ends the episodes of agents that stopped reporting. */
+    async endSilent(): Promise<void> {
       const now = clock.now()
       for (const { instance_id: instanceId, metric, version, state } of await readSilent(db, now, sweepRows)) {
         const baseline = decodeBaseline(state)

@@ -14,11 +14,6 @@ import {
 } from './habit-queries.ts'
 import { type Habit, habitOf, habitText, isBlind, learnBucket, newHabit, silenceLimit } from './report-habit.ts'
 
-export interface Blindness {
-  /** Periodic job: learns how long instances are usually silent, and reports instances that became blind or recovered. */
-  sweep(stopping?: AbortSignal): Promise<void>
-}
-
 type Activity = Awaited<ReturnType<typeof readHourlyActivity>>[number]
 
 /** Instances per page: some ten milliseconds. */
@@ -112,7 +107,7 @@ function describe({ write, habit, change }: Judged, blindSince: number | null) {
 export function createBlindness(
   { database, clock, timekeeping }: Pick<Deps, 'database' | 'clock' | 'timekeeping'>,
   { ingest }: { ingest: Ingest },
-): Blindness {
+) {
   const { db } = database
 
   async function judgePage(
@@ -171,7 +166,8 @@ export function createBlindness(
   }
 
   return {
-    async sweep(stopping) {
+    /** Periodic job: learns how long instances are usually silent, and reports instances that became blind or recovered. */
+    async sweep(stopping?: AbortSignal): Promise<void> {
       // Right after a clock change, the time of a bucket would be counted twice or not at all.
       if (!timekeeping.mayJudge()) return
       const now = clock.now()

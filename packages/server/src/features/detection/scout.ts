@@ -50,10 +50,6 @@ interface ScoutParts {
   controlStream: Pick<ControlStream, 'has'>
 }
 
-export interface Scout {
-  sweep(): Promise<void>
-}
-
 /**
  * Checks the fleet every 30 seconds for agents that fell silent or recovered. Guarded updates decide which process reports,
  * so that any number of processes may sweep.
@@ -61,7 +57,7 @@ export interface Scout {
 export function createScout(
   { database, clock, timekeeping }: Deps,
   { ingest, outbox, activityCounts: activity, controlStream }: ScoutParts,
-): Scout {
+) {
   const { db } = database
   let sweptAt = clock.monotonic()
   let watchingSince = sweptAt
@@ -183,7 +179,7 @@ export function createScout(
   }
 
   return {
-    async sweep() {
+    async sweep(): Promise<void> {
       const now = clock.now()
       await reportLiveness(now, 'recovered')
       await noteSigns(now)

@@ -12,12 +12,6 @@ export interface Download {
   etag: string
 }
 
-interface Downloads {
-  /** The SDK's npm package. Throws AppError `unavailable` when the sources of a clone cannot be packed. */
-  sdk(): Promise<Download>
-  pythonClient(): Promise<Download>
-}
-
 type Tools = Pick<Deps, 'clock' | 'log'>
 
 /** In compiled code, the files are in the same folder. */
@@ -68,8 +62,9 @@ const unavailable = (name: string) =>
   )
 
 /** `packProgram` prints the packed SDK. It runs only when the service runs from its sources. */
-export function createDownloads(tools: Tools, packProgram = sdkFile): Downloads {
+export function createDownloads(tools: Tools, packProgram = sdkFile) {
   return {
+    /** The SDK's npm package. Throws AppError `unavailable` when the sources of a clone cannot be packed. */
     sdk: readOnce('sdk.tgz', () => (isClone ? packedBy(packProgram) : readFile(sdkFile)), tools),
     pythonClient: readOnce('wardline.py', () => readFile(pythonFile), tools),
   }

@@ -11,17 +11,13 @@ interface Answer {
   at: number
 }
 
-export interface DrillAnswers {
-  /** Records that the agent received a drill. Rejects with AppError `conflict` if the nonce is not pending. */
-  answer(answer: Omit<Answer, 'at'>): Promise<void>
-  whenIdle(): Promise<void>
-}
+export type DrillAnswers = ReturnType<typeof createDrillAnswers>
 
 /** An id, a nonce and a time. */
 const answerBytes = 150
 
 /** Answers share commits, because a thousand agents of a drill answer at the same time. */
-export function createDrillAnswers({ config, database, clock, metrics }: Deps): DrillAnswers {
+export function createDrillAnswers({ config, database, clock, metrics }: Deps) {
   const queue = new GroupCommit<Answer, boolean>({
     queue: 'drills',
     clock,
@@ -50,7 +46,8 @@ export function createDrillAnswers({ config, database, clock, metrics }: Deps): 
     },
   })
   return {
-    async answer(given) {
+    /** Records that the agent received a drill. Rejects with AppError `conflict` if the nonce is not pending. */
+    async answer(given: Omit<Answer, 'at'>): Promise<void> {
       const isRight = await queue.add({ ...given, at: clock.now() })
       metrics.drills.inc({ result: isRight ? 'answered' : 'refused' })
       if (isRight) return

@@ -34,15 +34,11 @@ const reportEveryMs = hourMs
 const tablesNamed = 3
 const mebibyte = 1024 * 1024
 
-interface SizeRetention {
-  run(stopping?: AbortSignal): Promise<void>
-}
-
 /**
  * Keeps the data below WARDLINE_MAX_DB_MB. Deletes the oldest info events first, then warnings, then critical events and
  * breaches beyond half of the limit.
  */
-export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'store'>): SizeRetention {
+export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'store'>) {
   const { config, database, clock, log } = deps
   const { db } = database
   const removed: Record<Severity, number> = { info: 0, warning: 0, critical: 0, breach: 0 }
@@ -158,7 +154,7 @@ export function createSizeRetention(deps: Deps, ingest: Pick<Ingest, 'own' | 'st
   }
 
   return {
-    async run(signal) {
+    async run(signal?: AbortSignal): Promise<void> {
       stopping = signal
       const maxMb = config.maxDbMb
       if (maxMb === undefined) return

@@ -45,18 +45,7 @@ export interface CheckResult {
   isPartial: boolean
 }
 
-export interface DecoyChecks {
-  /** Checks whether the text contains a decoy key. A match is recorded before the promise resolves. */
-  checkKey(text: string, check: Check): Promise<CheckResult>
-  /** Checks whether the path is a decoy. A match is recorded before the promise resolves. */
-  checkPath(path: string, check: Check): Promise<CheckResult>
-  /** Whether the text contains a decoy key, without recording a hit: for texts that operators store. */
-  holdsKey(text: string, piece: Piece): Promise<boolean>
-  /** Whether any decoy can match for this caller. */
-  reaches(principal: Principal): boolean
-  /** Reloads the patterns: after every change here, and periodically for changes made by other processes. */
-  refresh(): Promise<void>
-}
+export type DecoyChecks = ReturnType<typeof createDecoyChecks>
 
 /** With decoys at more instances than this, all agents check their calls: a longer list would be compared for each key. */
 const maxPathInstances = 1_000
@@ -88,7 +77,7 @@ export function createDecoyChecks(
     autoSuspension,
     suspendedAgents,
   }: { ingest: Ingest; countedReports: CountedReports; autoSuspension: HitAnswers; suspendedAgents: CheckWatch },
-): DecoyChecks {
+) {
   const { config, database, clock, metrics } = deps
   // A hit is also a breach.
   const suspends = config.autoSuspend !== undefined
@@ -155,7 +144,8 @@ export function createDecoyChecks(
   }
 
   return {
-    async checkKey(submitted, check) {
+    /** Checks whether the text contains a decoy key. A match is recorded before the promise resolves. */
+    async checkKey(submitted: string, check: Check): Promise<CheckResult> {
       // Refuse longer texts, since only this much is searched: padding must not hide a decoy.
       if (submitted.length > maxKeyInputLength) {
         throw new AppError(
@@ -169,9 +159,11 @@ export function createDecoyChecks(
       return settle(found, check, at)
     },
 
-    holdsKey: async (text, piece) => (await search.findKeys(text, piece)).decoys.length > 0,
+    /** Whether the text contains a decoy key, without recording a hit: for texts that operators store. */
+    holdsKey: async (text: string, piece: Piece) => (await search.findKeys(text, piece)).decoys.length > 0,
 
-    async checkPath(submitted, check) {
+    /** Checks whether the path is a decoy. A match is recorded before the promise resolves. */
+    async checkPath(submitted: string, check: Check): Promise<CheckResult> {
       if (Buffer.byteLength(submitted) > maxPathBytes) {
         throw new AppError('invalid', `path must have at most ${maxPathBytes} bytes.`)
       }
@@ -182,9 +174,11 @@ export function createDecoyChecks(
       return settle(found, check, at)
     },
 
-    reaches: (principal) => reach.reaches(principal),
+    /** Whether any decoy can match for this caller. */
+    reaches: (principal: Principal) => reach.reaches(principal),
 
-    async refresh() {
+    /** Reloads the patterns: after every change here, and periodically for changes made by other processes. */
+    async refresh(): Promise<void> {
       const { hasKeys, pathInstances } = await readPlanted(database.db, maxPathInstances + 1)
       reach.update({ hasKeys, pathInstances: pathInstances.length > maxPathInstances ? undefined : pathInstances })
       await search.refresh()

@@ -50,15 +50,7 @@ interface Paid {
   piece: Piece
 }
 
-interface DecoySearch {
-  findKeys(text: string, piece: Piece): Promise<Found>
-  /** Paths belong to one host, so a bound caller only matches decoys of its instances. */
-  findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found>
-  /** Reloads the patterns if they changed. */
-  refresh(): Promise<void>
-}
-
-export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' | 'secrets'>): DecoySearch {
+export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' | 'secrets'>) {
   const digest = createDecoyDigest(secrets.decoyKey)
   const findByDigests = createDigestLookup(database)
   const pathNames = new Map<string, string[][]>()
@@ -145,7 +137,7 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
   }
 
   return {
-    async findKeys(text, piece) {
+    async findKeys(text: string, piece: Piece): Promise<Found> {
       const budget = piece.budget(keyCheckUnits)
       if (text.length > longText) await piece.nextTurn()
       const search = new KeySearch(text, budget)
@@ -162,7 +154,8 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
     },
 
-    async findPaths(path, context, principal, piece) {
+    /** Paths belong to one host, so a bound caller only matches decoys of its instances. */
+    async findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found> {
       const mayTrip = (decoy: Decoy) => mayActFor(principal, decoy.instance_id)
       const budget = piece.budget(pathCheckUnits)
       const paid = { budget, piece }
@@ -187,7 +180,8 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       return { decoys: byGlob, swept, isExhausted, formOf: async () => 'glob' }
     },
 
-    async refresh() {
+    /** Reloads the patterns if they changed. */
+    async refresh(): Promise<void> {
       const rows = await readPatterns(database.db)
       const ids = rows.map(({ id }) => id).join()
       if (ids === patternIds) return

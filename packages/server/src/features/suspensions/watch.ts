@@ -25,16 +25,11 @@ interface WatchParts {
   suspendedAgents: SuspendedAgents
 }
 
-export interface SuspensionWatch {
-  /** Periodic work. */
-  run(): Promise<void>
-}
-
 /**
  * Watches suspended agents: whether they acknowledge in time, fall silent, or continue. Each decision is based on a fresh
  * read of the row and the log, and stored by a guarded update, so that any number of processes may watch.
  */
-export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAgents }: WatchParts): SuspensionWatch {
+export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAgents }: WatchParts) {
   const { database, clock, config, metrics, timekeeping } = deps
   const { db } = database
   const settings = settingsOf(config)
@@ -160,7 +155,8 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
   }
 
   return {
-    async run() {
+    /** Periodic work. */
+    async run(): Promise<void> {
       const active = [...(await suspendedAgents.takeActive())]
       await suspendedAgents.writeUnlogged()
       for (let first = 0; first < active.length; first += chunkRows) {

@@ -1,5 +1,5 @@
 import { type Slices, WorkBudget } from '../../../work-turns.ts'
-import type { Bounds, Correlation, ValueHistory } from './correlation.ts'
+import type { Correlation, ValueHistory } from './correlation.ts'
 import { exceptionsCost, valueUnits } from './cost.ts'
 import { type RuleEvent, takeWalked, toolName, typeName } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
@@ -132,16 +132,14 @@ export function* stepInSlices(
  */
 export class RuleSet<Running extends RunningRule> {
   readonly #rules: readonly Running[]
-  readonly #bounds: Bounds
   /** Rules that may match, by type and tool. */
   readonly #candidates = new Map<EventKind['event_type'], Map<EventKind['tool'], readonly Candidate<Running>[]>>()
   #kept = 0
   readonly #names: ReadonlySet<string>
   readonly #work = new WorkBudget(Number.POSITIVE_INFINITY)
 
-  constructor(rules: readonly Running[], bounds: Bounds = ruleBounds) {
+  constructor(rules: readonly Running[]) {
     this.#rules = rules
-    this.#bounds = bounds
     this.#names = new Set(rules.flatMap(({ rule }) => rule.predicates.flatMap(({ names }) => [...names])))
   }
 
@@ -195,7 +193,7 @@ export class RuleSet<Running extends RunningRule> {
     if (matched.length === 0) return
     const { rule, state, history } = running
     if (isCounted) work.count(matchedCost(rule, event))
-    const firings = stepMatched(rule, state, event, matched, history, this.#bounds)
+    const firings = stepMatched(rule, state, event, matched, history, ruleBounds)
     for (const firing of firings) found.push({ running, firing })
   }
 
