@@ -64,6 +64,18 @@ describe('the time', () => {
     expect(keeper.mayJudge()).toBe(true)
   })
 
+  it('is steady since the start of the process, and since its last jump', async () => {
+    const { keeper, machine, database } = await start()
+    machine.advance(30_000)
+    expect(keeper.steadyMs()).toBe(30_000)
+    database.aheadMs = -6_000
+    machine.advance(60_000)
+    await keeper.check()
+    expect(keeper.steadyMs()).toBe(0)
+    machine.advance(1_000)
+    expect(keeper.steadyMs()).toBe(1_000)
+  })
+
   it('is not changed by a slow reply', async () => {
     const { keeper, machine, database } = await start()
     database.tripMs = 1_500
