@@ -51,6 +51,7 @@ const layers = [
   '(app|services|jobs)\\.ts',
   'features/',
   'http/',
+  'delivery/',
   'deps\\.ts',
   'bus/',
   'db/',
@@ -171,7 +172,7 @@ const rules: Rule[] = [
     },
   }),
   refuse({
-    says: 'the service is layered: main → app → features → http → deps → bus → db → egress → base layer',
+    says: 'the service is layered: main → app → features → http → delivery → deps → bus → db → egress → base layer',
     imports: upwards(server, layers),
     path: new RegExp(`^${server}(?!${layers.join('|')})`),
     broken: {

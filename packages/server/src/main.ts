@@ -12,7 +12,7 @@ import { type DecoyListener, openDecoyListener } from './http/decoy-listener.ts'
 import { httpLimits } from './http/limits.ts'
 import { randomBetween } from './ids.ts'
 import { type JobOptions, listJobs, startJobs } from './jobs.ts'
-import { openServices, type Services } from './services.ts'
+import { closeServices, openServices, type Services } from './services.ts'
 
 export interface RunningServer {
   url: string
@@ -121,37 +121,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       await Promise.all([app.close(), decoyListener?.close()])
       clearTimeout(giveUp)
       clearInterval(sweep)
-      services.chain?.close()
-      await stopJobs()
-      await services.ruleRunner
-        .close()
-        .catch((fault) => deps.log.warn({ err: fault }, 'the lease of the rules was not released; it ends by itself'))
-      await services.countedReports.flush()
-      await services.decoyFetches
-        .whenIdle()
-        .catch((fault) => deps.log.error({ err: fault }, 'fetches of decoy URLs were not stored'))
-      await services.autoSuspension.whenIdle()
-      await Promise.all([
-        services.ingest.whenIdle(),
-        services.heartbeats.whenIdle(),
-        services.acks.whenIdle(),
-        services.containmentWork.whenIdle(),
-        services.drillAnswers.whenIdle(),
-      ])
-      await services.openStreams
-        .end()
-        .catch((fault) => deps.log.warn({ err: fault }, 'open streams are still recorded; others ignore them soon'))
-      await services.suspensionFacts
-        .write()
-        .catch((fault) => deps.log.warn({ err: fault }, 'facts of suspensions were not stored'))
-      await services.activityCounts
-        .write()
-        .catch((fault) => deps.log.warn({ err: fault }, 'the history of the last minute was not stored'))
-      await Promise.all([
-        services.dispatcher.close(finishAttemptsWithinMs),
-        services.enforcement.close(finishAttemptsWithinMs),
-      ])
-      await services.keyring.flushUsage()
+      await closeServices(services, deps, { stopJobs, graceMs: finishAttemptsWithinMs })
       await deps.close()
       deps.log.info('stopped')
     }

@@ -26,6 +26,7 @@ import { CountedReports } from './features/events/counted-reports.ts'
 import { EventIndex } from './features/events/event-index.ts'
 import { createEvents } from './features/events/events.ts'
 import { createIngest } from './features/events/ingest.ts'
+import { LogFollower } from './features/events/log-follower.ts'
 import { createDecoyChecks } from './features/honeypots/check.ts'
 import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
@@ -79,6 +80,8 @@ export async function openServices(deps: Deps) {
     fleetBaselines,
     suspensionFacts,
     suspendedAgents,
+    streamBacklog,
+    logFollower: new LogFollower(deps),
     suspensionStates: createSuspensionStates(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),
@@ -109,10 +112,9 @@ export async function openServices(deps: Deps) {
     openStreams: new OpenStreams(deps, parts),
     drillSender: new DrillSender(deps, parts),
     drillAnswers: createDrillAnswers(deps),
-    streamBacklog,
     chain: await openChain(deps),
     controlRelay: new ControlRelay(deps, parts),
-    eventStream: new EventStream(deps, streamBacklog),
+    eventStream: new EventStream(deps, parts),
     ruleFiles: new RuleFiles(deps, parts),
     ruleRunner: new RuleRunner(deps, {
       ...parts,
@@ -127,8 +129,40 @@ export async function openServices(deps: Deps) {
     services.decoyFetches.refresh(),
     services.eventStream.open(),
     services.routingTable.open(),
-    services.dispatcher.open(),
-    enforcement.open(),
+    services.messageDelivery.open(),
+    services.enforcement.open(),
   ])
   return services
+}
+
+/** What shutdown does after the last request, in this order: a step writes what those before it still brought. */
+const endings: Record<string, (services: Services, options: Ending) => Promise<unknown>> = {
+  'the periodic jobs': (_, { stopJobs }) => stopJobs(),
+  'the lease of the rules': ({ ruleRunner }) => ruleRunner.close(),
+  'counted reports': ({ countedReports }) => countedReports.flush(),
+  'fetches of decoy URLs': ({ decoyFetches }) => decoyFetches.whenIdle(),
+  'automatic suspensions': ({ autoSuspension }) => autoSuspension.whenIdle(),
+  'queued writes': ({ ingest, heartbeats, acks, containmentWork, drillAnswers }) =>
+    Promise.all([ingest, heartbeats, acks, containmentWork, drillAnswers].map((queue) => queue.whenIdle())),
+  'open streams': ({ openStreams }) => openStreams.end(),
+  'facts of suspensions': ({ suspensionFacts }) => suspensionFacts.write(),
+  'the history of the last minute': ({ activityCounts }) => activityCounts.write(),
+  deliveries: ({ dispatcher, enforcement }, { graceMs }) =>
+    Promise.all([dispatcher.close(graceMs), enforcement.close(graceMs)]),
+  'the usage of keys': ({ keyring }) => keyring.flushUsage(),
+}
+
+interface Ending {
+  stopJobs: () => Promise<void>
+  /** How long running attempts of deliveries may still take. */
+  graceMs: number
+}
+
+/** Ends the jobs and everything that holds something in memory. A step that fails is logged and does not stop the others. */
+export async function closeServices(services: Services, { log }: Pick<Deps, 'log'>, options: Ending): Promise<void> {
+  // A slow node must not delay the shutdown.
+  services.chain?.close()
+  for (const [what, end] of Object.entries(endings)) {
+    await end(services, options).catch((fault) => log.warn({ err: fault, what }, 'shutdown: a step failed'))
+  }
 }

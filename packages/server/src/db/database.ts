@@ -8,6 +8,14 @@ export type Statement = CompiledQuery
 /** A row read by hand-written SQL. */
 export type Row = Record<string, unknown>
 
+/** Rows of a statement of a batch. */
+export type RowsOf = (statement: Statement) => readonly Row[]
+
+export const rowsOf =
+  (statements: readonly Statement[], rows: readonly Row[][]): RowsOf =>
+  (statement) =>
+    rows[statements.indexOf(statement)]!
+
 /** Differences between the engines, as named capabilities, so that callers never check which engine is in use. */
 export interface Dialect {
   ddl: {

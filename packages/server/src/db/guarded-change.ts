@@ -1,11 +1,11 @@
 import { AppError, DatabaseError } from '../errors.ts'
-import type { Database, Row, Statement } from './database.ts'
+import { type Database, type RowsOf, rowsOf, type Statement } from './database.ts'
 
 /** A change based on earlier reads. `Dialect.lockFound` statements verify that the read data is still current. */
-interface PreparedChange<Result> {
+export interface PreparedChange<Result> {
+  /** None: nothing has to be changed. */
   statements: Statement[]
-  /** The result of the change, from the rows of each statement. */
-  result(rows: Row[][]): Result
+  result(rowsOf: RowsOf): Result
 }
 
 /** An attempt fails if the same row changes concurrently. With fifty concurrent changes, 1 in 10,000 failed 8 times. */
@@ -23,8 +23,9 @@ export async function changeGuarded<Result>(
 ): Promise<Result> {
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
     const { statements, result } = await prepare()
+    if (statements.length === 0) return result(() => [])
     try {
-      return result(await database.batch(statements, { isControl: true }))
+      return result(rowsOf(statements, await database.batch(statements, { isControl: true })))
     } catch (fault) {
       if (!(fault instanceof DatabaseError && fault.stale)) throw fault
     }

@@ -16,7 +16,7 @@ import { type Deps, openDeps } from '../deps.ts'
 import { localActor } from '../features/audit/audit.ts'
 import { createKey } from '../features/keys/keys.ts'
 import { createLog } from '../log.ts'
-import { openServices, type Services } from '../services.ts'
+import { closeServices, openServices, type Services } from '../services.ts'
 import { manualClock } from './clock.ts'
 
 export type Method = 'GET' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PUT' | 'PATCH'
@@ -266,17 +266,7 @@ async function openService(
       services.eventStream.close(() => 0)
       services.controlStream.close(() => 0)
       await app.close()
-      await services.ruleRunner.close().catch(() => {})
-      await services.autoSuspension.whenIdle()
-      await Promise.all([
-        services.ingest.whenIdle(),
-        services.heartbeats.whenIdle(),
-        services.acks.whenIdle(),
-        services.drillAnswers.whenIdle(),
-      ])
-      await services.dispatcher.close(0)
-      await services.enforcement.close(0)
-      services.chain?.close()
+      await closeServices(services, deps, { stopJobs: async () => {}, graceMs: 0 })
       await deps.close()
       await remove()
     },

@@ -28,7 +28,11 @@ import {
   replaceRoute,
 } from './routing/rules.ts'
 
-export function mountAlerts(router: Router, deps: Deps, { routingTable: table, dispatcher, outbox }: Alerting): void {
+export function mountAlerts(
+  router: Router,
+  deps: Deps,
+  { routingTable: table, dispatcher, messageDelivery, outbox }: Alerting,
+): void {
   const { database } = deps
   const { db } = database
 
@@ -70,7 +74,7 @@ export function mountAlerts(router: Router, deps: Deps, { routingTable: table, d
 
   router.handle('getMessageContent', ({ params }) => viewContent(deps, table.current.channels, params.id))
 
-  router.handle('testChannel', ({ params }) => testChannel(deps, dispatcher, channelOf(params.id)))
+  router.handle('testChannel', ({ params }) => testChannel(deps, messageDelivery, channelOf(params.id)))
 
   router.handle('replayChannel', async ({ params, request }) => {
     const replayed = await replay(deps, { channelId: channelOf(params.id).id }, requestActor(request))

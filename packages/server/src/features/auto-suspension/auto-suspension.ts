@@ -1,7 +1,7 @@
 import { eventTypes } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
-import { changeGuarded } from '../../db/guarded-change.ts'
+import { changeGuarded, type PreparedChange } from '../../db/guarded-change.ts'
 import { localActor } from '../audit/audit.ts'
 import {
   announceControl,
@@ -60,7 +60,7 @@ export type SuspensionOutcome = 'suspend' | 'take_over' | 'extend' | 'already_su
 /** Outcomes that change an instance. */
 const changing: readonly SuspensionOutcome[] = ['suspend', 'take_over', 'extend']
 
-/** Plan for a set of breaches, based on the database as read. */
+/** What is decided about breaches, and the database as read for it. */
 interface Plan {
   brake: Brake
   controls: ReadonlyMap<string, ControlRow>
@@ -105,7 +105,7 @@ export function createAutoSuspension(
   const { database, clock, metrics } = deps
   const limits = brakeLimits(deps)
 
-  async function plan(breaches: readonly Breach[]): Promise<Plan> {
+  async function readPlan(breaches: readonly Breach[]): Promise<Plan> {
     // Read the brake before the instances: a change in between makes the batch stale.
     const brake = await readBrake(deps)
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
@@ -115,46 +115,47 @@ export function createAutoSuspension(
       suspended.map(([instanceId, { version }]) => ({ instanceId, version })),
     )
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
+
     const changed = new Set<string>()
     const outcomes = new Map<Breach, SuspensionOutcome>()
     let places: BrakeState = brake
     let engagedBy: Breach | undefined
-    for (const breach of breaches.toSorted(longestFirst)) {
+
+    async function decide(breach: Breach): Promise<SuspensionOutcome> {
       const { instanceId, eventId, isRepeat = false, rule } = breach
       const control = instanceId === undefined ? undefined : controls.get(instanceId)
-      if (instanceId === undefined || !control) {
-        outcomes.set(breach, 'skipped')
-        continue
-      }
-      const verdict = changed.has(instanceId)
-        ? 'keep'
-        : onSuspend(heldBy(control, held.get(instanceId), ending.has(instanceId)), holdUntil(endOf(breach)))
+      if (instanceId === undefined || !control) return 'skipped'
+      if (changed.has(instanceId)) return 'already_suspended'
+      const asRead = heldBy(control, held.get(instanceId), ending.has(instanceId))
+      const verdict = onSuspend(asRead, holdUntil(endOf(breach)))
+      if (verdict === 'keep' || verdict === 'hold_key') return 'already_suspended'
       const cause = { instanceId, eventId, ruleId: rule?.id ?? null }
-      if (verdict === 'keep' || verdict === 'hold_key' || (isRepeat && (await hasSuspended(database.db, cause)))) {
-        outcomes.set(breach, 'already_suspended')
-        continue
-      }
+      if (isRepeat && (await hasSuspended(database.db, cause))) return 'already_suspended'
       // An agent that is suspended has its place: the brake must not leave it to the timer of a rule.
       const taken = verdict === 'suspend' ? takePlace(places, limits, instanceId) : places
-      if (taken) {
-        places = taken
-        changed.add(instanceId)
-        outcomes.set(breach, verdict)
-      } else {
-        outcomes.set(breach, 'refused')
+      if (!taken) {
         if (!brake.engaged) engagedBy ??= breach
+        return 'refused'
       }
+      places = taken
+      changed.add(instanceId)
+      return verdict
     }
+
+    for (const breach of breaches.toSorted(longestFirst)) outcomes.set(breach, await decide(breach))
     return { brake, controls, held, outcomes, engagedBy }
   }
 
-  const hasChanges = ({ outcomes, engagedBy }: Plan) =>
-    engagedBy !== undefined || [...outcomes.values()].some((outcome) => changing.includes(outcome))
+  /** Whether the breach is stored in the batch of the plan, and not alone. */
+  const isInBatch = ({ outcomes, engagedBy }: Plan, breach: Breach) =>
+    breach === engagedBy || changing.includes(outcomes.get(breach)!)
 
-  /** Builds the batch of the suspensions, and of engaging the brake. */
-  function prepareBatch({ brake, controls, held, outcomes, engagedBy }: Plan) {
+  /** Prepares the batch of a plan, which suspends or engages the brake; without statements if it does neither. */
+  function prepareBatch(plan: Plan): PreparedChange<Plan> {
+    const { brake, controls, held, outcomes, engagedBy } = plan
+    const chosen = [...outcomes].filter(([breach]) => isInBatch(plan, breach))
+    if (chosen.length === 0) return { statements: [], result: () => plan }
     const now = clock.now()
-    const chosen = [...outcomes].filter(([breach, outcome]) => changing.includes(outcome) || breach === engagedBy)
     const changes: PreparedControl[] = []
     const moving: { id: string; statements: Statement[] }[] = []
     for (const [breach, outcome] of chosen) {
@@ -171,34 +172,31 @@ export function createAutoSuspension(
         moving.push({ id, statements: change.moving })
       }
     }
-    const engaging = engagedBy ? engageBrake(deps, { ingest }, brake, engagedBy.eventId) : undefined
+    const engaging = engagedBy && engageBrake(deps, { ingest }, brake, engagedBy.eventId)
     const hits = chosen.flatMap(([{ hit }]) => hit ?? [])
     const touchedBy = new Map(chosen.flatMap(([{ hit, keyId }]) => (hit ? [[hit.event.id, keyId] as const] : [])))
     const events = [...hits.map(({ event }) => event), ...(engaging ? [engaging.event] : [])]
-    const settled = chosen.flatMap(([{ rule }, outcome]) => rule?.settle(outcome) ?? [])
-    const prepared = events.length > 0 ? ingest.prepare(events, touchedBy) : undefined
-    const before = [
-      ...(engaging?.statements ?? holdBrake(deps, brake)),
+    const storing = events.length > 0 ? ingest.prepare(events, touchedBy) : undefined
+    const alerts = changes.map(({ alert }) => alert)
+    /** In the order of locks, as in every batch of control. */
+    const steps: Record<string, readonly Statement[]> = {
+      brake: engaging?.statements ?? holdBrake(deps, brake),
       // In the order of ids: two batches that lock the same instances in different orders could deadlock.
-      ...moving.toSorted((a, b) => (a.id < b.id ? -1 : 1)).flatMap(({ statements }) => statements),
-    ]
+      instances: moving.toSorted((a, b) => (a.id < b.id ? -1 : 1)).flatMap(({ statements }) => statements),
+      events: storing?.statements ?? [],
+      alerts: deps.outbox.ownStatements(alerts, now),
+      hits: hits.flatMap(({ also }) => also),
+      responses: chosen.flatMap(([{ rule }, outcome]) => rule?.settle(outcome) ?? []),
+      refusal: engagedBy ? [refusalStatement(database, engagedBy.instanceId!, engagedBy.eventId, now)] : [],
+      audit: changes.flatMap(({ recording }) => recording),
+    }
     return {
-      statements: [
-        ...before,
-        ...(prepared?.statements ?? []),
-        ...deps.outbox.ownStatements(
-          changes.map(({ alert }) => alert),
-          now,
-        ),
-        ...hits.flatMap(({ also }) => also),
-        ...settled,
-        ...(engagedBy ? [refusalStatement(database, engagedBy.instanceId!, engagedBy.eventId, now)] : []),
-        ...changes.flatMap(({ recording }) => recording),
-      ],
-      finish(rows: readonly Record<string, unknown>[][]) {
-        prepared?.stored(rows[before.length]!)
+      statements: Object.values(steps).flat(),
+      result(rowsOf) {
+        storing?.stored(rowsOf)
         for (const change of changes) announceControl(deps, change)
         if (engaging) deps.log.warn({ eventId: engagedBy?.eventId }, 'brake of automatic suspensions engaged')
+        return plan
       },
     }
   }
@@ -238,24 +236,12 @@ export function createAutoSuspension(
     metrics,
     weigh: ({ keyId }) => ({ rows: 1, bytes: breachBytes, owner: keyId }),
     async commit(breaches) {
-      let latest = await plan(breaches)
-      if (hasChanges(latest)) {
-        let isFirst = true
-        const finish = await changeGuarded(database, async () => {
-          if (!isFirst) latest = await plan(breaches)
-          isFirst = false
-          if (!hasChanges(latest)) return { statements: [], result: () => () => {} }
-          const { statements, finish } = prepareBatch(latest)
-          return { statements, result: (rows) => () => finish(rows) }
-        })
-        finish()
-      }
-      const { outcomes, engagedBy } = latest
+      const plan = await changeGuarded(database, async () => prepareBatch(await readPlan(breaches)))
       return Promise.all(
         breaches.map(async (breach) => {
-          const outcome = outcomes.get(breach)!
+          const outcome = plan.outcomes.get(breach)!
           try {
-            if (!changing.includes(outcome) && breach !== engagedBy) await storeAlone(breach, outcome)
+            if (!isInBatch(plan, breach)) await storeAlone(breach, outcome)
             metrics.automaticSuspensions.inc({ result: resultNames[outcome] })
             return outcome
           } catch (fault) {

@@ -96,7 +96,7 @@ export async function releaseBrake(
   actor: Actor,
 ): Promise<void> {
   const { database } = deps
-  const publish = await changeGuarded(database, async () => {
+  await changeGuarded(database, async () => {
     const row = await readBrakeRow(database.db)
     if (row.engaged_at === null) throw new AppError('conflict', 'The brake is not engaged: nothing to release.')
     const now = deps.clock.now()
@@ -111,17 +111,15 @@ export async function releaseBrake(
     ])
     const before = { engaged: true, engaged_at: isoTime(row.engaged_at), event_id: row.engaged_by_event, refused }
     const action = { action: 'brake.release', target: null, before, after: { engaged: false }, reason: reason.trim() }
-    const first = brakeStatements(database, row, { engaged_at: null, engaged_by_event: null })
     return {
       statements: [
-        ...first,
+        ...brakeStatements(database, row, { engaged_at: null, engaged_by_event: null }),
         ...statements,
         forgetRefusals(database.db),
         ...auditStatements(database, actor, action, now),
       ],
-      result: (rows) => () => stored(rows[first.length]!),
+      result: stored,
     }
   })
-  publish()
   deps.log.info({ actor: actor.keyId }, 'brake of automatic suspensions released')
 }

@@ -1,6 +1,9 @@
+import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { claimLease, type Lease } from '../../db/lease.ts'
 import type { ChainTransactionsTable } from '../../db/schema/chain.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { Deps } from '../../deps.ts'
 
 export type TransactionRow = ChainTransactionsTable
 export type AttemptRow = Schema['chain_attempts']
@@ -12,16 +15,19 @@ export interface Account {
   address: string
 }
 
-/** The lease of an account, as held by one process. Every claim of the lease increments `epoch`. */
-export interface Holding extends Account {
-  epoch: number
-}
+const keyOf = ({ chainId, address }: Account) => ({ chain_id: chainId, address }) as const
 
-const ofAccount = ({ chainId, address }: Account) => ({ chain_id: chainId, address }) as const
+/** Condition on rows of `chain_senders`. */
+export const isOf = (account: Account) => (e: ExpressionBuilder<Schema, 'chain_senders'>) => e.and(keyOf(account))
+/** Condition on rows of `chain_transactions`. */
+export const isSentBy =
+  ({ chainId, address }: Account) =>
+  (e: ExpressionBuilder<Schema, 'chain_transactions'>) =>
+    e.and({ chain_id: chainId, sender: address })
 
 export async function addSender(db: Db, account: Account): Promise<void> {
   const row: SenderRow = {
-    ...ofAccount(account),
+    ...keyOf(account),
     next_nonce: 0,
     epoch: 0,
     holder: null,
@@ -40,50 +46,17 @@ export async function addSender(db: Db, account: Account): Promise<void> {
     .execute()
 }
 
-export function readSender(db: Db, { chainId, address }: Account) {
-  return db
-    .selectFrom('chain_senders')
-    .selectAll()
-    .where('chain_id', '=', chainId)
-    .where('address', '=', address)
-    .executeTakeFirst()
+export function readSender(db: Db, account: Account) {
+  return db.selectFrom('chain_senders').selectAll().where(isOf(account)).executeTakeFirst()
 }
 
-/** Claims the lease. Undefined while another process holds it or while the RPC is in its retry pause. */
-export async function claimLease(
-  db: Db,
-  account: Account,
-  { holder, now, leaseMs }: { holder: string; now: number; leaseMs: number },
-): Promise<Holding | undefined> {
-  const row = await db
-    .updateTable('chain_senders')
-    .set((e) => ({ epoch: e('epoch', '+', 1), holder, leased_until: now + leaseMs }))
-    .where('chain_id', '=', account.chainId)
-    .where('address', '=', account.address)
-    .where('leased_until', '<=', now)
-    .where('next_at', '<=', now)
-    .returning('epoch')
-    .executeTakeFirst()
-  return row && { ...account, epoch: Number(row.epoch) }
-}
+/** Longer than a turn with a slow node. After a crash, other processes wait this long before they can send. */
+const leaseMs = 300_000
 
-/** Releases the lease and stores the result of the turn. */
-export async function releaseLease(db: Db, held: Holding, changes: Partial<SenderRow>): Promise<void> {
-  await db
-    .updateTable('chain_senders')
-    .set({ ...changes, holder: null, leased_until: 0 })
-    .where('chain_id', '=', held.chainId)
-    .where('address', '=', held.address)
-    .where('epoch', '=', held.epoch)
-    .execute()
-}
-
-/** First statement of every write by the holder. Fails as stale when another process has claimed the lease since. */
-function heldStatement({ db, dialect }: Database, { chainId, address, epoch }: Holding): Statement {
-  const held = db.selectFrom('chain_senders').select('epoch')
-  return dialect.lockFound(
-    held.where('chain_id', '=', chainId).where('address', '=', address).where('epoch', '=', epoch).compile(),
-  )
+/** Claims the account for this process. Undefined while another one has it or while the RPC is in its retry pause. */
+export function claimAccount(deps: Pick<Deps, 'database' | 'clock'>, account: Account, holder: string) {
+  const row = { table: 'chain_senders', key: keyOf(account), leaseMs } as const
+  return claimLease(deps, row, holder, sql`next_at <= ${deps.clock.now()}`)
 }
 
 /** Fails the batch when the transaction's state has changed since it was read. */
@@ -95,13 +68,12 @@ function unchangedStatement({ db, dialect }: Database, row: Pick<TransactionRow,
 /** Updates a transaction. Fails when its state has changed since it was read, or when the lease was lost. */
 export async function changeHeld(
   database: Database,
-  held: Holding,
+  lease: Lease,
   row: Pick<TransactionRow, 'id' | 'state'>,
   changes: Partial<TransactionRow>,
 ): Promise<void> {
   const { db } = database
-  await database.batch([
-    heldStatement(database, held),
+  await lease.batch([
     unchangedStatement(database, row),
     db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
   ])
@@ -110,22 +82,16 @@ export async function changeHeld(
 /** Stores a signed transaction and advances the nonce. Call before sending. */
 export async function storeAttempt(
   database: Database,
-  held: Holding,
+  lease: Lease,
   row: Pick<TransactionRow, 'id' | 'state'>,
   { attempt, changes, nextNonce }: { attempt: AttemptRow; changes: Partial<TransactionRow>; nextNonce: number },
 ): Promise<void> {
   const { db } = database
-  await database.batch([
-    heldStatement(database, held),
+  await lease.batch([
     unchangedStatement(database, row),
     db.insertInto('chain_attempts').values(attempt).compile(),
     db.updateTable('chain_transactions').set(changes).where('id', '=', row.id).compile(),
-    db
-      .updateTable('chain_senders')
-      .set({ next_nonce: nextNonce, refused_nonce: null, nonce_reported_at: null })
-      .where('chain_id', '=', held.chainId)
-      .where('address', '=', held.address)
-      .compile(),
+    lease.change({ next_nonce: nextNonce, refused_nonce: null, nonce_reported_at: null }),
   ])
 }
 
@@ -167,12 +133,11 @@ export async function addTransaction(db: Db, account: Account, row: NewTransacti
 }
 
 /** Returns the unsettled transaction of these kinds, if any. */
-export function readUnsettled(db: Db, { chainId, address }: Account, kinds: TransactionRow['kind'][]) {
+export function readUnsettled(db: Db, account: Account, kinds: TransactionRow['kind'][]) {
   return db
     .selectFrom('chain_transactions')
     .selectAll()
-    .where('chain_id', '=', chainId)
-    .where('sender', '=', address)
+    .where(isSentBy(account))
     .where('kind', 'in', kinds)
     .where('state', 'in', ['pending', 'sent'])
     .orderBy('created_at')
@@ -192,8 +157,7 @@ export function addAlone(db: Db, account: Account, rows: readonly NewTransaction
     await trx
       .updateTable('chain_senders')
       .set((e) => ({ epoch: e.ref('epoch') }))
-      .where('chain_id', '=', account.chainId)
-      .where('address', '=', account.address)
+      .where(isOf(account))
       .execute()
     if (await readUnsettled(trx, account, kinds)) return false
     const values = rows.map((row, index) => pendingRow(account, row, now + index))
@@ -206,13 +170,12 @@ export function addAlone(db: Db, account: Account, rows: readonly NewTransaction
  * Returns unsettled transactions: sent, then pending, then confirmed ones that a reorganisation may still undo. The
  * watched (confirmed) ones have a separate limit, so a backlog of them cannot crowd out the others.
  */
-export async function readOpen(db: Db, { chainId, address }: Account, limit: number): Promise<TransactionRow[]> {
+export async function readOpen(db: Db, account: Account, limit: number): Promise<TransactionRow[]> {
   const some = (states: TransactionRow['state'][]) =>
     db
       .selectFrom('chain_transactions')
       .selectAll()
-      .where('chain_id', '=', chainId)
-      .where('sender', '=', address)
+      .where(isSentBy(account))
       .where('state', 'in', states)
       .orderBy('state', 'desc')
       .orderBy('created_at')
@@ -222,12 +185,11 @@ export async function readOpen(db: Db, { chainId, address }: Account, limit: num
   return [...active, ...(await some(['confirmed']).where('watched', '=', 1).execute())]
 }
 
-export function readTransaction(db: Db, { chainId, address }: Account, kind: TransactionRow['kind'], subject: string) {
+export function readTransaction(db: Db, account: Account, kind: TransactionRow['kind'], subject: string) {
   return db
     .selectFrom('chain_transactions')
     .selectAll()
-    .where('chain_id', '=', chainId)
-    .where('sender', '=', address)
+    .where(isSentBy(account))
     .where('kind', '=', kind)
     .where('subject', '=', subject)
     .executeTakeFirst()
@@ -261,24 +223,22 @@ export async function removeFailed(database: Database, row: TransactionRow): Pro
 }
 
 /** Total cost of transactions sent since `since`, in the chain's smallest unit. */
-export async function readCosts(db: Db, { chainId, address }: Account, since: number): Promise<bigint> {
+export async function readCosts(db: Db, account: Account, since: number): Promise<bigint> {
   const rows = await db
     .selectFrom('chain_transactions')
     .select('cost')
-    .where('chain_id', '=', chainId)
-    .where('sender', '=', address)
+    .where(isSentBy(account))
     .where('sent_at', '>=', since)
     .execute()
   return rows.reduce((sum, { cost }) => sum + BigInt(cost ?? 0), 0n)
 }
 
 /** Returns confirmed attestations last checked before `before`. */
-export function readUnchecked(db: Db, { chainId, address }: Account, before: number, limit: number) {
+export function readUnchecked(db: Db, account: Account, before: number, limit: number) {
   return db
     .selectFrom('chain_transactions')
     .selectAll()
-    .where('chain_id', '=', chainId)
-    .where('sender', '=', address)
+    .where(isSentBy(account))
     .where('kind', '=', 'attest')
     .where('state', '=', 'confirmed')
     .where('revoked_at', 'is', null)

@@ -1,13 +1,12 @@
 import type { Database, Statement } from '../../db/database.ts'
-import type { Account, TransactionRow } from './chain-queries.ts'
+import { type Account, isOf, isSentBy, type TransactionRow } from './chain-queries.ts'
 
-export function readById({ db }: Database, { chainId, address }: Account, id: string) {
+export function readById({ db }: Database, account: Account, id: string) {
   return db
     .selectFrom('chain_transactions')
     .selectAll()
     .where('id', '=', id)
-    .where('chain_id', '=', chainId)
-    .where('sender', '=', address)
+    .where(isSentBy(account))
     .executeTakeFirst()
 }
 
@@ -21,8 +20,8 @@ export function dropStatements(
   changes: Partial<TransactionRow>,
   nextNonce?: number,
 ): Statement[] {
-  const { id, state, chain_id, sender, nonce } = row
-  const account = db.selectFrom('chain_senders').select('epoch')
+  const { id, state, chain_id: chainId, sender: address, nonce } = row
+  const isSender = isOf({ chainId, address })
   const same = db
     .selectFrom('chain_transactions')
     .select('id')
@@ -38,11 +37,10 @@ export function dropStatements(
   const back = db
     .updateTable('chain_senders')
     .set({ next_nonce: nextNonce })
-    .where('chain_id', '=', chain_id)
-    .where('address', '=', sender)
+    .where(isSender)
     .where('next_nonce', '=', nonce + 1)
   return [
-    dialect.lockFound(account.where('chain_id', '=', chain_id).where('address', '=', sender).compile()),
+    dialect.lockFound(db.selectFrom('chain_senders').select('epoch').where(isSender).compile()),
     ...statements,
     back.compile(),
   ]

@@ -45,5 +45,8 @@ export const knownEas = (chainId: number): string | undefined => (baseChains.has
 /** Undefined when the address is neither known nor configured. */
 export const easOf = ({ trustEas, trustChainId }: Config): string | undefined => trustEas ?? knownEas(trustChainId)
 
+export const unavailable = (what: string) =>
+  new Error(`${what} is not known for this chain: set it to the address of the contract.`)
+
 export const schemaRegistryOf = ({ trustSchemaRegistry, trustChainId }: Config): string | undefined =>
   trustSchemaRegistry ?? (baseChains.has(trustChainId) ? schemaRegistryOfBase : undefined)

@@ -2,8 +2,8 @@ import type { Hex } from 'viem'
 import type { PrivateKeyAccount } from 'viem/accounts'
 import { keccak256 } from 'viem/utils'
 import { dayMs } from '../../clock.ts'
+import { type Lease, LeaseLost } from '../../db/lease.ts'
 import type { Deps } from '../../deps.ts'
-import { DatabaseError } from '../../errors.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
 import {
   type Account,
@@ -12,23 +12,18 @@ import {
   addSender,
   addTransaction,
   changeHeld,
-  claimLease,
-  type Holding,
+  claimAccount,
   readAttempts,
   readCosts,
   readOpen,
   readSender,
-  releaseLease,
   storeAttempt,
   type TransactionRow,
 } from './chain-queries.ts'
 import { countedCost, type Fees, feesFor, raisedFees } from './fees.ts'
 import { nonceFault } from './nonce.ts'
-import { noteRefusedNonce } from './report-queries.ts'
 import { type Receipt, type Rpc, RpcError } from './rpc.ts'
 
-/** Longer than a turn with a slow node. After a crash, other processes wait this long before they can send. */
-const leaseMs = 300_000
 /** Maximum transactions handled per turn: the weekly ones, and those watched for a hundred blocks. */
 const turnRows = 20
 /** After this many blocks, no reorganisation undoes a transaction. */
@@ -121,26 +116,26 @@ export class TransactionQueue {
 
   /** Periodic job: runs one turn unless another process holds the lease or nothing is open. */
   async run(): Promise<void> {
-    const { database, clock, log } = this.#deps
+    const { database, log } = this.#deps
     if (!this.#isAdded) await addSender(database.db, this.account)
     this.#isAdded = true
     if ((await readOpen(database.db, this.account, 1)).length === 0) return
-    const now = clock.now()
-    const held = await claimLease(database.db, this.account, { holder: this.#holder, now, leaseMs })
-    if (!held) return
+    const claimed = await claimAccount(this.#deps, this.account, this.#holder)
+    if (!claimed) return
+    const { lease } = claimed
     let fault: RpcError | undefined
     try {
-      fault = await this.#turn(held)
+      fault = await this.#turn(lease)
     } catch (caught) {
-      if (caught instanceof DatabaseError && caught.stale) return
+      if (caught instanceof LeaseLost) return
       if (!(caught instanceof RpcError)) {
-        await releaseLease(database.db, held, {})
+        await lease.release()
         throw caught
       }
       fault = caught
     }
     if (fault) log.warn({ fault: fault.message }, 'the chain has to wait')
-    await releaseLease(database.db, held, await this.#outcome(fault))
+    await lease.release(await this.#outcome(fault))
   }
 
   async #outcome(fault: RpcError | undefined) {
@@ -154,7 +149,7 @@ export class TransactionQueue {
   }
 
   /** Returns the first error that did not stop the turn from handling the other transactions. */
-  async #turn(held: Holding): Promise<RpcError | undefined> {
+  async #turn(lease: Lease): Promise<RpcError | undefined> {
     await this.assertChain()
     const head = await this.#parts.rpc.head()
     const rows = await readOpen(this.#deps.database.db, this.account, turnRows)
@@ -163,7 +158,7 @@ export class TransactionQueue {
     for (const row of rows) {
       if (row.state === 'pending') continue
       try {
-        const isInBlock = await this.#follow(held, row, head)
+        const isInBlock = await this.#follow(lease, row, head)
         if (!isInBlock) isFree = false
       } catch (fault) {
         if (!(fault instanceof RpcError) || fault.kind === 'unavailable') throw fault
@@ -174,12 +169,12 @@ export class TransactionQueue {
     const next = rows.find(({ state }) => state === 'pending')
     // One nonce at a time: transactions queued behind a stuck one would wait on the chain, where they cannot be
     // withdrawn.
-    if (next && isFree) await this.#send(held, next)
+    if (next && isFree) await this.#send(lease, next)
     return first
   }
 
   /** Checks a sent transaction. Resolves with whether it or another transaction with its nonce is in a block. */
-  async #follow(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
+  async #follow(lease: Lease, row: TransactionRow, head: number): Promise<boolean> {
     const { database } = this.#deps
     const attempts = await readAttempts(database.db, row.id)
     for (const attempt of attempts) {
@@ -191,7 +186,7 @@ export class TransactionQueue {
       if (!receipt) continue
       const lowest = attempts.map(({ max_fee }) => BigInt(max_fee)).reduce((one, other) => (one < other ? one : other))
       const signed = { gas: BigInt(row.gas!), max: BigInt(attempt.max_fee), lowest }
-      await this.#found(held, row, {
+      await this.#found(lease, row, {
         receipt,
         cost: countedCost(receipt.paid, signed),
         isEmpty: attempt.is_empty === 1,
@@ -202,19 +197,19 @@ export class TransactionQueue {
     if (row.state === 'confirmed') {
       this.#deps.log.warn({ transaction: row.id }, 'a reorganisation took a confirmed transaction back')
       const gone = { tx_hash: null, block_number: null, block_hash: null, confirmed_at: null, watched: 0 } as const
-      await changeHeld(database, held, row, { ...gone, state: 'sent', result: null })
+      await changeHeld(database, lease, row, { ...gone, state: 'sent', result: null })
       return false
     }
     if (row.block_hash !== null)
-      await changeHeld(database, held, row, { tx_hash: null, block_number: null, block_hash: null })
-    if ((await this.#parts.rpc.nonce(row.sender)) > row.nonce!) return this.#replaced(held, row, head)
-    if (row.replaced_block !== null) await changeHeld(database, held, row, { replaced_block: null })
-    await this.#offerAgain(held, row, attempts)
+      await changeHeld(database, lease, row, { tx_hash: null, block_number: null, block_hash: null })
+    if ((await this.#parts.rpc.nonce(row.sender)) > row.nonce!) return this.#replaced(lease, row, head)
+    if (row.replaced_block !== null) await changeHeld(database, lease, row, { replaced_block: null })
+    await this.#offerAgain(lease, row, attempts)
     return false
   }
 
   async #found(
-    held: Holding,
+    lease: Lease,
     row: TransactionRow,
     { receipt, cost: counted, isEmpty, head }: { receipt: Receipt; cost: bigint; isEmpty: boolean; head: number },
   ): Promise<void> {
@@ -225,11 +220,11 @@ export class TransactionQueue {
     if (confirmations < config.trustConfirmations) {
       if (!isMoved) return
       // A reorganisation can put the transaction into a younger block, so counting starts over.
-      await changeHeld(database, held, row, { ...place, state: 'sent', confirmed_at: null, watched: 0, result: null })
+      await changeHeld(database, lease, row, { ...place, state: 'sent', confirmed_at: null, watched: 0, result: null })
       return
     }
     if (row.state === 'confirmed' && !isMoved) {
-      if (confirmations > watchedBlocks) await changeHeld(database, held, row, { watched: 0 })
+      if (confirmations > watchedBlocks) await changeHeld(database, lease, row, { watched: 0 })
       return
     }
     const cost = { cost: String(counted), replaced_block: null }
@@ -237,7 +232,7 @@ export class TransactionQueue {
       const error = isEmpty
         ? `An operator dropped it: an empty transaction used its nonce ${row.nonce} in block ${receipt.blockNumber}.`
         : `The contract ${row.target} reverted it in block ${receipt.blockNumber}.`
-      await changeHeld(database, held, row, { ...place, ...cost, state: 'failed', error, watched: 0, result: null })
+      await changeHeld(database, lease, row, { ...place, ...cost, state: 'failed', error, watched: 0, result: null })
       return
     }
     const result = await this.#parts.readResult(row, receipt)
@@ -245,7 +240,7 @@ export class TransactionQueue {
       throw new RpcError(`The receipt of a transaction lacks what ${row.target} must have logged.`, 'wrong')
     const confirmed_at = clock.now()
     const watched = confirmations > watchedBlocks ? 0 : 1
-    await changeHeld(database, held, row, { ...place, ...cost, state: 'confirmed', confirmed_at, watched, result })
+    await changeHeld(database, lease, row, { ...place, ...cost, state: 'confirmed', confirmed_at, watched, result })
     this.#deps.log.info({ kind: row.kind, hash: receipt.hash }, 'a transaction is confirmed')
   }
 
@@ -253,15 +248,15 @@ export class TransactionQueue {
    * Handles a nonce that was used by a transaction from elsewhere. Sending with a new nonce could execute the
    * transaction twice, so this is left to a person.
    */
-  async #replaced(held: Holding, row: TransactionRow, head: number): Promise<boolean> {
+  async #replaced(lease: Lease, row: TransactionRow, head: number): Promise<boolean> {
     const { database, config } = this.#deps
     if (row.replaced_block === null) {
-      await changeHeld(database, held, row, { replaced_block: head })
+      await changeHeld(database, lease, row, { replaced_block: head })
       return false
     }
     if (head < row.replaced_block + config.trustConfirmations) return false
     const error = `Another program used nonce ${row.nonce} of ${row.sender}: give the service a wallet that nothing else uses.`
-    await changeHeld(database, held, row, { state: 'failed', error, watched: 0 })
+    await changeHeld(database, lease, row, { state: 'failed', error, watched: 0 })
     return true
   }
 
@@ -269,7 +264,7 @@ export class TransactionQueue {
    * Sends the transaction again, because the node may have dropped it. Raises the fees once it is stuck. One that an
    * operator dropped is replaced by an empty transaction, whose fees rise like its own.
    */
-  async #offerAgain(held: Holding, row: TransactionRow, attempts: readonly AttemptRow[]): Promise<void> {
+  async #offerAgain(lease: Lease, row: TransactionRow, attempts: readonly AttemptRow[]): Promise<void> {
     const { clock, config } = this.#deps
     const { rpc } = this.#parts
     const last = attempts[0]!
@@ -288,7 +283,7 @@ export class TransactionQueue {
         'refused',
       )
     await this.#assertBudget(BigInt(row.gas!) * fees.max - BigInt(row.cost!))
-    await this.#signAndSend(held, row, { nonce: row.nonce!, gas: row.gas!, fees })
+    await this.#signAndSend(lease, row, { nonce: row.nonce!, gas: row.gas!, fees })
   }
 
   async #assertBudget(more: bigint): Promise<void> {
@@ -301,10 +296,10 @@ export class TransactionQueue {
       )
   }
 
-  async #send(held: Holding, row: TransactionRow): Promise<void> {
+  async #send(lease: Lease, row: TransactionRow): Promise<void> {
     const { database, clock, config } = this.#deps
     const { rpc, wallet } = this.#parts
-    const giveUp = (error: string) => changeHeld(database, held, row, { state: 'failed', error })
+    const giveUp = (error: string) => changeHeld(database, lease, row, { state: 'failed', error })
     if (clock.now() - row.created_at > pendingMs) {
       const sender = await readSender(database.db, this.account)
       return giveUp(`It could not be sent for seven days. ${sender?.last_error ?? ''}`.trim())
@@ -324,13 +319,14 @@ export class TransactionQueue {
     const { next_nonce: used } = (await readSender(database.db, this.account))!
     const [nonce, waiting] = [await rpc.nonce(wallet.address), await rpc.nonce(wallet.address, 'pending')]
     const fault = nonceFault({ counted: nonce, waiting, used, vouched: config.trustWalletNonce })
-    if (fault?.isJump) await noteRefusedNonce(database.db, held, Math.max(nonce, waiting))
+    // A node that names another one each time is reported once.
+    if (fault?.isJump) await database.batch([lease.change({ refused_nonce: Math.max(nonce, waiting) })])
     if (fault) throw new RpcError(fault.message, 'wrong')
-    await this.#signAndSend(held, row, { nonce, gas, fees })
+    await this.#signAndSend(lease, row, { nonce, gas, fees })
   }
 
   async #signAndSend(
-    held: Holding,
+    lease: Lease,
     row: TransactionRow,
     { nonce, gas, fees }: { nonce: number; gas: number; fees: Fees },
   ): Promise<void> {
@@ -350,7 +346,7 @@ export class TransactionQueue {
     const now = clock.now()
     const hash = keccak256(raw)
     const paid = { max_fee: String(fees.max), max_tip: String(fees.tip) }
-    await storeAttempt(database, held, row, {
+    await storeAttempt(database, lease, row, {
       attempt: { hash, transaction_id: row.id, raw, ...paid, created_at: now, is_empty: isEmpty ? 1 : 0 },
       changes: {
         state: 'sent',

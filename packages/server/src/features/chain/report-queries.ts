@@ -1,5 +1,5 @@
 import type { Db, Trx } from '../../db/database.ts'
-import { type Account, type Holding, readSender, type TransactionRow } from './chain-queries.ts'
+import { type Account, isOf, isSentBy, readSender, type TransactionRow } from './chain-queries.ts'
 
 /** Marks unreported failures as reported and returns them. The caller reports them in the same transaction. */
 export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
@@ -16,12 +16,11 @@ export function takeFailures(trx: Trx, now: number): Promise<TransactionRow[]> {
  * Marks the account as reported and returns it if its RPC has been failing since `since` or longer. Each outage is
  * returned once.
  */
-export function takeFailing(trx: Trx, { chainId, address }: Account, now: number, since: number) {
+export function takeFailing(trx: Trx, account: Account, now: number, since: number) {
   return trx
     .updateTable('chain_senders')
     .set({ reported_at: now })
-    .where('chain_id', '=', chainId)
-    .where('address', '=', address)
+    .where(isOf(account))
     .where('failing_since', '<=', since)
     .where('reported_at', 'is', null)
     .returningAll()
@@ -29,12 +28,11 @@ export function takeFailing(trx: Trx, { chainId, address }: Account, now: number
 }
 
 /** Marks transactions that are unconfirmed since `since` or longer as reported, and returns them. */
-export function takeStuck(trx: Trx, { chainId, address }: Account, now: number, since: number) {
+export function takeStuck(trx: Trx, account: Account, now: number, since: number) {
   return trx
     .updateTable('chain_transactions')
     .set({ stuck_reported_at: now })
-    .where('chain_id', '=', chainId)
-    .where('sender', '=', address)
+    .where(isSentBy(account))
     .where('state', '=', 'sent')
     .where((e) => e(e.fn.coalesce('dropped_at', 'sent_at'), '<=', since))
     .where('stuck_reported_at', 'is', null)
@@ -42,24 +40,12 @@ export function takeStuck(trx: Trx, { chainId, address }: Account, now: number, 
     .execute()
 }
 
-/** Stores the nonce that was refused. A node that names another one each time is reported once. */
-export async function noteRefusedNonce(db: Db, { chainId, address, epoch }: Holding, nonce: number): Promise<void> {
-  await db
-    .updateTable('chain_senders')
-    .set({ refused_nonce: nonce })
-    .where('chain_id', '=', chainId)
-    .where('address', '=', address)
-    .where('epoch', '=', epoch)
-    .execute()
-}
-
 /** Marks a refused nonce as reported and returns the account. */
-export function takeRefusedNonce(trx: Trx, { chainId, address }: Account, now: number) {
+export function takeRefusedNonce(trx: Trx, account: Account, now: number) {
   return trx
     .updateTable('chain_senders')
     .set({ nonce_reported_at: now })
-    .where('chain_id', '=', chainId)
-    .where('address', '=', address)
+    .where(isOf(account))
     .where('refused_nonce', 'is not', null)
     .where('nonce_reported_at', 'is', null)
     .returningAll()
@@ -67,7 +53,7 @@ export function takeRefusedNonce(trx: Trx, { chainId, address }: Account, now: n
 }
 
 /** Whether there may be something to report. */
-export async function hasFailures(db: Db, { chainId, address }: Account, since: number): Promise<boolean> {
+export async function hasFailures(db: Db, account: Account, since: number): Promise<boolean> {
   const found = await db
     .selectFrom('chain_transactions')
     .select('id')
@@ -76,7 +62,7 @@ export async function hasFailures(db: Db, { chainId, address }: Account, since: 
         e.and([e('state', '=', 'failed'), e('failure_reported_at', 'is', null)]),
         e.and([
           e('state', '=', 'sent'),
-          e('sender', '=', address),
+          e('sender', '=', account.address),
           e('sent_at', '<=', since),
           e('stuck_reported_at', 'is', null),
         ]),
@@ -84,7 +70,7 @@ export async function hasFailures(db: Db, { chainId, address }: Account, since: 
     )
     .limit(1)
     .executeTakeFirst()
-  const sender = await readSender(db, { chainId, address })
+  const sender = await readSender(db, account)
   if (found !== undefined || !sender) return found !== undefined
   const isFailing = sender.reported_at === null && (sender.failing_since ?? Infinity) <= since
   return isFailing || (sender.refused_nonce !== null && sender.nonce_reported_at === null)

@@ -22,7 +22,7 @@ interface Response {
 const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
 
 /** Decodes the response in the call data of `respond`; undefined for another function. */
-export function responseIn(data: string): Response | undefined {
+function responseIn(data: string): Response | undefined {
   const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
   if (functionName !== 'validationResponse') return undefined
   const [requestHash, response, , responseHash, tag] = args
@@ -46,6 +46,32 @@ export function createValidationRegistry(registry: string, validator: string) {
       } catch {
         // Not an event of this interface.
       }
+    }
+  }
+
+  /** Responses of this validator in a transaction's logs. */
+  const answered = (logs: readonly Log[]): Response[] =>
+    [...eventsOf(logs)].flatMap(({ eventName, args }) =>
+      eventName === 'ValidationResponse' && same(args.validator, validator) ? [args] : [],
+    )
+
+  /** Returns this validator's latest response; undefined without a request or a response. A response of 0 counts. */
+  async function answer(rpc: Rpc, requestHash: string): Promise<Response | undefined> {
+    const call = encodeFunctionData({ abi, functionName: 'getValidationStatus', args: [requestHash as Hex] })
+    const data = await rpc.call(registry, call).catch((fault) => {
+      if (fault instanceof RpcError && fault.kind === 'revert') return undefined
+      throw fault
+    })
+    if (data === undefined) return undefined
+    try {
+      const [by, , response, responseHash, tag] = decodeFunctionResult({
+        abi,
+        functionName: 'getValidationStatus',
+        data: data as Hex,
+      })
+      return same(by, validator) && tag !== '' ? { requestHash, response, responseHash, tag } : undefined
+    } catch {
+      throw new RpcError('The validation registry returned data of another format than its interface.', 'wrong')
     }
   }
 
@@ -74,30 +100,17 @@ export function createValidationRegistry(registry: string, validator: string) {
           eventName === 'ValidationRequest' && same(args.requestHash, hash) && same(args.validator, validator),
       ),
 
-    /** Responses of this validator in a transaction's logs. */
-    answered: (logs: readonly Log[]): Response[] =>
-      [...eventsOf(logs)].flatMap(({ eventName, args }) =>
-        eventName === 'ValidationResponse' && same(args.validator, validator) ? [args] : [],
-      ),
+    answered,
+    answer,
 
-    /** Returns this validator's latest response; undefined without a request or a response. A response of 0 counts. */
-    async answer(rpc: Rpc, requestHash: string): Promise<Response | undefined> {
-      const call = encodeFunctionData({ abi, functionName: 'getValidationStatus', args: [requestHash as Hex] })
-      const data = await rpc.call(registry, call).catch((fault) => {
-        if (fault instanceof RpcError && fault.kind === 'revert') return undefined
-        throw fault
-      })
-      if (data === undefined) return undefined
-      try {
-        const [by, , response, responseHash, tag] = decodeFunctionResult({
-          abi,
-          functionName: 'getValidationStatus',
-          data: data as Hex,
-        })
-        return same(by, validator) && tag !== '' ? { requestHash, response, responseHash, tag } : undefined
-      } catch {
-        throw new RpcError('The validation registry returned data of another format than its interface.', 'wrong')
-      }
+    /** Whether the response of this call data is both in the logs of its transaction and in the state of the registry. */
+    async isAnswered(rpc: Rpc, data: string, logs: readonly Log[]): Promise<boolean> {
+      const response = responseIn(data)
+      if (!response || !answered(logs).some((found) => isSameResponse(found, response))) return false
+      const stored = await answer(rpc, response.requestHash)
+      return stored !== undefined && isSameResponse(stored, response)
     },
   }
 }
+
+export type ValidationRegistry = ReturnType<typeof createValidationRegistry>

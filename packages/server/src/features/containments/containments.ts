@@ -29,6 +29,7 @@ import {
   countOpen,
   findContainment,
   insertStatements,
+  leaseMs,
   readContainments,
   readParts,
 } from './queries.ts'
@@ -40,9 +41,6 @@ import { needTwo } from './stop-verdicts.ts'
 const partMembers = 200
 /** Maximum unfinished containments: a script that repeats one must not fill the queue. */
 const maxOpen = 20
-
-/** After this time without a sign of its worker, another process continues a containment. */
-export const leaseMs = 5_000
 
 interface Work {
   worker: string

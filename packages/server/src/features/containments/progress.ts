@@ -1,4 +1,10 @@
-import type { ContainmentState, EnforcementCounts } from '@wardline/contract'
+import { alertTypes, type ContainmentState, type EnforcementCounts } from '@wardline/contract'
+import { dayMs } from '../../clock.ts'
+import type { OwnAlert } from '../alerts/outbox/alert.ts'
+import type { ContainmentRow, Looked } from './queries.ts'
+
+/** Intervals of checking the result: while it may change soon, later, and for how long. */
+const looks = { soonMs: 1_000, soonForMs: 120_000, laterMs: 60_000, untilMs: 7 * dayMs }
 
 /** Facts about a containment. Times are epoch milliseconds. */
 export interface Progress {
@@ -21,7 +27,7 @@ export interface Progress {
 }
 
 /** Number of unconfirmed calls. */
-export const unenforced = ({ enforcement }: Pick<Progress, 'enforcement'>): number =>
+const unenforced = ({ enforcement }: Pick<Progress, 'enforcement'>): number =>
   enforcement ? enforcement.calls - enforcement.confirmed : 0
 
 /**
@@ -40,4 +46,57 @@ export function stateOf(
   // Those that registered later have time of theirs, but give none to the others.
   if (now < changedAt + acknowledgeMs || overdue === 0) return 'in_progress'
   return confirmed === 0 ? 'failed' : 'partial'
+}
+
+/** When a result is checked. `mayJudge`: false after a change of the clock, which makes a new containment look old. */
+interface Look {
+  now: number
+  acknowledgeMs: number
+  mayJudge: boolean
+}
+
+/** Decides what to store about a containment whose members were changed, and what to report: `news`. */
+export function lookAt(
+  row: Pick<ContainmentRow, 'changed_at' | 'reported'>,
+  progress: Progress,
+  { now, acknowledgeMs, mayJudge }: Look,
+): Looked & { news: ContainmentRow['reported'] } {
+  const changedAt = row.changed_at!
+  const state = stateOf(progress, changedAt, now, acknowledgeMs)
+  const isComplete = state === 'complete'
+  const isOverdue = !isComplete && state !== 'in_progress' && now >= changedAt + acknowledgeMs && mayJudge
+  const reported = isComplete ? 'complete' : isOverdue ? 'incomplete' : row.reported
+  // An agent proven silent may still continue later, as long as the suspension lasts.
+  const isFinal = (isComplete && !progress.lasting) || now > changedAt + looks.untilMs
+  return {
+    news: reported === row.reported ? null : reported,
+    reported,
+    look_at: now + (now < changedAt + looks.soonForMs ? looks.soonMs : looks.laterMs),
+    ...(isComplete ? { completed_at: Math.max(changedAt, progress.lastConfirmedAt ?? 0) } : {}),
+    ...(isFinal ? { counts: JSON.stringify(progress) } : {}),
+  }
+}
+
+/** Returns the alert that reports a result. */
+export function alertOf(
+  { id, action, requested }: ContainmentRow,
+  progress: Progress,
+  news: NonNullable<ContainmentRow['reported']>,
+  acknowledgeMs: number,
+): OwnAlert {
+  const about = { instance_id: null, subject: id }
+  const agents = requested === 1 ? '1 agent' : `${requested} agents`
+  if (news === 'complete') {
+    const what = `${action === 'suspend' ? 'suspension' : 'resume'} of ${agents}`
+    const skipped = progress.skipped > 0 ? `, ${progress.skipped} skipped` : ''
+    const description = `The ${what} is complete: ${progress.confirmed} confirmed${skipped}.`
+    return { ...about, severity: 'info', event_type: alertTypes.containmentCompleted, description }
+  }
+  const open = unenforced(progress)
+  const missing = [
+    ...(progress.missing > 0 ? [`${progress.missing} of ${agents}`] : []),
+    ...(open > 0 ? [`${open} ${open === 1 ? 'call' : 'calls'} to enforcement points`] : []),
+  ].join(' and ')
+  const description = `${missing} did not confirm the ${action} within ${acknowledgeMs / 1_000} seconds; wardline containments ${id} lists them.`
+  return { ...about, severity: 'critical', event_type: alertTypes.containmentIncomplete, description }
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { claimRow, isClaimable } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
 
 export type ContainmentRow = Schema['containments']
@@ -66,13 +67,13 @@ export function readContainments(db: Db, before: string | undefined, limit: numb
 }
 
 /** Reads unfinished containments that no other process works on, oldest first. */
-export async function findAbandoned(db: Db, worker: string, now: number, limit: number): Promise<string[]> {
+export async function findAbandoned(db: Db, holder: string, now: number, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('containments')
     .select('id')
     .where('counts', 'is', null)
     .where('changed_at', 'is', null)
-    .where((e) => e.or([e('worker', '=', worker), e('leased_until', '<=', now)]))
+    .where(isClaimable('containments', { holder, now }))
     .orderBy('id')
     .limit(limit)
     .execute()
@@ -89,22 +90,16 @@ export async function countOpen(db: Db): Promise<number> {
   return Number(count)
 }
 
-/** Claims the work or renews the claim; undefined if another process has it or it is done. */
-export function claim(
-  db: Db,
-  id: string,
-  worker: string,
-  now: number,
-  until: number,
-): Promise<ContainmentRow | undefined> {
-  return db
-    .updateTable('containments')
-    .set({ worker, leased_until: until })
-    .where('id', '=', id)
-    .where('changed_at', 'is', null)
-    .where((e) => e.or([e('worker', '=', worker), e('leased_until', '<=', now)]))
-    .returningAll()
-    .executeTakeFirst()
+/** After this time without a sign of its worker, another process continues a containment. */
+export const leaseMs = 5_000
+
+/**
+ * Claims the work; undefined if another process has it or it is done. The lease only saves work:
+ * each part is changed once, because its batch begins with `holdPart`.
+ */
+export function claimWork(db: Db, id: string, holder: string, now: number): Promise<ContainmentRow | undefined> {
+  const row = { table: 'containments', key: { id }, leaseMs } as const
+  return claimRow<ContainmentRow>(db, row, { holder, now }, sql`changed_at is null`)
 }
 
 /** Reads the next unfinished part. */
@@ -125,7 +120,6 @@ interface DonePart {
   changed: string
   skipped: number
   now: number
-  leasedUntil: number
 }
 
 /** Locks an unfinished part; first statement of the batch that changes its members. */
@@ -157,11 +151,9 @@ export function checkUnchanged(
 }
 
 /** Marks a part as done, and renews the lease. */
-export function donePartStatements(
-  { db }: Database,
-  { id, position, changed, skipped, now, leasedUntil }: DonePart,
-): Statement[] {
-  const leased = sql<number>`case when leased_until < cast(${leasedUntil} as bigint) then cast(${leasedUntil} as bigint) else leased_until end`
+export function donePartStatements({ db }: Database, { id, position, changed, skipped, now }: DonePart): Statement[] {
+  const until = sql`cast(${now + leaseMs} as bigint)`
+  const leased = sql<number>`case when leased_until < ${until} then ${until} else leased_until end`
   return [
     db
       .updateTable('containment_parts')
@@ -224,11 +216,14 @@ export function findToReport(db: Db, now: number, limit: number): Promise<Contai
     .execute()
 }
 
+export type Looked = Partial<Pick<ContainmentRow, 'reported' | 'completed_at' | 'counts'>> &
+  Pick<ContainmentRow, 'look_at'>
+
 /** Stores when the result is checked again, or that it is final, unless another process did so since it was read. */
 export function lookedStatements(
   { db, dialect }: Database,
   { id, look_at }: ContainmentRow,
-  changes: Partial<Pick<ContainmentRow, 'reported' | 'completed_at' | 'counts' | 'look_at'>>,
+  changes: Looked,
 ): Statement[] {
   const asRead = db
     .selectFrom('containments')

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { seededDraws } from '../../../../../test-servers/seeded-draws.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { verifyAudit } from '../audit/audit.ts'
+import { ContainmentWork } from './work.ts'
 
 let service: TestService
 beforeEach(async () => {
@@ -212,4 +213,57 @@ it('keeps the counts of a containment when its agents are deleted', async () => 
   await service.services.containmentWork.run()
   await service.execute('delete from instances')
   expect(await view(resume)).toMatchObject({ state: 'complete', changed: 1, confirmed: 1 })
+})
+
+/** A worker in another process, for which something happens after it has read the members of its first part. */
+function workerWith(between: () => Promise<unknown>): ContainmentWork {
+  const { deps, services } = service
+  let isDue = true
+  const batch: typeof deps.database.batch = async (...given) => {
+    if (isDue) {
+      isDue = false
+      await between()
+    }
+    return deps.database.batch(...given)
+  }
+  return new ContainmentWork({ ...deps, database: { ...deps.database, batch } }, services)
+}
+
+const redo = (action: 'suspend' | 'resume') =>
+  service.execute(`update containment_parts set done_at = null, changed = null;
+    update containments set action = '${action}', changed_at = null, skipped = 0, leased_until = 0`)
+
+// An entry for a change that was not made would be a lie in the audit log.
+it('writes nothing about a member that was changed after it was read', async () => {
+  await register(3)
+  const { id } = await contain('suspend', 3)
+  await idle()
+  await redo('resume')
+  await service.execute(`update containment_parts set members = '[["m-0000",1],["m-0001",1],["m-0002",1]]'`)
+  const work = workerWith(() => service.call('POST', '/api/resume/m-0001'))
+  await work.run()
+  await work.whenIdle()
+  expect(await view(id)).toMatchObject({ changed: 2, skipped: 1 })
+  const entries = `select target, count(*) as entries from audit_log where action = 'instance.resume' group by 1 order by 1`
+  expect((await service.rows<{ target: string }>(entries)).map((row) => Object.values(row).map(String))).toEqual([
+    ['m-0000', '1'],
+    ['m-0001', '1'],
+    ['m-0002', '1'],
+  ])
+})
+
+it('counts a part once if another process does it at the same time', async () => {
+  await register(1)
+  const { id } = await contain('suspend', 1)
+  await idle()
+  await redo('suspend')
+  await service.execute(`delete from instances where id = 'm-0000'`)
+  const work = workerWith(async () => {
+    await service.execute('update containments set leased_until = 0')
+    await service.services.containmentWork.run()
+    await idle()
+  })
+  await work.run()
+  await work.whenIdle()
+  expect(await view(id)).toMatchObject({ requested: 1, changed: 0, skipped: 1 })
 })

@@ -1,65 +1,41 @@
-import { alertTypes } from '@wardline/contract'
 import { dayMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
-import type { Outbox } from '../alerts/outbox/outbox.ts'
-import type { Actor } from '../audit/audit.ts'
-import type { Enforcement } from '../enforcement/enforcement.ts'
-import { unchangedCount } from '../instances/fleet-statements.ts'
 import { settingsOf } from '../suspensions/states.ts'
-import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
-import { leaseMs, readProgress } from './containments.ts'
-import { changeFleet, type FleetMember, publishAll } from './fleet-change.ts'
-import { type Progress, stateOf, unenforced } from './progress.ts'
+import { readProgress } from './containments.ts'
+import { changePart, type FleetParts, publishAll } from './fleet-change.ts'
+import { alertOf, lookAt } from './progress.ts'
 import {
   type ContainmentRow,
-  checkUnchanged,
-  claim,
+  claimWork,
   deleteOld,
-  donePartStatements,
   findAbandoned,
   findToReport,
   finish,
-  holdPart,
   lookedStatements,
   nextPart,
 } from './queries.ts'
 import { deleteExpired } from './resume-request-queries.ts'
-import { readStopVerdicts } from './stop-verdicts.ts'
 
 /** Attempts per part. Each skips members that others changed at the same time, in the worst case one by one. */
 const maxAttempts = 300
 /** Containments per run of the job. */
 const runRows = 20
-/** Intervals of checking the result: while it may change soon, later, and for how long. */
-const looks = { soonMs: 1_000, soonForMs: 120_000, laterMs: 60_000, untilMs: 7 * dayMs }
 /** Retention of containments; the audit log keeps the record. */
 const keptMs = 400 * dayMs
-
-/** Formats the agents that did not confirm. */
-function missingText(progress: Progress, agents: string): string {
-  const open = unenforced(progress)
-  const calls = open > 0 ? [`${open} ${open === 1 ? 'call' : 'calls'} to enforcement points`] : []
-  return [...(progress.missing > 0 ? [`${progress.missing} of ${agents}`] : []), ...calls].join(' and ')
-}
 
 /** Executes containments: those requested from this process, and those whose worker is gone. */
 export class ContainmentWork {
   /** Id of this process in leases. */
   readonly worker = randomSecret(12)
   readonly #deps: Deps
-  readonly #outbox: Outbox
-  readonly #facts: SuspensionFacts
-  readonly #enforcement: Enforcement
+  readonly #parts: FleetParts
   readonly #running = new Map<string, Promise<void>>()
 
-  constructor(deps: Deps, parts: { outbox: Outbox; suspensionFacts: SuspensionFacts; enforcement: Enforcement }) {
-    const { outbox, suspensionFacts, enforcement } = parts
-    this.#enforcement = enforcement
+  constructor(deps: Deps, parts: FleetParts) {
     this.#deps = deps
-    this.#outbox = outbox
-    this.#facts = suspensionFacts
+    this.#parts = parts
   }
 
   /** Executes a containment until it is done; after a fault the job continues it. */
@@ -94,17 +70,18 @@ export class ContainmentWork {
 
   async #work(id: string): Promise<void> {
     const { database, clock, log } = this.#deps
-    const row = await claim(database.db, id, this.worker, clock.now(), clock.now() + leaseMs)
+    const row = await claimWork(database.db, id, this.worker, clock.now())
     if (!row) return
     let publishing = Promise.resolve()
     for (let failed = 0; ; ) {
       const part = await nextPart(database.db, id)
       if (!part) break
       try {
-        const messages = await this.#changePart(row, part.position, JSON.parse(part.members))
+        const { position, members } = part
+        const messages = await changePart(this.#deps, this.#parts, { row, position, members: JSON.parse(members) })
         failed = 0
         // The database processes the next part at the same time.
-        publishing = publishing.then(() => publishAll(this.#deps, this.#facts, messages))
+        publishing = publishing.then(() => publishAll(this.#deps, this.#parts.suspensionFacts, messages))
       } catch (fault) {
         failed += 1
         const isRace = fault instanceof DatabaseError && (fault.stale || fault.busy)
@@ -116,67 +93,15 @@ export class ContainmentWork {
     log.info({ containment: id, action: row.action, agents: row.requested }, 'containment worked off')
   }
 
-  #changePart(row: ContainmentRow, position: number, members: readonly FleetMember[]) {
-    const { database } = this.#deps
-    const { id, action, reason } = row
-    const parts = { suspensionFacts: this.#facts, enforcement: this.#enforcement, outbox: this.#outbox }
-    return changeFleet(this.#deps, parts, {
-      containmentId: id,
-      members,
-      action,
-      reason,
-      actor: JSON.parse(row.actor) as Actor,
-      judge: (suspended) => readStopVerdicts(database, suspended, row.two_person === 1),
-      around: (moves, now) => ({
-        before: [holdPart(database, id, position)],
-        check: checkUnchanged(database, id, position, unchangedCount(database, moves), moves.length),
-        after: donePartStatements(database, {
-          id,
-          position,
-          changed: JSON.stringify(moves.map((move) => [move.id, move.version])),
-          skipped: members.length - moves.length,
-          now,
-          leasedUntil: now + leaseMs,
-        }),
-      }),
-    })
-  }
-
   /** Reports the result once it is known, and stores the counts once they are final. */
   async #look(row: ContainmentRow): Promise<void> {
     const { database, clock, config, timekeeping } = this.#deps
+    const { enforcement, outbox } = this.#parts
     const { acknowledgeMs } = settingsOf(config)
     const now = clock.now()
-    const progress = await readProgress(database, row, this.#enforcement.points, now - acknowledgeMs)
-    const state = stateOf(progress, row.changed_at, now, acknowledgeMs)
-    const isComplete = state === 'complete'
-    // A clock change makes a new containment look old.
-    const isLate = now >= row.changed_at! + acknowledgeMs
-    const isOverdue = !isComplete && state !== 'in_progress' && isLate && timekeeping.mayJudge()
-    const reported = isComplete ? ('complete' as const) : isOverdue ? ('incomplete' as const) : null
-    const isNews = reported !== null && reported !== row.reported
-    // An agent proven silent may still continue later, as long as the suspension lasts.
-    const isFinal = (isComplete && !progress.lasting) || now > row.changed_at! + looks.untilMs
-    const changes = {
-      look_at: now + (now < row.changed_at! + looks.soonForMs ? looks.soonMs : looks.laterMs),
-      ...(isNews ? { reported } : {}),
-      ...(isComplete ? { completed_at: Math.max(row.changed_at!, progress.lastConfirmedAt ?? 0) } : {}),
-      ...(isFinal ? { counts: JSON.stringify(progress) } : {}),
-    }
-    const agents = row.requested === 1 ? '1 agent' : `${row.requested} agents`
-    const what = `${row.action === 'suspend' ? 'suspension' : 'resume'} of ${agents}`
-    const alert = isComplete
-      ? {
-          severity: 'info' as const,
-          event_type: alertTypes.containmentCompleted,
-          description: `The ${what} is complete: ${progress.confirmed} confirmed${progress.skipped > 0 ? `, ${progress.skipped} skipped` : ''}.`,
-        }
-      : {
-          severity: 'critical' as const,
-          event_type: alertTypes.containmentIncomplete,
-          description: `${missingText(progress, agents)} did not confirm the ${row.action} within ${acknowledgeMs / 1_000} seconds; wardline containments ${row.id} lists them.`,
-        }
-    const alerts = isNews ? this.#outbox.ownStatements([{ ...alert, instance_id: null, subject: row.id }], now) : []
+    const progress = await readProgress(database, row, enforcement.points, now - acknowledgeMs)
+    const { news, ...changes } = lookAt(row, progress, { now, acknowledgeMs, mayJudge: timekeeping.mayJudge() })
+    const alerts = news ? outbox.ownStatements([alertOf(row, progress, news, acknowledgeMs)], now) : []
     try {
       await database.batch([...lookedStatements(database, row, changes), ...alerts])
     } catch (fault) {
@@ -184,6 +109,6 @@ export class ContainmentWork {
       if (!(fault instanceof DatabaseError && fault.stale)) throw fault
       return
     }
-    if (isNews) this.#outbox.notify()
+    if (news) outbox.notify()
   }
 }

@@ -1,7 +1,20 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement, Trx } from '../../db/database.ts'
+import { claimRows, isFree, type LeasedQueue, type TimedClaim, unclaimed } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { Attempted } from '../../delivery/delivery.ts'
 import { isCurrent, isOutdated, taggedInstances } from '../instances/fleet-statements.ts'
+
+/** The response of a point to one attempt. */
+export interface Answer {
+  delivered: boolean
+  /** HTTP status; null: no response. */
+  status: number | null
+  /** One plain sentence without the URL or the secret; null after a 2xx. */
+  error: string | null
+  /** Seconds of Retry-After. */
+  retryAfterSeconds?: number
+}
 
 /** Instances that are suspended or resumed in one transaction, with their new control versions. */
 export interface EnforcedChange {
@@ -13,9 +26,16 @@ export interface EnforcedChange {
 }
 
 export type CallRow = Schema['enforcement_calls']
+export type CallAttempt = Attempted<CallRow, Answer>
 
 /** Calls that are neither confirmed, failed nor superseded. Literals as in the partial index. */
 const isPending = sql<boolean>`confirmed_at is null and failed_at is null and superseded_at is null`
+/** A superseded call may still be running, and a resume waits for it. */
+export const calls: LeasedQueue = {
+  table: 'enforcement_calls',
+  isOpen: isPending,
+  mayBeLeased: sql<boolean>`leased_until > 0`,
+}
 /** Calls that are not confirmed and still needed. */
 const isOpen = sql<boolean>`confirmed_at is null and superseded_at is null`
 
@@ -49,25 +69,18 @@ export async function supersede(db: Db, points: readonly string[], now: number):
     .execute()
 }
 
-interface Claim {
-  point: string
-  owner: string
-  now: number
-  leaseMs: number
-  limit: number
-}
-
 /**
  * Claims due calls of a point, oldest first: until the lease ends no other process makes them. A resume waits for a running
  * attempt of the previous suspension, so that they do not overtake each other.
  */
-export async function claimCalls(db: Db, { point, owner, now, leaseMs, limit }: Claim): Promise<CallRow[]> {
+export function claimCalls(db: Db, point: string, claim: TimedClaim, limit: number): Promise<CallRow[]> {
+  const { now } = claim
   const due = db
     .selectFrom('enforcement_calls as due')
     .select('due.id')
     .where('point', '=', point)
     .where('next_at', '<=', now)
-    .where('leased_until', '<=', now)
+    .where(isFree(now))
     .where(isPending)
     // Skip calls whose instance was resumed since.
     .where((e) => e.not(isOutdated('due.instance_id', 'due.version')))
@@ -86,46 +99,19 @@ export async function claimCalls(db: Db, { point, owner, now, leaseMs, limit }: 
     )
     .orderBy('next_at')
     .limit(limit)
-  const rows = await db
-    .updateTable('enforcement_calls')
-    .set({ leased_until: now + leaseMs, lease_owner: owner })
-    .where('id', 'in', due)
-    // Checked again after waiting for the row lock: another process may have claimed it.
-    .where('leased_until', '<=', now)
-    .where(isPending)
-    .returningAll()
-    .execute()
-  return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
-}
-
-/** Releases the calls claimed by a process, or by all processes if none can be running. */
-export async function releaseCalls(db: Db, owner?: string): Promise<void> {
-  const taken = db
-    .updateTable('enforcement_calls')
-    .set({ leased_until: 0, lease_owner: null })
-    .where('leased_until', '>', 0)
-  await (owner === undefined ? taken : taken.where('lease_owner', '=', owner)).execute()
-}
-
-interface Attempted {
-  id: string
-  owner: string
-  status: number | null
-  error: string | null
-  now: number
-  /** Time of the retry; undefined: confirmed, or no retry. */
-  nextAt: number | undefined
+  return claimRows<CallRow>(db, calls, due, claim)
 }
 
 /** Stores a result. A confirmation is stored even if another process took over the lease, a failure only for its owner. */
-export async function recordAttempt(db: Db, { id, owner, status, error, now, nextAt }: Attempted): Promise<void> {
+export async function recordAttempt(db: Db, { row, owner, verdict, now, nextAt }: CallAttempt): Promise<void> {
+  const { delivered, status, error } = verdict
   const update = db
     .updateTable('enforcement_calls')
-    .set({ leased_until: 0, lease_owner: null, attempted_at: now, last_status: status, last_error: error })
+    .set({ ...unclaimed, attempted_at: now, last_status: status, last_error: error })
     .set((e) => ({ attempts: e('attempts', '+', 1) }))
-    .where('id', '=', id)
+    .where('id', '=', row.id)
     .where('confirmed_at', 'is', null)
-  if (error === null) await update.set({ confirmed_at: now, failed_at: null }).execute()
+  if (delivered) await update.set({ confirmed_at: now, failed_at: null }).execute()
   else {
     const held = update.where('lease_owner', '=', owner)
     await (nextAt === undefined ? held.set({ failed_at: now }) : held.set({ next_at: nextAt })).execute()

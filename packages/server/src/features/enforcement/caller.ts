@@ -8,17 +8,10 @@ import { version } from '../../version.ts'
 import { judgeByStatus, userAgent } from '../alerts/channels/http-receiver.ts'
 import { signedHeaders } from '../alerts/channels/standard-webhook.ts'
 import { allTags } from '../instances/tags.ts'
-import type { CallRow } from './call-statements.ts'
+import type { Answer, CallRow } from './call-statements.ts'
 
-/** Result of one attempt. */
-interface Answer {
-  /** HTTP status; null: no response. */
-  status: number | null
-  /** One plain sentence without the URL or the secret; null after a 2xx. */
-  error: string | null
-  /** Seconds of Retry-After. */
-  retryAfterSeconds?: number
-}
+/** Upper bound of Retry-After: a point may delay a call, but not indefinitely. */
+const maxAskedSeconds = 300
 
 /** The same at each attempt. */
 export const requestOf = (row: CallRow): EnforcementRequest => ({
@@ -71,15 +64,15 @@ export class Caller {
         createEgress({ guarded: false, allow: [] }),
       )
       const egress = await this.#egress
-      const { status, error, retryAfterSeconds } = judgeByStatus(
-        await egress.post({ url: point.url, headers, body }, signal),
-      )
-      return { status, error, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) }
+      const verdict = judgeByStatus(await egress.post({ url: point.url, headers, body }, signal))
+      const { delivered, status, error, retryAfterSeconds = 0 } = verdict
+      return { delivered, status, error, retryAfterSeconds: Math.min(retryAfterSeconds, maxAskedSeconds) }
     } catch (fault) {
-      if (fault instanceof EgressError) return { status: null, error: fault.message }
+      const failed = (error: string) => ({ delivered: false, status: null, error })
+      if (fault instanceof EgressError) return failed(fault.message)
       // The message of a fault may contain the URL.
       log.error({ point: point.name, fault: fault instanceof Error ? fault.name : 'unknown' }, 'a point was not called')
-      return { status: null, error: 'The call could not be made; the log of the service names the point.' }
+      return failed('The call could not be made; the log of the service names the point.')
     }
   }
 

@@ -259,9 +259,9 @@ describe('several processes', () => {
     service.clock.advance(2_000)
     // Another process claims the call and crashes.
     const { db } = service.deps.database
-    const claim = { point: 'lever', owner: 'dead', now: service.clock.now(), leaseMs: 60_000, limit: 8 }
-    const [taken] = await claimCalls(db, claim)
-    expect(await claimCalls(db, { ...claim, owner: 'other' })).toEqual([])
+    const claim = { holder: 'dead', now: service.clock.now(), leaseMs: 60_000 }
+    const [taken] = await claimCalls(db, 'lever', claim, 8)
+    expect(await claimCalls(db, 'lever', { ...claim, holder: 'other' }, 8)).toEqual([])
     receiver.answer = () => ({ status: 200 })
     await turn(service)
     expect(receiver.attempts).toHaveLength(1)
@@ -296,8 +296,8 @@ describe('several processes', () => {
     await expect.poll(() => receiver.attempts.length).toBe(1)
     await resume(service, 'agent-1')
     await service.services.enforcement.run()
-    const claim = { point: 'lever', owner: 'other', now: service.clock.now(), leaseMs: 60_000, limit: 8 }
-    expect(await claimCalls(service.deps.database.db, claim)).toEqual([])
+    const claim = { holder: 'other', now: service.clock.now(), leaseMs: 60_000 }
+    expect(await claimCalls(service.deps.database.db, 'lever', claim, 8)).toEqual([])
     const leased = await service.rows('select action from enforcement_calls where leased_until > 0')
     expect(leased).toEqual([{ action: 'suspend' }])
     receiver.answer = () => ({ status: 200 })

@@ -1,5 +1,5 @@
 import { severities } from '@wardline/contract'
-import type { Row, Statement, Trx } from '../../db/database.ts'
+import type { Row, RowsOf, Statement, Trx } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
@@ -54,8 +54,8 @@ interface StoreOptions {
 /** Events prepared for a batch of the caller. */
 interface PreparedEvents {
   statements: Statement[]
-  /** Call after the commit, with the rows of the first statement. */
-  stored(rows: readonly Row[]): void
+  /** Call after the commit. */
+  stored(rowsOf: RowsOf): void
 }
 
 export interface Ingest {
@@ -130,10 +130,11 @@ export function createIngest(
   function prepare(events: EventToStore[], touchedBy?: ReadonlyMap<string, string>): PreparedEvents {
     const createdAt = clock.now()
     const alertsOfThem = alerts.statements(events, createdAt, touchedBy)
+    const inserting = eventInserts(inserts, events, [], createdAt)
     return {
-      statements: [...eventInserts(inserts, events, [], createdAt), ...alertsOfThem],
-      stored(rows) {
-        publish(events, rows[0]!.value as number, createdAt)
+      statements: [...inserting, ...alertsOfThem],
+      stored(rowsOf) {
+        publish(events, rowsOf(inserting[0]!)[0]!.value as number, createdAt)
         if (alertsOfThem.length > 0) alerts.notify()
       },
     }
@@ -199,7 +200,7 @@ export function createIngest(
       const [takeSeqs, ...others] = statements
       const { rows } = await trx.executeQuery<Row>(takeSeqs!)
       for (const statement of others) await trx.executeQuery(statement)
-      return () => stored(rows)
+      return () => stored(() => rows)
     },
 
     own: (event) => ownEventToStore(event, clock.now()),

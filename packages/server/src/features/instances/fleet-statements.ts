@@ -80,7 +80,7 @@ export async function readTagSets(db: Db, limit: number, tagsOf: TagsOf): Promis
 }
 
 /** An instance to suspend or resume, as read, and its next version. */
-export interface FleetMove {
+interface FleetMove {
   id: string
   from: number
   wasSuspended: boolean

@@ -1,6 +1,6 @@
 import { eventTypes, type RuleDocument, ruleLimits } from '@wardline/contract'
 import { dayMs, hourMs, startOf } from '../../clock.ts'
-import type { Row, Statement } from '../../db/database.ts'
+import type { RowsOf, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { readEventIds } from '../events/log-statements.ts'
@@ -124,11 +124,11 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
   }
 
   return {
-    /** Call `stored` after the commit, with the rows of these statements. */
+    /** Call `stored` after the commit. */
     async prepare(
       matched: readonly Matched[],
       now: number,
-    ): Promise<{ statements: Statement[]; pending: PendingResponse[]; stored(rows: Row[][]): void }> {
+    ): Promise<{ statements: Statement[]; pending: PendingResponse[]; stored(rowsOf: RowsOf): void }> {
       if (matched.length === 0) return { statements: [], pending: [], stored() {} }
       const own = new Map(matched.map(({ event }) => [event.row.seq!, event.row.id]))
       const others = new Set(matched.flatMap(({ firing }) => firing.events).filter((seq) => !own.has(seq)))
@@ -181,7 +181,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
           ...(responses.length > 0 ? [statements.responses(responses)] : []),
         ],
         pending: responses.filter(({ state }) => state === 'pending'),
-        stored: (rows) => prepared.stored(rows[0]!),
+        stored: prepared.stored,
       }
     },
   }

@@ -7,8 +7,8 @@ import { limitTogether } from './language/rule-memory.ts'
 import { ruleStates } from './language/rule-state.ts'
 import { RuleTurn } from './rule-pace.ts'
 import {
+  batchOf,
   type Holding,
-  heldStatement,
   readFiredSince,
   readSpentFirings,
   readValues,
@@ -24,7 +24,6 @@ async function* valuesOf(
   database: Deps['database'],
   { row: { id }, basis }: RunningRule,
   holding: Holding,
-  keep: () => Promise<void>,
 ): AsyncGenerator<ValueRow[], void> {
   const statements = runnerStatements(database)
   for await (const rows of readValues(database, caller, { id, basis })) {
@@ -34,31 +33,30 @@ async function* valuesOf(
     const forgotten = rows.filter(isLong)
     if (forgotten.length > 0) {
       const changed = compact.filter((_, index) => isLong(rows[index]!, index))
-      await database.batch([heldStatement(database, holding), ...statements.values(id, basis, { changed, forgotten })])
+      await batchOf(holding, statements.values(id, basis, { changed, forgotten }))
     }
-    await keep()
+    await holding.lease.keep()
     yield compact
   }
 }
 
 /**
- * Rebuilds the states of rules at a position in the log, from stored data and the events within their windows. Calls `keep`
- * in each turn of the event loop: a long window, and a single page of it with costly rules, takes longer than a lease.
+ * Rebuilds the states of rules at a position in the log, from stored data and the events within their windows. Keeps the
+ * lease in each turn of the event loop: a long window, or a single page with costly rules, takes longer than a lease.
  */
 export async function rebuildStates(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   rules: readonly RunningRule[],
   holding: Holding,
-  keep: () => Promise<void>,
 ): Promise<void> {
-  const upTo = holding.seq
+  const { lease, seq: upTo } = holding
   const rest = async () => {
     await nextTurn()
-    await keep()
+    await lease.keep()
   }
   limitTogether(rules)
   for (const rule of rules) {
-    if (asksHistory(rule.rule.correlation)) await rule.history.load(valuesOf(database, rule, holding, keep), rest)
+    if (asksHistory(rule.rule.correlation)) await rule.history.load(valuesOf(database, rule, holding), rest)
   }
   const [last] = await database.scan(caller, (db) => readEventsBetween(db, { after: upTo - 1, upTo, limit: 1 }))
   const time = last?.created_at ?? clock.now()
@@ -68,7 +66,7 @@ export async function rebuildStates(
     if (span === 0 || spans.has(span)) continue
     const range = await database.scan(caller, (db) => readSeqRange(db, time - span, Number.MAX_SAFE_INTEGER))
     spans.set(span, range ? range.first - 1 : upTo)
-    await keep()
+    await lease.keep()
   }
   const histories = new Map(rules.map((rule) => [rule, rule.history.asBefore()]))
   const begins = rules.flatMap((rule) => {

@@ -2,6 +2,7 @@ import { ruleLimits } from '@wardline/contract'
 import { sql } from 'kysely'
 import { minuteMs, startOf } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import type { Lease } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Fired } from './language/cooldowns.ts'
 import type { SpentFirings } from './language/firing-budget.ts'
@@ -19,63 +20,21 @@ export interface PendingResponse extends ResponseRow {
   instance_id: string | null
 }
 
-/** The lease holder. */
+/** Another process takes over this long after the last renewal, at most a second later. */
+export const runnerLease = { table: 'rule_runner', key: { id: 1 }, leaseMs: 3_500 } as const
+
+/** The right to run the rules, and the stored position in the log. */
 export interface Holding {
-  epoch: number
-  /** Stored position in the log. */
+  lease: Lease
   seq: number
 }
 
-/** Claims the lease; undefined if another process holds it. */
-export async function claimLease(
-  db: Db,
-  holder: string,
-  now: number,
-  leasedUntil: number,
-): Promise<Holding | undefined> {
-  const row = await db
-    .updateTable('rule_runner')
-    .set((e) => ({ epoch: e('epoch', '+', 1), holder, leased_until: leasedUntil }))
-    .where('id', '=', 1)
-    .where((e) => e.or([e('leased_until', '<=', now), e('holder', '=', holder)]))
-    .returning(['epoch', 'seq'])
-    .executeTakeFirst()
-  return row && { epoch: Number(row.epoch), seq: Number(row.seq) }
-}
+/** Makes a write of the runner. Throws LeaseLost if another process runs the rules. */
+export const batchOf = ({ lease, seq }: Holding, statements: readonly Statement[]) => lease.batch(statements, { seq })
 
-/** Renews the lease; false if another process has taken it. */
-export async function renewLease(db: Db, epoch: number, leasedUntil: number): Promise<boolean> {
-  const { numUpdatedRows } = await db
-    .updateTable('rule_runner')
-    .set({ leased_until: leasedUntil })
-    .where('id', '=', 1)
-    .where('epoch', '=', epoch)
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 1n
-}
-
-export async function releaseLease(db: Db, epoch: number): Promise<void> {
-  await db
-    .updateTable('rule_runner')
-    .set({ leased_until: 0, holder: null })
-    .where('id', '=', 1)
-    .where('epoch', '=', epoch)
-    .execute()
-}
-
-export function readLease(db: Db) {
-  return db.selectFrom('rule_runner').select(['epoch', 'seq', 'leased_until']).executeTakeFirstOrThrow()
-}
-
-/** First statement of every write of the runner: fails as stale if another process took the lease. */
-export function heldStatement({ db, dialect }: Database, { epoch, seq }: Holding): Statement {
-  const held = db.selectFrom('rule_runner').select('id').where('id', '=', 1).where('epoch', '=', epoch)
-  return dialect.lockFound(held.where('seq', '=', seq).compile())
-}
-
-/** Advances the position in the log, within a batch that starts with `heldStatement`. */
-export function moveStatement(db: Db, seq: number, leasedUntil: number): Statement {
-  return db.updateTable('rule_runner').set({ seq, leased_until: leasedUntil }).where('id', '=', 1).compile()
+export async function readStoredSeq(db: Db): Promise<number> {
+  const { seq } = await db.selectFrom('rule_runner').select('seq').executeTakeFirstOrThrow()
+  return Number(seq)
 }
 
 /** Columns that show whether a rule changed. */

@@ -1,31 +1,30 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { readCounter } from '../../db/counters.ts'
+import { claimLease, type Lease, LeaseLost } from '../../db/lease.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
-import { DatabaseError } from '../../errors.ts'
+import { randomSecret } from '../../ids.ts'
 import { WorkBudget } from '../../work-turns.ts'
-import { parseEventRow } from '../events/event-row.ts'
 import type { Ingest } from '../events/ingest.ts'
+import type { LogFollower } from '../events/log-follower.ts'
 import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import { readRuleEvents, ruleEventOf } from './event-log.ts'
 import { EvictionReport } from './eviction-report.ts'
 import { createFiringWriter, type Matched } from './firing-writer.ts'
 import type { RuleEvent } from './language/fields.ts'
-import { NearEvents } from './near-events.ts'
 import { storeCost } from './queries.ts'
 import { rebuildStates } from './rebuild.ts'
 import type { RuleResponder } from './responder.ts'
-import { Outdated, RuleLease } from './rule-lease.ts'
 import { RulePace, RuleTurn } from './rule-pace.ts'
 import {
+  batchOf,
   type Holding,
-  heldStatement,
-  moveStatement,
   type RuleStart,
-  readLease,
   readRuleMarks,
   readRulesOf,
   readStarts,
+  readStoredSeq,
+  runnerLease,
   runnerStatements,
   startStatements,
 } from './runner-queries.ts'
@@ -44,6 +43,12 @@ const maxMatched = 250
 const followMs = 250
 const caller = 'rules'
 
+interface RunnerParts {
+  ingest: Ingest
+  logFollower: LogFollower
+  ruleResponder: RuleResponder
+}
+
 /**
  * Runs the rules on every stored event, in order of seq, in the process that holds the lease. The state is derived from the
  * log, so that another process can continue.
@@ -51,9 +56,10 @@ const caller = 'rules'
 export class RuleRunner {
   readonly #deps: Deps
   readonly #responder: RuleResponder
-  readonly #near = new NearEvents()
+  readonly #follower: LogFollower
   readonly #pace: RulePace
-  readonly #lease: RuleLease
+  /** Id of this process in the lease. */
+  readonly #holder = randomSecret(12)
   readonly #statements: ReturnType<typeof runnerStatements>
   readonly #writer: ReturnType<typeof createFiringWriter>
   readonly #evictions: EvictionReport
@@ -71,15 +77,15 @@ export class RuleRunner {
   readonly #broken = new Map<string, number>()
   #work: Promise<void> | undefined
 
-  constructor(deps: Deps, { ingest, ruleResponder }: { ingest: Ingest; ruleResponder: RuleResponder }) {
+  constructor(deps: Deps, { ingest, logFollower, ruleResponder }: RunnerParts) {
     this.#deps = deps
+    this.#follower = logFollower
     this.#responder = ruleResponder
     this.#pace = new RulePace(deps.clock)
-    this.#lease = new RuleLease(deps)
     this.#statements = runnerStatements(deps.database)
     this.#writer = createFiringWriter(deps, { ingest })
     this.#evictions = new EvictionReport(ingest)
-    deps.bus.onEvents((rows) => this.#hear(rows), parseEventRow)
+    logFollower.listen((row) => this.#hear(row))
   }
 
   /** Whether this process runs the rules. */
@@ -87,13 +93,13 @@ export class RuleRunner {
     return this.#holding !== undefined
   }
 
-  /** Call with stored events. Almost free if no rules run. */
-  #hear(rows: readonly EventFields[]): void {
-    if (!this.#holding || this.#index.rules.length === 0) return
-    this.#pace.note(rows.length)
-    this.#near.add(rows)
-    this.#head = Math.max(this.#head, this.#near.head)
+  /** Almost free if no rules run. */
+  #hear({ seq }: EventFields): boolean {
+    if (!this.#holding || this.#index.rules.length === 0) return false
+    this.#pace.note(1)
+    this.#head = Math.max(this.#head, seq)
     this.#wake()
+    return true
   }
 
   /** Runs in a later turn, so that callers get their responses first. */
@@ -114,15 +120,16 @@ export class RuleRunner {
     // Also while the database is unavailable, because the bus may deliver events.
     if (this.#holding) metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
     try {
-      if (this.#holding && !(await this.#lease.renew(this.#holding))) this.#drop()
+      if (this.#holding && !(await this.#holding.lease.renew())) this.#drop()
       if (!this.#holding) {
-        const holding = await this.#lease.claim()
-        if (!holding) {
-          const { seq } = await readLease(database.db)
-          metrics.rulesLag.set(Math.max(0, (await readCounter(database.db, 'event_seq')) - Number(seq)))
+        const claimed = await claimLease<{ seq: number }>(this.#deps, runnerLease, this.#holder)
+        if (!claimed) {
+          const seq = await readStoredSeq(database.db)
+          metrics.rulesLag.set(Math.max(0, (await readCounter(database.db, 'event_seq')) - seq))
           return
         }
-        await this.#alone(() => this.#take(holding))
+        const { lease, row } = claimed
+        await this.#alone(() => this.#take({ lease, seq: Number(row.seq) }))
       }
       this.#head = Math.max(this.#head, await readCounter(database.db, 'event_seq'))
       await this.#refresh()
@@ -132,7 +139,7 @@ export class RuleRunner {
       await this.#evictions.report(this.#index.rules, now)
       metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
     } catch (fault) {
-      if (!(fault instanceof Outdated)) throw fault
+      if (!(fault instanceof LeaseLost)) throw fault
       this.#drop()
     }
   }
@@ -147,7 +154,7 @@ export class RuleRunner {
       this.#head = Math.max(this.#head, await readCounter(this.#deps.database.db, 'event_seq'))
       await this.#refresh()
     } catch (fault) {
-      if (fault instanceof Outdated) this.#drop()
+      if (fault instanceof LeaseLost) this.#drop()
       else this.#deps.log.warn({ err: fault }, 'changed rules wait for the database')
     }
   }
@@ -158,7 +165,7 @@ export class RuleRunner {
     await this.whenIdle()
     const holding = this.#holding
     this.#drop()
-    if (holding) await this.#lease.release(holding)
+    await holding?.lease.release()
   }
 
   async whenIdle(): Promise<void> {
@@ -169,7 +176,6 @@ export class RuleRunner {
   #drop(): void {
     this.#holding = undefined
     this.#index = new RunningSet([])
-    this.#near.clear()
   }
 
   /** Runs tasks one at a time, because they share the states. */
@@ -197,7 +203,7 @@ export class RuleRunner {
     }).catch((fault) => {
       // The page will be processed again, so drop states that already counted its events.
       this.#drop()
-      if (!(fault instanceof Outdated)) this.#deps.log.warn({ err: fault }, 'the rules wait for the database')
+      if (!(fault instanceof LeaseLost)) this.#deps.log.warn({ err: fault }, 'the rules wait for the database')
     })
   }
 
@@ -235,7 +241,6 @@ export class RuleRunner {
         if (this.#deps.clock.monotonic() > until) break
       }
     }
-    this.#near.dropUpTo(this.#seq)
     if (matched.length > 0 || this.#isMoveDue()) {
       await this.#write(holding, matched)
     } else await this.#pace.giveWay(turn.workedMs)
@@ -245,13 +250,13 @@ export class RuleRunner {
   /** Yields to other work, and keeps the lease: an event may take many turns. */
   async #rest(holding: Holding, turn: RuleTurn): Promise<void> {
     const othersMs = await (this.#isOpen ? this.#pace.giveWay(turn.workedMs) : nextTurn(0))
-    await this.#lease.keep(holding)
+    await holding.lease.keep()
     turn.begin(othersMs)
   }
 
   async #nextPage(): Promise<RuleEvent[]> {
     const { database } = this.#deps
-    const near = this.#near.after(this.#seq, nearRows)
+    const near = this.#seq < this.#follower.head ? this.#follower.after(this.#seq, nearRows) : undefined
     if (!near)
       return readRuleEvents(database, caller, { after: this.#seq, upTo: this.#head, withTags: this.#index.withTags })
     if (!this.#index.withTags) return near.map((event) => ruleEventOf(event))
@@ -262,7 +267,7 @@ export class RuleRunner {
 
   /** Writes firings, values of new_value and the position in the log in one transaction. */
   async #write(holding: Holding, matched: readonly Matched[]): Promise<void> {
-    const { database, clock, metrics } = this.#deps
+    const { clock, metrics } = this.#deps
     const now = clock.now()
     const writing = await this.#writer.prepare(matched, now)
     const values = this.#index.rules.flatMap(({ row, basis, history }) =>
@@ -272,31 +277,18 @@ export class RuleRunner {
     const suppressed = this.#index.takeSuppressed()
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
-    const first = [
-      heldStatement(database, holding),
-      moveStatement(database.db, this.#seq, this.#lease.endOf(now)),
-      ...values,
-    ]
-    const results = await this.#batch([...first, ...writing.statements, ...counts]).catch((fault) => {
+    const moving = holding.lease.change({ seq: this.#seq })
+    const written = await batchOf(holding, [moving, ...values, ...writing.statements, ...counts]).catch((fault) => {
       // The unwritten changes are no longer in the states; they are recomputed from the log.
       this.#drop()
       throw fault
     })
     holding.seq = this.#seq
     this.#movedAt = clock.monotonic()
-    writing.stored(results.slice(first.length))
+    writing.stored(written)
     for (const { rule } of matched) metrics.ruleFirings.inc({ mode: rule.row.mode })
     for (const { row, count } of suppressed) metrics.suppressedFirings.inc({ mode: row.mode }, count)
     if (writing.pending.length > 0) this.#responder.add(writing.pending)
-  }
-
-  async #batch(statements: Parameters<Deps['database']['batch']>[0]) {
-    try {
-      return await this.#deps.database.batch(statements)
-    } catch (fault) {
-      if (fault instanceof DatabaseError && fault.stale) throw new Outdated()
-      throw fault
-    }
   }
 
   #isMoveDue = (): boolean => this.#deps.clock.monotonic() - this.#movedAt >= moveEveryMs
@@ -314,17 +306,16 @@ export class RuleRunner {
     this.#seq = holding.seq
     this.#head = Math.max(holding.seq, await readCounter(database.db, 'event_seq'))
     const marks = await readRuleMarks(database.db)
-    const keep = () => this.#lease.keep(holding)
     const ids = marks.map(({ id }) => id)
-    const rules = await this.#compile(ids, holding.seq, keep)
+    const rules = await this.#compile(ids, holding.seq, holding.lease)
     const starts = new Map((await readStarts(database.db)).map((start) => [start.rule_id, start]))
     const known = rules.filter(({ row, basis }) => starts.get(row.id)?.basis === basis)
     for (const rule of known) resume(rule, starts.get(rule.row.id)!, holding.seq)
-    await rebuildStates(this.#deps, known, holding, keep)
+    await rebuildStates(this.#deps, known, holding)
     await this.#begin(holding, rules, starts)
     this.#holding = holding
     this.#index = new RunningSet(rules)
-    log.info({ epoch: holding.epoch, rules: rules.length, seq: holding.seq }, 'this process runs the rules')
+    log.info({ epoch: holding.lease.epoch, rules: rules.length, seq: holding.seq }, 'this process runs the rules')
   }
 
   /** Stores from where on rules process events, and since when they have their mode. */
@@ -335,10 +326,10 @@ export class RuleRunner {
   ): Promise<void> {
     const { database } = this.#deps
     const statements = rules.flatMap((rule) => startStatements(database.db, startRow(rule), stored.get(rule.row.id)))
-    if (statements.length > 0) await this.#batch([heldStatement(database, holding), ...statements])
+    if (statements.length > 0) await batchOf(holding, statements)
   }
 
-  async #compile(ids: readonly string[], afterSeq: number, keep: () => Promise<void>): Promise<RunningRule[]> {
+  async #compile(ids: readonly string[], afterSeq: number, lease: Lease): Promise<RunningRule[]> {
     if (ids.length === 0) return []
     const rules: RunningRule[] = []
     for (const row of await readRulesOf(this.#deps.database.db, ids)) {
@@ -355,7 +346,7 @@ export class RuleRunner {
       }
       // A rule takes up to a quarter of a second at worst, and there may be hundreds.
       await nextTurn()
-      await keep()
+      await lease.keep()
     }
     return rules
   }
@@ -373,7 +364,7 @@ export class RuleRunner {
     const holding = this.#holding
     if (!holding) return
     const changedIds = changed.map(({ id }) => id)
-    const next = await this.#compile(changedIds, this.#seq, () => this.#lease.keep(holding))
+    const next = await this.#compile(changedIds, this.#seq, holding.lease)
     const ids = marks.map(({ id }) => id)
     await this.#alone(() => this.#exchange(ids, next))
   }

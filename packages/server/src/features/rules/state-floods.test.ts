@@ -1,12 +1,14 @@
 import type { RuleBacktest } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
 import { dayMs, isoTime, minuteMs } from '../../clock.ts'
+import { claimLease } from '../../db/lease.ts'
 import { openRuleService, type RuleService, toolCall } from '../../testing/rule-service.ts'
 import { logged } from '../../testing/rules.ts'
 import { atOnce } from '../../testing/work.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import { allStatesBytes } from './language/rule-memory.ts'
 import { rebuildStates } from './rebuild.ts'
+import { runnerLease } from './runner-queries.ts'
 import { newRunningRule, RunningSet } from './running-rule.ts'
 
 const open: RuleService[] = []
@@ -95,7 +97,9 @@ it('keeps no more of all rules together than a process has room for, live and wh
   } as const
   const rules = Array.from({ length: 8 }, (_, index) => newRunningRule({ ...row, id: `r${index}`, title: 'x' }, 0))
   const bytesOf = (list: typeof rules) => list.reduce((sum, { state }) => sum + state.memory.bytes, 0)
-  await rebuildStates(on.deps, rules, { epoch: 0, seq: 160 }, async () => {})
+  on.clock.advance(runnerLease.leaseMs)
+  const { lease } = (await claimLease(on.deps, runnerLease, 'test'))!
+  await rebuildStates(on.deps, rules, { lease, seq: 160 })
   expect(bytesOf(rules)).toBeLessThanOrEqual(allStatesBytes)
   expect(bytesOf(rules)).toBeGreaterThan(allStatesBytes * 0.9)
   // Two rules leave, and others come.

@@ -4,8 +4,8 @@ import { expect, it } from 'vitest'
 import { StreamBacklog } from '../../http/stream-backlog.ts'
 import { openTestService } from '../../testing/service.ts'
 import { eventToStore } from '../events/new-event.ts'
+import { RecentEvents } from '../events/recent-events.ts'
 import { CatchUp, type Follower } from './catch-up.ts'
-import { RecentEvents } from './recent-events.ts'
 
 /** Opens connections whose clients read everything. */
 async function openSockets(count: number): Promise<{ sockets: Socket[] } & AsyncDisposable> {
@@ -28,6 +28,11 @@ async function openSockets(count: number): Promise<{ sockets: Socket[] } & Async
   }
 }
 
+const sourceOf = (head: number, recent = new RecentEvents()) => ({
+  head,
+  after: (seq: number, limit: number) => recent.after(seq, limit),
+})
+
 const followersOf = (sockets: Socket[], callers: number): Follower[] =>
   sockets.map((socket, index) => ({ socket, caller: `address ${index % callers}`, seq: 0, live: false }))
 
@@ -38,7 +43,7 @@ it('serves one page in total per turn of the event loop, however many followers 
   const recent = new RecentEvents()
   const row = eventToStore({ severity: 'info', source: 's', event_type: 'n', description: 'x'.repeat(900) }, null, 0)
   for (let seq = 1; seq <= 400; seq++) recent.add({ ...row, seq })
-  const catchUp = new CatchUp(service.deps, { head: () => 400, recent }, new StreamBacklog(service.deps.metrics))
+  const catchUp = new CatchUp(service.deps, sourceOf(400, recent), new StreamBacklog(service.deps.metrics))
   const followers = followersOf(opened.sockets, 3)
   const written = () => opened.sockets.reduce((sum, socket) => sum + socket.bytesWritten, 0)
   for (const follower of followers) catchUp.add(follower)
@@ -73,7 +78,7 @@ it('reads at most two pages at a time from the database, and brings all clients 
       },
     },
   })
-  const source = { head: () => 450, recent: new RecentEvents() }
+  const source = sourceOf(450)
   const catchUp = new CatchUp({ ...deps, database }, source, new StreamBacklog(deps.metrics))
   const followers = followersOf(opened.sockets, 4)
   for (const follower of followers) catchUp.add(follower)
@@ -90,7 +95,7 @@ it('delays a caller that replays repeatedly, and no other', async () => {
   const recent = new RecentEvents()
   const row = eventToStore({ severity: 'info', source: 's', event_type: 'n', description: 'd' }, null, 0)
   for (let seq = 1; seq <= 4_000; seq++) recent.add({ ...row, seq })
-  const catchUp = new CatchUp(service.deps, { head: () => 4_000, recent }, new StreamBacklog(service.deps.metrics))
+  const catchUp = new CatchUp(service.deps, sourceOf(4_000, recent), new StreamBacklog(service.deps.metrics))
   const followers = followersOf(opened.sockets, 1)
   const honest = { ...followers.pop()!, caller: 'another address' }
   for (const follower of followers) catchUp.add(follower)

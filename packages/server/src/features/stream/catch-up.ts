@@ -6,9 +6,9 @@ import { AppError } from '../../errors.ts'
 import { namedFrame } from '../../http/sse.ts'
 import type { StreamBacklog } from '../../http/stream-backlog.ts'
 import { OwnerTurns } from '../../owner-turns.ts'
+import type { LogFollower } from '../events/log-follower.ts'
 import { readEventsAfter } from '../events/log-statements.ts'
 import { pageOf } from './frames.ts'
-import type { RecentEvents } from './recent-events.ts'
 import { ReplayPace } from './replay-pace.ts'
 
 /** Maximum rows replayed. The stream can be public; the full history needs a key (GET /api/events). */
@@ -31,11 +31,6 @@ export interface Follower {
   live: boolean
 }
 
-interface Source {
-  head(): number
-  recent: RecentEvents
-}
-
 /**
  * Replays stored events to clients until they reach the head, one page at a time. The event loop is free between pages,
  * callers take turns, and each page waits until the client has received the previous one, so a replay never delays a
@@ -43,7 +38,7 @@ interface Source {
  */
 export class CatchUp {
   readonly #deps: Deps
-  readonly #source: Source
+  readonly #source: Pick<LogFollower, 'head' | 'after'>
   readonly #backlog: StreamBacklog
   readonly #pace = new ReplayPace()
   /** Followers ready for a page, by caller. */
@@ -54,7 +49,7 @@ export class CatchUp {
   #loggedAt = -Infinity
   #isOpen = true
 
-  constructor(deps: Deps, source: Source, backlog: StreamBacklog) {
+  constructor(deps: Deps, source: Pick<LogFollower, 'head' | 'after'>, backlog: StreamBacklog) {
     this.#deps = deps
     this.#source = source
     this.#backlog = backlog
@@ -63,7 +58,7 @@ export class CatchUp {
   /** Starts catching up a client. */
   add(follower: Follower): void {
     follower.live = false
-    const from = this.#source.head() - maxReplayRows
+    const from = this.#source.head - maxReplayRows
     if (follower.seq < from) {
       const gap = { type: 'gap', data: { after: follower.seq, resumes_after: from } }
       this.#backlog.write(follower.socket, namedFrame('gap', JSON.stringify(gap)))
@@ -103,7 +98,7 @@ export class CatchUp {
         soonestMs = Math.min(soonestMs, waitMs)
         return true
       }
-      rows = this.#source.recent.after(seq, pageRows)
+      rows = this.#source.after(seq, pageRows)
       return rows === undefined && this.#reads >= maxReads
     })
     if (follower) {
@@ -151,7 +146,7 @@ export class CatchUp {
     if (follower.socket.destroyed) return
     const page = pageOf(rows)
     this.#pace.take(follower.caller, page?.rows ?? 1, this.#deps.clock.monotonic())
-    follower.seq = page?.lastSeq ?? this.#source.head()
+    follower.seq = page?.lastSeq ?? this.#source.head
     this.#write(follower, page?.bytes ?? ':\n\n')
   }
 
@@ -159,7 +154,7 @@ export class CatchUp {
     this.#backlog.write(follower.socket, data, () => {
       if (follower.socket.destroyed) return
       // No event can arrive between this check and the next live write.
-      if (follower.seq >= this.#source.head()) follower.live = true
+      if (follower.seq >= this.#source.head) follower.live = true
       else this.#enqueue(follower)
     })
   }

@@ -7,11 +7,10 @@ import { open } from '../../http/route.ts'
 import { closeEventStream, firstFrame, frame, openEventStream, type StreamReply } from '../../http/sse.ts'
 import { fits, type StreamBacklog } from '../../http/stream-backlog.ts'
 import type { OutsideEvent } from '../events/event-row.ts'
+import type { LogFollower } from '../events/log-follower.ts'
 import { CatchUp, type Follower } from './catch-up.ts'
 import { ControlFeed } from './control-feed.ts'
-import { EventSequence } from './event-sequence.ts'
 import { eventFrame, outsideFrame, type Page, pagesOf } from './frames.ts'
-import { RecentEvents } from './recent-events.ts'
 import { StatsPush } from './stats-push.ts'
 
 const heartbeat = '{"type":"heartbeat"}'
@@ -49,25 +48,21 @@ export class EventStream {
   readonly #control: ControlFeed
   readonly #clients = new Set<Client>()
   readonly #perAddress = new Map<string, number>()
-  readonly #recent = new RecentEvents()
-  readonly #sequence: EventSequence
+  readonly #follower: LogFollower
   readonly #stats: StatsPush
   #unsent: EventFields[] = []
   #unsentOutside: OutsideEvent[] = []
   #flushing = false
   #lastLeftAt = -Infinity
 
-  constructor(deps: Deps, backlog: StreamBacklog) {
+  constructor(deps: Deps, { streamBacklog, logFollower }: { streamBacklog: StreamBacklog; logFollower: LogFollower }) {
     this.#deps = deps
-    this.#backlog = backlog
-    this.#control = new ControlFeed(deps, backlog)
+    this.#backlog = streamBacklog
+    this.#follower = logFollower
+    logFollower.listen((row) => this.#append(row))
+    this.#control = new ControlFeed(deps, streamBacklog)
     this.#stats = new StatsPush(deps, (bytes) => this.#writeToLive(bytes))
-    this.#sequence = new EventSequence(
-      deps,
-      (row) => this.#append(row),
-      () => this.#recent.clear(),
-    )
-    this.#catchUp = new CatchUp(deps, { head: () => this.#sequence.head, recent: this.#recent }, backlog)
+    this.#catchUp = new CatchUp(deps, logFollower, streamBacklog)
   }
 
   /** Starts at the newest stored event. */
@@ -77,12 +72,12 @@ export class EventStream {
       const { subscribeToOutsideEvents } = await import('./outside-events.ts')
       subscribeToOutsideEvents(this.#deps, (row) => this.#receiveOutside(row))
     }
-    await Promise.all([this.#sequence.open(), this.#control.open()])
+    await Promise.all([this.#follower.open(), this.#control.open()])
   }
 
   /** Sends events and control changes that other processes stored without a message arriving here. */
   async reconcile(): Promise<void> {
-    await Promise.all([this.#sequence.reconcile(), this.#control.reconcile()])
+    await Promise.all([this.#follower.reconcile(), this.#control.reconcile()])
   }
 
   /** Serves one client from `lastSeq`, or from now. Throws AppError `overloaded` when the stream limits are reached. */
@@ -95,8 +90,8 @@ export class EventStream {
     if (!socket) return
     socket.write(firstFrame(heartbeat))
     // A seq beyond the head comes from another database, so there is nothing to resume.
-    const resumes = lastSeq !== undefined && lastSeq < this.#sequence.head
-    const seq = resumes ? lastSeq : this.#sequence.head
+    const resumes = lastSeq !== undefined && lastSeq < this.#follower.head
+    const seq = resumes ? lastSeq : this.#follower.head
     const caller = holder.keyId === open.keyId ? address : holder.keyId
     const client: Client = { socket, address, holder, caller, seq, live: !resumes }
     this.#clients.add(client)
@@ -127,7 +122,7 @@ export class EventStream {
 
   close(delayMs: () => number): void {
     this.#stats.close()
-    this.#sequence.close()
+    this.#follower.close()
     this.#control.close()
     this.#catchUp.close()
     for (const { socket } of this.#clients) closeEventStream(socket, delayMs())
@@ -148,15 +143,11 @@ export class EventStream {
     this.#deps.metrics.streamClients.set({ kind: 'events' }, this.#clients.size)
   }
 
-  #append(row: EventFields): void {
-    if (this.#clients.size === 0 && this.#deps.clock.monotonic() - this.#lastLeftAt > keepRecentMs) {
-      this.#recent.clear()
-      return
-    }
-    this.#recent.add(row)
-    if (this.#clients.size === 0) return
+  #append(row: EventFields): boolean {
+    if (this.#clients.size === 0) return this.#deps.clock.monotonic() - this.#lastLeftAt <= keepRecentMs
     this.#unsent.push(row)
     this.#flushSoon()
+    return true
   }
 
   #receiveOutside(row: OutsideEvent): void {

@@ -6,8 +6,7 @@ import { AppError, unknownId } from '../../../errors.ts'
 import { type Actor, recordAction } from '../../audit/audit.ts'
 import { noticeMessage } from '../channels/message.ts'
 import type { KnownChannel } from '../routing/routing-table.ts'
-import { leaseMs } from './attempts.ts'
-import type { Dispatcher } from './dispatcher.ts'
+import { leaseMs, type MessageDelivery } from './message-delivery.ts'
 import { findMessage, insertMessages, type LoggedMessage, listMessageRows, reviveMessages } from './queries.ts'
 
 const viewOf = ({ due_at, delivered_at, ...row }: LoggedMessage): MessageView => ({
@@ -33,20 +32,27 @@ export async function listMessages(db: Db, query: MessageQuery, limit: number) {
  * Sends a test message like an alert, in one attempt. Resolves with the receiver's response once it is in the delivery
  * log.
  */
-export async function testChannel(deps: Deps, dispatcher: Dispatcher, channel: KnownChannel): Promise<ChannelTested> {
+export async function testChannel(
+  deps: Deps,
+  delivery: MessageDelivery,
+  channel: KnownChannel,
+): Promise<ChannelTested> {
   const now = deps.clock.now()
   const started = deps.clock.monotonic()
   const message = noticeMessage('test', now)
-  const lease = { owner: dispatcher.owner, until: now + leaseMs }
+  const lease = { owner: delivery.owner, until: now + leaseMs }
   await insertMessages(deps.database.db, channel.id, 'own', [message], lease)
-  const verdict = await dispatcher.sendNow(channel, {
-    id: message.id,
-    channel_id: channel.id,
-    kind: 'test',
-    content: JSON.stringify(message),
-    created_at: now,
-    attempts: 0,
-  })
+  const verdict = await delivery.attempt(
+    { lane: 'own', channel },
+    {
+      id: message.id,
+      channel_id: channel.id,
+      kind: 'test',
+      content: JSON.stringify(message),
+      created_at: now,
+      attempts: 0,
+    },
+  )
   return {
     ok: verdict.delivered,
     message_id: message.id,

@@ -12,10 +12,11 @@ it('only one of two processes claims a message if both try concurrently', async 
   for (let round = 0; round < 100; round++) {
     const messages = Array.from({ length: 4 }, () => noticeMessage('test', now))
     await insertMessages(service.deps.database.db, 'channel', 'own', messages)
-    const claim = { channelId: 'channel', lane: 'own' as const, now, leaseMs: 60_000, limit: 4, unattemptedOnly: false }
+    const wanted = { channelId: 'channel', lane: 'own' as const, limit: 4, unattemptedOnly: false }
+    const claim = { now, leaseMs: 60_000 }
     const taken = await Promise.all([
-      claimMessages(service.deps.database.db, { ...claim, owner: 'one' }),
-      claimMessages(other.deps.database.db, { ...claim, owner: 'other' }),
+      claimMessages(service.deps.database.db, wanted, { ...claim, holder: 'one' }),
+      claimMessages(other.deps.database.db, wanted, { ...claim, holder: 'other' }),
     ])
     const ids = taken.flat().map(({ id }) => id)
     expect(ids.toSorted()).toEqual(messages.map(({ id }) => id).toSorted())

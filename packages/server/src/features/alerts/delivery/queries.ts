@@ -1,6 +1,8 @@
 import { type Selectable, sql } from 'kysely'
 import type { Db, Statement, Trx } from '../../../db/database.ts'
+import { claimRows, isFree, type LeasedQueue, type TimedClaim, unclaimed } from '../../../db/lease.ts'
 import type { Schema } from '../../../db/schema.ts'
+import type { Attempted } from '../../../delivery/delivery.ts'
 import type { Verdict } from '../channels/channel.ts'
 import type { Message } from '../channels/message.ts'
 import type { Lane } from '../outbox/alert.ts'
@@ -9,8 +11,8 @@ import type { Lane } from '../outbox/alert.ts'
 
 type MessageRow = Selectable<Schema['alert_messages']>
 
-const claimedColumns = ['id', 'channel_id', 'kind', 'content', 'created_at', 'attempts'] as const
-export type ClaimedMessage = Pick<MessageRow, (typeof claimedColumns)[number]>
+export type ClaimedMessage = Pick<MessageRow, 'id' | 'channel_id' | 'kind' | 'content' | 'created_at' | 'attempts'>
+export type MessageAttempt = Attempted<ClaimedMessage, Verdict>
 
 const viewColumns = [
   'id',
@@ -33,7 +35,8 @@ export type LoggedMessage = Pick<MessageRow, (typeof viewColumns)[number]>
 const pending = sql.lit('pending' as const)
 /** Tests and checks are not retried, because a failure is their result. */
 const unrepeatable = ['test', 'check'] as const
-const free = { leased_until: null, lease_owner: null }
+const isPending = sql<boolean>`state = 'pending'`
+export const messages: LeasedQueue = { table: 'alert_messages', isOpen: isPending, mayBeLeased: isPending }
 
 /** Inserts messages that are due now, with a lease if the caller sends them itself. */
 export async function insertMessages(
@@ -70,87 +73,53 @@ const dueMessages = (db: Db, channelId: string, lane: Lane, now: number) =>
     .where('lane', '=', lane)
     .where('state', '=', pending)
     .where('due_at', '<=', now)
-    .where((e) => e.or([e('leased_until', 'is', null), e('leased_until', '<=', now)]))
+    .where(isFree(now))
 
 export async function hasDueMessage(db: Db, channelId: string, lane: Lane, now: number): Promise<boolean> {
   return (await dueMessages(db, channelId, lane, now).limit(1).executeTakeFirst()) !== undefined
 }
 
-interface Claim {
+interface Wanted {
   channelId: string
   lane: Lane
-  owner: string
-  now: number
-  leaseMs: number
   limit: number
   /** Only messages that were not attempted yet. */
   unattemptedOnly: boolean
 }
 
-/** Claims due messages for `leaseMs`, oldest first: until then no other process sends them. */
-export async function claimMessages(db: Db, claim: Claim): Promise<ClaimedMessage[]> {
-  const { channelId, lane, owner, now, leaseMs, limit, unattemptedOnly } = claim
-  const due = dueMessages(db, channelId, lane, now)
+/** Claims due messages, oldest first: until the lease ends no other process sends them. */
+export function claimMessages(
+  db: Db,
+  { channelId, lane, limit, unattemptedOnly }: Wanted,
+  claim: TimedClaim,
+): Promise<ClaimedMessage[]> {
+  const due = dueMessages(db, channelId, lane, claim.now)
   const chosen = unattemptedOnly ? due.where('attempts', '=', 0) : due
-  const rows = await db
-    .updateTable('alert_messages')
-    .set({ leased_until: now + leaseMs, lease_owner: owner })
-    .where('id', 'in', chosen.orderBy('due_at').limit(limit))
-    // Checked again after waiting for the row lock: another process may have claimed it.
-    .where('state', '=', 'pending')
-    .where((e) => e.or([e('leased_until', 'is', null), e('leased_until', '<=', now)]))
-    .returning(claimedColumns)
-    .execute()
-  return rows.sort((a, b) => (a.id < b.id ? -1 : 1))
-}
-
-/** Releases messages that this process claimed but did not send: these, or all. */
-export async function releaseMessages(db: Db, owner: string, ids?: readonly string[]): Promise<void> {
-  const own = db.updateTable('alert_messages').set(free).where('lease_owner', '=', owner).where('state', '=', pending)
-  await (ids ? own.where('id', 'in', [...ids]) : own).execute()
-}
-
-/** Releases the messages claimed by a process that has ended. Call only if no other process can be sending. */
-export async function releaseAllMessages(db: Db): Promise<void> {
-  await db
-    .updateTable('alert_messages')
-    .set(free)
-    .where('lease_owner', 'is not', null)
-    .where('state', '=', pending)
-    .execute()
-}
-
-export interface AttemptResult {
-  message: ClaimedMessage
-  owner: string
-  verdict: Verdict
-  now: number
-  /** Time of the retry; undefined: never, or delivered. */
-  dueAt: number | undefined
+  return claimRows<ClaimedMessage>(db, messages, chosen.orderBy('due_at').limit(limit), claim)
 }
 
 /**
  * Stores the result of an attempt. A delivery is stored even if another process took over the lease, a failure only for
  * the owner of the lease.
  */
-export function resultStatement(db: Db, { message, owner, verdict, now, dueAt }: AttemptResult): Statement {
+export function resultStatement(db: Db, { row, owner, verdict, now, nextAt }: MessageAttempt): Statement {
   const { status, answer, error } = verdict
   const update = db
     .updateTable('alert_messages')
-    .set({ ...free, last_status: status, last_answer: answer, last_error: error })
+    .set({ ...unclaimed, last_status: status, last_answer: answer, last_error: error })
     .set((e) => ({ attempts: e('attempts', '+', 1) }))
-    .where('id', '=', message.id)
+    .where('id', '=', row.id)
     .where('state', '=', 'pending')
   if (verdict.delivered) return update.set({ state: 'delivered', delivered_at: now }).compile()
   const held = update.where('lease_owner', '=', owner)
-  return dueAt === undefined ? held.set({ state: 'dead' }).compile() : held.set({ due_at: dueAt }).compile()
+  return nextAt === undefined ? held.set({ state: 'dead' }).compile() : held.set({ due_at: nextAt }).compile()
 }
 
 /** Puts dead messages back into the queue, at the start of the retry schedule. Resolves with their number. */
 export async function reviveMessages(trx: Trx, which: { id: string } | { channelId: string }, now: number) {
   const update = trx
     .updateTable('alert_messages')
-    .set({ ...free, state: 'pending', due_at: now, attempts: 0 })
+    .set({ ...unclaimed, state: 'pending', due_at: now, attempts: 0 })
     .where('state', '=', sql.lit('dead'))
     .where('kind', 'not in', unrepeatable)
   const chosen = 'id' in which ? update.where('id', '=', which.id) : update.where('channel_id', '=', which.channelId)
@@ -162,7 +131,7 @@ export async function reviveMessages(trx: Trx, which: { id: string } | { channel
 export async function dropMessages(trx: Trx, channelId: string, reason: string): Promise<void> {
   await trx
     .updateTable('alert_messages')
-    .set({ ...free, state: 'dead', last_error: reason })
+    .set({ ...unclaimed, state: 'dead', last_error: reason })
     .where('channel_id', '=', channelId)
     .where('state', '=', pending)
     .execute()

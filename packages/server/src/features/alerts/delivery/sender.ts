@@ -11,13 +11,14 @@ import { signingSettings } from '../routing/sealed-settings.ts'
 
 /** Characters of a response in the delivery log: enough to see why a receiver refuses. */
 const keptAnswer = 500
-/** Maximum duration of an attempt: a second more than the egress allows a request, so that its error is reported. */
-export const attemptWithinMs = 16_000
 
-/** The two egresses: URLs set by API must not lead into the operator's network, those of the environment may. */
-export interface Egresses {
-  guarded: Egress
-  open: Egress
+/**
+ * Opens the two egresses: URLs set by API must not lead into the operator's network, those of the environment may. Loaded
+ * on first use, because TLS takes memory.
+ */
+async function openEgresses(allow: readonly string[]): Promise<{ guarded: Egress; open: Egress }> {
+  const { createEgress } = await import('../../../egress/open-egress.ts')
+  return { guarded: createEgress({ guarded: true, allow }), open: createEgress({ guarded: false, allow }) }
 }
 
 /** Cached per version of a channel. */
@@ -43,13 +44,16 @@ export const senderAt = ({ config, secrets }: Pick<Deps, 'config' | 'secrets'>, 
   now,
 })
 
-export function createSend(
-  { clock, log, ...deps }: Pick<Deps, 'config' | 'clock' | 'log' | 'secrets'>,
-  egresses: () => Promise<Egresses>,
-): Send {
+export function createSend({ clock, log, ...deps }: Pick<Deps, 'config' | 'clock' | 'log' | 'secrets'>): {
+  send: Send
+  closeEgresses(): Promise<void>
+} {
+  let egresses: ReturnType<typeof openEgresses> | undefined
+
   async function attempt(channel: KnownChannel, message: Message, signal: AbortSignal): Promise<Verdict> {
     const now = clock.now()
-    const { guarded, open } = await egresses()
+    egresses ??= openEgresses(deps.config.alertAllowCidrs ?? [])
+    const { guarded, open } = await egresses
     const egress = channel.managed_by === 'api' ? guarded : open
     const settings = signingSettings(channel, now) as never
     const sender = senderAt(deps, now)
@@ -58,8 +62,7 @@ export function createSend(
     return adapter.judge(await egress.post(adapter.request(message, settings, sender), signal))
   }
 
-  return async (channel, message, closing) => {
-    const signal = AbortSignal.any([closing, AbortSignal.timeout(attemptWithinMs)])
+  const send: Send = async (channel, message, signal) => {
     const remove = removerOf(channel)
     // Repeated after sanitizing, which may have joined the parts of a secret.
     const clean = (text: string | null) => (text === null ? null : remove(plainText(remove(text), keptAnswer)))
@@ -78,5 +81,11 @@ export function createSend(
         : 'The message could not be sent; the reason is in the log of the service.'
       return { delivered: false, status: null, answer: null, error: clean(error) }
     }
+  }
+  return {
+    send,
+    async closeEgresses() {
+      for (const egress of Object.values((await egresses) ?? {})) egress.close()
+    },
   }
 }

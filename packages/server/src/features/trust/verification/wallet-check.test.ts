@@ -56,7 +56,11 @@ describe.skipIf(missing !== undefined)('the check of the wallet', () => {
   })
 
   it.each([
-    ['of another chain', { body: '{"jsonrpc":"2.0","id":1,"result":"0x1"}' }, /serves chain 1, TRUST_CHAIN_ID is 31337/],
+    [
+      'of another chain',
+      { body: '{"jsonrpc":"2.0","id":1,"result":"0x1"}' },
+      /serves chain 1, TRUST_CHAIN_ID is 31337/,
+    ],
     ['with a huge answer', { body: `{"jsonrpc":"2.0","id":1,"result":"0x${'0'.repeat(100_000)}"}` }, /64 KiB/],
     ['that is away', { status: 503, body: 'no' }, /status 503/],
   ])('returns no score from a node %s', async (_what, answer, sentence) => {

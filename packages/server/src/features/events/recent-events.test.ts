@@ -31,13 +31,13 @@ describe('RecentEvents', () => {
     expect(new RecentEvents().after(0, 10)).toBeUndefined()
   })
 
-  it('keeps the newest 4,096 rows without a gap, however many arrive', () => {
+  it('keeps the newest 10,000 rows without a gap, however many arrive', () => {
     const recent = new RecentEvents()
     for (const seq of count(1, 20_000)) {
       recent.add(row(seq))
       if (seq % 997 !== 0) continue
-      const oldest = Math.max(1, seq - 4_095)
-      expect(seqs(recent.after(oldest - 1, 5_000))).toEqual(count(oldest, seq))
+      const oldest = Math.max(1, seq - 9_999)
+      expect(seqs(recent.after(oldest - 1, 20_000))).toEqual(count(oldest, seq))
       if (oldest > 1) expect(recent.after(oldest - 2, 1)).toBeUndefined()
     }
   })

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type AlertReceiver, startAlertReceiver } from '../../../testing/alert-receiver.ts'
 import { openTestService, type TestService } from '../../../testing/service.ts'
 import { forgetOldAlerts } from '../alerts.ts'
-import { watchChannels } from './channel-health.ts'
+import { watchChannels } from '../delivery/channel-health.ts'
 
 const second = 1_000
 const minute = 60 * second

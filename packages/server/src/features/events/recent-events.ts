@@ -1,7 +1,7 @@
 import type { EventFields } from '../../db/schema/events.ts'
 
-/** Rows kept in memory for clients that reconnect after a moment; older rows come from the database. */
-const maxRows = 4_096
+/** Two seconds at 5,000 events a second; older rows come from the database. */
+const maxRows = 10_000
 const maxBytes = 8 * 1024 * 1024
 /** Dropped rows stay in memory until there are this many to remove at once. */
 const maxDroppedRows = 256

@@ -1,8 +1,9 @@
 import { readCounter } from '../../db/counters.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
-import { parseEventRow } from '../events/event-row.ts'
-import { readEventsAfter } from '../events/log-statements.ts'
+import { parseEventRow } from './event-row.ts'
+import { readEventsAfter } from './log-statements.ts'
+import { RecentEvents } from './recent-events.ts'
 
 const pageRows = 250
 /** Processes sometimes announce rows out of order. An early row waits this long for the rows before it. */
@@ -10,11 +11,17 @@ const patienceMs = 20
 /** Maximum early rows kept; further ones are read from the database. */
 const maxEarlyRows = 1_000
 
-/** Orders the rows announced on the bus by seq, each once. Missing rows are read from the database. */
-export class EventSequence {
+/** Gets each stored event; returns whether it, or an earlier one, may soon be read again by `after`. */
+type Listener = (row: EventFields) => boolean
+
+/**
+ * Follows the event log: passes the rows announced on the bus on in order of seq, each once. Missing rows are read from the
+ * database. Keeps the newest rows in memory, so that who keeps up does not read the database.
+ */
+export class LogFollower {
   readonly #deps: Deps
-  readonly #next: (row: EventFields) => void
-  readonly #skipped: () => void
+  readonly #listeners: Listener[] = []
+  readonly #recent = new RecentEvents()
   readonly #early = new Map<number, EventFields>()
   #head = 0
   /** Highest seq announced. */
@@ -23,17 +30,23 @@ export class EventSequence {
   #timer: NodeJS.Timeout | undefined
   #filling: Promise<void> | undefined
 
-  /** `next` gets each row in order. `skipped` is called when rows are no longer available. */
-  constructor(deps: Deps, next: (row: EventFields) => void, skipped: () => void) {
+  constructor(deps: Deps) {
     this.#deps = deps
-    this.#next = next
-    this.#skipped = skipped
     deps.bus.onEvents((rows) => this.#receive(rows), parseEventRow)
     deps.bus.onReconnect(() => {
       this.reconcile().catch((fault) =>
-        deps.log.warn({ err: fault }, 'the stream could not read missed events; retrying in a second'),
+        deps.log.warn({ err: fault }, 'missed events could not be read; retrying in a second'),
       )
     })
+  }
+
+  listen(listener: Listener): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Returns up to `limit` rows after `seq` and up to the head; undefined when some of them are no longer in memory. */
+  after(seq: number, limit: number): EventFields[] | undefined {
+    return this.#recent.after(seq, limit)
   }
 
   /** Seq of the last row passed on in order. */
@@ -82,7 +95,10 @@ export class EventSequence {
     let next: EventFields | undefined = row
     while (next) {
       this.#head = next.seq
-      this.#next(next)
+      let isKept = false
+      for (const listener of this.#listeners) isKept = listener(next) || isKept
+      if (isKept) this.#recent.add(next)
+      else this.#recent.clear()
       next = this.#early.get(this.#head + 1)
       this.#early.delete(this.#head + 1)
     }
@@ -107,7 +123,7 @@ export class EventSequence {
         if (rows.length === 0 && this.#announced === announced) this.#announced = this.#head
       }
     } catch (fault) {
-      this.#deps.log.warn({ err: fault }, 'the stream could not read missing events; retrying at the next event')
+      this.#deps.log.warn({ err: fault }, 'missing events could not be read; retrying at the next event')
     }
     for (const seq of this.#early.keys()) if (seq <= this.#head || seq > this.#announced) this.#early.delete(seq)
   }
@@ -116,6 +132,6 @@ export class EventSequence {
   #passOver(next: EventFields | undefined): void {
     if (!next || next.seq <= this.#head + 1) return
     this.#head = next.seq - 1
-    this.#skipped()
+    this.#recent.clear()
   }
 }
