@@ -146,6 +146,7 @@ const endings: Record<string, (services: Services, options: Ending) => Promise<u
     Promise.all([ingest, heartbeats, acks, containmentWork, drillAnswers].map((queue) => queue.whenIdle())),
   'open streams': ({ openStreams }) => openStreams.end(),
   'facts of suspensions': ({ suspensionFacts }) => suspensionFacts.write(),
+  'activity of suspended agents': ({ suspendedAgents }) => suspendedAgents.writeUnlogged(),
   'the history of the last minute': ({ activityCounts }) => activityCounts.write(),
   deliveries: ({ dispatcher, enforcement }, { graceMs }) =>
     Promise.all([dispatcher.close(graceMs), enforcement.close(graceMs)]),
