@@ -50,6 +50,21 @@ function readBuilt(path: string): BuiltFile {
 /** Converts a route such as `/fleet/:id` to a regular expression. */
 const screenPattern = (path: string) => new RegExp(`^${path.replaceAll(/:\w+/g, '[^/]+')}/?$`)
 
+/** Read once for all services of a process, whose build does not change. */
+const filesOf = new Map<string, Pick<BuiltDashboard, 'page' | 'assets'>>()
+
+function readFiles(folder: string): Pick<BuiltDashboard, 'page' | 'assets'> {
+  const known = filesOf.get(folder)
+  if (known) return known
+  const names = readdirSync(join(folder, 'assets')).filter((name) => extname(name) in contentTypes)
+  const read = {
+    page: readBuilt(join(folder, 'index.html')),
+    assets: new Map(names.map((name) => [`/assets/${name}`, readBuilt(join(folder, 'assets', name))])),
+  }
+  filesOf.set(folder, read)
+  return read
+}
+
 /**
  * Reads the whole build (less than a megabyte) into memory. Undefined without a build. Screens in `off` get no address.
  */
@@ -58,10 +73,5 @@ export function readDashboard(folder: string, off: readonly string[]): BuiltDash
   const screens = (JSON.parse(readFileSync(join(folder, 'screens.json'), 'utf8')) as string[])
     .filter((path) => !off.includes(path))
     .map(screenPattern)
-  const names = readdirSync(join(folder, 'assets')).filter((name) => extname(name) in contentTypes)
-  return {
-    page: readBuilt(join(folder, 'index.html')),
-    assets: new Map(names.map((name) => [`/assets/${name}`, readBuilt(join(folder, 'assets', name))])),
-    isScreen: (path) => screens.some((pattern) => pattern.test(path)),
-  }
+  return { ...readFiles(folder), isScreen: (path) => screens.some((pattern) => pattern.test(path)) }
 }
