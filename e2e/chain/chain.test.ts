@@ -207,7 +207,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       const dropped = await startCommand(['chain', 'drop', id, '--yes'], remote).ended
       expect(dropped.code, dropped.output).toBe(0)
       const again = await startCommand(['chain', 'drop', id, '--yes'], remote).ended
-      expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('was dropped already')])
+      expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('was already dropped')])
       await until(
         'its empty replacement',
         () => chain.ask<object>('txpool_content'),

@@ -103,7 +103,7 @@ describe('install', slow, () => {
     const trial = await home.run(['install', 'claude-code', '--dry-run'])
     expect(trial).toMatchObject({ code: 0, stdout: expect.stringContaining('+ ') })
     const silent = await home.run(['install', 'claude-code'], 'y\n')
-    expect(silent).toMatchObject({ code: 1, stderr: expect.stringContaining('add --yes') })
+    expect(silent).toMatchObject({ code: 1, stderr: expect.stringContaining('Add --yes') })
     expect(home.read(files['claude-code'])).toBe(foreign)
     expect(backups(home)).toEqual([])
   })

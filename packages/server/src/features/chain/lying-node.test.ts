@@ -215,7 +215,7 @@ describe.skipIf(missing !== undefined)('a dropped transaction', () => {
     expect((await drop(service, id, 'replace')).body).toMatchObject({ error: expect.stringMatching(/is in block \d+/) })
     await mine(on.chain, 3)
     await turn(service)
-    expect((await drop(service, id, 'replace')).body).toEqual({ error: `The transaction ${id} is confirmed already.` })
+    expect((await drop(service, id, 'replace')).body).toEqual({ error: `The transaction ${id} is already confirmed.` })
   })
 
   it('needs no node while it is not sent', async () => {

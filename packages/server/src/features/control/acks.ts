@@ -8,7 +8,7 @@ import { reportClaim } from '../instances/version-claims.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import { acknowledgedStatement } from '../suspensions/suspension-statements.ts'
 
-interface Ack {
+export interface Ack {
   instanceId: string
   version: number
   /** The key that sent it. */

@@ -4,7 +4,7 @@ import { AppError } from '../../errors.ts'
 import { type AnswerCells, provenStatement } from '../instances/drill-statements.ts'
 import { answersStatement, wasAnswered } from './queries.ts'
 
-interface Answer {
+export interface Answer {
   instanceId: string
   nonce: string
   keyId: string

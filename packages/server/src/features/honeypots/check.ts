@@ -15,7 +15,7 @@ import { maxKeyInputLength } from './key-extraction.ts'
 import { maxPathBytes } from './path-forms.ts'
 import { type Decoy, hitStatements, readPlanted } from './queries.ts'
 
-interface Check {
+export interface Check {
   meta: Record<string, unknown> | undefined
   principal: Principal
   address: string | null
