@@ -211,6 +211,8 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
     await using stranger = await on.open({ TRUST_AGENT_ID: '7' })
     await expect(post(stranger)).rejects.toThrow(/refused eth_estimateGas: .*unknown agent/)
     await using wrong = await on.open({ TRUST_VALIDATION_REGISTRY: otherAddress }, service)
-    await expect(post(wrong)).rejects.toThrow(`TRUST_VALIDATION_REGISTRY: no contract at ${otherAddress} on chain 31337.`)
+    await expect(post(wrong)).rejects.toThrow(
+      `TRUST_VALIDATION_REGISTRY: no contract at ${otherAddress} on chain 31337.`,
+    )
   })
 })
