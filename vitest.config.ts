@@ -150,7 +150,7 @@ export default defineConfig({
   test: {
     env,
     // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk.
-    maxWorkers: 8,
+    maxWorkers: 6,
     teardownTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', './tools/test-reporter.ts'],
