@@ -121,11 +121,11 @@ function checkTypes(scratch: string): void {
   writeFileSync(
     consumer,
     `import { limits } from '@wardline/contract'
-import { systemClock } from '@wardline/server'
+import { version } from '@wardline/server'
 // @ts-expect-error a limit is a number
 export const text: string = limits.name
-// @ts-expect-error a clock takes no argument
-export const now: number = systemClock.now('utc')
+// @ts-expect-error a version is a text
+export const number: number = version
 `,
   )
   const compilerOptions = {
