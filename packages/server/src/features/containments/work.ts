@@ -61,6 +61,7 @@ export class ContainmentWork {
   async forget(stopping?: AbortSignal): Promise<void> {
     const { database, clock } = this.#deps
     await deleteExpired(database.db, clock.now())
+    // Not in the usual portions: each containment is deleted with its parts, which may be a thousand.
     while (!stopping?.aborted && (await deleteOld(database.db, clock.now() - keptMs, runRows)) === runRows);
   }
 

@@ -2,6 +2,7 @@ import { eventTypes } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import { allowedById, type Point } from '../../config/enforcement-points.ts'
 import type { Statement } from '../../db/database.ts'
+import { inPortions } from '../../db/portions.ts'
 import { Delivery } from '../../delivery/delivery.ts'
 import type { Deps } from '../../deps.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
@@ -26,15 +27,13 @@ import { Caller, newCallId, requestOf, testRequest } from './caller.ts'
 const pausesMs = [1, 2, 5, 10, 30, 60, 120, 300].map((seconds) => seconds * 1_000)
 /** Concurrent attempts per point, so that the suspension of a fleet does not flood an API server. */
 const atOnce = 8
-/** Lease of a call: how long a crashed process blocks it. A third more than the maximum duration of an attempt. */
+/** Lease of a call: how long a crashed process blocks it. A quarter more than the maximum duration of an attempt. */
 const leaseMs = 20_000
 /** Failures within this time are reported together, because a dead point fails for each agent of a fleet. */
 const reportEveryMs = 60_000
 /** Failures per transaction, and instances listed per point in a report. */
 const reportRows = 500
 const maxNamed = 20
-/** Rows deleted per statement: a few milliseconds. */
-const chunkRows = 500
 
 /** Calls the operator's enforcement points. Calls are stored in the transaction that suspends or resumes. */
 export class Enforcement {
@@ -141,7 +140,7 @@ export class Enforcement {
   /** Periodic job: deletes calls once retention deleted the events of their time. */
   async forget(stopping?: AbortSignal): Promise<void> {
     const cutoff = await eventsGoneBefore(this.#deps)
-    while (!stopping?.aborted && (await deleteCallsBefore(this.#deps.database.db, cutoff, chunkRows)) === chunkRows);
+    await inPortions((limit) => deleteCallsBefore(this.#deps.database.db, cutoff, limit), stopping)
   }
 
   #count({ name: point }: Point, { row, verdict, nextAt }: CallAttempt): void {
