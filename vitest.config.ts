@@ -1,7 +1,8 @@
-import { readdirSync, readFileSync, statfsSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { memoryFolder } from './test-servers/memory-folder.ts'
 import { missingPostgres } from './test-servers/postgres-cluster.ts'
 import { LongestFirst } from './tools/test-order.ts'
 
@@ -39,17 +40,22 @@ const serverTests = unitTests
   )
   .map(({ path }) => path)
 /**
- * Tests that compute for seconds: the agent's commands, some seven hundred short processes; the 45,000 bodies of CI;
+ * Tests that compute for seconds: seven hundred of the agent's commands; thousands of mutated bodies and bundles;
  * simulations and properties.
  */
 const takesLong = new RegExp(
   [
+    '/cli/src/demo/history',
+    'docs/incident-format',
     '/server/src/(mutated-bodies|held-loop)',
-    '/features/detection/(blindness|detector|judge|scout)',
+    '/features/audit/chain',
+    '/features/auto-suspension/takeover',
+    '/features/detection/(blindness|detector|judge|scout|silence)',
     '/features/honeypots/(false-alarms|key-cost|key-extraction)',
-    '/features/rules/(heavy-rules|mode-changes|state-floods|value-floods)',
-    '/features/rules/language/(memory-limit|memory-work|slices)',
-    '/sdk/src/(decoy-evasion|here-documents)',
+    '/features/rules/(heavy-rules|mode-changes|restarts|state-floods|value-floods)',
+    '/features/rules/language/(bounds|correlations|memory-limit|memory-work|rule-set|selections|slices)',
+    '/features/drills/schedule',
+    '/sdk/src/(control-link|decoy-evasion|here-documents)',
   ]
     .map((path) => `${path}\\.test`)
     .join('|'),
@@ -61,6 +67,10 @@ const longTests = unitTests
       takesLong.test(path),
   )
   .map(({ path }) => path)
+
+/** Black-box tests that start the service, or other programs, again and again. */
+const manyStarts =
+  'e2e/{alerts-cli,backup,cli,control-entries,drills,first-start,hooks,misbehaving-agents,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
 
 /**
  * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they
@@ -92,19 +102,13 @@ const databaseTests = unitTests
   )
   .map(({ path }) => path)
 
-/**
- * A folder in memory for tests that need no disk, a tenth faster; where there is room, which a container's 64 MiB is not.
- * Only for names of files: what is executed, such as a copy of PostgreSQL, must not be there.
- */
-function hasMemoryFolder(): boolean {
-  try {
-    const { bavail, bsize } = statfsSync('/dev/shm')
-    return bavail * bsize > 4 * 1024 ** 3
-  } catch {
-    return false
-  }
-}
-const inMemory = hasMemoryFolder() ? { TMPDIR: '/dev/shm' } : {}
+/** Whether programs in it can be executed, such as a copy of PostgreSQL. */
+const mayExecute = () =>
+  memoryFolder() !== undefined && !/^\S+ \/dev\/shm \S+ \S*\bnoexec\b/m.test(readFileSync('/proc/mounts', 'utf8'))
+
+/** Tests that need no disk are a tenth faster. */
+const inMemory = memoryFolder() ? { TMPDIR: memoryFolder() } : {}
+const executedInMemory = mayExecute() ? inMemory : {}
 
 const timing = {
   testTimeout: waitMs,
@@ -127,6 +131,8 @@ const blackBox = ({
 }: {
   name: string
   include: string[]
+  isolate?: boolean
+  exclude?: string[]
   env?: object
   globalSetup?: string[]
 }) => ({
@@ -149,8 +155,9 @@ export default defineConfig({
   ...shared,
   test: {
     env,
-    // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk.
-    maxWorkers: 6,
+    // More than the cores that there are: many tests wait, for a process that starts, a socket or a disk. With six on two
+    // cores nothing is idle either, and hooks that have to answer in time do not.
+    maxWorkers: 4,
     teardownTimeout: 60_000,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', './tools/test-reporter.ts'],
@@ -163,20 +170,33 @@ export default defineConfig({
           .filter((path) => !serverTests.includes(path) && !longTests.includes(path)),
         env: inMemory,
       }),
-      blackBox({ name: 'e2e', include: ['e2e/*.test.ts'], env: inMemory }),
+      blackBox({ name: 'e2e', include: ['e2e/*.test.ts'], exclude: [manyStarts], env: inMemory }),
+      blackBox({ name: 'e2e-starts', include: [manyStarts], env: inMemory }),
       unitOn('sqlite', { name: 'unit-long', include: longTests, env: inMemory }),
       unitOn('sqlite', { name: 'unit-servers', include: serverTests, globalSetup: servers }),
       unitOn('postgres', { name: 'unit-postgres', include: databaseTests, env: inMemory, globalSetup: servers }),
       ...(withPglite ? [unitOn('pglite', { name: 'unit-pglite', include: databaseTests })] : []),
       blackBox({ name: 'e2e-chain', include: ['e2e/chain/*.test.ts'], env: inMemory }),
-      blackBox({ name: 'e2e-cluster', include: ['e2e/cluster/*.test.ts'], globalSetup: [servers] }),
+      blackBox({
+        name: 'e2e-cluster',
+        include: ['e2e/cluster/*.test.ts'],
+        env: executedInMemory,
+        globalSetup: [servers],
+      }),
       blackBox({ name: 'e2e-chaos', include: ['e2e/chaos/*.test.ts'] }),
       blackBox({
         name: 'e2e-browser',
+        // The files of a worker share its browser.
+        isolate: false,
         include: [`e2e/browser/${takesPictures ? '*' : '!(pictures)'}.test.ts`],
         globalSetup: ['./e2e/browser/build-dashboard.ts'],
       }),
-      blackBox({ name: 'e2e-packages', include: ['e2e/packages/*.test.ts'], globalSetup: [servers] }),
+      blackBox({
+        name: 'e2e-packages',
+        include: ['e2e/packages/*.test.ts'],
+        env: executedInMemory,
+        globalSetup: [servers],
+      }),
     ],
   },
 })

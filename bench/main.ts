@@ -15,6 +15,7 @@ import { measurePoll } from './parts/poll.ts'
 import { measurePostgres } from './parts/postgres.ts'
 import { measureRules } from './parts/rules.ts'
 import { measureSdk } from './parts/sdk.ts'
+import { measureSearch } from './parts/search.ts'
 import { measureStartup } from './parts/startup.ts'
 import { measureStatus } from './parts/status.ts'
 import { measureStream } from './parts/stream.ts'
@@ -31,6 +32,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   alerts: measureAlerts,
   attacks: measureAttacks,
   dashboard: measureDashboard,
+  search: measureSearch,
   startup: measureStartup,
   detector: measureDetector,
   incident: measureIncident,

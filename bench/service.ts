@@ -126,6 +126,12 @@ export function residentKiB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }
 
+/** Returns the CPU time of a process in milliseconds. */
+export function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
 /** Returns the status of GET /healthz, 0 while nothing listens. The bare server responds to this path as well. */
 function healthStatus(port: number): Promise<number> {
   return new Promise((resolve) => {

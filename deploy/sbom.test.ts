@@ -7,7 +7,7 @@ import { type LockFile, makeSbom } from '../tools/build-sbom.ts'
 const root = new URL('../', import.meta.url)
 const read = (path: string) => JSON.parse(readFileSync(fileURLToPath(new URL(path, root)), 'utf8'))
 const lock: LockFile = read('package-lock.json')
-const published = ['text', 'contract', 'server', 'cli', 'sdk', 'dashboard']
+const published = ['text', 'policy', 'contract', 'server', 'cli', 'sdk', 'dashboard']
 
 /** What the schema of CycloneDX 1.6 demands of the parts that are used here. */
 const component = {

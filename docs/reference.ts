@@ -6,6 +6,8 @@ import { openApiDocument } from '@wardline/contract'
 import { createLog, openDeps, readConfig, settings, simulateDetector, version } from '@wardline/server'
 import type { Command } from 'commander'
 import { createProgram } from '../packages/cli/src/command.ts'
+import { toolTable } from '../packages/sdk/src/tool-table.ts'
+import { incidentFormat } from './incident-format.ts'
 
 const generated = 'Made by `npm run docs`; edits here are lost.'
 /** Columns of the help texts, whatever the terminal that they are made in. */
@@ -14,10 +16,13 @@ const helpWidth = 100
 const tableRow = (...cells: string[]): string => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 const code = (text: string): string => `\`${text}\``
 
+const defaultOf = ({ unset, meaning }: { unset: string | undefined; meaning: string }): string =>
+  unset === undefined ? (meaning.includes('Default: `none`') ? 'depends' : 'none') : code(unset)
+
 function configuration(): string {
   const rows = Object.values(settings).map((setting) => {
     const names = 'secret' in setting ? `${code(setting.env)}, ${code(`${setting.env}_FILE`)}` : code(setting.env)
-    return tableRow(names, setting.unset === undefined ? 'none' : code(setting.unset), `${setting.meaning}.`)
+    return tableRow(names, defaultOf(setting), `${setting.meaning}.`)
   })
   return `# Configuration
 
@@ -175,5 +180,23 @@ export async function referencePages(): Promise<Record<string, string>> {
     'schema.md': await schema(),
     'cli.md': await commandLine(),
     'detector.md': detector(),
+    'incident-bundle.md': incidentFormat(generated),
   }
+}
+
+/** Returns the Python client with the table of tool calls that the SDK has. */
+export function pythonClient(text: string): string {
+  const lines = (value: object, indent: string): string =>
+    Object.entries(value)
+      .map(
+        ([name, inner]) =>
+          `${indent}'${name}': ${typeof inner === 'string' ? literal(inner, indent) : `{\n${lines(inner, `${indent}    `)}\n${indent}}`},`,
+      )
+      .join('\n')
+  const literal = (words: string, indent: string): string => {
+    const parts = words.match(/.{1,90}(?: |$)/g)!.map((part) => `'${part}'`)
+    return parts.length === 1 ? parts[0]! : `(\n${parts.map((part) => `${indent}    ${part}\n`).join('')}${indent})`
+  }
+  const table = `_TOOL_TABLE: Dict[str, Dict[str, str]] = {\n${lines(toolTable, '    ')}\n}\n`
+  return text.replace(/(?<=# begin tool table: .*\n)[\s\S]*(?=# end tool table)/, () => table)
 }

@@ -1,13 +1,10 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { text as textOf } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { runCommand } from './command.ts'
 import { createKey, createKeyDecoy, newInstance, postEvent, unique } from './fleet.ts'
-import { endWithTests } from './left-behind.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from './service.ts'
 
 /** A home without profiles and without a data folder. */
@@ -45,22 +42,9 @@ interface Run {
 
 /** Runs a command until it exits, by default with an operator's key. */
 async function run(args: string[], { input = '', key = service.key } = {}): Promise<Run> {
-  const child = spawn(process.execPath, [inject('command'), ...args], {
-    cwd: home,
-    env: {
-      PATH: process.env.PATH ?? '',
-      HOME: home,
-      TMPDIR: tmpdir(),
-      WARDLINE_URL: service.baseUrl,
-      WARDLINE_KEY: key,
-    },
-  })
-  endWithTests(child)
-  const closed = once(child, 'close')
-  child.stdin.end(input)
-  const [stdout, stderr] = await Promise.all([textOf(child.stdout), textOf(child.stderr)])
-  const [exit] = await closed
-  return { exit, stdout, stderr, json: () => JSON.parse(stdout) }
+  const env = { HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: key }
+  const { code, stdout, stderr } = await runCommand(args, env, home, input)
+  return { exit: code, stdout, stderr, json: () => JSON.parse(stdout) }
 }
 
 /** Like `run`, and asserts success. */
@@ -173,6 +157,9 @@ describe.skipIf(isExternal)('wardline channels', () => {
     expect(added.stdout).toMatch(/^whsec_[\w+/]{43}=\n$/)
     const id = /channels test (\S+)/.exec(added.stderr)?.[1] ?? ''
 
+    const untried = await done(['channels', 'list'])
+    expect(untried.stdout).toMatch(new RegExp(`^${id}  not tried yet +webhook`, 'm'))
+    expect(untried.stderr).toMatch(/Send a test: wardline channels test \S+/)
     receiver.answers(202, 'kept \u001b[2J\u202ewell')
     const tested = await done(['channels', 'test', id])
     expect(tested.stdout).toMatch(/^Delivered after \d+ ms: 202 kept .+well\n$/)
@@ -320,7 +307,7 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     const list = await done(['alerts', '--instance', instance, '--status', 'open'])
     expect(list.stdout).toMatch(
       new RegExp(
-        `^\\S+Z  critical  open          ${id}  ${instance}: policy_violation, reported by another source  ${description} +\\[2Jx\n$`,
+        `^\\S+Z  critical  open          ${id}  ${instance}: a policy violation, reported by another source  ${description} +\\[2Jx\n$`,
       ),
     )
     await until(
@@ -341,6 +328,22 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     await done(['alerts', 'reopen', id])
     expect(await show(id)).toMatchObject({ status: 'open', verdict: null })
     expect((await run(['alerts', 'resolve', id, '--true-positive', '--false-positive'])).exit).toBe(64)
+  })
+
+  test('lists and acknowledges alerts without a channel, and says that nobody is notified', async () => {
+    const description = unique('unheard')
+    const id = await postEvent(service, { severity: 'warning', event_type: 'policy_violation', description })
+    const filter = ['alerts', 'list', '--type', 'policy_violation']
+    const listed = await done(filter)
+    expect(listed.stdout).toContain(id)
+    expect(listed.stderr).toContain(
+      'Nobody is notified: no alert channel is configured. Add one: wardline channels add',
+    )
+    expect((await done(['alerts', 'show', id])).stdout).toContain('Nobody was notified')
+    await done(['alerts', 'ack', id])
+    expect((await done([...filter, '--status', 'acknowledged', '--json'])).stdout).toContain(description)
+    const none = await done(['alerts', 'list', '--type', unique('never').replaceAll('-', '_')])
+    expect(none.stderr).toMatch(/^No alert matches\.\nNobody is notified/)
   })
 
   test('changes all alerts of a problem, and lists all pages', async () => {

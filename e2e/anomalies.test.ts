@@ -118,7 +118,10 @@ describe('anomaly detection', () => {
     await anomaliesOnceThereAre(id, 1)
     const open = await wardline(id)
     expect(open.code, open.output).toBe(0)
-    expect(open.output).toMatch(/shell_exec_count .* 13 .*ANOMALY OPEN/)
+    expect(open.output).toMatch(
+      /shell_exec_count .* 13 .*ANOMALY OPEN; learning: 13 of 100 samples, and at least until/,
+    )
+    expect(open.output).toMatch(/UTC; meanwhile only very large deviations are reported/)
     expect(open.output).toMatch(/CRITICAL.*shell_exec_count up to 4000 {2}open/i)
     const accepted = await wardline('accept', id, 'shell_exec_count')
     expect(accepted.output).toContain(`shell_exec_count of ${id} is accepted as usual.`)

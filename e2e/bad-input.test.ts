@@ -72,7 +72,7 @@ const targets: Record<string, Target> = {
     method: 'POST',
     path: '/api/honeypots',
     valid: () => ({ instanceId, type: 'file_path', path: '/srv/x/secret.env' }),
-    texts: { instanceId: 'required', path: 'required' },
+    texts: { instanceId: 'optional', path: 'required' },
   },
   'key check': {
     method: 'POST',

@@ -112,6 +112,18 @@ async function deadUrl(): Promise<string> {
   return url
 }
 
+// With another port than 4747 every command said "No answer".
+test('without settings a command uses the service that runs in its folder', async ({ skip }) => {
+  if (isExternal) return skip(needsOwnProcess)
+  const own = await startService({ withoutKey: true })
+  const env = { WARDLINE_DATA_DIR: own.dataDir }
+  const run = await done(['status'], env)
+  expect(run.stderr()).toBe(`Service: ${own.baseUrl}, from ${join(own.dataDir, 'address')}\n`)
+  expect((await done(['status', '--json'], env)).stderr()).toBe('')
+  await own.stop()
+  expect(existsSync(join(own.dataDir, 'address'))).toBe(false)
+})
+
 describe('status and instances', () => {
   // Loading `fetch` or the service takes longer than everything else in such a command.
   test('load neither fetch nor the service', async () => {
@@ -257,7 +269,9 @@ describe('events', () => {
       '1h',
     ]
     const text = await done(['events', ...filters, '--limit', '2'], asAdmin())
-    expect(text.stdout()).toMatch(new RegExp(`critical +${id} {2}policy_violation {2}${word} 4\n.*${word} 3\n$`))
+    expect(text.stdout()).toMatch(
+      new RegExp(`critical +${id}: a policy violation, reported by another source {2}${word} 4\n.*${word} 3\n$`),
+    )
     const cursor = /--before (\d+)/.exec(text.stderr())?.[1] ?? ''
     const rest = (await done(['events', 'list', ...filters, '--before', cursor, '--json'], asAdmin())).json<{
       events: EventRow[]
@@ -444,6 +458,13 @@ describe('decoys', () => {
       id: string
     }>()
     expect(made).toMatchObject({ ok: true, type: 'file_path', path })
+    const everywhere = await done(['decoys', 'create', '--path', `${path}-of-all`], asAdmin())
+    expect(everywhere.stdout()).toMatch(new RegExp(`^Decoy \\S+ for every agent: ${path}-of-all\n$`))
+    const all = (await done(['decoys', 'list'], asAdmin())).stdout()
+    expect(all).toMatch(new RegExp(`  path +every agent +issued +no hits +${path}-of-all$`, 'm'))
+    const keyless = started(['decoys', 'create', '--key-type', 'aws'], asAdmin())
+    expect(await keyless.exited).toBe(64)
+    expect(keyless.stderr()).toContain('Option --instance <id> is required for a decoy key.')
 
     await service.call('POST', '/api/honeypots/check/key', {
       body: { key: planted.stdout().trim(), meta: { tool: 'shell-exec', instance_id: id } },
@@ -771,7 +792,7 @@ describe('tail', () => {
     expect(await run.exited).toBe(0)
     expect(run.stdout()).toMatch(
       new RegExp(
-        `^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ  breach    ${id}  policy_note  needle \\[2J FORGED  critical\n$`,
+        `^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ  breach    ${id}: policy_note, reported by another source  needle \\[2J FORGED  critical\n$`,
       ),
     )
   })
@@ -883,6 +904,7 @@ describe('doctor', () => {
       clock: 'ok',
       database: 'ok',
       key: 'ok',
+      'without a key': 'ok',
       // A warning, because none is configured.
       channels: 'warn',
       'event index': 'ok',

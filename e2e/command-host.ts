@@ -1,3 +1,6 @@
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 
@@ -27,6 +30,15 @@ const { runCommand }: { runCommand(argv: string[]): Promise<void> } = await impo
 const streams = ['stdout', 'stderr'] as const
 const listeners = ['SIGINT', 'SIGTERM'] as const
 
+/** Makes the descriptor 0 read this text: some commands read it as a file. */
+function useAsInput(text: string): void {
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-input-'))
+  writeFileSync(join(folder, 'input'), text)
+  closeSync(0)
+  if (openSync(join(folder, 'input'), 'r') !== 0) throw new Error('descriptor 0 is not the lowest one that is free')
+  rmSync(folder, { recursive: true })
+}
+
 async function run({ args, env, cwd, input }: HostedCommand): Promise<HostedResult> {
   const printed = { output: '', stdout: '', stderr: '' }
   for (const name of streams) {
@@ -40,6 +52,7 @@ async function run({ args, env, cwd, input }: HostedCommand): Promise<HostedResu
       return true
     }
   }
+  useAsInput(input)
   Object.defineProperty(process, 'stdin', { value: Readable.from(input === '' ? [] : [Buffer.from(input)]) })
   process.chdir(cwd)
   process.env = env

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openSession } from './browser-headers.ts'
+import { runCommand } from './command.ts'
 import { expectRefusal } from './expectations.ts'
 import { createKey, newInstance } from './fleet.ts'
 import { isExternal, needsOwnProcess, type Service, startService } from './service.ts'
@@ -38,5 +39,39 @@ describe.skipIf(isExternal)('a service without public pages', () => {
     const id = await newInstance(service)
     const key = await createKey(service, { scope: 'agent', instances: [id] })
     expectRefusal(await service.call('GET', '/api/stream', { key }), 403)
+  })
+})
+
+describe.skipIf(isExternal)('a service whose public URL says that others reach it', () => {
+  interface Report {
+    checks: { name: string; status: string; detail: string; fix?: string }[]
+  }
+  const because = 'because WARDLINE_PUBLIC_URL is https://w.example.com'
+  const open = { WARDLINE_STREAM_AUTH: 'none', WARDLINE_METRICS_AUTH: 'none' }
+
+  test.each<[string, Record<string, string>, number, string]>([
+    ['asks for a key', {}, 401, `/api/stream needs a key, ${because}. /metrics needs a key, ${because}.`],
+    [
+      'is open on request',
+      open,
+      200,
+      '/api/stream needs no key, because WARDLINE_STREAM_AUTH is none. /metrics needs no key, because WARDLINE_METRICS_AUTH is none.',
+    ],
+  ])('%s, and says so at startup and by doctor', async (_what, env, status, says) => {
+    const service = await startService({ env: { WARDLINE_PUBLIC_URL: 'https://w.example.com', ...env } })
+    try {
+      expect((await service.call('GET', '/metrics', { key: null })).status).toBe(status)
+      for (const sentence of says.split(/(?<=\.) (?=\/)/)) {
+        expect(service.logs()).toContain(`"msg":"${sentence.slice(0, -1)}"`)
+      }
+      const { stdout } = await runCommand(['doctor', '--json'], {
+        WARDLINE_URL: service.baseUrl,
+        WARDLINE_KEY: service.key,
+      })
+      const { checks } = JSON.parse(stdout) as Report
+      expect(checks.find(({ name }) => name === 'without a key')).toMatchObject({ status: 'ok', detail: says })
+    } finally {
+      await service.stop()
+    }
   })
 })

@@ -1,6 +1,7 @@
+import { createMonitor } from '@wardline/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { expectRefusal, fields, uuid } from './expectations.ts'
-import { allEvents, createPathDecoy, newInstance, unique } from './fleet.ts'
+import { allEvents, createKey, createPathDecoy, newInstance, unique } from './fleet.ts'
 import { type Service, startService } from './service.ts'
 import type { Decoy, DecoyList } from './shapes.ts'
 
@@ -151,5 +152,28 @@ describe('decoy paths', () => {
     )
     expect(item).toMatchObject({ id: decoy.id, type: 'file_path', createdAt: decoy.createdAt })
     expect(item?.keyType ?? null).toBeNull()
+  })
+
+  test('without an instance stop every agent that checks its calls by the SDK, and name the one that touched it', async () => {
+    const path = `/srv/${unique('everywhere')}/passwords.kdbx`
+    const { status, text, body } = await service.call<{ id: string }>('POST', '/api/honeypots', {
+      body: { type: 'file_path', path },
+    })
+    expect(status, text).toBe(201)
+    for (const id of [await newInstance(service, 'reader'), await newInstance(service, 'writer')]) {
+      const key = await createKey(service, { scope: 'agent', instances: [id] })
+      const monitor = createMonitor({ url: service.baseUrl, key, instanceId: id })
+      await monitor.start()
+      try {
+        expect(await monitor.checkPath(path, { tool: 'file-read' })).toBe(true)
+        expect(await monitor.checkPath('/srv/ordinary.txt', { tool: 'file-read' })).toBe(false)
+      } finally {
+        await monitor.stop()
+      }
+      expect((await trips())[0]).toMatchObject({
+        instance_id: id,
+        metadata: { honeypot_id: body.id, planted_at: null },
+      })
+    }
   })
 })

@@ -41,10 +41,12 @@ in_background() {
   walk_started $!
 }
 
-# The service of the clone, for documents whose readers have it.
+# The service of the clone, for documents whose readers have it: what `npm start` ends with, if all is built.
 with_service() {
   pushd "$WALK_CLONE" >/dev/null
-  in_background npm start
+  local program=node_modules/.cache/wardline/start.mjs
+  if [ -e "$program" ]; then in_background node_modules/.bin/node --conditions=wardline-source "$program" serve
+  else in_background npm start; fi
   popd >/dev/null
 }
 

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import {
   copyFileSync,
   cpSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -14,6 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { removeWithTests } from './left-behind.ts'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -37,17 +39,48 @@ const built = ['packages/dashboard/dist', 'node_modules/.cache/wardline/sdk']
  */
 export function freshClone(folder: string, port: number): void {
   for (const path of trackedFiles()) {
-    const target = join(folder, path)
-    mkdirSync(dirname(target), { recursive: true })
-    let source: string | undefined
     try {
-      source = text.test(path) && !sourcesOfBuilt.test(path) ? readFileSync(join(root, path), 'utf8') : undefined
-      if (source?.includes(String(printedPort))) writeFileSync(target, withPort(source, port))
-      else copyFileSync(join(root, path), target)
+      copyInto(folder, path, port)
     } catch (fault) {
       // Deleted in the working tree but still tracked.
       if ((fault as NodeJS.ErrnoException).code !== 'ENOENT') throw fault
     }
+  }
+}
+
+function copyInto(folder: string, path: string, port: number): void {
+  const target = join(folder, path)
+  mkdirSync(dirname(target), { recursive: true })
+  const source = text.test(path) && !sourcesOfBuilt.test(path) ? readFileSync(join(root, path), 'utf8') : undefined
+  if (source?.includes(String(printedPort))) writeFileSync(target, withPort(source, port))
+  else copyFileSync(join(root, path), target)
+}
+
+/** Files with the times of their last change, and folders, without what is in node_modules. */
+function contentsOf(clone: string): Map<string, number> {
+  const contents = new Map<string, number>()
+  const read = (folder: string) => {
+    for (const entry of readdirSync(join(clone, folder), { withFileTypes: true })) {
+      const path = join(folder, entry.name)
+      contents.set(path, entry.isDirectory() ? 0 : lstatSync(join(clone, path)).mtimeMs)
+      if (entry.isDirectory() && entry.name !== 'node_modules') read(path)
+    }
+  }
+  read('')
+  return contents
+}
+
+/**
+ * Returns a function that gives a clone its present files again. What was built from its sources into node_modules
+ * stays: it would be built alike.
+ */
+export function restorer(clone: string, port: number): () => void {
+  const before = contentsOf(clone)
+  return () => {
+    const now = contentsOf(clone)
+    for (const [path, changed] of now)
+      if (before.get(path) !== changed) rmSync(join(clone, path), { recursive: true, force: true })
+    for (const [path, changed] of before) if (changed > 0 && now.get(path) !== changed) copyInto(clone, path, port)
   }
 }
 
@@ -92,4 +125,8 @@ function linkAlike(from: string, to: string): void {
   }
 }
 
-export const newFolder = (): string => mkdtempSync(join(tmpdir(), 'wardline-docs-'))
+export function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-docs-'))
+  removeWithTests(folder)
+  return folder
+}

@@ -3,12 +3,14 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startCommand } from './command.ts'
+import { runCommand, startCommand } from './command.ts'
 import { newDataDir, type Service, startService } from './service.ts'
 import type { StatusView } from './shapes.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const agentProgram = join(root, 'packages/sdk/src/wardline-agent.ts')
+// Compiling the TypeScript of a command takes longer than running it.
+const compileCache = join(root, 'node_modules/.cache/wardline-agent')
 const guide = readFileSync(join(root, 'docs/guide/coding-agents.md'), 'utf8')
 
 const tools = {
@@ -40,7 +42,7 @@ async function run(command: string, args: string[] = [], input = '') {
   const child = spawn(command, args, {
     cwd: home,
     shell: args.length === 0,
-    env: { PATH: process.env.PATH ?? '', HOME: home },
+    env: { PATH: process.env.PATH ?? '', HOME: home, NODE_COMPILE_CACHE: compileCache },
   })
   let [stdout, stderr] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text) => {
@@ -56,11 +58,10 @@ async function run(command: string, args: string[] = [], input = '') {
 
 const agent = (...args: string[]) => run(process.execPath, [agentProgram, ...args])
 
-/** Runs the command line with an operator's key in the environment. */
-async function wardline(...args: string[]) {
-  const env = { HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
-  return startCommand(args, env).ended
-}
+/** The settings of an operator's command line. */
+const operator = () => ({ HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key })
+
+const wardline = (...args: string[]) => runCommand(args, operator())
 
 /** Options for the key as in the guide. */
 const guideCommand = /^.*\bkeys (create --scope agent .*)$/m.exec(guide)![1]!
@@ -77,7 +78,8 @@ function useSettings(settings: { url?: string; key: string; failMode?: string })
 }
 
 async function doctor(): Promise<Report['checks']> {
-  const { output } = await wardline('doctor', '--hooks', '--json')
+  // It looks for hooks in the home folder of its process.
+  const { output } = await startCommand(['doctor', '--hooks', '--json'], operator()).ended
   return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
 }
 

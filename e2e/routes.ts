@@ -65,7 +65,12 @@ const bodies: Record<string, (id: string) => unknown> = {
 const incident = (id: string) => `?instance_id=${id}&from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z`
 
 /** Queries by operation with required parameters. */
-const queries: Record<string, (id: string) => string> = { exportIncident: incident, previewIncident: incident }
+const queries: Record<string, (id: string) => string> = {
+  exportIncident: incident,
+  previewIncident: incident,
+  explainEvent: () => '?event=1',
+  search: (id) => `?q=${id}`,
+}
 
 function scopesOf({ operationId, description = '', security }: Operation): Scope[] | undefined {
   const isOpen = security.length === 0 || security.some((way) => Object.keys(way).length === 0)

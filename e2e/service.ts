@@ -131,6 +131,14 @@ export function newDataDir(): string {
   return folder
 }
 
+let emptyFolder: string | undefined
+
+/** Rules come from this empty folder, so that tests have no rules but theirs: not the starter rules of a first start. */
+function folderWithoutRules(): string {
+  emptyFolder ??= newDataDir()
+  return emptyFolder
+}
+
 /**
  * Each worker has a separate port range below that of outgoing connections. Otherwise a port could be taken between
  * the check and the start of the service, and the test would reach another server.
@@ -145,7 +153,8 @@ export async function freePort(): Promise<number> {
   }
 }
 
-function canListen(port: number): Promise<boolean> {
+/** Whether nothing listens on a port. */
+export function canListen(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()
     server.once('error', () => resolve(false))
@@ -185,7 +194,12 @@ async function ownService(options: ServiceOptions): Promise<Service> {
   const port = await freePort()
   const baseUrl = `http://127.0.0.1:${port}`
   const key = options.env?.WARDLINE_API_KEY ?? newApiKey()
-  const env: Record<string, string> = { HOST: '127.0.0.1', PORT: String(port), WARDLINE_DATA_DIR: dataDir }
+  const env: Record<string, string> = {
+    HOST: '127.0.0.1',
+    PORT: String(port),
+    WARDLINE_DATA_DIR: dataDir,
+    WARDLINE_RULES_DIR: folderWithoutRules(),
+  }
   if (!options.withoutKey) env.WARDLINE_API_KEY = key
   Object.assign(env, options.env)
 

@@ -196,7 +196,8 @@ describe('wardline serve --demo', () => {
       const answer = await fetch(`${baseUrl}/api/status`, { headers: { 'x-monitor-key': key } }).catch(() => undefined)
       return answer?.ok ? ((await answer.json()) as StatusView).instances : []
     }
-    const instances = await until('twenty agents', readFleet, (fleet) => fleet.length >= 20, 20_000)
+    // The demo lives through a day before it answers.
+    const instances = await until('twenty agents', readFleet, (fleet) => fleet.length >= 20, 240_000)
     expect(instances.every(({ id, status }) => id.startsWith('demo-') && status === 'active')).toBe(true)
     await until('a first line of the story', run.stdout, (text) => text.includes('A decoy is planted'))
     const { attestations } = (await (await fetch(`${baseUrl}/api/public/trust`)).json()) as TrustView

@@ -6,6 +6,8 @@ interface Schema {
   name: string
   session: Session
   tables: string[]
+  /** Of everything but rows. */
+  fingerprint: string
   /** Deletes all rows and inserts those of the migrations. */
   empty: string
 }
@@ -18,6 +20,27 @@ async function readTables(session: Session): Promise<string[]> {
     `select relname as name from pg_class where relnamespace = current_schema::regnamespace and relkind = 'r' order by relname`,
   )
   return rows.map(({ name }) => name as string)
+}
+
+/** Hash of the definitions of tables, columns, indexes, constraints, triggers and functions. */
+async function readFingerprint(session: Session): Promise<string> {
+  const { rows } = await session.query(`with own as (
+      select * from pg_class where relnamespace = current_schema::regnamespace
+    ), lines as (
+      select concat_ws(' ', 'relation', relname, relkind, relacl, reloptions, pg_get_expr(relpartbound, oid)) as line from own
+      union all select concat_ws(' ', 'column', relname, attnum, attname, atttypid, attnotnull, attisdropped)
+        from pg_attribute join own on own.oid = attrelid where attnum > 0
+      union all select concat_ws(' ', 'default', relname, adnum, pg_get_expr(adbin, adrelid))
+        from pg_attrdef join own on own.oid = adrelid
+      union all select concat_ws(' ', 'index', pg_get_indexdef(indexrelid), indisvalid) from pg_index join own on own.oid = indrelid
+      union all select concat_ws(' ', 'constraint', relname, conname, pg_get_constraintdef(pg_constraint.oid))
+        from pg_constraint join own on own.oid = conrelid
+      union all select concat_ws(' ', 'trigger', pg_get_triggerdef(pg_trigger.oid), tgenabled)
+        from pg_trigger join own on own.oid = tgrelid where not tgisinternal
+      union all select concat_ws(' ', 'function', proname, proargtypes, prosrc)
+        from pg_proc where pronamespace = current_schema::regnamespace
+    ) select md5(string_agg(line, '|' order by line)) as fingerprint from lines`)
+  return rows[0].fingerprint
 }
 
 async function describe(session: Session, name: string): Promise<Schema> {
@@ -34,7 +57,7 @@ async function describe(session: Session, name: string): Promise<Schema> {
   // A session in replica mode runs no triggers: those of some tables refuse deletions, and counts are restored as rows.
   const deletes = tables.map((table) => `delete from ${quoted(table)}`)
   const empty = ['set session_replication_role = replica', 'begin', ...deletes, ...inserts, 'commit'].join('; ')
-  return { name, session, tables, empty }
+  return { name, session, tables, fingerprint: await readFingerprint(session), empty }
 }
 
 /** Schemas that no test is using. */
@@ -51,7 +74,7 @@ interface SchemaSource {
 interface BorrowedSchema {
   /** Remains open for the next test that borrows the schema. */
   session: Session
-  /** `isChanged`: not only rows may have changed. */
+  /** `isChanged`: more may have changed than rows and the tables of days. */
   giveBack(isChanged: boolean): Promise<void>
 }
 
@@ -65,7 +88,7 @@ export async function borrowSchema({ create, url: urlOf, migrate }: SchemaSource
   return {
     session,
     async giveBack(isChanged) {
-      if (!isChanged && (await isEmptied(schema))) unused.push(schema)
+      if (await isEmptied(schema, isChanged)) unused.push(schema)
       else {
         await session.query(`drop schema ${name} cascade`)
         await session.end()
@@ -80,10 +103,15 @@ async function makeSchema({ create, url, migrate }: SchemaSource): Promise<Schem
   return describe(new Session(url(name)), name)
 }
 
-/** Returns false if tables were created or dropped, or if the user of the tests may not empty them. */
-async function isEmptied({ session, tables, empty }: Schema): Promise<boolean> {
-  if ((await readTables(session)).join() !== tables.join()) return false
+/** Returns false if it is not as it was migrated: a table was dropped, or the user of the tests may not empty it. */
+async function isEmptied({ session, tables, fingerprint, empty }: Schema, isChanged: boolean): Promise<boolean> {
   try {
+    const present = await readTables(session)
+    if (tables.some((table) => !present.includes(table))) return false
+    // Those of days that the service began while the clock of the test went on.
+    const added = present.filter((table) => !tables.includes(table))
+    if (added.length > 0) await session.query(`drop table ${added.map(quoted).join(', ')}`)
+    if (isChanged && (await readFingerprint(session)) !== fingerprint) return false
     await session.query(empty)
     return true
   } catch {

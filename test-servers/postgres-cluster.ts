@@ -15,6 +15,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { memoryFolder } from './memory-folder.ts'
 
 /** User of the server; undefined: the user of this process. */
 interface User {
@@ -101,26 +102,39 @@ export function missingPostgres(): string | undefined {
   return folders.some((binaries) => runs(binaries, {})) ? undefined : noBinaries()
 }
 
-/** Returns a folder with initdb and postgres that the user can run. Throws if there is none. */
-function findBinaries(user: User, folder: string): string {
+interface Binaries {
+  /** Folder with initdb and postgres. */
+  folder: string
+  /** The folder above it, to be copied for the user. */
+  toCopy?: string
+}
+
+/** Returns binaries that the user can run. Throws if there are none. */
+function findBinaries(user: User): Binaries {
   const native = packagedFolder()
   if (native) {
     makeLinks(native)
-    const binaries = join(native, 'bin')
-    if (runs(binaries, user)) return binaries
-    if (user.uid !== undefined && runs(binaries, {})) return copyFor(user, native, folder)
+    const folder = join(native, 'bin')
+    if (runs(folder, user)) return { folder }
+    if (user.uid !== undefined && runs(folder, {})) return { folder, toCopy: native }
   }
-  const found = machineFolders().find((binaries) => runs(binaries, user))
-  if (found) return found
+  const found = machineFolders().find((folder) => runs(folder, user))
+  if (found) return { folder: found }
   throw new Error(noBinaries())
 }
 
-/** Throws if there are no binaries or they fail. */
-export async function makeCluster(): Promise<Cluster> {
+/**
+ * Throws if there are no binaries or they fail. `inMemory`: its data is in memory, where there is room. Each table and
+ * index is a file, and to create those of the tests on a disk takes a tenth of their time.
+ */
+export async function makeCluster(inMemory = false): Promise<Cluster> {
   const user = unprivilegedUser()
-  const folder = mkdtempSync(join(tmpdir(), 'wardline-test-postgres-'))
+  const found = findBinaries(user)
+  // What is executed may have to be on a disk.
+  const parent = inMemory && !found.toCopy ? memoryFolder() : undefined
+  const folder = mkdtempSync(join(parent ?? tmpdir(), 'wardline-test-postgres-'))
   try {
-    const binaries = findBinaries(user, folder)
+    const binaries = found.toCopy ? copyFor(user, found.toCopy, folder) : found.folder
     const data = join(folder, 'data')
     const password = randomBytes(18).toString('hex')
     const passwordFile = join(folder, 'password')

@@ -25,6 +25,8 @@ export interface TestPostgres extends AsyncDisposable {
 export interface PostgresOptions {
   /** Commits wait for the disk and survive a machine failure. Default: they do not. */
   durable?: boolean
+  /** Its data is in memory, where there is room. */
+  inMemory?: boolean
   /** More settings, such as `{ max_connections: '20' }`. */
   settings?: Record<string, string>
 }
@@ -69,7 +71,7 @@ async function run(url: string, statement: string): Promise<void> {
 
 /** Throws if there are no binaries or the server does not start. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<TestPostgres> {
-  return startCluster(await makeCluster(), options)
+  return startCluster(await makeCluster(options.inMemory), options)
 }
 
 /** Starts a server on an existing data folder, and removes it with `stop`. Throws if the server does not start. */

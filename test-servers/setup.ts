@@ -38,7 +38,10 @@ async function share(
 }
 
 const startAll = () =>
-  Promise.all([share(process.env.TEST_POSTGRES_URL, startPostgres), share(process.env.TEST_REDIS_URL, startRedis)])
+  Promise.all([
+    share(process.env.TEST_POSTGRES_URL, () => startPostgres({ inMemory: true })),
+    share(process.env.TEST_REDIS_URL, startRedis),
+  ])
 
 // Each project loads this file; all of them share the servers.
 const run = globalThis as { wardlineTestServers?: ReturnType<typeof startAll> }

@@ -10,7 +10,7 @@ import { compileSdk, packSdk, runTsc } from './build-sdk.ts'
 import { checkSdk } from './check-sdk.ts'
 
 /** In the order in which they need each other's types. */
-const packages = ['text', 'contract', 'server', 'cli']
+const packages = ['text', 'policy', 'contract', 'server', 'cli']
 /** A service that is not up by then, on however busy a machine, will not come up. */
 const startWithinMs = 120_000
 
@@ -39,12 +39,15 @@ function compile(name: string, scratch: string): void {
     noEmit: false,
     customConditions: [],
     rewriteRelativeImportExtensions: true,
-    declaration: true,
-    sourceMap: true,
+    // Of these the packed file has nothing.
+    declaration: isChecked,
+    sourceMap: isChecked,
     // Sources are not published, so the maps carry them.
-    inlineSources: true,
+    inlineSources: isChecked,
     skipLibCheck: true,
     noCheck: !isChecked,
+    // Only checks and declarations need the types of others.
+    noResolve: !isChecked,
     typeRoots: [join(root, 'node_modules', '@types')],
     rootDir: inPackage(name, 'src'),
     outDir: inPackage(name, 'dist'),
@@ -68,7 +71,7 @@ function checkContents(names: string[]): void {
     const paths = files.map(({ path }) => path)
     const strange = paths.filter(
       (path) =>
-        !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/rules\/starter\/[\w-]+\.yml|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w.-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
+        !/^(dist\/[\w./-]+\.(js|js\.map|d\.ts)|(dist\/cjs\/)?package\.json|bin\/wardline\.js|dist\/features\/downloads\/(sdk\.tgz|wardline\.py)|dist\/features\/rules\/starter\/([\w-]+\.yml|documents\.json)|dist\/features\/dashboard\/built\/(screens\.json|(index|assets\/[\w.-]+)\.(html|js|css|svg)(\.br|\.gz)?)|README\.md|LICENSE)$/.test(
           path,
         ) || /\.test\.|dist\/testing\//.test(path),
     )

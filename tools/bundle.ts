@@ -54,7 +54,7 @@ function removeOldBundles(): void {
 
 /** Resolves with the main file of the bundle, which is built when the sources changed since the last one. */
 export async function bundleCommand(): Promise<string> {
-  const sources = ['cli', 'contract', 'sdk', 'server', 'text'].map((name) => `packages/${name}/src`)
+  const sources = ['cli', 'contract', 'policy', 'sdk', 'server', 'text'].map((name) => `packages/${name}/src`)
   // The bundle has addresses of this folder: a clone that was moved needs another one.
   const hash = createHash('sha256').update(
     `${root} ${hashOfSources(sources, ['tools/bundle.ts', 'package-lock.json'])}`,

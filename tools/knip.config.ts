@@ -16,8 +16,9 @@ export default ({ production = false }): KnipConfig => ({
     '.': {
       entry: [
         'bench/{main,*-server}.ts!',
-        'docs/{generate,record}.ts!',
+        'docs/{generate,incident-vectors,record}.ts!',
         'tools/{build,pack,pack-sdk,test-order,test-reporter}.ts!',
+        'tools/start.js!',
         'e2e/document-agent.js',
         '{deploy,docs,e2e,test-servers,tools}/**/*.test.ts',
       ],
@@ -31,6 +32,7 @@ export default ({ production = false }): KnipConfig => ({
     ),
     // Others import what it exports: agents.
     'packages/sdk': { ...ofPackage('src/wardline-agent.ts!'), includeEntryExports: false },
+    'packages/policy': ofPackage(),
     'packages/server': ofPackage(),
     'packages/text': ofPackage(),
   },

@@ -1,5 +1,4 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
@@ -10,7 +9,7 @@ import { fillEvents } from '../fill-events.ts'
 import { fillInstances } from '../fill-instances.ts'
 import { startHelper } from '../helper.ts'
 import type { Figure } from '../report.ts'
-import { type Service, startService } from '../service.ts'
+import { cpuMs, type Service, startService } from '../service.ts'
 import { median, quantile } from '../statistics.ts'
 
 const eventCount = 1_000_000
@@ -302,12 +301,6 @@ async function watchedAsks(context: BrowserContext): Promise<{ path: string; eve
   await sleep(watchSeconds * 1_000 + 500)
   await page.close()
   return [...counts].map(([path, count]) => ({ path, everyMs: (watchSeconds * 1_000) / count }))
-}
-
-/** Returns the CPU time of a process in milliseconds. */
-function cpuMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
 async function measureOpenDashboards(browser: Browser): Promise<Figure> {

@@ -23,6 +23,8 @@ const eventBytes = 322
 const roundCount = 6
 const restMs = 4_000
 const connections = 64
+/** An empty folder of rules, in place of the starter rules of a new database. */
+const onlyOwnRules = () => ({ WARDLINE_RULES_DIR: temporaryFolder() })
 /** High enough that the limit on suspensions does not end the measurement. */
 const unbraked = { WARDLINE_AUTO_SUSPEND_PER_MINUTE: '10000', WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '100' }
 const perSecond = 5_000
@@ -87,7 +89,11 @@ const keys = 1_000_000
 function ruleSet(documents: readonly object[]) {
   const rules = documents.flatMap((document) => parseRules(JSON.stringify(document)).rules)
   if (rules.length < documents.length) throw new Error('A rule of the benchmark does not compile.')
-  const running = rules.map(({ rule }) => ({ rule, state: ruleStates.start(rule), history: new ValueMemory() }))
+  const running = rules.map(({ rule }) => ({
+    compiled: rule,
+    state: ruleStates.start(rule),
+    history: new ValueMemory(),
+  }))
   return { set: new RuleSet(running), running }
 }
 
@@ -173,8 +179,8 @@ async function lagOf(service: Service): Promise<number> {
 }
 
 async function measureCost(): Promise<Figure> {
-  const withRules = await startService()
-  const without = await startService()
+  const withRules = await startService(undefined, onlyOwnRules())
+  const without = await startService(undefined, onlyOwnRules())
   await addRules(withRules)
   const bodies = Array.from({ length: 64 }, (_, n) => eventBody(n, eventBytes))
   const load = (name: string, service: Service) => ({
@@ -212,7 +218,7 @@ async function measureCost(): Promise<Figure> {
 /** Milliseconds from the commit of an event until its suspension was stored. */
 async function measureResponse(): Promise<Figure> {
   const folder = temporaryFolder()
-  const first = await startService(folder)
+  const first = await startService(folder, onlyOwnRules())
   await first.stop(false)
   fillInstances(folder, stops)
   const service = await startService(folder, unbraked)
@@ -289,7 +295,7 @@ async function measureResponse(): Promise<Figure> {
 /** A backtest over the events of a day, while the service handles small requests. */
 async function measureBacktest(): Promise<Figure> {
   const folder = temporaryFolder()
-  await (await startService(folder)).stop(false)
+  await (await startService(folder, onlyOwnRules())).stop(false)
   fillEvents(folder, backtestEvents)
   const service = await startService(folder)
   const document = {

@@ -941,6 +941,22 @@ class ReportsTest(ServiceTest):
         self.assertEqual(call['metadata']['params']['id'], params['id'])
         self.assertIn('example.com', plain)
 
+    # If they were taken out, all sessions of a fleet would be one.
+    def test_ids_stay_as_they_are(self) -> None:
+        ids = ['thread_abc4Q9xK2mZ7pL1wR8tY3vN6', 'support-bot-f47ac10b-58cc-4372-a567-0e02b2c3d479', 'x' * 300]
+        key = 'sk-proj-4f9aVerySecretOne'
+        with self.monitor() as monitor:
+            for one in [*ids, key, key]:
+                monitor.report('info', 'note', f'of {one[:60]}', one, metadata={'threadId': one})
+        events = {event['description']: event for event in self.events('note')}
+        for one in ids[:2]:
+            shown = events[f'of {one}']
+            self.assertEqual((shown['session_id'], shown['metadata']['threadId']), (one, one))
+        self.assertEqual(len(events[f'of {ids[2][:60]}']['session_id']), 200)
+        hashed = [event['session_id'] for event in self.events('note') if event['session_id'].startswith('sha256-')]
+        self.assertEqual(len(hashed), 2)
+        self.assertEqual(len(set(hashed)), 1)
+
     def test_parameters_are_reported_in_bounds(self) -> None:
         deep: Any = 'bottom'
         for _ in range(20):
@@ -1403,8 +1419,10 @@ class GuardTest(ServiceTest):
                 toolbox.read()  # type: ignore[call-arg]
         wrong, failed, called = (event['metadata'] for event in self.events('tool_call'))
         self.assertIsInstance(called.pop('durationMs'), (int, float))
+        result = called.pop('result')
+        self.assertEqual((result['length'], sorted(result)), (5, ['hash', 'length']))
         params = {'path': 'notes.txt', 'limit': 5}
-        self.assertEqual(called, {'toolName': 'file-read', 'ok': True, 'params': params})
+        self.assertEqual(called, {'toolName': 'file-read', 'ok': True, 'action': 'read', 'paths': ['notes.txt'], 'params': params})
         self.assertEqual((failed['ok'], failed['params']), (False, {'path': 'missing'}))
         self.assertEqual(wrong['ok'], False)
 

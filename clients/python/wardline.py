@@ -28,9 +28,11 @@ import datetime
 import errno
 import functools
 import hashlib
+import hmac
 import http.client
 import inspect
 import ipaddress
+import itertools
 import json
 import logging
 import math
@@ -56,6 +58,7 @@ from typing import (
     Callable,
     Deque,
     Dict,
+    FrozenSet,
     Iterable,
     Iterator,
     List,
@@ -265,32 +268,58 @@ _SECRET_PART = (
     r'passw(?:or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|authorization|cookie|credential'
 )
 _SECRET_NAME = re.compile(rf'{_SECRET_PART}|bearer|jwt|^(?:auth|pass|pwd|pin|otp|sig|signature)$|key$', re.IGNORECASE)
+# Beginnings of keys and tokens, by the name of their format.
+_KEY_STARTS = {
+    'wardline_key': r'wl_',
+    'api_key': r'[spr]k[-_]',
+    'github_token': r'gh[a-z]_|github_pat_',
+    'gitlab_token': r'glpat-',
+    'slack_token': r'xox[a-z]-|xapp-',
+    'npm_token': r'npm_',
+    'huggingface_token': r'hf_',
+    'aws_key': r'A[KS]IA',
+    'google_key': r'AIza|ya29\.',
+    'sendgrid_key': r'SG\.',
+    'webhook_secret': r'whsec_',
+    'shopify_token': r'shp[a-z]{2}_',
+    'digitalocean_token': r'dop_v1_',
+    'pypi_token': r'pypi-',
+    'jwt': r'eyJ',
+}
 # Each is linear in the text: every repetition is bounded, or begins at a mark and cannot begin again inside itself.
 _SECRETS = [
-    (re.compile(pattern), by)
-    for pattern, by in [
-        (r'-----BEGIN [^-\n]{0,60}PRIVATE KEY-----(?s:.*?)(?:-----END [^-\n]{0,60}-----|\Z)', _REDACTED),
-        (r'(?i)\b((?:set-)?cookie["\']?\s{0,5}[:=]\s{0,5})[^\n]+', rf'\1{_REDACTED}'),
-        (r'(?i)\b(bearer|basic)\s{1,5}[\w.~+/=-]{8,}', rf'\1 {_REDACTED}'),
-        (r'(?i)\b([a-z][a-z0-9+.-]{1,20}://)[^\s/@:]{0,256}:[^\s/@]{1,256}@', rf'\1{_REDACTED}@'),
+    (secret, re.compile(pattern), by)
+    for secret, pattern, by in [
+        ('private_key', r'-----BEGIN [^-\n]{0,60}PRIVATE KEY-----(?s:.*?)(?:-----END [^-\n]{0,60}-----|\Z)', _REDACTED),
+        ('cookie', r'(?i)\b((?:set-)?cookie["\']?\s{0,5}[:=]\s{0,5})[^\n]+', rf'\1{_REDACTED}'),
+        ('authorization', r'(?i)\b(bearer|basic)\s{1,5}[\w.~+/=-]{8,}', rf'\1 {_REDACTED}'),
+        ('url_password', r'(?i)\b([a-z][a-z0-9+.-]{1,20}://)[^\s/@:]{0,256}:[^\s/@]{1,256}@', rf'\1{_REDACTED}@'),
+        ('key', rf'(?<![A-Za-z0-9])(?:{"|".join(_KEY_STARTS.values())})[\w.~+/=-]{{8,}}', _REDACTED),
         (
-            r'(?<![A-Za-z0-9])(?:wl_|[spr]k[-_]|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|npm_|hf_|A[KS]IA|AIza|SG\.'
-            r'|ya29\.|whsec_|shp[a-z]{2}_|dop_v1_|pypi-|eyJ)[\w.~+/=-]{8,}',
-            _REDACTED,
-        ),
-        (
+            'named_secret',
             rf'(?i)((?:{_SECRET_PART})[\w-]{{0,20}}["\']?\s{{0,5}}[:=]\s{{0,5}})(?:"[^"]*"?|\'[^\']*\'?|[^\s,;&"\']+)',
             rf'\1{_REDACTED}',
         ),
-        (r'(?i)([?&](?:key|sig|signature|auth|code)=)[^\s&#"\']+', rf'\1{_REDACTED}'),
+        ('named_secret', r'(?i)([?&](?:key|sig|signature|auth|code)=)[^\s&#"\']+', rf'\1{_REDACTED}'),
         (
+            'named_secret',
             r'(?i)((?<!\S)--?(?:password|passwd|pass|secret|token|api-?key|key|auth)[\w-]{0,20}(?:\s{1,5}|=))[^\s"\']+',
             rf'\1{_REDACTED}',
         ),
     ]
 ]
+# Formats that are unmistakable without a digit in what follows their mark: code is full of `token: string`.
+_UNMISTAKABLE = ('private_key', 'url_password')
+_HAS_DIGIT = re.compile(r'(?=.{8})[^\n]*[0-9]')
 _LONG_RUN = re.compile(r'[A-Za-z0-9+/=_-]{18,}')
-_UUID = re.compile(r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', re.IGNORECASE)
+_UUIDS = re.compile(r'(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])', re.IGNORECASE)
+# Ids of model services and frameworks: they look random, and are no secrets.
+_PUBLIC_ID = re.compile(
+    r'(?:thread|msg|run|step|call|(?:srv)?toolu|resp|req|chatcmpl|asst|batch|file|conv|item|gen|trace|span)'
+    r'[_-][A-Za-z0-9_-]+'
+)
+# Names whose value is an id, such as sessionId, thread_id or uuid.
+_ID_NAME = re.compile(r'^(?:id|uuid)$|[_-](?:id|uuid)$|[a-z0-9](?:Id|ID|Uuid|UUID)$')
 
 
 def _looks_random(run: str) -> bool:
@@ -311,15 +340,25 @@ def _without_secrets(text: str, most: int) -> str:
         # What stands at the cut may be the first half of a secret, which nothing would recognise.
         searched = re.sub(r'\S{1,512}\Z', '', searched)
     clean = searched
-    for pattern, by in _SECRETS:
+    for _secret, pattern, by in _SECRETS:
         clean = pattern.sub(by, clean)
 
     def run(match: 're.Match[str]') -> str:
         found = match.group()
-        return _REDACTED if _looks_random(found) and not _UUID.fullmatch(found) else found
+        is_secret = not _PUBLIC_ID.fullmatch(found) and _looks_random(_UUIDS.sub('', found))
+        return _REDACTED if is_secret else found
 
     clean = _storable(_LONG_RUN.sub(run, clean))
     return clean if len(clean) <= most and len(searched) == len(text) else f'{clean[: most - 1]}…'
+
+
+def _kept_id(text: str, most: int = 200) -> str:
+    """An id as it is, however random it looks: if it were redacted, all sessions would be one. What has the format of a
+    credential is hashed, and what is too long ends with a hash: equal ids stay equal, different ones different."""
+    digest = hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
+    if any(pattern.search(text[: 4 * most]) for _secret, pattern, _by in _SECRETS):
+        return f'sha256-{digest}'
+    return _storable(text) if len(text) <= most else f'{_storable(text[: most - 33])}…{digest}'
 
 
 class _Redaction:
@@ -337,9 +376,12 @@ class _Redaction:
             if isinstance(value, (list, tuple, set, frozenset)):
                 return self._items(value, depth)
             plain = _plain(value)
-            size = len(_to_json(plain))
+            return self._keep(plain)
         except Exception:  # noqa: BLE001 - values of the agent may raise at any touch
             return '[unreadable]'
+
+    def _keep(self, plain: Any) -> Any:
+        size = len(_to_json(plain))
         if size > self._left:
             return '[cut]'
         self._left -= size
@@ -356,8 +398,12 @@ class _Redaction:
                 shown['…'] = '[more]'
                 break
             if label != '__proto__':
-                kept_back = _SECRET_NAME.search(label) and value is not None and not isinstance(value, bool)
-                shown[label] = _REDACTED if kept_back else self.of(value, depth - 1)
+                if _SECRET_NAME.search(label) and value is not None and not isinstance(value, bool):
+                    shown[label] = _REDACTED
+                elif isinstance(value, str) and _ID_NAME.search(label):
+                    shown[label] = self._keep(_kept_id(value))
+                else:
+                    shown[label] = self.of(value, depth - 1)
         return shown
 
     def _items(self, values: Any, depth: int) -> Any:
@@ -390,6 +436,765 @@ def _plain(value: Any) -> Any:
 def _is_model(value: Any) -> bool:
     """A model of pydantic."""
     return not isinstance(value, type) and callable(getattr(type(value), 'model_dump', None))
+
+
+# Of a longer text only this much is hashed and searched.
+_RESULT_LENGTH = 256 * 1024
+_RESULT_VALUES = 10_000
+_RESULT_DEPTH = 8
+_RESULT_TEXT = 1_000
+_RESULT_TEXT_BYTES = 3 * 1024
+# At most this many places of one pattern are looked at.
+_SECRET_PLACES = 1_000
+
+
+def _secret_formats(text: str) -> List[str]:
+    """Names of the formats of secrets in a text, never the secrets."""
+    found = set()
+    for secret, pattern, _by in _SECRETS:
+        for match in itertools.islice(pattern.finditer(text), _SECRET_PLACES):
+            value = match[0][len(match[1]) if pattern.groups and match[1] else 0 :]
+            if secret not in _UNMISTAKABLE and not _HAS_DIGIT.match(value):
+                continue
+            if secret != 'key':
+                found.add(secret)
+                break
+            found.add(next(name for name, start in _KEY_STARTS.items() if re.match(start, value)))
+    return sorted(found)
+
+
+class _ResultTexts:
+    """The texts in a result, in their order."""
+
+    def __init__(self, result: Any) -> None:
+        self.found: List[str] = []
+        self.length = 0
+        self.is_cut = False
+        self._values = 0
+        try:
+            self._visit(result, 0)
+        except Exception:  # noqa: BLE001 - values of the agent may raise at any touch
+            self.is_cut = True
+
+    def _visit(self, value: Any, depth: int) -> None:
+        self._values += 1
+        if self._values > _RESULT_VALUES or depth > _RESULT_DEPTH:
+            self.is_cut = True
+        elif isinstance(value, str):
+            self._add(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            self._add(str(value))
+        elif isinstance(value, (bytes, bytearray, memoryview)):
+            self._add(bytes(value[:_RESULT_LENGTH]).decode('utf-8', 'replace'))
+            self.is_cut = self.is_cut or len(value) > _RESULT_LENGTH
+        elif isinstance(value, Mapping) or _is_model(value):
+            for item in (value if isinstance(value, Mapping) else value.model_dump()).values():
+                self._visit_next(item, depth)
+        elif isinstance(value, (list, tuple)):
+            for item in value[:_RESULT_VALUES]:
+                self._visit_next(item, depth)
+
+    def _visit_next(self, item: Any, depth: int) -> None:
+        if self._values <= _RESULT_VALUES:
+            self._visit(item, depth + 1)
+
+    def _add(self, text: str) -> None:
+        if self.length < _RESULT_LENGTH:
+            self.found.append(text[: _RESULT_LENGTH - self.length])
+        self.length += len(text)
+        self.is_cut = self.is_cut or self.length > _RESULT_LENGTH
+
+
+class _Results:
+    """Describes results of tools. Hashes are keyed by the key of the agent, so that a reader of events cannot guess a
+    short result, such as a code of four digits, by hashing all of them."""
+
+    def __init__(self, key: str, with_text: bool) -> None:
+        self._hash_key = hashlib.sha256(f'wardline-result-v1\n{key}'.encode('utf-8')).digest()
+        self._with_text = with_text
+
+    def of(self, result: Any) -> Optional[Dict[str, Any]]:
+        texts = _ResultTexts(result)
+        if not texts.found:
+            return None
+        text = '\n'.join(texts.found)
+        digest = hmac.new(self._hash_key, text.encode('utf-8', 'replace'), hashlib.sha256).hexdigest()
+        described: Dict[str, Any] = {'length': texts.length, 'hash': digest[:32]}
+        secrets = _secret_formats(text)
+        if secrets:
+            described['secrets'] = secrets
+        if texts.is_cut:
+            described['cut'] = True
+        if self._with_text:
+            shown = _without_secrets(text, _RESULT_TEXT)
+            is_short = len(json.dumps(shown, ensure_ascii=False).encode('utf-8')) <= _RESULT_TEXT_BYTES
+            described['text'] = shown if is_short else _without_secrets(text, _RESULT_TEXT // 4)
+        return described
+
+
+# begin tool table: written by `npm run docs` from packages/sdk/src/tool-table.ts
+_TOOL_TABLE: Dict[str, Dict[str, str]] = {
+    'tools': {
+        'read': (
+            'cat head tail bashoutput commandstatus fetchrules lsp pgquery executesql runquery '
+            'runsqlquery notionfetch postsearch postdatabasequery gitbranch conversationsreplies '
+            'conversationsunreads echo type info hget hgetall hexists lrange llen smembers zrange '
+            'xrange dbsize scankeys'
+        ),
+        'write': (
+            'multiedit reapply searchreplace postpage savememory hset hdel lpush rpush lpop rpop lrem '
+            'del expire sadd srem zadd zrem xadd xdel croncreate crondelete'
+        ),
+        'execute': 'writestdin createandruntask',
+        'request': (
+            'webfetch websearch websearchpreview webrun searchweb googlesearch bravesearch tavilysearch '
+            'duckduckgosearch exasearch newpage navigatepage gitpull gitclone browsernavigate'
+        ),
+        'send': 'sharelink artifact',
+        'other': (
+            'task agent skill todowrite todoread writetodos managetodolist taskcreate taskget tasklist '
+            'taskoutput taskstop taskupdate updateplan updatetopic enterplanmode exitplanmode '
+            'askuserquestion askuser requestuserinput slashcommand killshell killbash toolsearch '
+            'sequentialthinking spawnagent sendinput runsubagent newtask computer computeruse '
+            'computerusepreview'
+        ),
+        'method': (
+            'strreplaceeditor strreplacebasededittool texteditor texteditorcodeexecution memory '
+            'copilotmemory managek8sresource'
+        ),
+    },
+    'verbs': {
+        'read': (
+            'read get list ls search find view open load show query lookup describe stat count glob '
+            'grep check retrieve inspect explain aggregate analyze validate verify discover whoami'
+        ),
+        'write': (
+            'write create edit update upsert delete remove move rename save put patch insert append set '
+            'add copy modify mkdir truncate drop replace reserve cancel reschedule apply assign '
+            'unassign attach detach merge rebase reset restore approve archive enable disable install '
+            'uninstall scale mark resolve dismiss transition pause promote import migrate scaffold'
+        ),
+        'execute': 'exec execute run eval evaluate spawn retry trigger invoke',
+        'request': 'fetch browse navigate curl wget crawl scrape download click fill hover',
+        'send': (
+            'send post reply notify publish upload share invite forward push tweet pay transfer submit '
+            'broadcast'
+        ),
+    },
+    'nouns': {
+        'read': (
+            'log logs status diff details summary schema history stats metadata tree contents snapshot '
+            'screenshot docs select'
+        ),
+        'write': (
+            'book schedule exchange return draft commit checkout deploy branch tag label link store '
+            'star fork pin clone'
+        ),
+        'execute': 'shell bash terminal command cmd sandbox script powershell python repl code',
+        'request': 'browser puppeteer playwright web website url http https request requests api',
+        'send': 'mail email message sms comment',
+    },
+    'sending': {
+        'verbs': 'write create edit update save add',
+        'objects': (
+            'comment note reply message mail email invitation issue ticket request review discussion '
+            'thread gist body webhook refund payout charge payment'
+        ),
+    },
+    'arguments': {
+        'path': (
+            'path paths file files filepath filepaths filename filenames directory directories dir '
+            'folder folders notebook workspace dirpath repopath'
+        ),
+        'maybePath': (
+            'source src destination dest target root input output from cwd workdir uri image attachment '
+            'attachments include'
+        ),
+        'address': 'url urls uri uris href link links endpoint webhook origin remote website site page server',
+        'host': 'host hosts hostname hostnames domain domains ip ipaddress',
+        'mail': (
+            'to cc bcc recipient recipients torecipients ccrecipients bccrecipients email emails '
+            'emailaddress mailto participants attendees address'
+        ),
+        'command': 'command commands cmd cmdline commandline script argv',
+        'code': 'code program input chars function expression',
+        'patch': 'patch diff input',
+        'prompt': 'prompt',
+        'statement': 'sql query statement statements',
+        'method': 'command action method operation',
+    },
+    'programs': {
+        'starting': (
+            'sudo doas env nohup time timeout nice stdbuf xargs exec command watch setsid busybox bash '
+            'sh zsh dash ksh eval powershell pwsh cmd if then elif else while until do ! {'
+        ),
+        'files': (
+            'cat less more head tail tac nl cp mv rm ln tar zip gzip base64 xxd od strings grep egrep '
+            'rg sed awk cut sort source . nano vim vi code tee touch chmod chown shred dd scp rsync '
+            'open type get-content gc gpg openssl ssh-add diff wc file stat'
+        ),
+        'network': (
+            'curl wget http https xh nc ncat netcat socat ssh scp sftp rsync ftp tftp telnet ping dig '
+            'nslookup host openssl aria2c lynx invoke-webrequest iwr invoke-restmethod irm nmap '
+            'traceroute mail mailx mutt sendmail msmtp swaks'
+        ),
+        'reaching': 'curl wget nc ncat netcat ssh telnet ftp ping nslookup lynx nmap traceroute',
+        'copying': 'scp rsync sftp',
+        'fileOptions': (
+            '-o -O -T -i -K -c -b -E -F --output --upload-file --config --cookie --cookie-jar --cert '
+            '--key --cacert --post-file --body-file -InFile -OutFile'
+        ),
+        'flags': 'curl-i curl-O',
+    },
+    'paths': {
+        'notable': (
+            '.env .ssh .aws .gnupg .kube .docker .netrc .pgpass .npmrc .pypirc .git-credentials '
+            '.bash_history .claude .cursor .codex id_ credential secret passw shadow token private .pem '
+            '.key .p12 .pfx keystore wallet crontab authorized_keys'
+        ),
+    },
+}
+# end tool table
+_KINDS: Dict[str, FrozenSet[str]] = {
+    kind: frozenset(names.split(' ')) for kind, names in _TOOL_TABLE['arguments'].items()
+}
+_TOOL_ACTIONS, _VERB_ACTIONS, _NOUN_ACTIONS = (
+    {name: action for action, names in _TOOL_TABLE[part].items() for name in names.split(' ')}
+    for part in ('tools', 'verbs', 'nouns')
+)
+_SENT, _SENDING_VERBS = (frozenset(_TOOL_TABLE['sending'][part].split(' ')) for part in ('objects', 'verbs'))
+_KINDS_BY_LAST_WORD = ('path', 'address', 'host', 'command')
+_METHOD_NAMES = _TOOL_TABLE['arguments']['method'].split(' ')
+_NOTABLE = tuple(_TOOL_TABLE['paths']['notable'].split(' '))
+(
+    _STARTING_PROGRAMS,
+    _FILE_PROGRAMS,
+    _NETWORK_PROGRAMS,
+    _REACHING_PROGRAMS,
+    _COPYING_PROGRAMS,
+    _FILE_OPTIONS,
+    _FLAGS,
+) = (
+    frozenset(_TOOL_TABLE['programs'][part].split(' '))
+    for part in ('starting', 'files', 'network', 'reaching', 'copying', 'fileOptions', 'flags')
+)
+_CALL_VALUES = 1_000
+_CALL_DEPTH = 8
+_CALL_WORDS = 5_000
+_CALL_ITEMS = 5_000
+_CALL_TEXT = 64 * 1024
+_CALL_CHARACTERS = 4 * _CALL_TEXT
+_CALL_NAME = 200
+_CALL_PATH = 4_096
+_CALL_FOUND = 200
+# Many paths must not push out a host.
+_PATHS_BYTES = 3 * 1024
+_HOSTS_BYTES = 2 * 1024
+# Of a longer path the end is reported, which says more.
+_SHOWN_PATH = 400
+_COMMAND = 1000
+_BLANK = re.compile(r'[ \t\r\n\f\v]')
+_WHOLE_PATH = re.compile(r'/[^/]+/|~/|\.\.?/|[A-Za-z]:[\\/]|\\\\')
+_PATH_SIGN = re.compile(r'[/\\]|^~|^\.[A-Za-z]|[A-Za-z0-9_]\.[A-Za-z][A-Za-z0-9]{0,11}\Z')
+_HOST_NAME = re.compile(
+    r'(?:(?:[a-z0-9_-]+\.)+[a-z0-9-]*[a-z][a-z0-9-]*|(?:[0-9]{1,3}\.){3}[0-9]{1,3}|localhost)\Z'
+)
+# What stands before a value in a word: `--data=`, `NAME=`, or an option such as -d right before a path.
+_BEFORE_VALUE = re.compile(r'--?[A-Za-z0-9_-]+=|[A-Za-z_][A-Za-z0-9_]*=|-[A-Za-z](?=[@./~])')
+_FEW_DIGITS = re.compile(r'[0-9]{1,7}\Z')
+_BEFORE_SECRET = re.compile(
+    r'(?:-u|--user|bearer|basic|[^\n]*(?:authorization|cookie|token|key|secret):)\Z', re.IGNORECASE
+)
+_ADDRESS = re.compile(r'([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\\]*)(.*)', re.DOTALL)
+_NO_HOST = re.compile(r'[\x00- "\'<>\[\]\\^`{|}$()*,;!]')
+_AUTHORITY = re.compile(r'(?:\[([0-9a-f:.]+)\](?::[0-9]*)?|([^:]*)(?::[0-9]*)?)\Z')
+_PATCHED = re.compile(r'^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/|--- a/)([^\t\r\n]+)', re.MULTILINE)
+_ABOUT_FILES = re.compile(r'file|path|dir|folder|^(?:read|write|edit|cat|ls)\Z', re.IGNORECASE)
+
+
+_METHOD = re.compile(r'[A-Za-z][A-Za-z0-9_-]{0,60}\Z')
+_ADDRESS_IN_TEXT = re.compile(r'(?<![A-Za-z0-9_])https?://[^ \t\r\n"\'<>()\[\]]+', re.IGNORECASE | re.ASCII)
+_WRITING_STATEMENT = re.compile(
+    r'(?<![A-Za-z0-9_])(?:insert[ \t\r\n]+into|update[ \t\r\n]+[^ \t\r\n]+[ \t\r\n]+set|delete[ \t\r\n]+from'
+    r'|replace[ \t\r\n]+into|merge[ \t\r\n]+into|truncate|grant|revoke'
+    r'|(?:drop|alter|create)[ \t\r\n]+(?:or[ \t\r\n]+replace[ \t\r\n]+)?(?:table|view|index|schema|database|user|role'
+    r'|function|procedure|trigger|extension|policy|type|sequence))(?![A-Za-z0-9_])',
+    re.IGNORECASE | re.ASCII,
+)
+# Short options of the programs that reach hosts, after which no value follows.
+_PLAIN_FLAGS = re.compile(r'-[046#ACGIJLNRSTYafgjknqstvxy]+\Z')
+_ONE_LABEL = re.compile(r'[A-Za-z][A-Za-z0-9_-]*(?:/|\Z)')
+_VARIABLE = re.compile(
+    r'(?:^|[ \t\r\n;&|(])([A-Za-z_][A-Za-z0-9_]*)='
+    r'(?:"([^"$`\\]*)"|\'([^\']*)\'|([^ \t\r\n;&|()<>"\'$`]+))'
+    r'|\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))'
+)
+
+
+def _name_words(name: str) -> List[str]:
+    """The words of a name: `readFile`, `read-file` and `read_file` have the same."""
+    return [word for word in re.split(r'[^a-z0-9]+', re.sub(r'([a-z0-9])([A-Z])', r'\1 \2', name).lower()) if word]
+
+
+def _kinds_of(name: str) -> FrozenSet[str]:
+    """What arguments with this name hold."""
+    words = _name_words(name)
+    whole, last = ''.join(words), words[-1] if words else ''
+    return frozenset(
+        kind
+        for kind, names in _KINDS.items()
+        if whole in names or (kind in _KINDS_BY_LAST_WORD and last in names)
+    )
+
+
+def _action_of_verb(words: Sequence[str]) -> Optional[str]:
+    verb = next((word for word in words if word in _VERB_ACTIONS), '')
+    action = _VERB_ACTIONS.get(verb)
+    if action != 'write' or verb not in _SENDING_VERBS or 'draft' in words:
+        return action
+    thing = next((word for word in reversed(words) if word not in _VERB_ACTIONS), '')
+    return 'send' if thing in _SENT or re.sub(r's\Z', '', thing) in _SENT else action
+
+
+def _named_tool(tool: str, method: Optional[str]) -> Tuple[Optional[str], bool]:
+    """What the name of a tool says: the action, and whether an argument holds the name of a method."""
+    words = _name_words(re.sub(r'^mcp__.*?__', '', tool, count=1, flags=re.DOTALL))
+    ends = [''.join(words[at:]) for at in range(len(words)) if at == 0 or at < len(words) - 1]
+    row = _TOOL_ACTIONS.get(next((end for end in ends if end in _TOOL_ACTIONS), ''))
+    if row not in (None, 'method'):
+        return row, False
+    said = None
+    if row is None:
+        noun = next((word for word in words if word in _NOUN_ACTIONS), '')
+        said = _action_of_verb(words) or _NOUN_ACTIONS.get(noun)
+    return said or (None if method is None else _action_of_verb(_name_words(method))), row == 'method'
+
+
+def _method_of(args: Any) -> Optional[str]:
+    """The first argument that can be the name of a method, such as `command: 'view'`."""
+    if _is_model(args):
+        args = args.model_dump()
+    values = [args.get(name) for name in _METHOD_NAMES] if isinstance(args, Mapping) else []
+    return next((value for value in values if isinstance(value, str) and _METHOD.match(value)), None)
+
+
+def _with_variables(text: str) -> str:
+    """The command with the values of variables in their places that it sets to a plain text: `H=a.example; curl $H`."""
+    values: Dict[str, str] = {}
+    room = _CALL_TEXT
+
+    def put(match: 're.Match[str]') -> str:
+        nonlocal room
+        name, double, single, bare, braced, plain = match.groups()
+        value = values.get(braced or plain or '')
+        # A secret in its place would be a word like others.
+        if name and not _SECRET_NAME.search(name):
+            values[name] = next((one for one in (double, single, bare) if one is not None), '')
+        if value is None or len(value) > room:
+            return match.group()
+        room -= len(value)
+        return value
+
+    return _VARIABLE.sub(put, text)
+
+
+def _main_argument(action: Optional[str], tool: str) -> str:
+    """Known name for an argument without one, where the tool has no other."""
+    if action in ('read', 'write'):
+        return 'path' if _ABOUT_FILES.search(tool) else 'source'
+    return {'execute': 'command', 'request': 'url', 'send': 'to'}.get(action or '', '')
+
+
+def _address_number(part: str) -> float:
+    if re.fullmatch(r'0x[0-9a-f]*', part):
+        return int(part[2:] or '0', 16)
+    if re.fullmatch(r'0[0-7]+', part):
+        return int(part, 8)
+    return int(part) if re.fullmatch(r'[0-9]{1,30}', part) else math.nan
+
+
+def _plain_address(host: str) -> str:
+    """The usual form of an IPv4 address that is written in another one, such as 2852039166 or 0xa9.254.43518."""
+    parts = host.split('.')
+    if len(parts) > 4:
+        return host
+    *numbers, last = (_address_number(part) for part in parts)
+    rest = 4 - len(numbers)
+    if not all(number < 256 for number in numbers) or not last < 256**rest:
+        return host
+    return '.'.join(str(number) for number in [*numbers, *int(last).to_bytes(rest, 'big')])
+
+
+def _host_of(authority: str) -> Optional[str]:
+    """The host of `user@host:port`, as a browser would reach it."""
+    if len(authority) > 1_000:
+        return None
+    host = re.sub(r'%([0-7][0-9A-Fa-f])', lambda code: chr(int(code[1], 16)), authority[authority.rfind('@') + 1 :])
+    match = _AUTHORITY.match(unicodedata.normalize('NFKC', host).lower().replace('\u3002', '.'))
+    if match is None:
+        return None
+    if match[1] is not None:
+        return str(match[1])
+    bare = match[2].rstrip('.')
+    return None if not bare or len(bare) > 253 or _NO_HOST.search(bare) else _plain_address(bare)
+
+
+class _CallReader:
+    """Reads the arguments of a call: what it does, and with which files and hosts."""
+
+    def __init__(self, tool: str, method: Optional[str]) -> None:
+        self._named, self._is_by_method = _named_tool(tool, method)
+        self._main = _kinds_of(_main_argument(self._named, tool))
+        self._notable: Dict[str, None] = {}
+        self._paths: Dict[str, None] = {}
+        self.hosts: Dict[str, None] = {}
+        self.commands: List[str] = []
+        self.is_cut = False
+        self._has_address = False
+        self._writes = False
+        self._values = 0
+        self._words = 0
+        # Hosts found so far in commands, also known ones.
+        self._reached = 0
+        self._characters = _CALL_CHARACTERS
+
+    @property
+    def paths(self) -> List[str]:
+        """Those that may hold secrets first."""
+        return [*self._notable, *self._paths]
+
+    def action(self) -> str:
+        if self._named is None and self.commands:
+            return 'execute'
+        if self._writes and self._named in (None, 'read'):
+            return 'write'
+        if self._named in (None, 'read') and self._has_address and not self.paths:
+            return 'request'
+        return self._named or 'other'
+
+    def read(self, args: Any) -> None:
+        is_list = isinstance(args, (list, tuple))
+        first, *others = args[:_CALL_VALUES] or [None] if is_list else [args]
+        if is_list and len(args) > _CALL_VALUES:
+            self.is_cut = True
+        self._visit(first, self._main if isinstance(first, str) else frozenset(), 0)
+        for other in others:
+            self._visit(other, frozenset(), 0)
+
+    def _visit(self, value: Any, kinds: FrozenSet[str], depth: int) -> None:
+        self._values += 1
+        if self._values > _CALL_VALUES or depth > _CALL_DEPTH:
+            self.is_cut = True
+            return
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if isinstance(value, str):
+            text = value[:_CALL_TEXT]
+            self._characters -= len(text)
+            if len(value) > _CALL_TEXT or self._characters < 0:
+                self.is_cut = True
+            if self._characters >= 0:
+                self._text(text, kinds)
+        elif isinstance(value, (list, tuple)):
+            words = value[:_CALL_ITEMS]
+            if self._is_command(kinds) and all(isinstance(word, str) for word in words):
+                self._visit(_command_line(words), kinds, depth + 1)
+                return
+            if len(value) > _CALL_VALUES:
+                self.is_cut = True
+            for item in value[:_CALL_VALUES]:
+                self._visit(item, kinds, depth + 1)
+        elif isinstance(value, Mapping) or _is_model(value):
+            entries = value if isinstance(value, Mapping) else value.model_dump()
+            is_only = depth == 0 and len(entries) == 1
+            for key, item in entries.items():
+                if self._values > _CALL_VALUES:
+                    return
+                label = str(key)[:100]
+                # Of secrets only what is a path with its folder is read, such as `private_key: '~/.ssh/id_rsa'`.
+                if _SECRET_NAME.search(label):
+                    if isinstance(item, (str, os.PathLike)):
+                        self._visit(item, frozenset(), depth + 1)
+                    continue
+                known = _kinds_of(label)
+                is_main = is_only and isinstance(item, str) and not known
+                self._visit(item, self._main if is_main else known, depth + 1)
+
+    def _is_command(self, kinds: FrozenSet[str]) -> bool:
+        if 'command' in kinds:
+            return not self._is_by_method
+        return 'code' in kinds and self._named == 'execute'
+
+    def _text(self, text: str, kinds: FrozenSet[str]) -> None:
+        if self._is_command(kinds):
+            self._command(text)
+            return
+        if 'patch' in kinds:
+            for path in _PATCHED.findall(text):
+                self._path(path)
+        if 'statement' in kinds and _WRITING_STATEMENT.search(text):
+            self._writes = True
+        if 'prompt' in kinds and self._named == 'request':
+            for address in _ADDRESS_IN_TEXT.findall(text):
+                if self.is_cut:
+                    break
+                self._address(address)
+        value = text.strip()
+        if _BLANK.search(value) and 'path' not in kinds and 'mail' not in kinds:
+            return
+        if not value or self._address(value):
+            return
+        if 'path' in kinds or ('maybePath' in kinds and _PATH_SIGN.search(value)):
+            self._path(value)
+        elif 'address' in kinds:
+            self._address_without_scheme(value)
+        elif 'host' in kinds:
+            self._host(value)
+        elif 'mail' in kinds:
+            if self._named != 'read':
+                self._mail(value)
+        elif _WHOLE_PATH.match(value):
+            self._path(value)
+
+    def _address_without_scheme(self, text: str) -> None:
+        """`files.example/x` and `//files/x`, but not the airport or the branch that is called `origin`."""
+        authority = re.sub(r'[/?#\\].*', '', re.sub(r'^//', '', text), flags=re.DOTALL)
+        remote = re.match(r'[^@:/\\]+@([^@:/\\]+):(?![0-9])', authority)
+        named = remote[1] if remote else authority
+        host = None if _FEW_DIGITS.match(authority) else _host_of(named)
+        if host is None:
+            return
+        is_host = text.startswith('//') or _HOST_NAME.match(host) or re.search(r':[0-9]{1,5}\Z', authority)
+        if is_host or ':' in host:
+            self._host(named)
+            self._has_address = True
+
+    def _address(self, text: str) -> bool:
+        match = _ADDRESS.match(text)
+        if match is None:
+            return False
+        if match[1].lower() == 'file':
+            self._path(re.sub(r'^/([A-Za-z]:)', r'\1', match[3]))
+        else:
+            self._host(match[2])
+            self._has_address = True
+        return True
+
+    def _mail(self, text: str) -> None:
+        for part in re.split(r'[,;]', text)[:_CALL_FOUND]:
+            if '@' in part:
+                self._host(re.sub(r'>.*', '', part[part.rfind('@') + 1 :], flags=re.DOTALL).strip())
+
+    def _path(self, text: str) -> None:
+        path = text.split('\n', 1)[0].strip()
+        if not path:
+            return
+        lower = path.lower()
+        if len(path) > _CALL_PATH:
+            self.is_cut = True
+        else:
+            self._add(self._notable if any(part in lower for part in _NOTABLE) else self._paths, path)
+        # A folder that another machine shares: \\\\host\\share.
+        shared = re.match(r'\\\\([^\\/?]+)[\\/]', path)
+        if shared is not None:
+            self._host(shared[1])
+
+    def _host(self, authority: str) -> None:
+        host = _host_of(authority)
+        if host is not None:
+            self._reached += 1
+            self._add(self.hosts, host)
+
+    def _add(self, found: Dict[str, None], text: str) -> None:
+        if len(found) < _CALL_FOUND:
+            found[text] = None
+        elif text not in found:
+            self.is_cut = True
+
+    def _command(self, text: str) -> None:
+        self.commands.append(text)
+        # A line goes on after a backslash, in PowerShell after a backtick.
+        lines = _with_variables(re.sub(r'[\\`]\r?\n', ' ', text))
+        # A command in the arguments of another is read after it, so that the rest of these stay arguments.
+        command = re.compile(r'\$\(([^()]*)\)|`([^`]*)`')
+        inner = [one or other for one, other in command.findall(lines)]
+        for simple in re.split(r'[;|&\r\n()`]+', '\n'.join([command.sub('_', lines), *inner])):
+            # A file follows < and >, but neither <<, => nor ->.
+            marked = re.sub(r'<{2,3}-?|[=-]>|[<>]', lambda sign: ' < ' if len(sign[0]) == 1 else ' ', simple)
+            self._simple_command(re.split(r'[ \t\f\v"\']+', marked))
+            if self._words > _CALL_WORDS:
+                self.is_cut = True
+                return
+
+    def _simple_command(self, parts: Sequence[str]) -> None:
+        """A program with its arguments, up to the limit of words."""
+        is_program, is_started, program, before = True, False, _Program(''), ''
+        # Place after the program, and its first and last argument that can be a host of one label.
+        after, first, last, reached = 0, '', '', self._reached
+        for at, part in enumerate(parts):
+            self._words += 1
+            if self._words > _CALL_WORDS:
+                return
+            match = _BEFORE_VALUE.match(part)
+            option = match[0] if match else ''
+            value = part[len(option) :]
+            word = value[1:] if value.startswith('@') else value
+            is_program = is_program or part == '-exec'
+            if word and word != '<' and not word.startswith('-'):
+                name = re.sub(r'\.exe\Z', '', re.sub(r'^.*[/\\]', '', word.lower(), flags=re.DOTALL))
+                starts = is_program and (name in _STARTING_PROGRAMS or bool(re.fullmatch(r'[0-9]+[a-z]?', word)))
+                is_known = program.has_files or program.has_network
+                is_other = is_started and not is_known and name in _NETWORK_PROGRAMS
+                if starts:
+                    is_started = True
+                elif (is_program or is_other) and word == part and before != '<':
+                    is_program, program, after = False, _Program(name), at + 1
+                    if not program.has_files and not program.has_network:
+                        self._word(word, program, False, False)
+                elif not _is_secret_word(word, option, before, program):
+                    named = re.sub(r'=\Z', '', option) or before
+                    is_of_option = named in _FILE_OPTIONS and f'{program.name}{named}' not in _FLAGS
+                    is_content = word != value and (option != '' or before.startswith('-'))
+                    following = parts[at + 1] if at + 1 < len(parts) else ''
+                    is_host = bool(re.fullmatch(r'[0-9]{1,5}', following)) and bool(
+                        re.fullmatch(r'[A-Za-z][A-Za-z0-9_-]*', word)
+                    )
+                    is_file = before == '<' or is_of_option or is_content
+                    self._word(word, program, is_file, is_host)
+                    if not is_file and not option and _ONE_LABEL.match(word):
+                        last = word
+                        if at == after or _PLAIN_FLAGS.match(before) or re.fullmatch(r'[0-9]+', before):
+                            first = first or word
+            before = part
+        if (first or last) and reached == self._reached and program.name in _REACHING_PROGRAMS:
+            self._host(re.sub(r'/.*', '', first or last, flags=re.DOTALL))
+
+    def _word(self, word: str, program: '_Program', is_file: bool, is_host: bool) -> None:
+        # A number of few digits is no address.
+        if word in ('/dev/null', '_') or _FEW_DIGITS.match(word) or self._address(word):
+            return
+        device = re.match(r'/dev/(?:tcp|udp)/([^/]+)', word)
+        if device is not None:
+            self._host(device[1])
+            return
+        if not is_file and self._remote_file(word, program):
+            return
+        if not is_file and program.has_network:
+            # Of socat: FILE:path and TCP:host:port.
+            file = re.match(r'(?:file|open|create):([^,]+)', word, re.IGNORECASE)
+            if file is not None:
+                self._path(file[1])
+                return
+            protocol = r'^(?:tcp|udp|ssl|openssl)[46]?(?:-connect|-sendto)?:'
+            authority = re.sub(protocol, '', word, flags=re.IGNORECASE)
+            authority = re.sub(r'[/?#\\,].*', '', authority, flags=re.DOTALL)
+            host = _host_of(authority) if authority else None
+            with_port = re.match(r'[^:]*[A-Za-z][^:]*:[0-9]{1,5}\Z', authority)
+            if host is not None and (is_host or '@' in authority or with_port or _HOST_NAME.match(host)):
+                self._host(authority)
+                return
+        if program.has_files or is_file or _PATH_SIGN.search(word):
+            self._path(word)
+
+    def _remote_file(self, word: str, program: '_Program') -> bool:
+        """Whether the word is a file on another host, as of scp and git: `user@host:file`."""
+        match = re.match(r'([^@:/\\]+@)?([^@:/\\]{2,}):(?![0-9])(.*)\Z', word, re.DOTALL)
+        host = None if match is None or _FEW_DIGITS.match(match[2]) else _host_of(match[2])
+        if match is None or host is None:
+            return False
+        if not program.is_copying if match[1] is None else not program.has_network and not _HOST_NAME.match(host):
+            return False
+        self._host(match[2])
+        self._path(re.sub(r'^:', '', match[3]))
+        return True
+
+
+class _Program:
+    """A program of a command, as far as its words are read differently."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.has_files = name in _FILE_PROGRAMS
+        self.has_network = name in _NETWORK_PROGRAMS
+        self.is_copying = name in _COPYING_PROGRAMS
+
+
+def _command_line(parts: Sequence[str]) -> str:
+    """The words of a command that is passed as a list, within the limits of one that is a text."""
+    line = ''
+    for part in parts:
+        if len(line) > _CALL_TEXT:
+            break
+        line += ('' if line == '' else ' ') + part[:_CALL_TEXT]
+    return line[:_CALL_TEXT]
+
+
+def _is_secret_word(word: str, option: str, before: str, program: _Program) -> bool:
+    """Whether the word is a secret by what stands before it: `--token`, `PASSWORD=`, `Authorization: Bearer`."""
+    if program.has_files or _WHOLE_PATH.match(word):
+        return False
+    if option.endswith('=') and _SECRET_NAME.search(option[:-1]):
+        return True
+    is_option = before.startswith('-') and '=' not in before and before not in _FILE_OPTIONS
+    if is_option and _SECRET_NAME.search(before):
+        return True
+    return program.has_network and _BEFORE_SECRET.match(before) is not None
+
+
+def _redacted_host(host: str) -> str:
+    """Where a secret is sent to stays visible if it is a label of the name."""
+    return '.'.join(
+        label if _without_secrets(label, len(label)) == label else 'redacted' for label in host.split('.')
+    )
+
+
+def _parsed_object(text: str) -> Any:
+    """Arguments that a framework passes as JSON."""
+    if len(text) <= _CALL_TEXT and re.match(r'[ \t\r\n]*\{', text):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    return text
+
+
+def _call_fields(tool: str, params: Any) -> Dict[str, Any]:
+    """The vocabulary of tool calls, the same whatever the tool and its arguments are called."""
+    name = tool[:_CALL_NAME]
+    reader = _CallReader(name, None)
+    try:
+        args = _parsed_object(params) if isinstance(params, str) else params
+        reader = _CallReader(name, _method_of(args))
+        reader.read(args)
+    except Exception:  # noqa: BLE001 - values of the agent may raise at any touch
+        reader.is_cut = True
+    found = {'paths': reader.paths, 'hosts': list(reader.hosts)}
+    command = {'command': '\n'.join(reader.commands)} if reader.commands else {}
+    is_cut = {'fields_cut': True} if reader.is_cut else {}
+    return {'action': reader.action(), **{name: values for name, values in found.items() if values}, **is_cut, **command}
+
+
+_CUT_SHORT = re.compile(r'\[(?:[0-9]+ more|cut)\]\Z')
+
+
+def _shown_path(path: str) -> str:
+    return f'…{path[1 - _SHOWN_PATH :]}' if len(path) > _SHOWN_PATH else path
+
+
+def _reported_fields(tool: str, params: Any) -> Dict[str, Any]:
+    """The fields of a call without secrets; lists without an element are left out."""
+    fields = _call_fields(tool, params)
+    shown: Dict[str, Any] = {'action': fields['action']}
+    paths = _Redaction(_PATHS_BYTES).of([_shown_path(path) for path in fields.get('paths', [])])
+    hosts = _Redaction(_HOSTS_BYTES).of([_redacted_host(host) for host in fields.get('hosts', [])])
+    for name, values in (('paths', paths), ('hosts', hosts)):
+        if values:
+            shown[name] = values
+    if fields.get('fields_cut') or any(values and _CUT_SHORT.match(str(values[-1])) for values in (paths, hosts)):
+        shown['fields_cut'] = True
+    if 'command' in fields:
+        shown['command'] = _without_secrets(fields['command'], _COMMAND)
+    return shown
 
 
 _CONTROLS = re.compile(r'[\x01-\x08\x0b\x0c\x0e-\x1f]')
@@ -2021,6 +2826,8 @@ class Monitor:
     tags            up to 20, such as 'env:production', shown and filtered by in the fleet. Default: the last ones stay
     public_key      the x of the key in <url>/.well-known/wardline-keys.json, or several separated by commas: kills,
                     resumes and poll answers without a valid signature are ignored. Default: not verified
+    result_text     also report the text of results of tools, without secrets and at most 1,000 characters. Default:
+                    only their length, a keyed hash and the formats of secrets in them
 
     Proxies are taken from the environment as urllib does: http_proxy, https_proxy, no_proxy.
 
@@ -2042,6 +2849,7 @@ class Monitor:
         ssl_context: Optional[ssl.SSLContext] = None,
         public_key: Optional[str] = None,
         tags: Optional[Sequence[str]] = None,
+        result_text: bool = False,
     ) -> None:
         if not _INSTANCE_ID.fullmatch(instance_id):
             raise ValueError('instance_id must have 1 to 64 lower-case letters, digits, _ or -')
@@ -2057,6 +2865,7 @@ class Monitor:
             raise ValueError('stale_after must be a number of seconds above 0')
         self._public_keys = None if public_key is None else _PublicKeys(instance_id, public_key)
         self._transport = _Transport(url, key, ssl_context)
+        self._results = _Results(key, result_text)
         self._identity: Dict[str, Any] = {
             'instance_id': instance_id,
             'name': _storable(name),
@@ -2274,15 +3083,21 @@ class Monitor:
         session_id: Optional[str] = None,
         params: Optional[Mapping[str, Any]] = None,
         ok: bool = True,
+        result: Any = None,
     ) -> bool:
-        """Queues a tool call, with at most 4 KiB of its parameters. `ok` says whether it succeeded."""
+        """Queues a tool call, with at most 4 KiB of its parameters. `ok` says whether it succeeded. Of the result only
+        the length, a keyed hash and the formats of secrets are reported, its text only with `result_text`."""
         try:
             tool = _without_secrets(_one_line(tool_name), 100)
             metadata: Dict[str, Any] = {'toolName': tool, 'ok': ok}
             if duration_ms is not None:
                 metadata['durationMs'] = round(duration_ms, 3)
+            metadata.update(_reported_fields(str(tool_name), params))
             if params is not None:
                 metadata['params'] = _Redaction(_PARAMS_BYTES).of(params)
+            described = self._results.of(result)
+            if described is not None:
+                metadata['result'] = described
             event = _event('info', 'tool_call', tool if ok else f'{tool} failed', session_id, None)
             return self._put({**event, 'metadata': metadata})
         except Exception as error:  # noqa: BLE001 - a report must not end the agent
@@ -2362,7 +3177,8 @@ class Monitor:
                 if not self._decoys.none_planted:
                     call.refuse_decoys()
                 with call:
-                    return function(*args, **kwargs)
+                    call.result = function(*args, **kwargs)
+                    return call.result
 
             @functools.wraps(function)
             async def guarded_coroutine(*args: Any, **kwargs: Any) -> Any:
@@ -2371,7 +3187,8 @@ class Monitor:
                 if not self._decoys.none_planted:
                     await call.refuse_decoys_in_thread()
                 with call:
-                    return await function(*args, **kwargs)
+                    call.result = await function(*args, **kwargs)
+                    return call.result
 
             is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
                 getattr(function, '__call__', None)
@@ -2389,6 +3206,7 @@ class _Call:
         self._tool = tool
         self._arguments = arguments
         self._began = 0.0
+        self.result: Any = None
 
     def refuse_if_suspended(self) -> None:
         self._monitor._resume_after_fork()
@@ -2428,7 +3246,9 @@ class _Call:
 
     def __exit__(self, _type: object, error: Optional[BaseException], _traceback: object) -> None:
         duration = (time.monotonic() - self._began) * 1000
-        self._monitor.report_tool_call(self._tool, duration, None, self._arguments, ok=error is None)
+        self._monitor.report_tool_call(
+            self._tool, duration, None, self._arguments, ok=error is None, result=self.result
+        )
 
 
 class _Unusable(Exception):
@@ -2456,7 +3276,7 @@ def _event(
         'description': description if figures else _without_secrets(description, _DESCRIPTION),
     }
     if session_id:
-        event['session_id'] = _without_secrets(str(session_id), 200)
+        event['session_id'] = _kept_id(str(session_id))
     if metadata is not None:
         if not isinstance(metadata, Mapping):
             raise _Unusable('metadata must be a dictionary')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createKeyDecoy, newInstance, postEvent, unique } from '../fleet.ts'
+import { anEvent, createKeyDecoy, newInstance, postEvent, unique } from '../fleet.ts'
 import { useScreens } from './browser.ts'
 
 const screens = useScreens()
@@ -30,6 +30,12 @@ test('the page of an agent has its figures, sessions, decoys and tags, on one ax
   await unusual.getByRole('link', { name: 'shell_exec_count is 500; its first 12 samples reached 6' }).waitFor()
   const usual = page.getByRole('region', { name: 'Baselines' })
   await usual.getByRole('img', { name: /^Samples; / }).waitFor()
+  await usual
+    .getByText(
+      /^learning: 13 of 100 samples, and at least until (today|tomorrow) \d\d:\d\d; meanwhile only very large deviations are reported$/,
+    )
+    .first()
+    .waitFor()
   await usual.getByRole('button', { name: 'Table' }).click()
   await usual.getByRole('cell', { name: '500' }).waitFor()
   await usual.getByRole('button', { name: 'Accept as normal' }).click()
@@ -45,7 +51,7 @@ test('the page of an agent has its figures, sessions, decoys and tags, on one ax
   await page.waitForURL(/metric=/)
   const sessions = page.getByRole('region', { name: 'Sessions' })
   await sessions.getByText('web-search 1').waitFor()
-  await sessions.getByText('anomaly_detected').waitFor()
+  await sessions.getByText('behaves unusually').waitFor()
   await page.getByRole('region', { name: 'Decoys' }).getByRole('cell', { name: '1', exact: true }).waitFor()
   await page.getByRole('button', { name: 'Add tags…' }).click()
   const dialog = page.getByRole('dialog')
@@ -59,4 +65,38 @@ test('the page of an agent has its figures, sessions, decoys and tags, on one ax
   await page.keyboard.press('s')
   await page.getByRole('heading', { name: `Suspend ${id}` }).waitFor()
   expect(await page.locator('main b b').count()).toBe(0)
+})
+
+// The timeline drew the 200 events that were loaded, and an hour with more looked empty.
+test('the timeline counts all events of the range, and the list shows those of the range that is open', async () => {
+  const { service } = screens
+  const id = await newInstance(service)
+  const batch = (count: number, fields: object) => ({
+    body: Array.from({ length: count }, (_, index) => anEvent({ instance_id: id, description: `${index}`, ...fields })),
+  })
+  const stored = [
+    await service.call('POST', '/api/events/batch', batch(3, { severity: 'breach', event_type: 'the_first' })),
+    await service.call('POST', '/api/events/batch', batch(1_000, {})),
+    await service.call('POST', '/api/events/batch', batch(250, { severity: 'warning' })),
+  ]
+  for (const { body, text } of stored) expect(body, text).toMatchObject({ ok: true })
+  const page = await screens.signedIn({ at: `/fleet/${id}` })
+  await page.getByRole('img', { name: /^Timeline: .*, 3 breach, 0 critical, 250 warning, 1000 info, / }).waitFor()
+  const events = page.getByRole('region', { name: 'Events', exact: true })
+  await events.getByText('The newest 100 of 1,253 events in the last hour.').waitFor()
+  expect(await events.getByRole('listitem').count()).toBe(100)
+  expect(await events.getByText('the_first').count()).toBe(0)
+  const older = events.getByRole('button', { name: 'Show older events' })
+  for (const shown of [300, 500, 700, 900, 1_100]) {
+    await older.click()
+    await events.getByText(`The newest ${shown.toLocaleString('en')} of 1,253 events`).waitFor()
+  }
+  await older.click()
+  await events.getByText('the_first').nth(2).waitFor()
+  await older.waitFor({ state: 'detached' })
+  expect(await events.getByRole('listitem').count()).toBe(1_253)
+  await page.getByRole('button', { name: '6 h', exact: true }).click()
+  await events.getByText('of the last 6 hours, newest first').waitFor()
+  const link = await events.getByRole('link', { name: 'Open in events' }).getAttribute('href')
+  expect(link).toBe(`/events?instance_id=${id}&last=6h`)
 })

@@ -62,7 +62,7 @@ async function raise(severity: Severity = 'critical', description = unique('said
     source: agent,
     description,
   })
-  return { agent, id, headline: `${agent} reports policy_violation` }
+  return { agent, id, headline: `${agent} reports a policy violation` }
 }
 const rowOf = (page: Page, headline: string) => page.getByRole('row').filter({ hasText: headline })
 const alertOf = async (id: string) => (await screens.service.call('GET', `/api/alerts/${id}`)).body
@@ -120,7 +120,7 @@ describe('the queue', () => {
     await page.getByRole('button', { name: /^Open 2$/ }).waitFor()
     await page.keyboard.press('Enter')
     const drawer = page.getByRole('dialog')
-    await drawer.getByRole('heading', { name: /reports policy_violation/ }).waitFor()
+    await drawer.getByRole('heading', { name: /reports a policy violation/ }).waitFor()
     await page.keyboard.press('k')
     await page.keyboard.press('Escape')
     await drawer.waitFor({ state: 'detached' })
@@ -220,6 +220,48 @@ describe('an alert', () => {
     await drawer.getByRole('link', { name: /^policy_violation, number/ }).click()
     await page.waitForURL('**/events?**')
     await page.getByRole('dialog').getByText(agent).first().waitFor()
+  })
+})
+
+/** What the style sheets make of a drawer and of the parts in it. Drawers are portalled out of the page that opens them. */
+const drawerStyles = `(() => {
+  const drawer = document.querySelector('[role=dialog]')
+  const of = (element, ...names) => names.map((name) => getComputedStyle(element)[name]).join(' ')
+  const { right, width } = drawer.getBoundingClientRect()
+  return {
+    drawer: of(drawer, 'position', 'backgroundColor'),
+    isAtEdge: Math.round(right) === innerWidth,
+    isWide: Math.round(width) === Math.min(620, innerWidth),
+    heading: of(drawer.querySelector('h2'), 'fontSize'),
+    facts: of(drawer.querySelector('th'), 'paddingLeft', 'fontWeight'),
+    panel: of(drawer.querySelector('section'), 'borderTopWidth', 'borderTopStyle'),
+    entry: of(drawer.querySelector('section li'), 'display', 'padding', 'fontSize'),
+  }
+})()`
+
+describe.each(['light', 'dark'] as const)('in %s, drawers', (scheme) => {
+  test.each([1440, 900, 390])('have their styles, %d pixels wide', async (width) => {
+    const { id } = await raise()
+    await until(
+      'the message',
+      () => got.find(({ body }) => body.includes(id)),
+      (message) => message !== undefined,
+      30_000,
+    )
+    const page = await screens.signedIn({ at: nowhereYet, scheme, width })
+    for (const at of [`/alerts?alert=${id}`, `/alerts?view=channels&channel=${channelId}`]) {
+      await page.goto(at)
+      await page.getByRole('dialog').locator('section li').first().waitFor()
+      expect(await page.evaluate(drawerStyles), at).toEqual({
+        drawer: `fixed ${scheme === 'light' ? 'rgb(255, 255, 255)' : 'rgb(21, 25, 28)'}`,
+        isAtEdge: true,
+        isWide: true,
+        heading: '17px',
+        facts: '0px 400',
+        panel: '1px solid',
+        entry: 'grid 8px 14px 12.5px',
+      })
+    }
   })
 })
 
@@ -343,11 +385,19 @@ describe('routes and silences', () => {
   })
 })
 
-test('without a channel the screen teaches how to get one', async () => {
+test('without a channel alerts are handled all the same, and the screen says that nobody is notified', async () => {
   const { service } = screens
   await service.call('DELETE', `/api/alert-channels/${channelId}`)
-  const page = await screens.signedIn({ at: '/alerts?severity=info' })
-  await page.getByText('Alerts are created only once a channel accepts them.').waitFor()
+  const { agent, headline, id } = await raise()
+  const page = await screens.signedIn({ at: `/alerts?instance_id=${agent}` })
+  await page.getByRole('heading', { level: 1, name: /^\d+ open alerts?, .*nobody is notified$/ }).waitFor()
+  await page.getByText('Nobody is notified of alerts until a channel is set up').waitFor()
+  await page.getByRole('button', { name: `Acknowledge ${headline}` }).click()
+  await page.getByText('No matching alerts.').waitFor()
+  expect(await alertOf(id)).toMatchObject({ status: 'acknowledged' })
+  await page.goto(`/alerts?instance_id=${agent}&status=acknowledged&alert=${id}`)
+  await page.getByRole('dialog').getByText('Acknowledged').first().waitFor()
+  await page.keyboard.press('Escape')
   await page.getByRole('link', { name: 'Set up a channel' }).click()
   await page.getByText('No channels yet.').waitFor()
   await page.getByRole('button', { name: 'Add channel…' }).waitFor()

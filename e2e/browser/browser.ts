@@ -39,13 +39,23 @@ const waitMs = 30_000
 /** A page that has loaded nothing yet, for tests that prepare it first. */
 export const nowhereYet = 'about:blank'
 
+interface Look {
+  scheme?: 'light' | 'dark'
+  width?: number
+}
+
 export interface Screens {
   service: Service
   browser: Browser
   /** Opens a separate browser profile. Violations of its policy, errors and requests to other hosts are recorded. */
-  open(options?: { scheme?: 'light' | 'dark'; width?: number }): Promise<BrowserContext>
-  /** Opens a signed-in profile, by default with the admin key, and waits until the overview or `at` is live. */
-  signedIn(options?: { scheme?: 'light' | 'dark'; width?: number; key?: string; at?: string }): Promise<Page>
+  open(look?: Look): Promise<BrowserContext>
+  /** Opens a page of a profile in which nothing is stored; the page may have served an earlier test of the file. */
+  emptied(look?: Look): Promise<Page>
+  /**
+   * Opens a signed-in page, by default with the admin key, and waits until the overview or `at` is live. With
+   * `nowhereYet` its profile is new, and only for this test.
+   */
+  signedIn(options?: Look & { key?: string; at?: string }): Promise<Page>
   /** Starts an agent with the real SDK. */
   agent(id: string): Promise<Agent>
   /** Recorded faults of the pages of this test. */
@@ -132,29 +142,65 @@ function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'serv
   })
 }
 
-/** Starts one service and one browser for the tests of a file. Without a browser they are skipped with the reason. */
+let shared: Promise<Browser> | undefined
+
+/** One browser for all files of a worker. It ends with the worker, whose pipe it reads. */
+async function sharedBrowser(executablePath: string): Promise<Browser> {
+  // Its sandbox needs rights that tests as root in a container lack; the pages are trusted.
+  const args = ['--no-sandbox', '--disable-gpu', `--disable-features=${unseenParts.join(',')}`]
+  // A crash fails one file, and not those after it.
+  if (!(await shared)?.isConnected()) shared = chromium.launch({ executablePath, args })
+  return await shared!
+}
+
+/** Ends what a page does, and forgets what its profile stored; false: the service is down, or the page is. */
+async function emptyPage(page: Page): Promise<boolean> {
+  const context = page.context()
+  try {
+    for (const other of context.pages()) if (other !== page) await other.close()
+    await page.unrouteAll({ behavior: 'ignoreErrors' })
+    await page.mouse.move(-1, -1)
+    // The smallest page of the origin.
+    await page.goto('/healthz')
+    await page.evaluate('localStorage.clear(); sessionStorage.clear()')
+    await context.clearCookies()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Starts one service for the tests of a file. Without a browser they are skipped with the reason. */
 export function useScreens(env: Record<string, string> = {}): Screens {
   const screens = { faults: [] as string[] } as Screens
-  const contexts: BrowserContext[] = []
+  const contexts = new Set<BrowserContext>()
   const running = new Set<ChildProcess>()
+  /** Pages to use again, by look: a new profile starts processes and compiles the dashboard, which is half the cost of a page. */
+  const idle = new Map<string, Page[]>()
+  const inUse = new Map<Page, string>()
   beforeAll(async () => {
     if (missing || chromiumPath === undefined) return
     screens.service = await startService({ env })
-    // Its sandbox needs rights that tests as root in a container lack; the pages are trusted.
-    const args = ['--no-sandbox', '--disable-gpu', `--disable-features=${unseenParts.join(',')}`]
-    screens.browser = await chromium.launch({ executablePath: chromiumPath, args })
+    screens.browser = await sharedBrowser(chromiumPath)
   })
   beforeEach(({ skip }) => {
     if (missing) skip(missing)
     screens.faults.length = 0
   })
-  afterEach(async () => {
-    for (const context of contexts.splice(0)) await context.close()
+  afterEach(async ({ task }) => {
+    for (const [page, look] of inUse) {
+      if (task.result?.state === 'fail' || !(await emptyPage(page))) continue
+      contexts.delete(page.context())
+      idle.set(look, [...(idle.get(look) ?? []), page])
+    }
+    inUse.clear()
+    for (const context of contexts) await context.close()
+    contexts.clear()
     expect(screens.faults).toEqual([])
   })
   afterAll(async () => {
     for (const child of running) child.kill('SIGKILL')
-    await screens.browser?.close()
+    for (const page of [...idle.values()].flat()) await page.context().close()
     await screens.service?.stop()
   })
   screens.open = async ({ scheme = 'dark', width = 1280 } = {}) => {
@@ -165,19 +211,28 @@ export function useScreens(env: Record<string, string> = {}): Screens {
       reducedMotion: 'reduce',
     })
     context.setDefaultTimeout(waitMs)
-    contexts.push(context)
+    contexts.add(context)
     watch(context, screens)
     return context
   }
-  screens.signedIn = async ({ key, at = '/', ...options } = {}) => {
-    const context = await screens.open(options)
+  const newPage = async (look: Look) => await (await screens.open(look)).newPage()
+  screens.emptied = async ({ scheme = 'dark', width = 1280 } = {}) => {
+    const look = `${scheme} ${width}`
+    const page = idle.get(look)?.pop() ?? (await newPage({ scheme, width }))
+    await page.setViewportSize({ width, height: 860 })
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' })
+    contexts.add(page.context())
+    inUse.set(page, look)
+    return page
+  }
+  screens.signedIn = async ({ key, at = '/', ...look } = {}) => {
+    const page = at === nowhereYet ? await newPage(look) : await screens.emptied(look)
     // The request of the form. Loading the form first took half of each test; sign-in.test.ts tests the form.
     const headers = { 'x-monitor-key': key ?? screens.service.key }
-    const answer = await context.request.post('/api/session', { headers })
+    const answer = await page.context().request.post('/api/session', { headers })
     expect(answer.status(), await answer.text()).toBe(201)
-    const page = await context.newPage()
     // The smallest page of the origin, in whose storage the dashboard keeps the secret of the session.
-    await page.goto('/healthz')
+    if (!page.url().endsWith('/healthz')) await page.goto('/healthz')
     await page.evaluate(`localStorage.setItem('wardline.session', '${(await answer.json()).secret}')`)
     await page.goto(at)
     if (at !== nowhereYet) await page.getByText('Live', { exact: true }).first().waitFor()

@@ -1,4 +1,5 @@
 import { execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -6,18 +7,31 @@ import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { allEvents, beat, createKey, newInstance, unique } from '../fleet.ts'
 import { machinePath } from '../machine-path.ts'
-import { newDataDir } from '../service.ts'
+import { newDataDir, until } from '../service.ts'
 import { nowhereYet, useScreens } from './browser.ts'
 
 const screens = useScreens()
 const run = promisify(execFile)
 
+const minNode = 20
+/** Folders with a Node that agents may run on, by its major version: that of this repository, and those in PATH. */
+const nodes = new Map<string, string>()
+for (const folder of [dirname(process.execPath), ...machinePath.split(delimiter)]) {
+  try {
+    const version = execFileSync(join(folder, 'node'), ['--version'], { encoding: 'utf8' })
+    const [, major = ''] = /^v(\d+)/.exec(version) ?? []
+    if (Number(major) >= minNode && !nodes.has(major)) nodes.set(major, folder)
+  } catch {
+    // There is none.
+  }
+}
+
 /** A shell of a new machine: Node and npm, nothing else installed. */
-function newMachine() {
+function newMachine(nodeFolder = dirname(process.execPath)) {
   const home = newDataDir()
   const prefix = join(home, 'prefix')
   mkdirSync(prefix)
-  const path = [join(prefix, 'bin'), dirname(process.execPath), machinePath].join(delimiter)
+  const path = [join(prefix, 'bin'), nodeFolder, machinePath].join(delimiter)
   const env = { HOME: home, PATH: path, npm_config_prefix: prefix, npm_config_update_notifier: 'false' }
   return {
     env,
@@ -47,23 +61,80 @@ const hasPython = (() => {
   }
 })()
 
+/** What a program of the screen prints for an agent, from its start until an operator suspends it. */
+const printedBy = (agent: string) => [
+  `Connected as ${agent}. To stop it, suspend it in the dashboard.`,
+  'Event stored: a tool call, file-read.',
+  `${agent} is suspended.`,
+]
+const linesOf = (output: string) => output.split('\n').filter((line) => /Connected|stored|suspended/.test(line))
+
+async function suspend(agent: string) {
+  const { status, text } = await screens.service.call('POST', `/api/kill/${agent}`, {
+    body: { reason: 'Done' },
+  })
+  expect(status, text).toBe(200)
+}
+
+/** Runs a program until it has stored its event, suspends it, and returns what it printed until it ended. */
+async function runUntilSuspended(lines: string, agent: string, machine = newMachine()): Promise<string> {
+  const { home, env } = machine
+  const child = spawn('bash', ['-euo', 'pipefail', '-c', lines], { cwd: home, env: { ...env, PYTHONUNBUFFERED: '1' } })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+  const ended = once(child, 'close')
+  try {
+    await until(
+      'the stored event',
+      () => output,
+      (text) => child.exitCode !== null || text.includes('Event stored'),
+      60_000,
+    )
+    const stored = (await allEvents(screens.service)).filter(({ instance_id }) => instance_id === agent)
+    expect(
+      stored.map(({ event_type }) => event_type),
+      output,
+    ).toEqual(['tool_call'])
+    await suspend(agent)
+    expect(await ended, output).toEqual([0, null])
+  } finally {
+    child.kill('SIGKILL')
+  }
+  return output
+}
+
 describe('what the screen shows, run as it was copied,', () => {
-  test('connects a program in TypeScript', async () => {
+  test.each([...nodes])('connects a program in JavaScript on Node %s, until it is suspended', async (major, folder) => {
     const page = await screens.signedIn({ at: nowhereYet })
-    const agent = unique('typed')
-    const [setup, code, start] = await connecting(page, 'TypeScript', agent)
-    await newMachine().shell(`${setup}\ncat > agent.mts <<'CODE'\n${code}\nCODE\n${start}`)
+    const agent = unique('scripted')
+    const [setup, code, start] = await connecting(page, 'JavaScript', agent)
+    // A module of plain JavaScript: Node 20 cannot run TypeScript.
+    expect(start).toBe('node agent.mjs')
+    const lines = `${setup}\ncat > agent.mjs <<'CODE'\n${code}\nCODE\nnode --version\n${start}`
+    const output = await runUntilSuspended(lines, agent, newMachine(folder))
+    expect(output).toMatch(new RegExp(`^v${major}\\.`, 'm'))
+    expect(linesOf(output)).toEqual(printedBy(agent))
     await connected(page, agent)
     await page.getByRole('link', { name: 'Open agent' }).click()
     await page.getByRole('heading', { name: agent }).waitFor()
   })
 
-  test('connects a program in Python', async ({ skip }) => {
+  test('says why a program does not connect', async () => {
+    const page = await screens.signedIn({ at: nowhereYet })
+    const agent = unique('keyless')
+    const [setup = '', code, start] = await connecting(page, 'JavaScript', agent)
+    const wrong = setup.replace(/WARDLINE_KEY=.*/, 'WARDLINE_KEY=wl_agent_wrong')
+    const failed = newMachine().shell(`${wrong}\ncat > agent.mjs <<'CODE'\n${code}\nCODE\n${start}`)
+    await expect(failed).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(/key/) })
+  })
+
+  test('connects a program in Python, which runs until it is suspended', async ({ skip }) => {
     if (!hasPython) return skip('python3 of at least 3.9 is not installed')
     const page = await screens.signedIn({ at: nowhereYet })
     const agent = unique('python')
     const [setup, code, start] = await connecting(page, 'Python', agent)
-    await newMachine().shell(`${setup}\ncat > agent.py <<'CODE'\n${code}\nCODE\n${start}`)
+    const output = await runUntilSuspended(`${setup}\ncat > agent.py <<'CODE'\n${code}\nCODE\n${start}`, agent)
+    expect(linesOf(output)).toEqual([...printedBy(agent).slice(0, 2), 'The agent is suspended: Done'])
     await connected(page, agent)
   })
 
@@ -72,13 +143,26 @@ describe('what the screen shows, run as it was copied,', () => {
     const agent = unique('plain')
     const steps = await connecting(page, 'curl', agent)
     const { stdout } = await newMachine().shell(steps.join('\n'))
-    expect(stdout.trim().split('\n')).toEqual(['{"ok":true}', '{"suspended":false,"reason":null}', '{"matched":false}'])
+    const [connectedAs, stored] = printedBy(agent)
+    expect(stdout.trim().split('\n')).toEqual([
+      '{"ok":true}',
+      connectedAs,
+      expect.stringMatching(/^\{"ok":true,"id":/),
+      stored,
+      '{"suspended":false,"reason":null}',
+      '{"matched":false}',
+    ])
     await connected(page, agent)
+    const { body } = await screens.service.call('GET', `/api/instances/${agent}`)
+    expect(body).toMatchObject({ id: agent, name: agent, agent_type: null, version: null })
+    await expect(newMachine().shell(steps.join('\n').replace(/wl_agent_\w+/, 'wl_agent_wrong'))).rejects.toMatchObject({
+      stdout: expect.not.stringContaining('Connected'),
+    })
   })
 
-  test('connects Claude Code, Codex, Cursor and an MCP server by commands that exist', async () => {
+  test.each([...nodes])('connects Claude Code, Codex, Cursor and an MCP server on Node %s', async (_, folder) => {
     const page = await screens.signedIn({ at: nowhereYet })
-    const machine = newMachine()
+    const machine = newMachine(folder)
     let isInstalled = false
     for (const [tab, tool] of [
       ['Claude Code', 'claude-code'],

@@ -367,6 +367,19 @@ test('the brake says what engaged it and whom it left running, over every screen
     .getByRole('region', { name: 'Suspensions refused by the brake' })
     .getByRole('link', { name: ids[1]! })
     .waitFor()
+  await page.getByRole('button', { name: 'Suspend it…' }).click()
+  const suspending = page.getByRole('dialog')
+  expect(await suspending.getByLabel('Reason').inputValue()).toBe('The brake refused to suspend')
+  await suspending.getByLabel('Type suspend 1 agent to confirm').fill('suspend 1 agent')
+  await suspending.getByRole('button', { name: 'Suspend 1 agent' }).click()
+  await until(
+    'the agent to be suspended',
+    () => statusOf(ids[1]!),
+    (status) => status === 'suspended',
+  )
+  await page.keyboard.press('Escape')
+  await suspending.waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: 'Suspend it…' }).waitFor({ state: 'detached' })
   await panel.getByRole('button', { name: 'Release…' }).click()
   const dialog = page.getByRole('dialog')
   expect(await dialog.getByRole('button', { name: 'Release the brake' }).isDisabled()).toBe(true)

@@ -62,6 +62,33 @@ test('says of every kind of decoy where it goes, and creates it', async () => {
   await dialog.getByText(/The pattern is too broad/).waitFor()
 })
 
+test('plants a path for all agents unless one is chosen', async () => {
+  const page = await screens.signedIn({ at: '/decoys?plant=path-ssh' })
+  const dialog = page.getByRole('dialog', { name: /^Plant a decoy|^Decoy created for/ })
+  const scope = dialog.getByRole('combobox', { name: 'Agents' })
+  expect(
+    await scope.evaluate((select: { selectedOptions: { text: string }[] }) => select.selectedOptions[0]!.text),
+  ).toBe('All agents')
+  expect(await dialog.getByLabel('Agent', { exact: true }).count()).toBe(0)
+  const label = unique('For all')
+  await dialog.getByLabel(/^Path/).fill(`/srv/${unique('all')}/id_rsa`)
+  await dialog.getByLabel('Label').fill(label)
+  await dialog.getByRole('button', { name: 'Create decoy' }).click()
+  await page.getByRole('dialog', { name: 'Decoy created for all agents' }).waitFor()
+  await dialog.getByRole('group', { name: 'Run on each host of an agent' }).waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('row', { name: new RegExp(`${label}.*all agents`) }).waitFor()
+  await page.getByRole('link', { name: label }).click()
+  await page.getByRole('dialog', { name: 'Decoy' }).getByRole('row', { name: 'Agent all agents' }).waitFor()
+  // A key is planted at one agent: its hit says whose copy leaked.
+  await page.goto('/decoys?plant=path-ssh')
+  await scope.selectOption('One agent')
+  await dialog.getByLabel('Agent', { exact: true }).waitFor()
+  await dialog.getByLabel('Preset').selectOption('GitHub token in a config')
+  await dialog.getByLabel('Agent', { exact: true }).waitFor()
+  expect(await scope.count()).toBe(0)
+})
+
 test('filters, keeps everything in the address, and needs no more than a keyboard', async () => {
   const instance = await newInstance(screens.service, 'keyed')
   const decoy = await createPathDecoy(screens.service, instance, `/srv/${instance}/id_rsa`)

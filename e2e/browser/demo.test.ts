@@ -18,7 +18,7 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
     cwd: root,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port), WARDLINE_DATA_DIR: dataDir },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // npm forwards no signals, so the process group is terminated.
+    // A separate group, so that the demo's agents end too.
     detached: true,
   })
   endWithTests(npm)
@@ -29,6 +29,8 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
       'the welcome of the demo',
       () => output,
       (text) => text.includes('Dashboard'),
+      // The demo lives through a day before it answers.
+      240_000,
     )
     const address = /Dashboard\s+(\S+)/.exec(output)![1]!
     expect(address).toBe(`http://127.0.0.1:${port}/`)
@@ -42,6 +44,13 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
       .first()
       .waitFor()
     expect(await page.getByRole('listbox', { name: 'Fleet' }).getByRole('option').count()).toBe(20)
+    // It begins with a day of history: the chart of 24 hours has a bar for most half hours.
+    const bars = page.getByRole('region', { name: 'Events by severity' }).locator('svg rect')
+    await until(
+      'bars in the chart',
+      () => bars.count(),
+      (count) => count > 40,
+    )
     const newest = page.getByRole('region', { name: 'Live events' }).locator('li').first()
     const before = await newest.textContent()
     await until(
@@ -58,6 +67,10 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
       .getByText(/^2 of 2/)
       .first()
       .waitFor()
+    await page.goto('/rules')
+    await page.getByRole('heading', { name: /^12 rules, [1-9]\d* firings in 24 h$/ }).waitFor()
+    await page.goto('/alerts?status=resolved')
+    await page.getByText('demo-inbox-triager-1 used a decoy').first().waitFor()
     await page.goto('/fleet/demo-deploy-helper-1')
     await page.getByRole('heading', { name: /^(Suspended, confirmed after|Proven stopped)/ }).waitFor()
     await context.close()

@@ -12,6 +12,7 @@ describe('suspending an agent', () => {
     const dialog = page.getByRole('dialog')
     await dialog.getByText('A command that is running already').waitFor()
     await dialog.getByRole('button', { name: 'Wrong output' }).click()
+    await dialog.getByLabel('Reason').fill('Wrong output: mails twice')
     await dialog.getByRole('button', { name: `Suspend ${agent.id}` }).click()
     await dialog.getByText(/^The agent confirmed after [\d,]+ ms\. It is proven stopped once/).waitFor()
     await agent.heard('suspended')

@@ -23,9 +23,8 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Opens a story under the content security policy of the service. */
 async function openStory(name: string, { texts = 'short' }: { texts?: 'short' | 'long' | 'rtl' } = {}): Promise<Page> {
-  const context = await screens.open()
-  const page = await context.newPage()
-  const reply = await context.request.get('/', { headers: { accept: 'text/html' } })
+  const page = await screens.emptied()
+  const reply = await page.context().request.get('/', { headers: { accept: 'text/html' } })
   const policy = reply.headers()['content-security-policy']!
   expect(policy).toContain('trusted-types')
   await page.route('**/stories/**', (route) => {

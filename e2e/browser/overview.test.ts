@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { newInstance, postEvent, unique } from '../fleet.ts'
+import { anEvent, newInstance, postEvent, unique } from '../fleet.ts'
 import { isExternal } from '../service.ts'
 import { useScreens } from './browser.ts'
 
@@ -85,6 +85,50 @@ describe('what needs attention', () => {
     await page.waitForURL(`**/fleet/${id}`)
   })
 
+  // A flood was as many equal lines as fit, and 200 agents where there were 1,667.
+  test('is one line for many agents, which opens into them and suspends them as one containment', async () => {
+    const ids = await Promise.all(Array.from({ length: 25 }, () => newInstance(screens.service, 'flooded')))
+    const type = unique('flood').replaceAll('-', '_')
+    const flood = (id: string) =>
+      Array.from({ length: 40 }, () => anEvent({ severity: 'critical', event_type: type, instance_id: id, source: id }))
+    const body = ids.flatMap(flood)
+    const stored = await screens.service.call('POST', '/api/events/batch', { body })
+    expect(stored.body, stored.text).toMatchObject({ ok: true })
+    const page = await screens.signedIn()
+    const line = page.getByRole('listitem').filter({ hasText: `${type} on 25 agents` })
+    await line.getByText(/^the first at .*, the newest at .* · 1,000 events/).waitFor()
+    const queue = page.getByRole('region', { name: 'Needs attention' })
+    expect(await queue.getByRole('listitem').filter({ hasText: type }).count()).toBe(1)
+    await line.getByRole('button', { name: /^Suspend 25 agents…/ }).waitFor()
+    const names = await line.getByRole('button').allTextContents()
+    expect(names.map((name) => name.split(' : ')[0])).toEqual(['Suspend 25 agents…', 'Show agents'])
+    await line.getByRole('button', { name: /^Show agents/ }).click()
+    await line.getByText('1–20 of 25 agents').waitFor()
+    const sorted = ids.toSorted()
+    await line.getByRole('link', { name: sorted[0]! }).waitFor()
+    await line.getByRole('button', { name: 'Next' }).click()
+    await line.getByRole('link', { name: sorted[24]! }).waitFor()
+    const events = await line.getByRole('link', { name: 'Open their events' }).getAttribute('href')
+    expect(events).toBe(`/events?event_type=${type}&severity=critical&last=24h`)
+    await line.getByRole('button', { name: /^Hide agents/ }).click()
+    await line.getByRole('link').first().waitFor({ state: 'detached' })
+    await line.getByRole('button', { name: /^Suspend 25 agents…/ }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('heading', { name: 'Suspend 25 agents' }).waitFor()
+    expect(await dialog.getByLabel('Reason').inputValue()).toBe(`${type} on 25 agents: `)
+    await dialog.getByLabel('Reason').fill('Injected prompts')
+    await dialog.getByLabel(/^Type suspend 25 agents/).fill('suspend 25 agents')
+    await dialog.getByRole('button', { name: 'Suspend 25 agents' }).click()
+    await dialog
+      .getByText(/25 agents/)
+      .first()
+      .waitFor()
+    await page.keyboard.press('Escape')
+    // Nothing of it is running any more, so nothing is left to suspend, and it offers no resume.
+    await line.getByText(/25 suspended/).waitFor()
+    expect(await line.getByRole('button').allTextContents()).toEqual([expect.stringMatching(/^Show agents/)])
+  })
+
   test('is acknowledged by a key where a channel takes alerts', async () => {
     const id = await newInstance(screens.service)
     const { status, text } = await screens.service.call('POST', '/api/alert-channels', {
@@ -93,7 +137,10 @@ describe('what needs attention', () => {
     expect(status, text).toBe(201)
     await postEvent(screens.service, { severity: 'critical', event_type: 'first_report', instance_id: id, source: id })
     const page = await screens.signedIn()
-    const item = page.getByRole('listitem').filter({ hasText: `${id} reports first_report` })
+    const item = page
+      .getByRole('region', { name: 'Needs attention' })
+      .getByRole('listitem')
+      .filter({ hasText: `${id} reports first_report` })
     await item.getByRole('button', { name: 'Acknowledge' }).waitFor()
     while ((await item.getAttribute('aria-current')) !== 'true') await page.keyboard.press('j')
     await page.keyboard.press('a')

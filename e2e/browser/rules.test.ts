@@ -92,7 +92,10 @@ test('writes a rule that is checked at its lines, runs a backtest, saves it, and
 
   const backtest = page.getByRole('region', { name: 'Backtest', exact: true })
   await backtest.getByRole('button', { name: 'Run', exact: true }).click()
-  await backtest.getByText('1 firing on 1 agent, 1 agent suspended in mode enforce.').waitFor()
+  // The service is minutes old: the answer must not sound as if it were about seven days.
+  await backtest
+    .getByText(/^1 firing on 1 agent in the \d+ (s|min) of events that there are, 1 agent suspended in mode enforce\.$/)
+    .waitFor()
   const backtested = page.getByRole('region', { name: 'Firings in the backtest' })
   await backtested.getByText('3 events', { exact: true }).click()
   expect(await backtested.getByRole('link', { name: /^#\d+$/ }).count()).toBe(3)
@@ -267,4 +270,74 @@ test('shows rules of files as they are, says where to change them, and which fil
   }
   expect(await page.getByLabel('Text of the rule').count()).toBe(0)
   await page.getByRole('button', { name: 'Run', exact: true }).waitFor()
+})
+
+test('marks what a rule matched, makes a rule from an event, and excepts an agent after showing the change', async () => {
+  const agent = await newInstance(screens.service, 'marked')
+  const id = await createRule(agent, 'mode: alert\n')
+  const metadata = { toolName: 'Bash', action: 'execute', command: `cat .env ${markup}` }
+  const report = () =>
+    postEvent(screens.service, {
+      event_type: 'tool_call',
+      description: `A call ${markup}`,
+      instance_id: agent,
+      metadata,
+    })
+  const detection = { cat: { instance_id: agent, 'metadata.command|contains': ['.env', 'onerror'] }, condition: 'cat' }
+  const rule = { title: `Reads ${agent}`, severity: 'warning', mode: 'observe', detection }
+  const { body } = await screens.service.call<{ id: string }>('POST', '/api/rules', { body: rule })
+  await firedBy(id, report)
+  await firedBy(body.id, report)
+  const { events } = (
+    await screens.service.call<{ events: { seq: number }[] }>(
+      'GET',
+      `/api/events?event_type=tool_call&instance_id=${agent}`,
+    )
+  ).body
+  const seq = events[0]!.seq
+  const page = await screens.signedIn({ at: `/events?open=${seq}&rule=${body.id}` })
+  const drawer = page.getByRole('dialog', { name: 'Event' })
+  await drawer.getByRole('link', { name: `Reads ${agent}` }).waitFor()
+  // In the list of matches, the facts and the metadata.
+  expect(await drawer.locator('mark').allTextContents()).toEqual([agent, '.env', '.env', '.env'])
+  expect(await page.locator('img').count()).toBe(0)
+
+  await drawer.getByRole('button', { name: 'Make a rule from this event' }).click()
+  await page.waitForURL(`**/rules/new?event=${seq}`)
+  await page.getByText('2 of 2 tests pass').waitFor()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await page.getByText(/^\d+ firings? on 1 agent in /).waitFor()
+
+  // From the alert of the other rule, which reports its firing.
+  const alerts = await until(
+    'the alert',
+    () =>
+      screens.service.call<{ alerts: { id: string }[] }>(
+        'GET',
+        `/api/alerts?event_type=rule_matched&instance_id=${agent}&min_severity=info`,
+      ),
+    (answer) => answer.body.alerts.length > 0,
+  )
+  await page.goto(`/alerts?alert=${alerts.body.alerts[0]!.id}`)
+  await page
+    .getByRole('region', { name: `Matched by Three calls of ${agent}` })
+    .getByRole('button', { name: 'Except…' })
+    .click()
+  const dialog = page.getByRole('dialog', { name: /^Exception of/ })
+  await dialog.getByLabel('Reason').fill(markup)
+  await dialog.getByRole('button', { name: 'Show change' }).click()
+  const added = dialog.getByRole('region', { name: 'Change of the rule' })
+  await added.getByText('+ exceptions:').waitFor()
+  // The case of the rule that must match is about this agent's prefix, not about this agent.
+  await dialog.getByText('The tests of the rule pass.').waitFor()
+  await dialog.getByRole('button', { name: 'Save as version 2' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  const saved = await screens.service.call<{ version: number; document: { exceptions: object[] } }>(
+    'GET',
+    `/api/rules/${id}`,
+  )
+  expect(saved.body).toMatchObject({
+    version: 2,
+    document: { exceptions: [{ who: { instances: [agent] }, reason: markup }] },
+  })
 })

@@ -13,6 +13,17 @@ test('shows health, jobs, storage, channels and configuration, each with its sou
   await page.keyboard.press('i')
   await page.waitForURL('**/settings')
   await page.getByRole('heading', { name: 'Service healthy' }).waitFor()
+  // What a person comes for stands first, and the jobs by their internal names last.
+  expect(await page.getByRole('heading', { level: 2 }).allTextContents()).toEqual([
+    'What is on',
+    'Health',
+    'Storage and retention',
+    'Alert channels',
+    'Configuration',
+    'Background jobs',
+  ])
+  await page.getByRole('row', { name: 'Automatic suspension off' }).waitFor()
+  await page.getByRole('row', { name: /^Events stored about [\d,]+$/ }).waitFor()
   await page.getByRole('row', { name: /^audit-verify ok \d\d:\d\d:\d\d .* every 60 min$/ }).waitFor()
   await page.getByRole('row', { name: /^Agents [\d,]+ of 100,000$/ }).waitFor()
   await page.getByText('No alert channels: nobody is notified.').waitFor()
@@ -20,6 +31,11 @@ test('shows health, jobs, storage, channels and configuration, each with its sou
   await page.getByRole('button', { name: 'Hide defaults' }).click()
   await page.getByRole('row', { name: /^WARDLINE_API_KEY set environment/ }).waitFor()
   expect(await page.getByRole('row', { name: /^WARDLINE_RETENTION_DAYS/ }).count()).toBe(0)
+  // A table that is wider than a tablet scrolls in its panel.
+  await page.setViewportSize({ width: 900, height: 860 })
+  const widths =
+    '[...document.querySelectorAll("main section")].map((panel) => panel.getBoundingClientRect().right <= innerWidth)'
+  expect(await page.evaluate(widths)).not.toContain(false)
 })
 
 test('shows in the heading that the service does not respond, and to viewers the scope they need', async () => {
@@ -87,8 +103,8 @@ test('has a wallboard without controls, which leaves by Esc and is found by the 
   await page.getByRole('heading', { level: 1, name: `${agent} reports note` }).waitFor()
   await page.getByText('Live', { exact: true }).waitFor()
   await page.getByText('U+202E').first().waitFor()
-  expect(await page.getByRole('main').locator('button, a, input, img').count()).toBe(0)
   await page.getByText(/^The screen (stays on|may go dark)/).waitFor()
+  expect(await page.getByRole('main').locator('button, a, input, img').count()).toBe(0)
   await page.keyboard.press('Escape')
   await page.getByRole('navigation', { name: 'Screens' }).first().waitFor()
   await page.keyboard.press('g')

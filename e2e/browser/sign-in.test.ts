@@ -5,7 +5,7 @@ import { signIn, useScreens } from './browser.ts'
 const screens = useScreens()
 
 test('asks for a key, refuses a wrong one with the sentence of the service, and returns to the address', async () => {
-  const page = await (await screens.open()).newPage()
+  const page = await screens.emptied()
   await page.goto('/fleet?status=active')
   await page.getByRole('heading', { name: 'Sign in with a key' }).waitFor()
   await page.getByLabel('API key').fill('wl_admin_nobody')
@@ -23,7 +23,7 @@ test('asks for a key, refuses a wrong one with the sentence of the service, and 
 // A link to the sign-in page must not redirect to another site.
 test('never leads from the sign-in to another site', async () => {
   for (const to of ['https://evil.example/', '//evil.example/', '/\\evil.example/']) {
-    const page = await (await screens.open()).newPage()
+    const page = await screens.emptied()
     await page.goto(`/login?to=${encodeURIComponent(to)}`)
     await page.getByLabel('API key').fill(screens.service.key)
     await page.keyboard.press('Enter')
@@ -53,7 +53,7 @@ test('shows a viewer why it cannot suspend', async () => {
 })
 
 test('has one page for unknown addresses, with status 404, and JSON for programs', async () => {
-  const page = await (await screens.open()).newPage()
+  const page = await screens.emptied()
   const answer = await page.goto('/nowhere/at/all')
   expect(answer?.status()).toBe(404)
   await page.getByRole('heading', { name: 'Page not found' }).waitFor()
@@ -103,8 +103,7 @@ test('has the chosen theme before the first paint', async () => {
 })
 
 test('publishes the trust summary without a sign-in, from the public endpoint alone', async () => {
-  const context = await screens.open()
-  const page = await context.newPage()
+  const page = await screens.emptied()
   const asked: string[] = []
   page.on('request', (request) => asked.push(new URL(request.url()).pathname))
   await page.goto('/trust')

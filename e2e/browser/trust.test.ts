@@ -15,7 +15,7 @@ const summary = async () => (await screens.service.call<Summary>('GET', '/api/pu
 
 test('shows unknown as unknown, and then a score with its parts and the way it is computed', async () => {
   const { service } = screens
-  const before = await (await screens.open()).newPage()
+  const before = await screens.emptied()
   await before.goto('/trust')
   await before.getByText('Unknown risk').waitFor()
   await before.getByText('No agent is monitored yet.').waitFor()
@@ -30,13 +30,28 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
     120_000,
   )
   // Another profile, because this one caches the first response for a minute.
-  const page = await (await screens.open()).newPage()
+  const page = await screens.emptied()
   await page.goto('/trust')
   await page.getByRole('img', { name: `${risk_score} of 100` }).waitFor()
   await page.getByText(`${risk_points.breach} points from breaches.`).waitFor()
   await page.getByText('How the score is computed').click()
   await page.getByRole('row', { name: /^breaches 30 days, weight halves every 7 days 95 \d+$/ }).waitFor()
   await page.getByText(/^Updated \d+ s ago/).waitFor()
+  // One direction on the whole page: an attestation of 9 points of safety is a risk of 91.
+  expect((await page.getByRole('main').innerText()).match(/is best/g)).toEqual(['is best'])
+  const [{ score }] = (await summary()).attestations as [{ score: number }]
+  await page.getByRole('cell', { name: `${100 - score} attested as ${score} points of safety` }).waitFor()
+  expect(await page.getByRole('link', { name: 'Dashboard' }).count()).toBe(0)
+  // With an attestation the page fits a phone too.
+  const desktop = page.viewportSize()!
+  await page.setViewportSize({ width: 390, height: 844 })
+  await until(
+    'the page to fit its width',
+    () => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth'),
+    (excess) => excess <= 0,
+    10_000,
+  )
+  await page.setViewportSize(desktop)
   const verify = page.getByRole('button', { name: /^Verify the hash of \d{4}-W\d\d, posture.weekly$/ })
   await verify.click()
   await page.getByText('Hash matches').waitFor()
@@ -54,7 +69,7 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
 
 test('labels the verification as self-attested, with its transactions and the hash of its report', async () => {
   const report = JSON.stringify({ request_hash: '0xab', unified_risk_score: 30, response: 70 })
-  const page = await (await screens.open()).newPage()
+  const page = await screens.emptied()
   let posted = report
   await page.route('**/api/public/trust', async (route) => {
     const answer = await route.fetch()
@@ -95,8 +110,7 @@ test('labels the verification as self-attested, with its transactions and the ha
 })
 
 test('embeds the badge, which runs nothing and loads nothing', async () => {
-  const context = await screens.open()
-  const page = await context.newPage()
+  const page = await screens.emptied()
   await page.goto('/trust/badge.svg')
   expect(await page.evaluate('document.documentElement.localName')).toBe('svg')
   expect(await page.evaluate('document.documentElement.getAttribute("aria-label")')).toMatch(/^agent risk: /)
@@ -124,4 +138,12 @@ test('is switched off as a whole: page, badges and summary', async () => {
   } finally {
     await service.stop()
   }
+})
+
+test('leads those who are signed in back to the dashboard', async () => {
+  const page = await screens.signedIn()
+  await page.goto('/trust')
+  await page.getByRole('link', { name: 'Dashboard' }).click()
+  await page.getByRole('navigation').first().waitFor()
+  expect(new URL(page.url()).pathname).toBe('/')
 })

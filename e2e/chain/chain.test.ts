@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { missingAnvil, startAnvil } from '../../test-servers/anvil.ts'
 import { deployContracts } from '../../test-servers/contracts.ts'
-import { startCommand } from '../command.ts'
+import { runCommand } from '../command.ts'
 import { newInstance } from '../fleet.ts'
 import { isExternal, needsOwnProcess, startService, until } from '../service.ts'
 
@@ -75,19 +75,19 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
     const [altered, lying] = [await startBetween(service.baseUrl), await startBetween(chain.url)]
     try {
       const local = { ...env, WARDLINE_DATA_DIR: service.dataDir }
-      const asked = await startCommand(['chain', 'register'], local).ended
+      const asked = await runCommand(['chain', 'register'], local)
       expect(asked.code).toBe(64)
       expect(asked.stderr).toContain('confirm it with --yes')
       expect(asked.stderr).toContain(contracts.identity)
       expect(asked.stderr).toContain('registration-v1')
       expect(Number(await chain.ask('eth_getTransactionCount', wallet, 'latest'))).toBe(0)
 
-      const registered = await startCommand(['chain', 'register', '--yes'], local).ended
+      const registered = await runCommand(['chain', 'register', '--yes'], local)
       expect(registered.code, registered.output).toBe(0)
       expect(registered.stdout).toBe('0\n')
-      const schema = await startCommand(['chain', 'schema', '--yes'], local).ended
+      const schema = await runCommand(['chain', 'schema', '--yes'], local)
       expect(schema.code, schema.output).toBe(0)
-      expect((await startCommand(['chain', 'schema'], local).ended).stdout).toBe('The schema is registered already.\n')
+      expect((await runCommand(['chain', 'schema'], local)).stdout).toBe('The schema is registered already.\n')
       await newInstance(service)
       const summary = async () => (await service.call<Summary>('GET', '/api/public/trust', { key: null })).body
       const { attestations } = await until(
@@ -96,28 +96,28 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
         (found) => found.identity.registered && found.attestations[0]?.on_chain !== undefined,
         180_000,
       )
-      const status = await startCommand(['chain', 'status'], local).ended
+      const status = await runCommand(['chain', 'status'], local)
       expect(status.stdout).toContain('agent 0, live')
       expect(status.stdout).toContain(attestations[0]!.on_chain!.uid)
       expect(status.output).not.toContain(key.slice(2))
 
       const verify = ['attest', 'verify', service.baseUrl, '--json']
-      const offline = await startCommand(verify, {}).ended
+      const offline = await runCommand(verify, {})
       expect(offline.code, offline.output).toBe(0)
       const node = ['--rpc', chain.url, '--eas', contracts.eas]
-      const online = await startCommand([...verify, ...node], {}).ended
+      const online = await runCommand([...verify, ...node], {})
       expect(online.code, online.output).toBe(0)
       expect(JSON.parse(online.stdout)).toMatchObject({ ok: true, attestations: [{ on_chain: 'valid' }] })
-      const stranger = await startCommand([...verify, ...node, '--attester', deployer], {}).ended
+      const stranger = await runCommand([...verify, ...node, '--attester', deployer], {})
       expect(stranger.code).toBe(1)
       expect(JSON.parse(stranger.stdout)).toMatchObject({ ok: false, attestations: [{ on_chain: 'missing' }] })
 
-      const checked = await startCommand(['chain', 'check', '--json'], local).ended
+      const checked = await runCommand(['chain', 'check', '--json'], local)
       expect(JSON.parse(checked.stdout)).toMatchObject({ unified_risk_score: 0, wav: { risk: null }, wv: { risk: 0 } })
-      const unsure = await startCommand(['chain', 'verify'], local).ended
+      const unsure = await runCommand(['chain', 'verify'], local)
       expect(unsure.code).toBe(64)
       expect(unsure.stderr).toContain('100 minus the risk of 0')
-      const posted = await startCommand(['chain', 'verify', '--yes'], local).ended
+      const posted = await runCommand(['chain', 'verify', '--yes'], local)
       expect(posted.code, posted.output).toBe(0)
       const { verification } = await until('posted verification', summary, (found) =>
         posted.stdout.includes(found.verification.on_chain.request_hash ?? 'none'),
@@ -125,7 +125,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       expect(JSON.parse(verification.on_chain.report!)).toMatchObject({ unified_risk_score: 0, response: 100 })
 
       const validations = ['--validation-registry', contracts.validation]
-      const whole = await startCommand([...verify, ...node, ...validations], {}).ended
+      const whole = await runCommand([...verify, ...node, ...validations], {})
       expect(JSON.parse(whole.stdout)).toMatchObject({ ok: true, verification: { on_chain: 'valid' } })
 
       // A service whose operator changes what was published.
@@ -135,7 +135,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
           change(found)
           return JSON.stringify(found)
         }
-        const { code, stdout } = await startCommand(['attest', 'verify', altered.url, '--json', ...more], {}).ended
+        const { code, stdout } = await runCommand(['attest', 'verify', altered.url, '--json', ...more], {})
         return { code, ...JSON.parse(stdout) }
       }
       const changeScore = ({ attestations: [item] }: Summary) => {
@@ -167,7 +167,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
         asked.includes(`"${method}"`) ? JSON.stringify({ ...JSON.parse(text), result }) : text
       const throughLies = async (change: typeof lying.change) => {
         lying.change = change
-        return startCommand([...verify, '--rpc', lying.url, '--eas', contracts.eas, ...validations], {}).ended
+        return runCommand([...verify, '--rpc', lying.url, '--eas', contracts.eas, ...validations], {})
       }
       const wrongChain = await throughLies(askedOf('eth_chainId', '0x1'))
       expect([wrongChain.code, wrongChain.stdout]).toEqual([2, ''])
@@ -191,22 +191,22 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       // A transaction that gets into no block.
       await chain.ask('evm_setIntervalMining', 0)
       const revoke = ['chain', 'revoke', attestations[0]!.on_chain!.uid, '--yes', '--no-wait']
-      expect((await startCommand(revoke, local).ended).code).toBe(0)
+      expect((await runCommand(revoke, local)).code).toBe(0)
       const revocation = async () => {
-        const { stdout } = await startCommand(['chain', 'status', '--json'], local).ended
+        const { stdout } = await runCommand(['chain', 'status', '--json'], local)
         const sent: { id: string; kind: string; state: string; error: string }[] = JSON.parse(stdout).transactions
         return sent.find(({ kind }) => kind === 'revoke')!
       }
       const { id } = await until('sent revocation', revocation, ({ state }) => state === 'sent')
       const remote = { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key }
-      const unasked = await startCommand(['chain', 'drop', id], remote).ended
+      const unasked = await runCommand(['chain', 'drop', id], remote)
       expect([unasked.code, unasked.stdout]).toEqual([64, ''])
       expect(unasked.stderr).toMatch(
         /Drops +revoke with nonce \d+; .*\n.*an empty transaction.*\nCosts +at most 0\.\d+/,
       )
-      const dropped = await startCommand(['chain', 'drop', id, '--yes'], remote).ended
+      const dropped = await runCommand(['chain', 'drop', id, '--yes'], remote)
       expect(dropped.code, dropped.output).toBe(0)
-      const again = await startCommand(['chain', 'drop', id, '--yes'], remote).ended
+      const again = await runCommand(['chain', 'drop', id, '--yes'], remote)
       expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('was already dropped')])
       await until(
         'its empty replacement',

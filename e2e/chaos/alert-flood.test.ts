@@ -82,7 +82,7 @@ test.skipIf(isExternal)(
     }
 
     // Ten seconds of reports, and the hit while they are processed.
-    const floodMs = effort(1_500, 10_000)
+    const floodMs = effort(1_000, 10_000)
     let end = performance.now() + floodMs
     const reported = await flood(service, () => performance.now() > end)
     const after = await hit('victim-after')
@@ -91,7 +91,7 @@ test.skipIf(isExternal)(
     expect(after.slack).toBeLessThanOrEqual(15 * Math.ceil(after.ms / 60_000))
 
     // Hits during the flood.
-    const longMs = effort(3_000, 300_000)
+    const longMs = effort(1_500, 300_000)
     end = performance.now() + longMs
     const under = flood(service, () => performance.now() > end)
     const during: Awaited<ReturnType<typeof hit>>[] = []

@@ -28,7 +28,7 @@ test.skipIf(isExternal)(
       writeFileSync(shiftFile, String(shift))
     }
     runAhead(0)
-    const preload = fileURLToPath(new URL('../shifted-clock.ts', import.meta.url))
+    const preload = fileURLToPath(new URL('../shifted-clock.js', import.meta.url))
     const service = await startService({
       env: {
         ALERT_WEBHOOK_URL: `${receiver.url}/alerts`,

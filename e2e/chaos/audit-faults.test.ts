@@ -27,7 +27,7 @@ describe.skipIf(isExternal)('the audit log', () => {
   // Without its entry, a resume with a stolen key would leave no trace; an entry without its change would accuse an
   // innocent operator.
   test('has one entry for each change of each instance, however often the process is killed', async () => {
-    const kills = effort(4, 100)
+    const kills = effort(3, 100)
     const service = await startService()
     const ids = await Promise.all(Array.from({ length: 12 }, () => newInstance(service)))
     for (let count = 1; count <= kills; count++) {

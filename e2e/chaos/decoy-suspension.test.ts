@@ -7,7 +7,7 @@ if (isExternal) process.stdout.write(`The suspensions under kills are left out: 
 
 describe.skipIf(isExternal)('an automatic suspension', () => {
   test('is stored with its hit or not at all, however often the process is killed', async () => {
-    const kills = effort(4, 60)
+    const kills = effort(3, 60)
     const service = await startService({ env: suspendingEnv })
     let unanswered = 0
     for (let count = 1; count <= kills; count++) unanswered += await killDuringHits(service, 1 + ((count * 5) % 20))

@@ -47,13 +47,13 @@ async function writeUntilCut(service: Service, ledger: Ledger, round: { left: nu
 
 describe.skipIf(isExternal)('a kill without warning', () => {
   test('loses no acknowledged event and doubles none that is sent again, again and again', async () => {
-    const kills = effort(5, 100)
+    const kills = effort(3, 100)
     const writers = effort(16, 200)
     const service = await startService()
     const ledger: Ledger = { acknowledged: new Map(), unanswered: new Map() }
     const restartsMs: number[] = []
     for (let count = 1; count <= kills; count++) {
-      const round = { left: 20 + effort(39, 13) * count }
+      const round = { left: 20 + effort(100, 13) * count }
       let killed: Promise<unknown> = Promise.resolve()
       const onEnough = () => {
         killed = service.kill9()

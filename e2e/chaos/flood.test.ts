@@ -11,7 +11,7 @@ const quietAgents = 50
  * At night half a minute of ten thousand requests a second, with the default limit. An ordinary run lowers both, so
  * that a slow machine exceeds the limit too.
  */
-const floodEvents = effort(6_000, 300_000)
+const floodEvents = effort(3_000, 300_000)
 const eventsPerSecond = effort(50, 500)
 const batchEvents = 20
 

@@ -7,7 +7,7 @@ import { type LoadResult, load, totalStatuses } from '../load.ts'
 import { isExternal, needsOwnProcess, type Service, startService, until } from '../service.ts'
 import type { CreatedKey } from '../shapes.ts'
 
-const overloadMs = effort(4_000, 30_000)
+const overloadMs = effort(2_000, 30_000)
 /** Only at night: ordinary runs share the machine with other tests. */
 const killWithinMs = effort(Infinity, 250)
 const maxGrowthBytes = 256 * 1024 * 1024

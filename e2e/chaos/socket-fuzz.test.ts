@@ -5,7 +5,7 @@ import { createKey, newInstance } from '../fleet.ts'
 import { eachOf, play, type Step, statuses } from '../raw-socket.ts'
 import { isExternal, type Service, startService, until } from '../service.ts'
 
-const runMs = effort(15_000, 20 * 60_000)
+const runMs = effort(8_000, 20 * 60_000)
 const socketsPerRound = 240
 const socketsAtATime = 32
 

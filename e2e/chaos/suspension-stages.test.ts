@@ -47,12 +47,16 @@ async function allOf(service: Service, ids: readonly string[]): Promise<(Suspens
   for (const id of ids) found.push(await newest(service, id))
   return found
 }
-const untilState = (service: Service, ids: readonly string[], state: string) =>
-  until(
-    `${state}: ${ids.join(', ')}`,
-    () => allOf(service, ids),
-    (found) => found.every((one) => one?.state === state),
-  )
+/** One after the other, because polls of all would cost more than what is tested. */
+async function untilState(service: Service, ids: readonly string[], state: string) {
+  for (const id of ids)
+    await until(
+      `${state}: ${id}`,
+      () => newest(service, id),
+      (one) => one?.state === state,
+    )
+  return await allOf(service, ids)
+}
 
 /** Kills the process while suspensions are requested, delivered and acknowledged; others are already proven. */
 async function killBetweenStages(service: Service, answersBefore: number): Promise<void> {

@@ -53,7 +53,7 @@ test('a process two minutes ahead takes over no message, and calls no kill uncon
   const settings = { ...(await sharedSettings(servers)), ALERT_WEBHOOK_URL: receiver.url }
   const shiftFile = join(newDataDir(), 'shift')
   writeFileSync(shiftFile, String(aheadMs))
-  const preload = fileURLToPath(new URL('../shifted-clock.ts', import.meta.url))
+  const preload = fileURLToPath(new URL('../shifted-clock.js', import.meta.url))
   const ahead = { ...settings, NODE_OPTIONS: `--import=${preload}`, CLOCK_SHIFT_FILE: shiftFile }
   const [right] = (await startProcesses(settings, 1)) as [Service]
   const [wrong] = (await startProcesses(ahead, 1)) as [Service]

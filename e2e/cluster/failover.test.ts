@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { effort } from '../../test-servers/effort.ts'
 import { readMetric, seededRandom, settingsOn, startProcesses, useReplicatedServers } from '../cluster.ts'
 import { allEvents, anEvent, unique } from '../fleet.ts'
 import { type Service, until } from '../service.ts'
@@ -9,7 +10,8 @@ import { startTcpProxy } from '../tcp-proxy.ts'
 
 const servers = useReplicatedServers()
 
-const failovers = 20
+/** With each of three seeds eight found what docs/adr/0060-a-place-is-moved-before-it-is-read.md describes. */
+const failovers = effort(8, 20)
 const writers = 32
 const severities: Severity[] = ['info', 'warning', 'critical', 'breach']
 const types = ['failover_a', 'failover_b', 'failover_c']
@@ -43,7 +45,7 @@ async function listed(service: Service, filter: string): Promise<number[]> {
 
 // Lists by agent and type, the stream and the counts trail the log. An event that one of them passes over is stored and
 // acknowledged, but a search for the agent that reported it does not find it.
-test('20 failovers to a synchronous standby lose no acknowledged event, in any list, count or stream', async () => {
+test('failovers to a synchronous standby lose no acknowledged event, in any list, count or stream', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
   const random = seededRandom(seed)
   const { postgres, redis } = servers

@@ -1,8 +1,9 @@
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
 import { query, useServers } from '../cluster.ts'
-import { type Command, startCommand } from '../command.ts'
+import { type Command, runCommand, startCommand } from '../command.ts'
 import { allEvents, anEvent, createKey, createKeyDecoy, createPathDecoy, newInstance, postEvent } from '../fleet.ts'
 import { databaseTooSlow, newApiKey, newDataDir, type Service, startService, startToExit, until } from '../service.ts'
 import type { BatchAnswer, EventRow, Severity, StatusView } from '../shapes.ts'
@@ -110,13 +111,15 @@ async function look(service: Service, instanceId: string): Promise<Seen> {
   }
 }
 
-/** Starts the migration of the source. */
-const migrate = (from: string, to: string) => startCommand(['migrate', '--from', from, '--to', to], {})
+const migration = (from: string, to: string) => ['migrate', '--from', from, '--to', to]
+
+/** Starts a migration that is killed. */
+const migrate = (from: string, to: string) => startCommand(migration(from, to), {})
 
 /** Migrates the source; resolves with the result. Repeats if a server on a busy machine responds too late. */
 async function finish(from: string, to: string) {
   for (let retries = 5; ; retries--) {
-    const run = await migrate(from, to).ended
+    const run = await runCommand(migration(from, to), {})
     if (retries === 0 || !databaseTooSlow.test(run.output)) return run
   }
 }
@@ -156,7 +159,7 @@ async function expectSameFleet(databaseUrl: string): Promise<void> {
   ])
   await service.stop()
   const env = { ...settings, DATABASE_URL: databaseUrl, WARDLINE_DATA_DIR: newDataDir() }
-  const verified = await startCommand(['audit', 'verify'], env).ended
+  const verified = await runCommand(['audit', 'verify'], env)
   expect(verified.output).toMatch(/^The audit log is intact: \d+ entries/)
 }
 
@@ -258,12 +261,16 @@ describe('wardline migrate', () => {
     let moving = true
     const acknowledged: string[] = []
     const writing = (async () => {
-      while (moving) acknowledged.push(await postEvent(service))
+      while (moving) {
+        acknowledged.push(await postEvent(service))
+        // Leaves the CPU to the migration.
+        await pause(5)
+      }
     })()
     await until(
       'some events',
       () => acknowledged.length,
-      (count) => count > 500,
+      (count) => count > 50,
     )
     const refused = await finish(url, target)
     moving = false

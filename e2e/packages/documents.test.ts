@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { symlinkSync } from 'node:fs'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,9 +10,9 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
 import { query } from '../cluster.ts'
 import { hasCommands, type Walk, walk } from '../document-walk.ts'
-import { addBuilt, freshClone, linkModules, newFolder, root, trackedFiles } from '../fresh-clone.ts'
+import { addBuilt, freshClone, linkModules, newFolder, restorer, root, trackedFiles } from '../fresh-clone.ts'
 import { machinePath } from '../machine-path.ts'
-import { freePort, isExternal } from '../service.ts'
+import { canListen, freePort, isExternal, until } from '../service.ts'
 
 // Runs all command blocks of the documents in order, in a clone with only the files in git, with the Node of this
 // machine, and compares the output that a block shows. See document-blocks.ts for blocks that cannot run.
@@ -35,14 +35,54 @@ const slack = createServer((_request, answer) => answer.end('ok'))
 beforeAll(() => new Promise<void>((resolve) => slack.listen(0, '127.0.0.1', resolve)))
 afterAll(() => void slack.close())
 
-/** In the clone for the README the service builds the dashboard and SDK, as at a first start. */
-async function clone(document: string): Promise<{ clone: string; port: number }> {
+interface Clone {
+  clone: string
+  port: number
+}
+
+/** Without packages, dashboard, SDK and bundle that were built before: the service builds all, as at a first start. */
+async function newClone(): Promise<Clone> {
   const made = { clone: folder(), port: await freePort() }
   freshClone(made.clone, made.port)
   linkModules(made.clone)
-  if (document !== 'README.md') addBuilt(made.clone)
   return made
 }
+
+/**
+ * Clones for one document after the other, because bundle and compile cache cost more than many a walk. Two, so that one
+ * walk computes while the other waits.
+ */
+const lanes = [lane(), lane()]
+let walks = 0
+
+/** Returns a function that walks in a clone in which nothing is left of the walk before. */
+function lane(): (work: (made: Clone) => Promise<void>) => Promise<void> {
+  let made: Promise<Clone & { restore(): void }> | undefined
+  let last: Promise<unknown> = Promise.resolve()
+  const make = async () => {
+    const { clone, port } = await newClone()
+    addBuilt(clone)
+    await run(nodeOf(clone), [join(clone, 'tools', 'bundle.ts')])
+    return { clone, port, restore: restorer(clone, port) }
+  }
+  return (work) => {
+    const ended = last.then(async () => {
+      made ??= make()
+      const { restore, ...clone } = await made
+      await until(
+        'the end of the service of the walk before',
+        () => canListen(clone.port),
+        (isFree) => isFree,
+      )
+      restore()
+      await work(clone)
+    })
+    last = ended.catch(() => {})
+    return ended
+  }
+}
+
+const inClone = (work: (made: Clone) => Promise<void>) => lanes[walks++ % lanes.length]!(work)
 
 /** Built once for all other clones. */
 async function build(): Promise<void> {
@@ -52,10 +92,14 @@ async function build(): Promise<void> {
 }
 beforeAll(() => (isExternal ? undefined : build()), longestMs)
 
-/** Like `npm install -g` of the command line: makes `wardline` available in every folder. */
+const nodeOf = (clone: string): string => join(clone, 'node_modules', '.bin', 'node')
+
+/** Like `npm install -g` of the command line: makes `wardline` available in every folder, from the clone's bundle. */
 function commandOf(clone: string): string {
   const bin = folder()
-  symlinkSync(join(clone, 'packages', 'cli', 'bin', 'wardline.js'), join(bin, 'wardline'))
+  const program = join(clone, 'node_modules', '.cache', 'wardline', 'start.mjs')
+  const script = `#!/bin/sh\nexec '${nodeOf(clone)}' --conditions=wardline-source '${program}' "$@"\n`
+  writeFileSync(join(bin, 'wardline'), script, { mode: 0o755 })
   return bin
 }
 
@@ -75,7 +119,7 @@ async function pythonBin(): Promise<string> {
 }
 
 /** Prerequisites besides a clone, by document. */
-const scenes: Record<string, (made: { clone: string; port: number }) => Promise<Partial<Walk>>> = {
+const scenes: Record<string, (made: Clone) => Promise<Partial<Walk>>> = {
   'README.md': async () => ({ standIns: { ...receivers(), ...(await install()) } }),
   'docs/guide/terminal.md': async ({ clone }) => ({
     bins: [commandOf(clone)],
@@ -96,6 +140,15 @@ const scenes: Record<string, (made: { clone: string; port: number }) => Promise<
     standIns: { 'https://wardline.example': 'http://127.0.0.1:4747' },
   }),
   'docs/guide/rules.md': async ({ clone }) => ({ bins: [commandOf(clone)] }),
+  'docs/guide/policy.md': async ({ clone }) => {
+    const made = folder()
+    const [, policy] = /```yaml\n(.*?)```/s.exec(readFileSync(join(root, 'docs/guide/policy.md'), 'utf8'))!
+    writeFileSync(join(made, 'policy.yml'), policy!)
+    writeFileSync(join(made, 'tools.json'), '[{ "name": "send_email" }, { "name": "volume_delete" }]')
+    writeFileSync(join(made, 'sessions.ndjson'), '{ "id": "a", "prompt": "x", "calls": [{ "tool": "volume_delete" }] }')
+    return { folder: made, bins: [commandOf(clone)] }
+  },
+  'docs/guide/decoys.md': async ({ clone }) => ({ bins: [commandOf(clone)] }),
   'packages/sdk/README.md': inAgentFolder,
   'clients/python/README.md': inAgentFolder,
   'packages/contract/README.md': fromSource,
@@ -109,7 +162,7 @@ async function inAgentFolder(): Promise<Partial<Walk>> {
 }
 
 /** Node 24 with the installed packages. */
-async function fromSource({ clone }: { clone: string }): Promise<Partial<Walk>> {
+async function fromSource({ clone }: Clone): Promise<Partial<Walk>> {
   const nodeOptions = '--conditions=wardline-source'
   return { env: { NODE_OPTIONS: nodeOptions }, bins: [join(clone, 'node_modules', '.bin')] }
 }
@@ -140,22 +193,23 @@ describe.skipIf(isExternal)('every command', { concurrent: true, timeout: longes
   test.for(Object.keys(scenes))('%s runs as printed', async (document, { skip }) => {
     const missing = await missingPython()
     if (missing !== undefined) return skip(missing)
-    const made = await clone(document)
-    await walk({ ...made, document, ...(await scenes[document]!(made)) })
+    const walkIn = async (made: Clone) => walk({ ...made, document, ...(await scenes[document]!(made)) })
+    await (document === 'README.md' ? walkIn(await newClone()) : inClone(walkIn))
   })
 
   test(`${migration} runs as printed, up to a copy on PostgreSQL`, async ({ skip }) => {
     const missing = inject('postgresMissing')
     if (missing !== undefined) return skip(missing)
-    const made = await clone(migration)
     const database = new URL(inject('postgresUrl')!)
     const name = `documents_${randomBytes(6).toString('hex')}`
     await query(database.href, `create database ${name}`)
     database.pathname = name
-    const standIns = {
-      'postgres://wardline:…@db.internal/wardline': database.href,
-      '/var/lib/wardline/': `${made.clone}/data/`,
-    }
-    await walk({ ...made, document: migration, bins: [commandOf(made.clone)], standIns })
+    await inClone((made) => {
+      const standIns = {
+        'postgres://wardline:…@db.internal/wardline': database.href,
+        '/var/lib/wardline/': `${made.clone}/data/`,
+      }
+      return walk({ ...made, document: migration, bins: [commandOf(made.clone)], standIns })
+    })
   })
 })

@@ -1,25 +1,19 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Results } from '../../packages/sdk/src/results.ts'
+import { callFields } from '../../packages/sdk/src/tool-fields.ts'
+import { toolTable } from '../../packages/sdk/src/tool-table.ts'
+import { noPython, python } from '../../test-servers/python.ts'
 import { allEvents, createKey, createKeyDecoy, createPathDecoy, newInstance, unique } from '../fleet.ts'
 import { isExternal, needsOwnProcess, newDataDir, type Service, startService, until } from '../service.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const client = join(root, 'clients/python')
-const noPython = 'python3 of at least 3.9 is not installed'
-
-function findPython(): string | undefined {
-  try {
-    const script = 'import sys; assert sys.version_info >= (3, 9); print(sys.executable)'
-    return execFileSync('python3', ['-c', script], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
-  } catch {
-    return undefined
-  }
-}
-const python = findPython()
 
 let service: Service
 beforeAll(async () => {
@@ -72,6 +66,10 @@ class Script {
     this.#child.stdin.write(`${line}\n`)
   }
 
+  end(): void {
+    this.#child.stdin.end()
+  }
+
   kill(): void {
     this.#child.kill('SIGKILL')
   }
@@ -117,6 +115,235 @@ test.concurrent.for(parts)(
 
 test('the Python client has tests for all that it does', () => {
   expect([...ownTests.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(40)
+})
+
+/** Reads calls as lines of JSON, and prints what the Python client reads in them. */
+const callReader = `
+import json, sys
+from wardline import _call_fields
+for line in sys.stdin:
+    tool, params = json.loads(line)
+    fields = _call_fields(tool, params)
+    print(json.dumps({'paths': [], 'hosts': [], **fields}), flush=True)
+`
+
+const words = [
+  'read',
+  'file',
+  'web',
+  'search',
+  'send_email',
+  'Bash',
+  'mcp__fs__write_file',
+  'http-request',
+  'python',
+  'x',
+  'runJob',
+  'create_issue',
+  'memory',
+  'query',
+  'draft',
+]
+const texts = [
+  ...[
+    '/app/.env',
+    '~/.ssh/id_rsa',
+    'notes.txt',
+    'C:\\\\keys\\a.txt',
+    './a b',
+    'id_rsa',
+    'a/b',
+    '.aws',
+    '/dev/null',
+    '1.5',
+  ],
+  ...[
+    'https://u:p@Evil.example:80/x',
+    'http://0xA9FEA9FE/',
+    'evil.example',
+    'bob@10.0.0.1:/tmp/x',
+    'Ann <ann@Mail.example>',
+  ],
+  ...[
+    'ftp://[::1]/',
+    'file:///C:/x',
+    'http://good.example@evil.example\\\\@x/',
+    'http://％65vil。example',
+    '99',
+    '3232235777',
+    '0x',
+  ],
+  ...[
+    'cat',
+    'curl',
+    '-o',
+    '--data=@',
+    'sudo',
+    '|',
+    ';',
+    '&&',
+    '>',
+    '"',
+    "'",
+    '$(',
+    ')',
+    '\n',
+    '-exec',
+    '<',
+    '<<',
+    '=>',
+    '\\\n',
+    '-d@',
+    '-T',
+    '-i',
+    '-u',
+    'do',
+    'socat',
+    'TCP:',
+    'FILE:',
+    'mail',
+    'Bearer',
+    'Token:',
+    '--token',
+    'PASSWORD=',
+    'evil 80',
+    'evil:80',
+    'git@evil.example:a/b',
+    '\\\\\\\\evil\\share',
+    'A=',
+    '=',
+    '@',
+    ':',
+    '//',
+    '\u00e9',
+  ],
+  ...[
+    '*** Update File: src/a.ts',
+    '+++ b/src/b.ts',
+    '/dev/tcp/1.2.3.4/80',
+    'scp',
+    'bash -c',
+    'timeout 5',
+    '{"path":"/a/b"}',
+    'H=evil',
+    "export K='a b.c'",
+    '$H',
+    '$' + '{H}',
+    'PASSWORD=x',
+    'ping -c 4',
+    'ssh -p 22',
+    'view',
+    'create_file',
+    'drop table x',
+    'update a set',
+    'see https://evil.example/x and',
+  ],
+]
+const names = Object.values(toolTable.arguments).flatMap((list) => list.split(' '))
+
+test('the Python client and the SDK read the same in a call', { timeout: 120_000 }, async ({ skip }) => {
+  if (python === undefined) return skip(noPython)
+  const text = fc
+    .array(fc.constantFrom(...texts), { minLength: 1, maxLength: 8 })
+    .chain((parts) => fc.constantFrom('', ' ', '/').map((separator) => parts.join(separator)))
+  const value = fc.oneof(text, text, fc.array(text, { maxLength: 4 }), fc.integer(), fc.constant(null))
+  const name = fc.oneof(
+    fc.constantFrom(...names),
+    fc.constantFrom(
+      'file_path',
+      'Target-File',
+      'q',
+      'to_address',
+      'api_key',
+      'password',
+      'repoPath',
+      'profile',
+      'dbHost',
+    ),
+  )
+  const params = fc.oneof(
+    text,
+    fc.array(value, { maxLength: 3 }),
+    fc.dictionary(name, fc.oneof(value, fc.dictionary(name, value))),
+  )
+  const { tools, verbs, nouns, sending } = toolTable
+  const tableWords = [tools, verbs, nouns, sending]
+    .flatMap((part) => Object.values(part))
+    .flatMap((list) => list.split(' '))
+  const word = fc.oneof(fc.constantFrom(...words), fc.constantFrom(...tableWords))
+  const tool = fc.array(word, { minLength: 1, maxLength: 3 }).map((parts) => parts.join('_'))
+  const seed = 31
+  const calls = fc.sample(fc.tuple(tool, params), { seed, numRuns: 3_000 })
+  const script = new Script(['-c', callReader], { PYTHONIOENCODING: 'utf-8' })
+  for (const call of calls) script.send(JSON.stringify(call))
+  script.end()
+  const { stdout, stderr } = await script.ended
+  const read = stdout.split('\n')
+  expect(read, stderr).toHaveLength(calls.length)
+  for (const [at, [name, given]] of calls.entries()) {
+    const { command, isCut, ...fields } = callFields(name, given)
+    expect(JSON.parse(read[at]!), `seed ${seed}: ${JSON.stringify(calls[at])}`).toEqual({
+      ...fields,
+      ...(isCut ? { fields_cut: true } : {}),
+      ...(command === undefined ? {} : { command }),
+    })
+  }
+})
+
+const resultReader = `
+import json, sys
+from wardline import _Results
+results = _Results('wl_agent_key', False)
+for line in sys.stdin:
+    print(json.dumps(results.of(json.loads(line))), flush=True)
+`
+
+test('the Python client and the SDK say the same of a result', async ({ skip }) => {
+  if (python === undefined) return skip(noPython)
+  const marks = [
+    ...[
+      'password',
+      'token = ',
+      'Api-Key: ',
+      'cookie: ',
+      'Bearer ',
+      '--secret ',
+      '?key=',
+      'https://u:p@',
+      'AKIA',
+      'AIza',
+    ],
+    ...[
+      'ghp_',
+      'sk-',
+      'glpat-',
+      'xoxb-',
+      'eyJ',
+      'hf_',
+      'npm_',
+      'SG.',
+      '-----BEGIN RSA PRIVATE KEY-----',
+      '\n',
+      ' ',
+      '"',
+    ],
+    ...['abcdefgh', 'a1B2c3D4', 'host.example/', '4711'],
+  ]
+  const text = fc.array(fc.constantFrom(...marks), { maxLength: 8 }).map((parts) => parts.join(''))
+  const value = fc.oneof(text, text, fc.integer(), fc.constant(null), fc.boolean())
+  const result = fc.oneof(value, fc.array(value, { maxLength: 3 }), fc.dictionary(fc.string(), value, { maxKeys: 3 }))
+  const seed = 32
+  const samples = fc.sample(result, { seed, numRuns: 1_000 }).map((sample) => JSON.stringify(sample))
+  const script = new Script(['-c', resultReader], { PYTHONIOENCODING: 'utf-8' })
+  for (const sample of samples) script.send(sample)
+  script.end()
+  const { stdout, stderr } = await script.ended
+  const described = stdout.split('\n')
+  expect(described, stderr).toHaveLength(samples.length)
+  const results = new Results('wl_agent_key', false)
+  for (const [at, sample] of samples.entries()) {
+    expect(JSON.parse(described[at]!), `seed ${seed}: ${sample}`).toEqual(results.of(JSON.parse(sample)) ?? null)
+  }
 })
 
 /** Watches its monitor and prints "free" if it is ever not suspended after the first suspension. */

@@ -59,8 +59,11 @@ function spanText(ms: number): string {
 }
 
 /** One sentence: firings, agents and suspensions of a backtest. */
-function backtestSentence({ from, to, firings, instances, suspensions }: RuleBacktest): string {
-  const span = spanText(Date.parse(to) - Date.parse(from))
+export function backtestSentence(found: Omit<RuleBacktest, 'samples' | 'hours'>): string {
+  const { from, to, data_from = from, firings, instances, suspensions } = found
+  if (data_from === null) return 'There are no stored events to run the rule on.'
+  const covered = spanText(Date.parse(to) - Date.parse(data_from))
+  const span = Date.parse(data_from) > Date.parse(from) ? `the ${covered} of events that there are` : covered
   if (firings === 0) return `The rule would not have fired in ${span}.`
   return `The rule would have fired ${counted(firings, 'time')} on ${counted(instances, 'agent')} in ${span} and suspended ${suspensions}.`
 }

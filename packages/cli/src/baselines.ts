@@ -1,4 +1,10 @@
-import type { BaselineDetail, BaselineList, BaselineView, EpisodeView } from '@wardline/contract'
+import {
+  type BaselineDetail,
+  type BaselineList,
+  type BaselineView,
+  baselineText,
+  type EpisodeView,
+} from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { severityText } from './events/event-text.ts'
@@ -14,13 +20,6 @@ interface ShowOptions extends ServiceFlags {
 /** Number of anomalies shown; `--json` lists more. */
 const maxShown = 10
 
-const basisTexts: Record<BaselineView['basis'], string> = {
-  own: 'its own samples',
-  type: 'agents of its type',
-  tag: 'agents with its tag',
-  fleet: 'the fleet',
-  none: 'nothing yet: only a gross runaway is reported',
-}
 const outcomeTexts: Record<NonNullable<EpisodeView['outcome']>, string> = {
   over: 'over',
   accepted: 'new level accepted',
@@ -31,18 +30,19 @@ const outcomeTexts: Record<NonNullable<EpisodeView['outcome']>, string> = {
 
 const shown = (value: number): string => String(Number(value.toPrecision(4)))
 
-function baselineRow({ metric, usual, alarm_above, highest, samples, basis, episode }: BaselineView): string[] {
+function baselineRow(view: BaselineView): string[] {
+  const { metric, usual, alarm_above, highest, samples, episode } = view
   return [
     sanitize(metric),
     usual ? `${shown(usual.low)} to ${shown(usual.high)}` : '-',
     alarm_above === null ? '-' : shown(alarm_above),
     shown(highest),
     String(samples),
-    `${basisTexts[basis]}${episode ? '; ANOMALY OPEN' : ''}`,
+    `${episode ? 'ANOMALY OPEN; ' : ''}${baselineText(view, Date.now(), 'utc')}`,
   ]
 }
 
-const baselineHeads = ['Metric', 'Usual', 'Reported above', 'Highest', 'Samples', 'Judged by']
+const baselineHeads = ['Metric', 'Usual', 'Reported above', 'Highest', 'Samples', 'State']
 
 function printEpisodes(episodes: readonly EpisodeView[]): void {
   console.log(episodes.length === 0 ? '\nNo anomalies.' : '\nLast anomalies:')

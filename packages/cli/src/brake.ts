@@ -16,7 +16,7 @@ function print(brake: BrakeView): void {
   } else console.log('Not engaged.')
   console.log(`Automatic suspensions: ${last_minute} of ${limits.per_minute} in the last minute`)
   console.log(
-    `Suspended automatically: ${suspended} of ${limits.fleet_max} (${limits.fleet_percent} % of ${limits.fleet} agents)`,
+    `Suspended automatically: ${suspended} of ${limits.fleet_max} (${limits.fleet_percent} % of ${limits.fleet} agents, at least ${limits.fleet_min})`,
   )
   if (brake.refused_instances.length === 0) return
   const rows = brake.refused_instances.map((one) => [

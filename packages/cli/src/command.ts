@@ -38,6 +38,7 @@ const fromAnywhere: Commands = {
   attest: async () => (await import('./attest.ts')).addAttest,
   keys: async () => (await import('./keys/keys.ts')).addKeys,
   login: async () => (await import('./login.ts')).addLogin,
+  policy: async () => (await import('./policy.ts')).addPolicy,
   rules: async () => (await import('./rules.ts')).addRules,
   incident: async () => (await import('./incident.ts')).addIncident,
   doctor: async () => (await import('./doctor/doctor.ts')).addDoctor,

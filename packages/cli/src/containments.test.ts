@@ -11,6 +11,7 @@ const partial: Containment = {
   by: 'key',
   by_name: null,
   confirmed_by: null,
+  confirmed_by_name: null,
   two_person: false,
   requested: 2,
   changed: 2,

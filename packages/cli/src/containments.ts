@@ -87,8 +87,14 @@ async function typedConfirmation(plan: ContainmentPlan, given: string | undefine
   }
 }
 
+/** Names the operators, where two were needed. */
+const operatorsText = ({ by, by_name, confirmed_by, confirmed_by_name }: Containment): string =>
+  confirmed_by === null
+    ? ''
+    : `; requested by ${sanitize(by_name ?? by)}, confirmed by ${sanitize(confirmed_by_name ?? confirmed_by)}`
+
 const progressText = (found: Containment): string =>
-  `${found.state.replaceAll('_', ' ')}: ${found.changed} of ${found.requested} changed, ${found.confirmed} confirmed, ${found.proven} proven, ${found.missing_count} missing${found.violated > 0 ? `, ${found.violated} active although suspended` : ''}`
+  `${found.state.replaceAll('_', ' ')}: ${found.changed} of ${found.requested} changed, ${found.confirmed} confirmed, ${found.proven} proven, ${found.missing_count} missing${found.violated > 0 ? `, ${found.violated} active although suspended` : ''}${operatorsText(found)}`
 
 /** Whether the state may still improve: by confirmations of agents, or by retries at enforcement points. */
 export function mayImprove({ state, missing_count, enforcement }: ContainmentSummary): boolean {

@@ -18,7 +18,7 @@ import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
 interface CreateOptions extends ServiceFlags {
-  instance: string
+  instance?: string
   keyType?: KeyType
   path?: string
   label?: string
@@ -29,12 +29,23 @@ interface Listed {
   keyType?: string
 }
 
+const everyAgent = 'every agent'
+
 const kindOf = ({ type, keyType }: Listed): string => (type === 'api_key' ? `key ${keyType ?? ''}` : 'path').trim()
 
 function requestOf({ instance: instanceId, keyType, path, label }: CreateOptions): NewHoneypot {
   const rest = label === undefined ? {} : { label }
-  if (keyType !== undefined) return { instanceId, type: 'api_key', keyType, ...rest }
-  if (path !== undefined) return { instanceId, type: 'file_path', path, ...rest }
+  if (keyType !== undefined) {
+    if (instanceId === undefined)
+      throw new Failure(
+        'Option --instance <id> is required for a decoy key. Only paths are for every agent.',
+        'usage',
+        'usage',
+      )
+    return { instanceId, type: 'api_key', keyType, ...rest }
+  }
+  if (path !== undefined)
+    return { ...(instanceId === undefined ? {} : { instanceId }), type: 'file_path', path, ...rest }
   throw new Failure('Option --key-type <kind> or --path <path> is required.', 'usage', 'usage')
 }
 
@@ -43,7 +54,10 @@ async function create(options: CreateOptions): Promise<void> {
   const { call } = await findService(options)
   const created = await call('createHoneypot', { body })
   if (options.json) return console.log(safeJson(created, 2))
-  if (created.key === undefined) return console.log(`Decoy ${created.id}: ${sanitize(created.path ?? '')}`)
+  if (created.key === undefined)
+    return console.log(
+      `Decoy ${created.id}${body.instanceId === undefined ? ` for ${everyAgent}` : ''}: ${sanitize(created.path ?? '')}`,
+    )
   // Only the key goes to standard output, so that it can be redirected to its place.
   console.error(`Decoy ${created.id} (${created.keyType}). Its key is shown once:`)
   console.log(keyText(created.key))
@@ -61,7 +75,7 @@ function listed(decoy: ListedHoneypot): string[] {
   const count = hit_count >= limits.listedHits ? `${limits.listedHits}+ hits` : counted(hit_count, 'hit')
   const hits = last_hit_at ? `${count}, last ${last_hit_at.replace(/\.\d+Z$/, 'Z')}` : 'no hits'
   const planted = [path, label].filter((text) => text).join(', ')
-  return [id, kindOf(decoy), instanceId, stateText(details), hits, planted]
+  return [id, kindOf(decoy), instanceId ?? everyAgent, stateText(details), hits, planted]
 }
 
 async function list({
@@ -90,7 +104,7 @@ function detailText(decoy: HoneypotDetail): string {
     ['Id', decoy.id],
     ['Kind', kindOf(decoy)],
     ['Path', decoy.path],
-    ['Instance', decoy.instanceId],
+    ['Instance', decoy.instanceId ?? everyAgent],
     ['Label', decoy.label],
     ['Created', decoy.createdAt],
     ['Deleted', decoy.deleted_at],
@@ -128,8 +142,8 @@ export function addDecoys(program: Command): void {
     .description('manage decoys: keys and paths that no agent has a reason to use')
   const creating = decoys
     .command('create')
-    .description('create a decoy key or path for an instance')
-    .requiredOption('--instance <id>', 'instance where the decoy is planted')
+    .description('create a decoy key for an instance, or a decoy path for one or for every agent')
+    .option('--instance <id>', 'instance where the decoy is planted; default for a path: every agent')
     .addOption(new Option('--key-type <kind>', 'create a decoy key of this kind').choices(keyTypes).conflicts('path'))
     .option('--path <path>', 'create a decoy path; may contain *, ** and ?')
     .option('--label <text>', 'where the decoy is planted')
@@ -137,7 +151,7 @@ export function addDecoys(program: Command): void {
   const listing = decoys
     .command('list', { isDefault: true })
     .description('list decoys, never their values')
-    .option('--instance <id>', 'only of this instance')
+    .option('--instance <id>', 'only of this instance, without those for every agent')
     .addOption(new Option('--state <state>', 'only in this state').choices(decoyStates))
   withService(listing).action(list)
   withService(decoys.command('show <id>').description('show a decoy with its latest hits')).action(show)

@@ -1,41 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { runCommand } from './run.ts'
+import { expect, test } from 'vitest'
+import { useCapturedOutput } from './testing/captured-output.ts'
 
-let folder: string
-const output: string[] = []
-const errors: string[] = []
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'wardline-rules-'))
-  output.length = 0
-  errors.length = 0
-  vi.spyOn(console, 'log').mockImplementation((line) => void output.push(line))
-  vi.spyOn(console, 'error').mockImplementation((line) => void errors.push(line))
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => output.push(String(text)) > 0)
-})
-const listeners = process.stdout.listeners('error')
-afterEach(() => {
-  // Each run adds a listener.
-  for (const listener of process.stdout.listeners('error')) {
-    if (!listeners.includes(listener)) process.stdout.off('error', listener as () => void)
-  }
-  vi.restoreAllMocks()
-  rmSync(folder, { recursive: true })
-})
+const { output, errors, folder, write, run } = useCapturedOutput()
 
 /** Runs a command on a file with this text, and returns its exit code. */
-async function rules(command: string, text: string, ...options: string[]): Promise<number> {
-  const file = join(folder, 'a.yml')
-  writeFileSync(file, text)
-  process.exitCode = 0
-  await runCommand(['node', 'wardline', 'rules', command, file, ...options])
-  const code = Number(process.exitCode)
-  process.exitCode = 0
-  return code
-}
+const rules = (command: string, text: string, ...options: string[]): Promise<number> =>
+  run('rules', command, write('a.yml', text), ...options)
 
 const burst = (count: number) => `title: Shell burst
 severity: warning
@@ -74,7 +46,7 @@ test('lint notes a response that acts on an instance while the rule counts event
 
 test('lint reports each fault with line and column, including missing tests', async () => {
   expect(await rules('lint', burst(2).replace('condition: shell', 'condition: shells'))).toBe(1)
-  expect(output).toEqual([`${folder}/a.yml:5:14: The condition names the selection shells, which is missing.`])
+  expect(output).toEqual([`${folder()}/a.yml:5:14: The condition names the selection shells, which is missing.`])
   expect(await rules('lint', burst(2).replace(/tests:.*/s, ''))).toBe(1)
   expect(output.at(-1)).toContain('a.yml:1:1: The rule has no tests')
   expect(await rules('lint', 'title: x', '--json')).toBe(1)
@@ -88,7 +60,7 @@ test('each failed case is reported with the reason', async () => {
   expect(await rules('test', burst(3))).toBe(1)
   expect(output).toEqual([
     'FAILED  Shell burst (1 of 2 cases)',
-    `${folder}/a.yml:9:7: Case 1 of tests.match did not fire but must: event 1 matches shell; event 2 matches shell.`,
+    `${folder()}/a.yml:9:7: Case 1 of tests.match did not fire but must: event 1 matches shell; event 2 matches shell.`,
   ])
   output.length = 0
   expect(await rules('test', burst(1))).toBe(1)
@@ -103,10 +75,19 @@ test('a rule is equivalent after export and import', async () => {
   expect(output[1]).toContain('tool: shell-exec')
 })
 
-test('import rejects unsupported rules and prints nothing', async () => {
-  expect(await rules('import', 'title: x\ndetection: { a: { Image|wide: x }, condition: a }')).toBe(1)
-  expect(output).toEqual([])
-  expect(errors).toEqual([expect.stringContaining('a.yml:2:19: The modifier wide is not supported')])
+test('import converts what it can, names the rest, and writes a file for each rule', async () => {
+  const sigma = (title: string, key: string) => `title: ${title}\ndetection: { a: { ${key}: x }, condition: a }\n`
+  expect(await rules('import', `${sigma('One', 'Image|wide')}---\n${sigma('Two', 'Image|expand')}`)).toBe(1)
+  expect(output[0]).toContain('metadata.Image|wide: x')
+  expect(errors).toContainEqual(expect.stringContaining('a.yml:5:19: The modifier expand is not supported'))
+  expect(errors.at(-1)).toBe('-- 1 rule imported, 1 file with faults')
+
+  const target = join(folder(), 'imported')
+  const file = join(folder(), 'a.yml')
+  writeFileSync(file, `${sigma('Same, title!', 'Image')}---\n${sigma('same title', 'User')}`)
+  expect(await run('rules', 'import', '--output', target, file)).toBe(0)
+  expect(readdirSync(target).sort()).toEqual(['same-title-2.yml', 'same-title.yml'])
+  expect(readFileSync(join(target, 'same-title-2.yml'), 'utf8')).toContain('metadata.User: x')
 })
 
 // Attack: a rule file from the internet controls the terminal of the operator who checks it.
@@ -118,10 +99,7 @@ test('texts of rules cannot control the terminal', async () => {
 })
 
 test('a missing file is reported with its name', async () => {
-  process.exitCode = 0
-  await runCommand(['node', 'wardline', 'rules', 'lint', join(folder, 'no.yml')])
-  expect(process.exitCode).toBe(64)
-  process.exitCode = 0
+  expect(await run('rules', 'lint', join(folder(), 'no.yml'))).toBe(64)
   expect(errors[0]).toMatch(/^<files> .*no\.yml is invalid: it does not exist\.$/)
 })
 
@@ -138,7 +116,7 @@ test('lint refuses rules that together cost an event too much, also over several
   }
   const text = [0, 1, 2].map(costly).join('---\n')
   expect(await rules('lint', text)).toBe(0)
-  const others = join(folder, 'b.yml')
+  const others = join(folder(), 'b.yml')
   writeFileSync(others, [3, 4, 5, 6].map(costly).join('---\n'))
   expect(await rules('lint', text, others)).toBe(1)
   expect(output).toHaveLength(1)

@@ -87,10 +87,48 @@ function print(text: string, notes: readonly string[], faults: readonly FileFaul
   process.stdout.write(text)
 }
 
-async function importFiles(files: string[]): Promise<void> {
+/** Returns the name of a file for a rule. */
+const fileNameOf = (title: string): string =>
+  title
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '')
+    .slice(0, 80) || 'rule'
+
+interface ImportOptions {
+  output?: string
+}
+
+/** Converts what it can, file by file: one that cannot be converted does not hold back the others. */
+async function importFiles(files: string[], { output }: ImportOptions): Promise<void> {
   const { importSigma } = await loadRuleFiles()
-  const { text, notes, faults } = importSigma(files.map((name) => ({ name, text: read(name) })))
-  print(text, notes, faults)
+  const { rules, notes, faults } = importSigma(files.map((name) => ({ name, text: read(name) })))
+  for (const fault of faults) console.error(faultLine(fault))
+  for (const note of notes) console.error(`-- ${sanitize(note)}`)
+  end(faults.length > 0)
+  if (output === undefined) process.stdout.write(rules.map(({ text }) => text).join('---\n'))
+  else writeRules(output, rules)
+  const refused = new Set(faults.map(({ file }) => file)).size
+  const left = refused === 0 ? '' : `, ${counted(refused, 'file')} with faults`
+  console.error(`-- ${counted(rules.length, 'rule')} imported${left}`)
+}
+
+/** Writes each rule to a file of its name, and keeps files that exist. */
+function writeRules(folder: string, rules: readonly { title: string; text: string }[]): void {
+  mkdirSync(folder, { recursive: true })
+  const used = new Map<string, number>()
+  for (const { title, text } of rules) {
+    const name = fileNameOf(title)
+    const count = (used.get(name) ?? 0) + 1
+    used.set(name, count)
+    writeNew(join(folder, `${name}${count === 1 ? '' : `-${count}`}.yml`), text)
+  }
+}
+
+/** Keeps the user's changes. */
+function writeNew(file: string, text: string): void {
+  if (statSync(file, { throwIfNoEntry: false })) console.error(`-- ${file} exists and is not changed`)
+  else writeFileSync(file, text)
 }
 
 async function exportFiles(files: string[]): Promise<void> {
@@ -111,12 +149,7 @@ async function starter({ output, json }: StarterOptions): Promise<void> {
     return console.log(json ? safeJson(rules, 2) : textTable(rules.map(({ name, title }) => [name, title])))
   }
   mkdirSync(output, { recursive: true })
-  for (const { name, text } of rules) {
-    const file = join(output, `${name}.yml`)
-    // Keeps the user's changes.
-    if (statSync(file, { throwIfNoEntry: false })) console.error(`-- ${file} exists and is not changed`)
-    else writeFileSync(file, text)
-  }
+  for (const { name, text } of rules) writeNew(join(output, `${name}.yml`), text)
   console.error(`-- ${counted(rules.length, 'rule')} in ${output}`)
 }
 
@@ -140,8 +173,12 @@ export function addRules(program: Command): void {
     .action(test)
   rules
     .command('import')
-    .description('print Sigma rules and correlations as rules')
-    .argument('<files...>', 'files of Sigma rules; correlations may name rules of other files', addFile)
+    .description('convert Sigma rules, filters and correlations to rules; exit code 1 when a file has a fault')
+    .argument('<files...>', 'files of Sigma rules; correlations and filters may name rules of other files', addFile)
+    .option(
+      '-o, --output <folder>',
+      'write each rule to a file in this folder, default: print all; existing files are kept',
+    )
     .action(importFiles)
   rules
     .command('export')

@@ -1,4 +1,8 @@
-import { type Config, type RunningServer, readConfig, settings } from '@wardline/server'
+import { createClient } from '@wardline/contract'
+import { type Config, type RunningServer, readConfig, settings, type UnopenedService } from '@wardline/server'
+import { reachableUrl } from '@wardline/text'
+import type { Past } from './demo/history.ts'
+import { receiverNetwork } from './demo/receiver.ts'
 import { type FoundKey, shellWord, storedAdminKey } from './service/admin-key.ts'
 import { givenKey, killCommand } from './simulate/key.ts'
 import { printLines } from './simulate/progress.ts'
@@ -6,12 +10,13 @@ import { printLines } from './simulate/progress.ts'
 const demoAgents = 20
 const demoSeed = 1
 
-/** Sets the defaults of the demo: a separate data folder and log level `warn`. */
+/** Sets the defaults of the demo: a separate data folder, log level `warn`, and alerts to its own receiver. */
 export function demoEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...env,
     [settings.dataDir.env]: env[settings.dataDir.env] || './data-demo',
     [settings.logLevel.env]: env[settings.logLevel.env] || 'warn',
+    [settings.alertAllowCidrs.env]: [env[settings.alertAllowCidrs.env] || [], receiverNetwork].flat().join(),
   }
 }
 
@@ -24,11 +29,6 @@ export function readDemoConfig(env: NodeJS.ProcessEnv): Config {
     )
   }
   return config
-}
-
-/** Replaces the address of a service that listens on all interfaces with loopback. */
-export function reachableUrl(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 
 function demoKey(config: Config): FoundKey {
@@ -55,6 +55,23 @@ export function welcome(url: string, dataDir: string, key: Omit<FoundKey, 'key'>
 `
 }
 
+/**
+ * Prepares the service before it listens: a new one lives through the past, and alerts go to the receiver of the demo.
+ */
+export async function prepareDemo(
+  service: UnopenedService,
+  { config, past, receiverUrl }: { config: Config; past: Past | undefined; receiverUrl: string },
+): Promise<void> {
+  // Imported here, because a service without the demo needs no agents.
+  const [{ liveThrough }, { connectReceiver }] = await Promise.all([
+    import('./demo/history.ts'),
+    import('./demo/receiver.ts'),
+  ])
+  const { key } = demoKey(config)
+  await connectReceiver(createClient({ url: 'http://127.0.0.1', key, send: service.send }), receiverUrl)
+  if (past) await liveThrough(past, service, { key, size: demoAgents, seed: demoSeed })
+}
+
 export interface Demo {
   /** Settles when the fleet has stopped. */
   ended: Promise<void>
@@ -76,6 +93,7 @@ export async function startDemo(server: RunningServer, config: Config): Promise<
     seed: demoSeed,
     speed: 1,
     isContained: true,
+    isSteady: true,
     signal: end.signal,
     killLine: (instanceId) => killCommand(url, instanceId, found),
   })

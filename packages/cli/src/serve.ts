@@ -1,7 +1,8 @@
 import { type Config, isLogPretty, loginUrl, type RunningServer, readConfig, startServer } from '@wardline/server'
+import { reachableUrl } from '@wardline/text'
 import type { Command } from 'commander'
 import { exitCodes, fail } from './exit.ts'
-import { type Demo, reachableUrl, readDemoConfig, startDemo } from './serve-demo.ts'
+import { type Demo, prepareDemo, readDemoConfig, startDemo } from './serve-demo.ts'
 import { storedAdminKey } from './service/admin-key.ts'
 import { localUrl } from './service/settings.ts'
 import { onStopSignal } from './signals.ts'
@@ -71,18 +72,29 @@ async function serveDemo(): Promise<void> {
   let demo: Demo | undefined
   // An attestation before the breaches of the story would report a perfect score for a fleet shown at high risk.
   const mayAttest = () => demo?.isStoryOver() === true
-  const server = await startServer(config, { onFatal, mayAttest })
+  const [{ newPast }, { openReceiver }] = await Promise.all([import('./demo/history.ts'), import('./demo/receiver.ts')])
+  const past = newPast(config, Date.now())
+  const receiver = await openReceiver(config.port === 0 ? 0 : config.port + 1)
+  if (past) console.log('Preparing a day of history for the demo…')
+  const server = await startServer(config, {
+    onFatal,
+    mayAttest,
+    ...(past ? { clock: past.clock } : {}),
+    beforeListening: (service) => prepareDemo(service, { config, past, receiverUrl: receiver.url }),
+  })
   try {
     const started = await startDemo(server, config)
     demo = started
     closeOnSignal(async () => {
       await started.stop()
       await server.close()
+      receiver.close()
     })
     await started.ended
   } catch (fault) {
     fail(fault)
     await server.close()
+    receiver.close()
   }
 }
 
@@ -90,6 +102,6 @@ export function addServe(program: Command): void {
   program
     .command('serve')
     .description('run the service, configured by environment variables (see: wardline config)')
-    .option('--demo', 'with a simulated fleet, in a separate data folder')
+    .option('--demo', 'with a simulated fleet and a day of its history, in a separate data folder')
     .action(({ demo }: { demo?: boolean }) => (demo ? serveDemo() : serve()))
 }

@@ -3,6 +3,14 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, InstanceParams, limits, nullable, Ok, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
+/** A baseline is used alone after so many samples and so long: before, it does not cover all hours of a day. */
+export const baselineLearning = {
+  samples: 100,
+  ms: 86_400_000,
+  /** Minimum samples for a judgement without other agents to compare with. */
+  grossSamples: 10,
+} as const
+
 /** The baseline that samples of a metric are compared with. */
 const baselineBases = ['own', 'type', 'tag', 'fleet', 'none'] as const
 const episodeOutcomes = ['over', 'accepted', 'reset', 'silent', 'level'] as const
@@ -36,8 +44,11 @@ export type EpisodeView = Static<typeof EpisodeView>
 export const BaselineView = Type.Object({
   metric: Type.String(),
   basis: Basis,
-  samples: { ...Count, description: 'Samples learnt' },
-  since: nullable(Timestamp),
+  samples: {
+    ...Count,
+    description: `Samples learnt; ${baselineLearning.samples} make it its own basis, a day after since`,
+  },
+  since: nullable({ ...Timestamp, description: 'The first sample' }),
   updated_at: Timestamp,
   mean: Type.Number(),
   deviation: Type.Number(),

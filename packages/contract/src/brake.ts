@@ -20,6 +20,7 @@ export const BrakeView = Type.Object({
   limits: Type.Object({
     per_minute: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_PER_MINUTE' },
     fleet_percent: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_FLEET_PERCENT' },
+    fleet_min: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_FLEET_MIN' },
     fleet: {
       ...Count,
       description:

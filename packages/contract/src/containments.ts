@@ -118,9 +118,10 @@ const containmentFields = {
     },
     { description: 'As requested' },
   ),
-  by: Type.String({ description: 'Key id of the operator' }),
+  by: Type.String({ description: 'Key id of the operator who requested it' }),
   by_name: nullable(Type.String({ description: 'Name of the key' })),
   confirmed_by: nullable(Type.String({ description: 'Key id of the second operator, where one was needed' })),
+  confirmed_by_name: nullable(Type.String({ description: 'Name of that key' })),
   two_person: Type.Boolean({ description: 'Whether a resume of its agents needs a second operator' }),
   requested: Type.Integer({ minimum: 0, description: 'Agents that were selected, and those that joined later' }),
   changed: Type.Integer({ minimum: 0, description: 'Agents that were suspended or resumed until now' }),
@@ -185,7 +186,7 @@ const RequestedMembersQuery = Type.Object({
   limit: Type.Optional(Digits(`Ids a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 const RequestedMembers = Type.Object({
-  instances: Type.Array(InstanceId, { description: 'In order; none where the request selects by tag or all agents' }),
+  instances: Type.Array(InstanceId, { description: 'In order' }),
   next: nullable({ ...InstanceId, description: 'Pass it as `after` for the next page; null on the last page' }),
 })
 

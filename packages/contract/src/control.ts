@@ -207,7 +207,7 @@ export const killSwitchEndpoints = {
     path: '/api/instances/:instanceId/ack',
     access: access.agents,
     feature: 'control',
-    summary: 'Confirm the control version that the agent applied',
+    summary: 'Acknowledge the control version that the agent applied',
     params: InstanceParams,
     body: ControlAck,
     status: 200,

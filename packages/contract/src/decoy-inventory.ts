@@ -1,13 +1,18 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, InstanceId, Instant, limits, NotBlank, nullable, Pattern, Timestamp, Uuid } from './fields.ts'
+import { choice, Instant, limits, NotBlank, nullable, Pattern, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
+
+/** The instance of a decoy. */
+export const DecoyInstance = nullable(
+  Type.String({ description: 'The instance where it is planted; null for a path that is a decoy for every agent' }),
+)
 
 /** Issued: created; planted: a person recorded where; tripped: touched; retired: replaced or deleted. */
 export const decoyStates = ['issued', 'planted', 'tripped', 'retired'] as const
 export type DecoyState = (typeof decoyStates)[number]
 
-/** The form in which a touched decoy appeared in the checked text. */
+/** The form in which a touched decoy appeared in the checked text; `reported`: in a tool call that was not checked. */
 export const hitForms = [
   'bare',
   'env',
@@ -25,6 +30,7 @@ export const hitForms = [
   'pattern',
   'folder',
   'glob',
+  'reported',
 ] as const
 export type HitForm = (typeof hitForms)[number]
 
@@ -84,7 +90,7 @@ const DecoyIgnoreList = Type.Object({ ignores: Type.Array(DecoyIgnore, { maxItem
 const DecoyIgnoreCreated = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
 const DecoyAllowList = Type.Object({
-  paths: Type.Array(Type.Object({ id: Uuid, instanceId: InstanceId, path: Type.String() }), {
+  paths: Type.Array(Type.Object({ id: Uuid, instanceId: DecoyInstance, path: Type.String() }), {
     description: 'Files that hold decoys: paths of path decoys, and files that were noted when keys were planted',
   }),
   unplaced: Type.Array(Uuid, { description: 'Decoy keys of which no file is noted: a scanner will report them' }),

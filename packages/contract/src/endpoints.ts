@@ -18,6 +18,8 @@ import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
 import { operationEndpoints } from './operations.ts'
+import { ruleExplanationEndpoints } from './rule-explanations.ts'
+import { searchEndpoints } from './search.ts'
 import { statusEndpoints } from './status.ts'
 import { ruleEndpoints } from './stored-rules.ts'
 import { streamEndpoints } from './stream.ts'
@@ -38,6 +40,7 @@ export const endpoints = {
   ...brakeEndpoints,
   ...enforcementEndpoints,
   ...ruleEndpoints,
+  ...ruleExplanationEndpoints,
   ...statusEndpoints,
   ...trustEndpoints,
   ...chainEndpoints,
@@ -50,6 +53,7 @@ export const endpoints = {
   ...messageEndpoints,
   ...channelEndpoints,
   ...viewEndpoints,
+  ...searchEndpoints,
   ...downloadEndpoints,
   ...systemEndpoints,
   ...operationEndpoints,

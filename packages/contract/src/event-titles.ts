@@ -1,13 +1,13 @@
 import { alertTypes } from './alerts.ts'
 import { eventTypes } from './event-types.ts'
 import type { EventRow } from './events.ts'
+import type { Problem } from './status.ts'
 
 const anyAgent = 'An unnamed agent'
 
 /** Titles of what the service itself reports. `who` is the instance id. */
 const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
-  // Agents are identified by their keys, so a hit without an agent is a fetched decoy URL.
-  [eventTypes.honeypotTriggered]: (who, isNamed) => (isNamed ? `${who} used a decoy` : 'A decoy URL was fetched'),
+  [eventTypes.honeypotTriggered]: (who, isNamed) => (isNamed ? `${who} used a decoy` : 'A decoy was used'),
   [eventTypes.honeypotIgnored]: (who) => `${who} touched a decoy with an ignored tool`,
   [eventTypes.decoySwept]: (who) => `${who} read a folder that contains a decoy`,
   [eventTypes.decoyCheckExhausted]: (who) => `A text of ${who} was only partly checked for decoys`,
@@ -61,12 +61,43 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [alertTypes.protectionChanged]: () => 'Protection was reduced',
 }
 
+/** Titles about several agents, where that of one has a verb in the singular. `who` is such as `12 agents`. */
+const ownTitlesOfMany: Record<string, (who: string) => string> = {
+  [eventTypes.anomalyDetected]: (who) => `${who} behave unusually`,
+  [eventTypes.anomalyEnded]: (who) => `${who} behave as usual again`,
+  [eventTypes.instanceOffline]: (who) => `${who} are silent`,
+  [eventTypes.instanceRecovered]: (who) => `${who} are back`,
+  [eventTypes.instanceClone]: (who) => `${who} share their ids with others`,
+  [eventTypes.instanceCrashLoop]: (who) => `${who} are in restart loops`,
+  [eventTypes.instanceReporting]: (who) => `${who} report again`,
+  [eventTypes.drillOverdue]: (who) => `${who} do not answer drills`,
+  [eventTypes.drillAnswered]: (who) => `${who} answer drills again`,
+  [eventTypes.activityWhileSuspended]: (who) => `${who} are active although suspended`,
+  [eventTypes.killUnconfirmed]: (who) => `${who} have not confirmed their suspension`,
+  [eventTypes.controlVersionMismatch]: (who) => `${who} claim control versions that were never issued`,
+  [eventTypes.identityMismatch]: (who) => `Keys of other agents were used for ${who}`,
+}
+
+/** What agents and their guards report most often, as nouns: the service did not verify it. */
+const reportedNouns: Record<string, string> = {
+  [eventTypes.toolCall]: 'a tool call',
+  [eventTypes.sessionMetrics]: 'metrics',
+  [eventTypes.injectionDetected]: 'a prompt injection',
+  [eventTypes.injectionBlocked]: 'a blocked prompt injection',
+  [eventTypes.policyViolation]: 'a policy violation',
+  [eventTypes.egressBlocked]: 'a blocked connection',
+  [eventTypes.toolBlocked]: 'a blocked tool call',
+}
+
+const nounOf = (eventType: string): string | undefined =>
+  Object.hasOwn(reportedNouns, eventType) ? reportedNouns[eventType] : undefined
+
 /** Types with a meaning for the service: from a caller they are only a claim. */
 export const isServiceType = (eventType: string): boolean => Object.hasOwn(ownTitles, eventType)
 
 /**
  * Returns the title of an event or alert, for people: fixed words, the instance id and the type only, never a text of
- * the reporter. The dashboard, messages, the command line and the guide show the same.
+ * the reporter. The dashboard, messages, the command line, exports and the guide show the same.
  */
 export function titleOf({
   event_type,
@@ -76,10 +107,51 @@ export function titleOf({
 }: Pick<EventRow, 'event_type' | 'by_service' | 'instance_id' | 'source'>): string {
   const who = instance_id ?? anyAgent
   const own = isServiceType(event_type) ? ownTitles[event_type] : undefined
-  if (own && by_service) return own(who, instance_id !== null)
+  if (by_service) return own ? own(who, instance_id !== null) : `${who}: ${event_type}`
+  const what = nounOf(event_type) ?? event_type
   // A caller may use any type, so only reports by the service get its titles.
   const claim = own ? ', claimed by a client' : ''
-  return instance_id === null || by_service || source === instance_id
-    ? `${who} reports ${event_type}${claim}`
-    : `${who}: ${event_type}, ${claim === '' ? 'reported' : 'claimed'} by another source`
+  return instance_id === null || source === instance_id
+    ? `${who} reports ${what}${claim}`
+    : `${who}: ${what}, ${claim === '' ? 'reported' : 'claimed'} by another source`
 }
+
+/**
+ * Returns the title of a problem, which may be about many agents. `isMore`: there are more agents than were counted.
+ */
+export function titleOfProblem(
+  problem: Pick<Problem, 'event_type' | 'by_service' | 'types' | 'agents' | 'instances' | 'source'>,
+  isMore = false,
+): string {
+  const { event_type, by_service, types, agents, instances, source } = problem
+  const instance_id = instances[0] ?? null
+  if (types > 1) return `${instance_id ?? anyAgent} reports ${types.toLocaleString('en')} types of events`
+  if (agents <= 1) return titleOf({ event_type, by_service, instance_id, source: source ?? instance_id ?? '' })
+  const who = `${isMore ? 'more than ' : ''}${agents.toLocaleString('en')} agents`
+  const own = isServiceType(event_type) ? (ownTitlesOfMany[event_type] ?? ownTitles[event_type]) : undefined
+  if (own && by_service) return capitalized(own(who, true))
+  const noun = nounOf(event_type)
+  return `${noun === undefined ? event_type : capitalized(noun)} on ${who}${own ? ', claimed by clients' : ''}`
+}
+
+const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+/** Formats `{"tool_calls_per_5min":41}` as `tool calls per 5min 41`; undefined unless it is an object of numbers. */
+function metricsText(description: string): string | undefined {
+  try {
+    const metrics = Object.entries(JSON.parse(description) ?? {})
+    if (metrics.length === 0 || !metrics.every(([, value]) => typeof value === 'number')) return undefined
+    return metrics
+      .map(
+        ([name, value]) =>
+          `${name.replaceAll('_', ' ')} ${(value as number).toLocaleString('en', { maximumFractionDigits: 2 })}`,
+      )
+      .join(', ')
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the description of an event for people: metrics in words instead of JSON. It is a text of the reporter. */
+export const descriptionOf = ({ event_type, description }: Pick<EventRow, 'event_type' | 'description'>): string =>
+  (event_type === eventTypes.sessionMetrics && metricsText(description)) || description

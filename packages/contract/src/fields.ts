@@ -91,6 +91,14 @@ export const limits = {
   alertHistory: 50,
   /** Ten alerts in a channel's longest format are shorter. Searching this much for secrets takes 15 ms. */
   shownContent: 32 * 1024,
+  /** Problems listed, and ids per problem: the fleet that a screen shows. */
+  problems: 100,
+  problemInstances: 10_000,
+  /** Types of critical events that one agent has at most before they are one problem: invented types must not fill a list. */
+  problemTypes: 5,
+  /** Characters of a search, and hits of each kind: more than a person reads before typing another word. */
+  searchedText: 100,
+  searchHits: 20,
   idempotencyKey: 200,
   decoyPath: 1024,
   label: 1000,

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { decoyInventoryEndpoints, decoyStates, hitForms, inventory } from './decoy-inventory.ts'
+import { DecoyInstance, decoyInventoryEndpoints, decoyStates, hitForms, inventory } from './decoy-inventory.ts'
 import { access, define } from './endpoint.ts'
 import { Count, choice, InstanceId, limits, nullable, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
@@ -38,7 +38,10 @@ const Label = Type.String({ maxLength: limits.label, description: 'Where the dec
 /** One flat object; `type` determines whether keyType or path is required. */
 export const NewHoneypot = Type.Object(
   {
-    instanceId: InstanceId,
+    instanceId: Type.Optional({
+      ...InstanceId,
+      description: 'The instance where it is planted. Without it a path is a decoy for every agent',
+    }),
     type: choice(honeypotTypes),
     keyType: Type.Optional(choice(keyTypes)),
     path: Type.Optional(
@@ -46,7 +49,7 @@ export const NewHoneypot = Type.Object(
     ),
     label: Type.Optional(Label),
   },
-  { description: 'type api_key needs keyType; type file_path needs path' },
+  { description: 'type api_key needs instanceId and keyType; type file_path needs path' },
 )
 export type NewHoneypot = Static<typeof NewHoneypot>
 
@@ -62,7 +65,10 @@ export const HoneypotCreated = Type.Object({
 export type HoneypotCreated = Static<typeof HoneypotCreated>
 
 const HoneypotQuery = Type.Object({
-  instance_id: Type.Optional(InstanceId),
+  instance_id: Type.Optional({
+    ...InstanceId,
+    description: 'Only decoys planted at this instance, without those for every agent',
+  }),
   include: Type.Optional(choice(['details'], 'Adds `details` to each decoy: where it is planted, and its hits')),
   state: Type.Optional(choice(decoyStates, 'Only decoys in this state; deleted ones are not listed')),
 })
@@ -70,7 +76,7 @@ const HoneypotQuery = Type.Object({
 const WhereAndHits = Type.Object({
   ...inventory,
   path: Type.Optional(Type.String()),
-  instanceId: InstanceId,
+  instanceId: DecoyInstance,
   label: nullable(Type.String({ description: 'Where the decoy is planted' })),
   hit_count: Type.Integer({
     minimum: 0,
@@ -99,7 +105,7 @@ export const HoneypotDetail = Type.Object({
   type: choice(honeypotTypes),
   keyType: Type.Optional(choice(keyTypes)),
   path: Type.Optional(Type.String()),
-  instanceId: InstanceId,
+  instanceId: DecoyInstance,
   label: nullable(Type.String()),
   createdAt: Timestamp,
   deleted_at: nullable(Timestamp),
@@ -114,7 +120,12 @@ export const HoneypotDetail = Type.Object({
       tool: nullable(Type.String()),
       ip_address: nullable(Type.String()),
       event_id: Uuid,
-      form: nullable(choice(hitForms, 'Its form in the checked text; null for hits of earlier versions')),
+      form: nullable(
+        choice(
+          hitForms,
+          'Its form in the checked text, `reported`: in the paths of a reported tool call; null for hits of earlier versions',
+        ),
+      ),
       test: Type.Boolean({ description: 'A test hit by an operator; not counted' }),
       ignored: Type.Boolean({ description: 'An ignore rule of its tool applied: counted, but no breach' }),
       outside: Type.Boolean({ description: 'By an instance other than the one it was planted for' }),

@@ -88,9 +88,9 @@ const ControlConfirmation = Type.Object({
   changed_at: nullable(Timestamp),
   applied_version: nullable(Type.Integer()),
   applied_at: nullable(Timestamp),
-  confirmed: Type.Boolean({ description: 'The agent has applied the current version' }),
+  confirmed: Type.Boolean({ description: 'The agent acknowledged the current version' }),
   claimed_version: nullable(
-    Type.Integer({ description: 'A version above `version` that the agent reports although it was never issued' }),
+    Type.Integer({ description: 'A version above `version` that the agent acknowledged although it was never issued' }),
   ),
   mismatch: Type.Boolean({ description: 'The agent is ahead: it may ignore messages until the next kill or resume' }),
 })
@@ -107,7 +107,7 @@ const Silent = Type.Boolean({
 const LastProven = {
   ...Timestamp,
   description:
-    'When its agent last answered a drill, or acknowledged a suspension: then a suspension would have reached it',
+    'When its agent last answered a drill, or acknowledged a suspension, by `ack` or heartbeat: then a suspension would have reached it',
 }
 const InstanceSuspension = nullable({ ...CurrentSuspension, description: 'Null while it is not suspended' })
 

@@ -15,12 +15,15 @@ export const ruleLimits = {
   depth: 20,
   title: 256,
   description: 4_000,
+  /** Tags, and known causes of false alarms: more than people read. */
+  tags: 50,
+  falsePositives: 20,
   /** Selections per rule. Each is evaluated for every event. */
   selections: 50,
   /** Fields per selection, and maps per list of maps. */
   fields: 50,
   /** Values per field. Plain values are looked up by hash; those with wildcards are compared one by one. */
-  values: 1_000,
+  values: 3_000,
   valueLength: 1_000,
   /** Levels of a path into metadata: metadata itself cannot be deeper. */
   pathDepth: limits.jsonDepth,
@@ -30,37 +33,30 @@ export const ruleLimits = {
   /** Selections named by a rule's conditions, each mention counted: `1 of x*` names many. */
   conditionNames: 1_000,
   /** Values per rule with wildcards, or with contains and similar modifiers: some 16 µs each for a value of 16 KiB. */
-  comparedValues: 500,
+  comparedValues: 2_000,
   /**
    * Total characters of the longest parts between two `*` in values that contain `?`, which are compared at every
    * position of a text.
    */
-  wildcardSigns: 200,
-  /** Regular expressions per rule: some 0.3 ms each for a value of 16 KiB. */
-  expressions: 20,
-  expressionLength: 500,
-  /** Instructions of a compiled expression, which bounds the cost of compiling it. */
-  expressionSize: 500,
-  /** If finding all states of an expression takes more steps than this (some 5 ms), it does not read whole values. */
-  expressionSteps: 50_000,
-  /** Characters of a value that an expression with more states reads. */
-  expressionText: 1_000,
-  /**
-   * If such an expression begins with plain text, it reads that many characters from each of up to this many
-   * occurrences of the text.
-   */
-  expressionPlaces: 50,
-  /**
-   * Total instructions of such expressions per rule. Multiplied by the characters, it bounds the work per event to some
-   * 5 ms.
-   */
-  expressionSizes: 200,
+  wildcardSigns: 500,
+  /** Characters of a regular expression: the longest of published rules have 2,000. */
+  expressionLength: 4_000,
+  /** Passes of an expression over a text, 0.7 µs each for 16 KiB: rules cannot yield within an expression. */
+  expressionPasses: 3_000,
+  /** Milliseconds that the regular expressions of a rule together may cost the costliest event of 16 KiB. */
+  expressionMs: 5,
   /** Rules per correlation, and nesting of correlations. */
   correlatedRules: 10,
   correlationDepth: 3,
   groupFields: 5,
   /** Count that a correlation can wait for; this many times are kept per group. */
   count: 10_000,
+  /** Numbers of a group's window that value_sum and similar keep, the newest: adding them up takes 10 µs. */
+  figures: 10_000,
+  /** A sum of so many of them is still exact. */
+  figure: 1e11,
+  /** Firings per event that ends the windows of many groups: some 20 ms of one transaction. Further ones are counted. */
+  endedWindows: 500,
   /** Seconds of a timespan or cooldown: 90 days, the usual retention of events. */
   timespanSeconds: 90 * 86_400,
   /**
@@ -99,6 +95,8 @@ export const ruleLimits = {
   listedVersions: 100,
   /** Listed events per firing: the newest. */
   firingEvents: 100,
+  /** Events explained per firing: each costs some ten times what the rule costs an event. */
+  explainedEvents: 10,
   /** Hours counted in a response about firings: 31 days, as the bars of a chart. */
   firingHours: 31 * 24,
   /** Hours of a backtest: 90 days, the usual retention of events. */
@@ -124,20 +122,35 @@ const TagPattern = Pattern('^[a-z0-9_.:-]+\\*?$', 'must be a tag, or a prefix fo
   maxLength: limits.tag + 1,
 })
 
+/** Of a rule, not of an instance: a namespace and a name, as in Sigma. */
+const RuleTag = Pattern('^[a-z0-9_-]+\\.[a-z0-9._-]+$', 'must be a namespace and a name, such as owasp.asi02', {
+  maxLength: 100,
+})
 const FieldName = Type.String({ minLength: 1, maxLength: 200 })
 const Fields = (description: string) =>
   Type.Array(FieldName, { minItems: 1, maxItems: ruleLimits.groupFields, description })
 
-const Threshold = Type.Integer({ minimum: 0, maximum: ruleLimits.count })
+/** Of a figure any number, of a count a whole one. */
+const Threshold = Type.Number({ minimum: -ruleLimits.figure, maximum: ruleLimits.figure })
 
-export const correlationTypes = ['event_count', 'value_count', 'temporal', 'temporal_ordered', 'new_value'] as const
+export const correlationTypes = [
+  'event_count',
+  'value_count',
+  'value_sum',
+  'value_avg',
+  'value_percentile',
+  'temporal',
+  'temporal_ordered',
+  'new_value',
+  'not_preceded',
+] as const
 
 /** Counts or orders matching events. It uses the times of events, never a clock. */
 export const RuleCorrelation = Type.Object(
   {
     type: choice(
       correlationTypes,
-      'event_count: events of a group; value_count: distinct values of field; temporal: all of rules; temporal_ordered: all of rules in this order; new_value: a value of field that the group has not shown for timespan',
+      'event_count: events of a group; value_count: distinct values of field; value_sum, value_avg, value_percentile: sum, average and percentile of the numbers in field; temporal: all of rules; temporal_ordered: all of rules in this order; new_value: a value of field that the group has not shown for timespan; not_preceded: the first of two rules without the second in the timespan before it',
     ),
     rules: Type.Optional(
       Type.Array(Type.Unsafe<string | { correlation: RuleCorrelationShape }>({}), {
@@ -150,6 +163,19 @@ export const RuleCorrelation = Type.Object(
     'group-by': Type.Optional(
       Fields('Fields whose values make a group; events that lack one of them are not counted. Default: one group'),
     ),
+    aliases: Type.Optional(
+      Type.Unsafe<Record<string, Record<string, string>>>({
+        type: 'object',
+        maxProperties: ruleLimits.groupFields,
+        additionalProperties: {
+          type: 'object',
+          maxProperties: ruleLimits.correlatedRules,
+          additionalProperties: { type: 'string', minLength: 1, maxLength: 200 },
+        },
+        description:
+          'Names for group-by that stand for another field in each of rules: `{ name: { <rule>: <field> } }`',
+      }),
+    ),
     timespan: Duration('How far back a window reaches'),
     condition: Type.Optional(
       Type.Object(
@@ -159,12 +185,20 @@ export const RuleCorrelation = Type.Object(
           lt: Type.Optional(Threshold),
           lte: Type.Optional(Threshold),
           eq: Type.Optional(Threshold),
+          neq: Type.Optional(Threshold),
           field: Type.Optional(Type.Unsafe<string | string[]>({})),
+          percentile: Type.Optional(
+            Type.Number({
+              minimum: 0,
+              maximum: 100,
+              description: 'value_percentile alone, which needs it; 50 is the median',
+            }),
+          ),
         },
         {
           additionalProperties: false,
           description:
-            'The count at which the rule fires. Has a lower bound: a count grows with each event, so lt alone would hold at the first',
+            'The count or figure at which the rule fires. An event_count with lt or lte alone is judged once its timespan has passed since an event; other counts need a lower bound, since they grow with each event',
         },
       ),
     ),
@@ -183,8 +217,11 @@ interface RuleCorrelationShape {
   type: (typeof correlationTypes)[number]
   rules?: (string | { correlation: RuleCorrelationShape })[]
   'group-by'?: string[]
+  aliases?: Record<string, Record<string, string>>
   timespan: string
-  condition?: Partial<Record<'gt' | 'gte' | 'lt' | 'lte' | 'eq', number>> & { field?: string | string[] }
+  condition?: Partial<Record<'gt' | 'gte' | 'lt' | 'lte' | 'eq' | 'neq' | 'percentile', number>> & {
+    field?: string | string[]
+  }
   field?: string | string[]
   learning?: string
 }
@@ -212,7 +249,7 @@ const RuleResponse = Type.Object(
   { additionalProperties: false },
 )
 
-const RuleException = Type.Object(
+export const RuleException = Type.Object(
   {
     who: Type.Object(
       {
@@ -278,8 +315,28 @@ export const RuleDocument = Type.Object(
     title: NotBlank({ minLength: 1, maxLength: ruleLimits.title, description: 'For people' }),
     id: Type.Optional(Uuid),
     description: Type.Optional(Type.String({ maxLength: ruleLimits.description })),
+    tags: Type.Optional(
+      Type.Array(RuleTag, {
+        maxItems: ruleLimits.tags,
+        description: 'As in Sigma, such as owasp.asi02; the rules with the tag pack.<name> are a pack',
+      }),
+    ),
+    falsepositives: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: ruleLimits.description }), {
+        maxItems: ruleLimits.falsePositives,
+        description: 'What makes the rule fire although nothing is wrong',
+      }),
+    ),
     mode: Type.Optional(choice(ruleModes, `${modeText}. Default: observe`)),
     severity: Severity,
+    timezone: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description:
+          'Time zone of the modifiers minute, hour, day, week, weekday, month and year, such as Europe/Berlin. Default: UTC',
+      }),
+    ),
     detection: Type.Unsafe<Record<string, unknown> & { condition?: string }>({
       type: 'object',
       properties: { condition: Type.String({ minLength: 1, maxLength: ruleLimits.condition }) },

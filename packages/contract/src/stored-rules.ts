@@ -16,10 +16,10 @@ const RuleBody = Type.Unsafe<RuleDocument | { rule: RuleDocument | string }>({
   description: 'A rule document (see docs/guide/rules.md), or { "rule": "<its text in YAML or JSON>" }',
 })
 
-const RuleParams = Type.Object({ id: Uuid })
+export const RuleParams = Type.Object({ id: Uuid })
 const Mode = choice(ruleModes, modeText)
-const Version = Type.Integer({ minimum: 1, description: 'Grows by one with each change of the document' })
-const RuleStored = Type.Object({ id: Uuid, version: Version, mode: Mode })
+export const RuleVersion = Type.Integer({ minimum: 1, description: 'Grows by one with each change of the document' })
+const RuleStored = Type.Object({ id: Uuid, version: RuleVersion, mode: Mode })
 export type RuleStored = Static<typeof RuleStored>
 
 const ruleSummary = {
@@ -27,11 +27,12 @@ const ruleSummary = {
   title: Type.String(),
   severity: Severity,
   mode: Mode,
-  version: Version,
+  version: RuleVersion,
   file: nullable(
     Type.String({ description: 'File of WARDLINE_RULES_DIR that it is read from; null = stored by this interface' }),
   ),
   responses: Type.Array(Type.String(), { description: 'Actions of its responses, such as alert and suspend' }),
+  tags: Type.Array(Type.String(), { description: 'Such as pack.coding-agents and owasp.asi02' }),
   created_at: Timestamp,
   changed_at: Timestamp,
   changed_by: nullable(Type.String({ description: 'Name of the key that changed it last; null for a file' })),
@@ -72,7 +73,7 @@ const RuleView = Type.Object({
   format: choice(['yaml', 'json']),
   versions: Type.Array(
     Type.Object({
-      version: Version,
+      version: RuleVersion,
       created_at: Timestamp,
       created_by: nullable(Type.String({ description: 'Name of the key; null for a file' })),
     }),
@@ -111,7 +112,7 @@ const RuleFiring = Type.Object({
   seq: Type.Integer({ minimum: 1, description: 'Of the event that completed it: with the rule it names the firing' }),
   event_id: { ...Uuid, description: 'Of the event that completed it' },
   at: { ...Timestamp, description: 'Time of that event' },
-  version: Version,
+  version: RuleVersion,
   mode: Mode,
   group: Type.Array(Type.String(), { description: 'Values of group-by; without correlation the instance' }),
   instance_id: nullable(Type.String({ description: 'Instance of that event' })),
@@ -163,6 +164,12 @@ const BacktestSample = Type.Object({
 const RuleBacktest = Type.Object({
   from: Timestamp,
   to: Timestamp,
+  data_from: Type.Optional(
+    nullable({
+      ...Timestamp,
+      description: 'Where the stored events of the range begin: later than `from` if none is as old; null without any',
+    }),
+  ),
   firings: { ...Count, description: 'How often the rule would have fired' },
   suppressed: {
     ...Count,

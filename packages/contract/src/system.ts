@@ -12,6 +12,9 @@ const Configured = Type.Object({
   value: nullable(Type.String({ description: '`set` for a secret, whose value never leaves the process' })),
   is_secret: Type.Boolean(),
   source: choice(settingSources, 'file: read from the file that `<name>_FILE` names'),
+  reason: Type.Optional(
+    Type.String({ description: 'Why the default is this one, where it depends on other settings' }),
+  ),
   meaning: Type.String(),
 })
 export type Configured = Static<typeof Configured>

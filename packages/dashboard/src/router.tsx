@@ -23,7 +23,8 @@ import { incidentSearch } from './incidents/search.ts'
 import { keySearch } from './keys/search.ts'
 import { loginSearch } from './login/search.ts'
 import { overviewSearch } from './overview/search.ts'
-import { ruleSearch, rulesSearch } from './rules/search.ts'
+import { newRuleSearch, ruleSearch, rulesSearch } from './rules/search.ts'
+import { settingsSearch } from './settings/search.ts'
 import { FaultPage, UnknownPage } from './shell/other-pages.tsx'
 import { Shell } from './shell/shell.tsx'
 
@@ -99,14 +100,14 @@ const screens = [
   screenIn(inside, '/events', eventSearch, async () => (await import('./events/events.tsx')).Events),
   screenIn(inside, '/decoys', decoySearch, async () => (await import('./decoys/decoys.tsx')).Decoys),
   screenIn(inside, '/rules', rulesSearch, async () => (await import('./rules/rules.tsx')).Rules),
-  screenIn(inside, '/rules/new', noSearch, async () => (await import('./rules/new-rule.tsx')).NewRule),
+  screenIn(inside, '/rules/new', newRuleSearch, async () => (await import('./rules/new-rule.tsx')).NewRule),
   screenIn(inside, '/rules/$id', ruleSearch, async () => (await import('./rules/rule.tsx')).RulePage),
   screenIn(inside, '/alerts', alertSearch, async () => (await import('./alerts/alerts.tsx')).Alerts),
   screenIn(inside, '/incidents', incidentSearch, async () => (await import('./incidents/incidents.tsx')).Incidents),
   screenIn(inside, '/audit', auditSearch, async () => (await import('./audit/audit.tsx')).Audit),
   screenIn(inside, '/keys', keySearch, async () => (await import('./keys/keys.tsx')).Keys),
   screenIn(inside, '/connect', connectSearch, async () => (await import('./connect/connect.tsx')).Connect),
-  screenIn(inside, '/settings', noSearch, async () => (await import('./settings/settings.tsx')).Settings),
+  screenIn(inside, '/settings', settingsSearch, async () => (await import('./settings/settings.tsx')).Settings),
 ] as const
 
 const routeTree = root.addChildren([...publicScreens, frameless.addChildren([wallboard]), inside.addChildren(screens)])

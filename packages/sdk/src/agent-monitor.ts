@@ -23,6 +23,7 @@ import { isUnencrypted, readOptions, type Settings } from './options.ts'
 import { type Pace, usualPace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { Reports } from './reports.ts'
+import { Results } from './results.ts'
 import { Service } from './service.ts'
 import { SessionMetrics } from './session-metrics.ts'
 
@@ -42,6 +43,7 @@ class AgentMonitor implements Monitor {
   readonly #decoys: DecoyChecks
   readonly #reports: Reports
   readonly #link: ControlLink
+  readonly #results: Results
   readonly #sums = new SessionMetrics()
   /** Set while running; resolves after the first contact or when the wait for it is over. */
   #started: Promise<void> | undefined
@@ -50,8 +52,9 @@ class AgentMonitor implements Monitor {
   readonly metrics = { add: (name: MetricName, value: number) => this.#addMetric(name, value) }
 
   constructor(settings: Settings, pace: Pace) {
-    const { instanceId, checkTimeoutMs } = settings
+    const { instanceId, checkTimeoutMs, key, resultText } = settings
     this.#settings = settings
+    this.#results = new Results(key, resultText)
     this.#pace = pace
     this.#faults = new ActiveFaults(this.#listeners)
     this.#killSwitch = new KillSwitch(settings, this.#listeners)
@@ -148,7 +151,7 @@ class AgentMonitor implements Monitor {
   }
 
   async reportToolCall(call: ToolCall): Promise<boolean> {
-    return this.#add(() => toolCallEvent(call, this.instanceId))
+    return this.#add(() => toolCallEvent(call, this.instanceId, this.#results))
   }
 
   flush(timeoutMs = this.#pace.flush): Promise<boolean> {
@@ -179,13 +182,15 @@ class AgentMonitor implements Monitor {
       if (denial) throw new WardlineDenied(denial, toolName)
       const startedAt = performance.now()
       let ok = false
+      let result: unknown
       try {
-        const result = await tool.apply(this, args)
+        result = await tool.apply(this, args)
         ok = true
         return result as never
       } finally {
         const durationMs = performance.now() - startedAt
-        void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params: args.length === 1 ? args[0] : args })
+        const params = args.length === 1 ? args[0] : args
+        void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params, result })
       }
     }
   }

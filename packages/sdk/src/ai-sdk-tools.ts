@@ -60,11 +60,15 @@ async function* stream(monitor: Monitor, call: GuardedCall, run: () => unknown):
   if (denial) return yield denial
   const report = startCall(monitor, call)
   let ok = false
+  let last: unknown
   try {
-    yield* run() as AsyncIterable<unknown>
+    for await (const part of run() as AsyncIterable<unknown>) {
+      last = part
+      yield part
+    }
     ok = true
   } finally {
-    report(ok)
+    report(ok, last)
   }
 }
 

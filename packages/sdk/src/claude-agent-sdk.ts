@@ -6,6 +6,7 @@ export interface HookInput {
   cwd: string
   tool_name?: string
   tool_input?: unknown
+  tool_response?: unknown
   duration_ms?: number
 }
 
@@ -62,7 +63,8 @@ async function decide(monitor: Monitor, input: HookInput): Promise<HookAnswer> {
 }
 
 async function report(monitor: Monitor, input: HookInput, ok: boolean): Promise<HookAnswer> {
-  const { tool_name: toolName = 'unknown', tool_input: params, session_id: sessionId, duration_ms: durationMs } = input
-  await monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params })
+  const { tool_name: toolName = 'unknown', tool_input: params, tool_response: result } = input
+  const { session_id: sessionId, duration_ms: durationMs } = input
+  await monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params, result })
   return {}
 }

@@ -157,7 +157,7 @@ test('starts suspended from its state file without contact', async () => {
 })
 
 // A poll with the version from such a file would be answered "not changed".
-test('polls without a version until the service has confirmed the state from the file', async () => {
+test('polls without a version until the service itself sent the state that the file gave', async () => {
   await using fleet = await TestFleet.open()
   const stateFile = join(fleet.folder, 'state.json')
   await fleet.monitor().monitor.start()

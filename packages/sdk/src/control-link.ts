@@ -118,17 +118,17 @@ export class ControlLink {
   async #poll(): Promise<Answer> {
     const { service, pace, settings, killSwitch, decoys } = this.#options
     const verify = await this.#verifier
-    const { version, isConfirmed, controlState: known } = killSwitch
+    const { version, isFromService, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
-      // State read only from the file is unconfirmed and may differ from the service's.
-      headers: isConfirmed ? { 'if-none-match': `W/"${version}"` } : {},
+      // A state that only the file gave may differ from the service's.
+      headers: isFromService ? { 'if-none-match': `W/"${version}"` } : {},
       timeoutMs: pace.request,
     })
     const answer = signedAnswer(given, verify, known)
     decoys.learn(answer)
     // 404 means that the instance is not registered yet; the next heartbeat registers it.
     if (answer.status !== 404) this.#judge('poll', answer)
-    if (answer.status === 304 && isConfirmed) this.#confirm()
+    if (answer.status === 304 && isFromService) this.#noteContact()
     if (answer.status === 200) {
       const received = stateFromPoll(answer.body, answer.header('etag'))
       if (!received) this.#options.faults.raise('etag', noVersion)
@@ -179,8 +179,8 @@ export class ControlLink {
         if (this.#options.killSwitch.contradicts(received)) this.#polling?.within(jittered(pace.pollWithoutStream))
       },
       onAlive: () => {
-        // Keepalives are not signed, so with a public key they confirm nothing.
-        if (this.#isStreamOpen && !verify) this.#confirm()
+        // Keepalives are not signed, so with a public key they are no contact.
+        if (this.#isStreamOpen && !verify) this.#noteContact()
       },
     })
     const wasOpen = this.#isStreamOpen
@@ -207,7 +207,7 @@ export class ControlLink {
    */
   #isReplay({ version }: ControlState): boolean {
     const { settings, killSwitch } = this.#options
-    const isLive = settings.publicKey !== undefined && killSwitch.isConfirmed
+    const isLive = settings.publicKey !== undefined && killSwitch.isFromService
     return isLive && version < (killSwitch.version ?? 0)
   }
 
@@ -218,21 +218,21 @@ export class ControlLink {
       faults.raise('version', olderState(received.version, killSwitch.version))
       return
     }
-    const news = killSwitch.take(received)
+    const isCurrent = killSwitch.take(received)
     this.#contradicting = undefined
-    if (news === 'older') faults.raise('version', olderState(received.version, killSwitch.version))
-    else faults.clear('version')
+    if (isCurrent) faults.clear('version')
+    else faults.raise('version', olderState(received.version, killSwitch.version))
     void this.#acknowledge()
   }
 
   /**
    * Applies a suspension that contradicts the known state. After a resume, one process of the service may learn of it a
-   * second later than another, so a confirmed state is replaced only when the next poll repeats the contradiction.
+   * second later than another, so a state from the service is replaced only when the next poll repeats the contradiction.
    */
   #takeContradiction(received: ControlState): void {
     const { killSwitch, onMismatch, pace } = this.#options
-    const { version = 0, isConfirmed } = killSwitch
-    if (isConfirmed && this.#contradicting !== received.version) {
+    const { version = 0, isFromService } = killSwitch
+    if (isFromService && this.#contradicting !== received.version) {
       this.#contradicting = received.version
       this.#polling?.within(jittered(pace.pollWithoutStream))
       return
@@ -244,8 +244,8 @@ export class ControlLink {
     void this.#acknowledge()
   }
 
-  #confirm(): void {
-    this.#options.killSwitch.confirm()
+  #noteContact(): void {
+    this.#options.killSwitch.noteContact()
     void this.#acknowledge()
   }
 

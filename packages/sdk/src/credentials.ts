@@ -7,28 +7,81 @@ const secretName = new RegExp(`${secretPart}|bearer|jwt|^(?:auth|pass|pwd|pin|ot
 /** Whether the value of this name must be redacted, such as `apiKey`, `x-auth-token` or `Cookie`. */
 export const isSecretName = (name: string): boolean => secretName.test(name)
 
+/** Beginnings of keys and tokens, by the name of their format. */
+const keyStarts: Readonly<Record<string, string>> = {
+  wardline_key: 'wl_',
+  api_key: '[spr]k[-_]',
+  github_token: 'gh[a-z]_|github_pat_',
+  gitlab_token: 'glpat-',
+  slack_token: 'xox[a-z]-|xapp-',
+  npm_token: 'npm_',
+  huggingface_token: 'hf_',
+  aws_key: 'A[KS]IA',
+  google_key: 'AIza|ya29\\.',
+  sendgrid_key: 'SG\\.',
+  webhook_secret: 'whsec_',
+  shopify_token: 'shp[a-z]{2}_',
+  digitalocean_token: 'dop_v1_',
+  pypi_token: 'pypi-',
+  jwt: 'eyJ',
+}
+const keyNames = Object.entries(keyStarts).map(([name, start]) => [name, new RegExp(`^(?:${start})`)] as const)
+
 /** Each pattern runs in linear time: every repetition is bounded, or starts at a marker that cannot recur within it. */
-const replacements: readonly [pattern: RegExp, by: string][] = [
-  [/-----BEGIN [^-\n]{0,60}PRIVATE KEY-----[\s\S]*?(?:-----END [^-\n]{0,60}-----|$)/g, redactedMark],
-  [/\b((?:set-)?cookie["']?\s{0,5}[:=]\s{0,5})[^\n]+/gi, `$1${redactedMark}`],
-  [/\b(bearer|basic)\s{1,5}[\w.~+/=-]{8,}/gi, `$1 ${redactedMark}`],
-  [/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@:]{0,256}:[^\s/@]{1,256}@/gi, `$1${redactedMark}@`],
+const replacements: readonly [format: string, pattern: RegExp, by: string][] = [
+  ['private_key', /-----BEGIN [^-\n]{0,60}PRIVATE KEY-----[\s\S]*?(?:-----END [^-\n]{0,60}-----|$)/g, redactedMark],
+  ['cookie', /\b((?:set-)?cookie["']?\s{0,5}[:=]\s{0,5})[^\n]+/gi, `$1${redactedMark}`],
+  ['authorization', /\b(bearer|basic)\s{1,5}[\w.~+/=-]{8,}/gi, `$1 ${redactedMark}`],
+  ['url_password', /\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@:]{0,256}:[^\s/@]{1,256}@/gi, `$1${redactedMark}@`],
+  ['key', new RegExp(`(?<![A-Za-z0-9])(?:${Object.values(keyStarts).join('|')})[\\w.~+/=-]{8,}`, 'g'), redactedMark],
   [
-    /(?<![A-Za-z0-9])(?:wl_|[spr]k[-_]|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|npm_|hf_|A[KS]IA|AIza|SG\.|ya29\.|whsec_|shp[a-z]{2}_|dop_v1_|pypi-|eyJ)[\w.~+/=-]{8,}/g,
-    redactedMark,
-  ],
-  [
+    'named_secret',
     new RegExp(`((?:${secretPart})[\\w-]{0,20}["']?\\s{0,5}[:=]\\s{0,5})(?:"[^"]*"?|'[^']*'?|[^\\s,;&"']+)`, 'gi'),
     `$1${redactedMark}`,
   ],
-  [/([?&](?:key|sig|signature|auth|code)=)[^\s&#"']+/gi, `$1${redactedMark}`],
+  ['named_secret', /([?&](?:key|sig|signature|auth|code)=)[^\s&#"']+/gi, `$1${redactedMark}`],
   [
+    'named_secret',
     /((?<!\S)--?(?:password|passwd|pass|secret|token|api-?key|key|auth)[\w-]{0,20}(?:\s{1,5}|=))[^\s"']+/gi,
     `$1${redactedMark}`,
   ],
 ]
 
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+const uuids = /(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])/gi
+/** Ids of model services and frameworks: they look random, and are no secrets. */
+const publicId =
+  /^(?:thread|msg|run|step|call|(?:srv)?toolu|resp|req|chatcmpl|asst|batch|file|conv|item|gen|trace|span)[_-][A-Za-z0-9_-]+$/
+
+/** Whether the value of this name is an id, such as `sessionId`, `thread_id` or `uuid`. */
+export const isIdName = (name: string): boolean =>
+  /^(?:id|uuid)$|[_-](?:id|uuid)$|[a-z\d](?:Id|ID|Uuid|UUID)$/.test(name)
+
+/** Whether a text has a credential of a known format. Random text alone is none. */
+export const hasKnownCredential = (text: string): boolean =>
+  replacements.some(([, pattern]) => text.search(pattern) >= 0)
+
+/** At most this many places of one pattern are looked at. */
+const maxPlaces = 1_000
+
+/** Formats that are unmistakable without a digit in what follows their mark: code is full of `token: string`. */
+const unmistakable = ['private_key', 'url_password']
+
+/** Returns the names of the formats of secrets in a text, never the secrets. */
+export function secretFormats(text: string): string[] {
+  const found = new Set<string>()
+  for (const [format, pattern] of replacements) {
+    let places = 0
+    for (const [match, before = ''] of text.matchAll(pattern)) {
+      if (unmistakable.includes(format) || /^(?=.{8})[^\n]*[0-9]/.test(match.slice(before.length))) {
+        found.add(format === 'key' ? keyNames.find(([, start]) => start.test(match))![0] : format)
+        if (format !== 'key') break
+      }
+      places += 1
+      if (places === maxPlaces) break
+    }
+  }
+  return [...found].sort()
+}
 
 /**
  * Whether a text looks random. In random text, about every second character differs in kind (upper case, lower case,
@@ -51,6 +104,8 @@ function looksRandom(run: string): boolean {
 /** Replaces everything that looks like a key, a token or a password. */
 export function withoutCredentials(text: string): string {
   let result = text
-  for (const [pattern, by] of replacements) result = result.replace(pattern, by)
-  return result.replace(/[A-Za-z0-9+/=_-]{18,}/g, (run) => (looksRandom(run) && !uuid.test(run) ? redactedMark : run))
+  for (const [, pattern, by] of replacements) result = result.replace(pattern, by)
+  return result.replace(/[A-Za-z0-9+/=_-]{18,}/g, (run) =>
+    !publicId.test(run) && looksRandom(run.replace(uuids, '')) ? redactedMark : run,
+  )
 }

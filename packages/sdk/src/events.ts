@@ -1,13 +1,20 @@
 import type { Report, ToolCall } from './monitor.ts'
-import { redacted, redactedText } from './redact.ts'
+import { redacted, redactedId, redactedText } from './redact.ts'
+import type { ReportedResult, Results } from './results.ts'
+import { callFields } from './tool-fields.ts'
 import type { NewEvent } from './wire.ts'
 
 const severities = ['info', 'warning', 'critical', 'breach']
 const paramsBytes = 4 * 1024
+/** Limits for the paths and the hosts of a call, in addition to its arguments. Many paths must not push out a host. */
+const pathsBytes = 3 * 1024
+const hostsBytes = 2 * 1024
+/** Of a longer path the end is reported, which says more. */
+const maxShownPath = 400
+const maxCommandLength = 1000
 /** Limit for metadata; the service accepts 16 KiB. */
 const metadataBytes = 12 * 1024
 const maxDescriptionLength = 1000
-const maxSessionIdLength = 200
 const maxToolNameLength = 100
 
 const isPlainObject = (value: unknown): value is Record<string, unknown> =>
@@ -39,14 +46,14 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
     event_type: eventType,
     description: isMetrics ? description : redactedText(description, maxDescriptionLength),
     instance_id: instanceId,
-    ...(sessionId ? { session_id: redactedText(sessionId, maxSessionIdLength) } : {}),
+    ...(sessionId ? { session_id: redactedId(sessionId) } : {}),
     ...(metadata === undefined ? {} : { metadata: redacted(metadata, metadataBytes) as Record<string, unknown> }),
   }
 }
 
 /** Returns the `tool_call` event, or an error text if the call is invalid. */
-export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | string {
-  const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
+export function toolCallEvent(call: ToolCall, instanceId: string, results?: Results): NewEvent | string {
+  const { toolName, durationMs, ok = true, sessionId, params, result } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
   const shownName = redactedText(toolName, maxToolNameLength)
   const description = ok ? shownName : `${shownName} failed`
@@ -56,9 +63,50 @@ export function toolCallEvent(call: ToolCall, instanceId: string): NewEvent | st
     toolName: shownName,
     ...(Number.isFinite(durationMs) ? { durationMs: Math.round((durationMs as number) * 1000) / 1000 } : {}),
     ok,
+    ...reportedFields(toolName, params),
     ...(params === undefined ? {} : { params: redacted(params, paramsBytes) }),
+    ...reportedResult(result, results),
   }
   return { ...event, metadata }
+}
+
+/** Where a secret is sent to stays visible if it is a label of the name. */
+const redactedHost = (host: string): string =>
+  host
+    .split('.')
+    .map((label) => (redactedText(label, label.length) === label ? label : 'redacted'))
+    .join('.')
+
+const shownPath = (path: string): string => (path.length > maxShownPath ? `…${path.slice(1 - maxShownPath)}` : path)
+
+const isCutShort = (list: readonly unknown[]): boolean => /^\[(?:[0-9]+ more|cut)\]$/.test(String(list.at(-1)))
+
+/** The fields of a call without secrets; lists without an element are left out. */
+function reportedFields(toolName: string, params: unknown): Record<string, unknown> {
+  const fields = callFields(toolName, params)
+  const paths = redacted(fields.paths.map(shownPath), pathsBytes) as unknown[]
+  const hosts = redacted(fields.hosts.map(redactedHost), hostsBytes) as unknown[]
+  return {
+    action: fields.action,
+    ...(paths.length === 0 ? {} : { paths }),
+    ...(hosts.length === 0 ? {} : { hosts }),
+    ...(fields.isCut || isCutShort(paths) || isCutShort(hosts) ? { fields_cut: true } : {}),
+    ...(fields.command === undefined ? {} : { command: redactedText(fields.command, maxCommandLength) }),
+  }
+}
+
+/** Returns the event of a call whose `tool_call` was reported before it ran. */
+export function toolResultEvent(call: ToolCall, instanceId: string, results: Results): NewEvent {
+  const { toolName, ok = true, sessionId, result } = call
+  const shownName = redactedText(toolName, maxToolNameLength)
+  const description = ok ? `Result of ${shownName}` : `${shownName} failed`
+  const event = eventOf({ severity: 'info', eventType: 'tool_result', description, sessionId }, instanceId) as NewEvent
+  return { ...event, metadata: { toolName: shownName, ok, ...reportedResult(result, results) } }
+}
+
+function reportedResult(value: unknown, results: Results | undefined): { result?: ReportedResult } {
+  const result = results?.of(value)
+  return result === undefined ? {} : { result }
 }
 
 /** Event for a contradiction: either this agent's saved state was changed, or the service runs on an older database. */

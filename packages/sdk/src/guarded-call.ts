@@ -8,6 +8,8 @@ interface AdapterCall<Result> extends GuardedCall {
   deny(denial: Denial): Result | PromiseLike<Result>
   /** For frameworks in which a result can be a failure, not only a thrown error. */
   hasFailed?(result: Result): boolean
+  /** What the model reads of a result that is more than that. */
+  contentOf?(result: Result): unknown
 }
 
 /** Guards a call, runs it and reports it. Errors of the tool are rethrown unchanged. */
@@ -16,22 +18,33 @@ export async function guardedCall<Result>(monitor: Monitor, call: AdapterCall<Re
   if (denial) return call.deny(denial)
   const report = startCall(monitor, call)
   let ok = false
+  let result: Result | undefined
   try {
-    const result = await call.run()
+    result = await call.run()
     ok = call.hasFailed?.(result) !== true
     return result
   } finally {
-    report(ok)
+    report(ok, result === undefined ? undefined : (call.contentOf?.(result) ?? result))
   }
 }
 
+type ReportCall = (ok: boolean, result: unknown) => void
+
 /** Starts measuring an allowed call. Returns a function that reports the call. */
-export function startCall(monitor: Monitor, { toolName, args, sessionId }: GuardedCall): (ok: boolean) => void {
+export function startCall(monitor: Monitor, { toolName, args, sessionId }: GuardedCall): ReportCall {
   const startedAt = performance.now()
-  return (ok) => {
+  return (ok, result) => {
     const durationMs = performance.now() - startedAt
-    void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params: args })
+    void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params: args, result })
   }
+}
+
+/** What the model reads of a message with a result, of MCP or LangChain: without its id, kinds and annotations. */
+export function contentOf(message: unknown): unknown {
+  const { content, structuredContent } = Object(message) as { content?: unknown; structuredContent?: unknown }
+  if (!Array.isArray(content)) return content ?? structuredContent
+  const parts = content.map((part) => (Object(part) as { text?: unknown }).text ?? part)
+  return parts.length > 0 ? parts : structuredContent
 }
 
 /**

@@ -17,7 +17,7 @@ export class KillSwitch {
   readonly #settings: KillSwitchSettings
   readonly #listeners: Listeners
   #controlState: ControlState | undefined
-  #isConfirmed = false
+  #isFromService = false
   #contactAt: number | undefined
   #lastContact: Date | undefined
   #isCutOff = false
@@ -60,12 +60,9 @@ export class KillSwitch {
     return this.#controlState?.version
   }
 
-  /**
-   * Whether the service itself has sent this state. A state from the file is unconfirmed, because other programs may
-   * have written the file.
-   */
-  get isConfirmed(): boolean {
-    return this.#isConfirmed
+  /** Whether the service itself sent this state, and not only the file, which other programs may have written. */
+  get isFromService(): boolean {
+    return this.#isFromService
   }
 
   get lastContact(): Date | undefined {
@@ -88,19 +85,19 @@ export class KillSwitch {
     return this.suspended ? this.#denial : undefined
   }
 
-  /** Applies a state from the service if it is newer than the known one. */
-  take(received: ControlState): 'newer' | 'known' | 'older' {
+  /** Applies a state from the service if it is newer than the known one; false if it is older. */
+  take(received: ControlState): boolean {
     const { version = -1 } = this
     const isSame = received.version === version && received.suspended === this.#controlState?.suspended
-    if (isSame && !this.#isConfirmed) this.#controlState = received
-    this.#isConfirmed ||= isSame || received.version > version
+    if (isSame && !this.#isFromService) this.#controlState = received
+    this.#isFromService ||= isSame || received.version > version
     if (received.version > version) {
       this.#controlState = received
       // Write the file before listeners run: one may end the process, which must not restart unsuspended.
       this.#keep(received)
     }
-    this.confirm()
-    return received.version > version ? 'newer' : received.version === version ? 'known' : 'older'
+    this.noteContact()
+    return received.version >= version
   }
 
   /**
@@ -109,9 +106,9 @@ export class KillSwitch {
    */
   takeInstead(received: ControlState): void {
     this.#controlState = received
-    this.#isConfirmed = true
+    this.#isFromService = true
     this.#keep(received, true)
-    this.confirm()
+    this.noteContact()
   }
 
   /** Whether the service sent a suspension at a version that this agent knows as active, or at a lower one. */
@@ -119,8 +116,8 @@ export class KillSwitch {
     return contradicts(received, this.#controlState)
   }
 
-  /** Records contact with the service that changed nothing. */
-  confirm(): void {
+  /** Notes contact with the service. */
+  noteContact(): void {
     this.#contactAt = performance.now()
     this.#lastContact = new Date()
     this.#isCutOff = false

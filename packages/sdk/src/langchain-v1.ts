@@ -1,4 +1,4 @@
-import { guardedCall } from './guarded-call.ts'
+import { contentOf, guardedCall } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
 interface ToolCallRequest {
@@ -31,6 +31,7 @@ export function guardMiddleware(monitor: Monitor) {
         // LangChain builds the message from the output of this tool, which replaces the real one.
         deny: (denial) => handler({ ...request, tool: { name: toolName, invoke: async () => JSON.stringify(denial) } }),
         hasFailed,
+        contentOf,
       })
     },
   }
@@ -58,6 +59,7 @@ function guardTool(monitor: Monitor, tool: Invokable): Invokable {
       run: () => tool.invoke(input, config),
       deny: (denial) => JSON.stringify(denial),
       hasFailed,
+      contentOf,
     })
   return new Proxy(tool, { get: (target, name) => (name === 'invoke' ? invoke : Reflect.get(target, name, target)) })
 }

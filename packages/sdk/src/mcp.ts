@@ -1,4 +1,4 @@
-import { guardedCall } from './guarded-call.ts'
+import { contentOf, guardedCall } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
 interface CallRequest {
@@ -59,4 +59,5 @@ const guardHandler =
       run: () => handler(request, context),
       deny: (denial) => ({ content: [{ type: 'text', text: JSON.stringify(denial) }], isError: true }),
       hasFailed: (result) => result?.isError === true,
+      contentOf,
     })

@@ -48,6 +48,11 @@ export interface MonitorOptions {
   stateFile?: string
   /** File to which each suspension and resume is appended as a line of JSON; default: `<stateFile>.log`. */
   suspendLog?: string
+  /**
+   * Also report the text of results, without secrets and at most 1,000 characters. Default: false, only their length, a
+   * keyed hash and the formats of secrets in them.
+   */
+  resultText?: boolean
 }
 
 /**
@@ -72,6 +77,8 @@ export interface ToolCall {
   sessionId?: string | undefined
   /** Arguments of the call. Reported without secrets, and at most 4 KiB of them. */
   params?: unknown
+  /** Result of the call. Its text is reported only with `resultText`. */
+  result?: unknown
 }
 
 export interface GuardedCall {

@@ -49,7 +49,7 @@ const errorText = 'An error occurred while running the tool'
 
 function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): FunctionTool {
   // Keyed by run, so that a call that never ends is released with its run.
-  const running = new WeakMap<object, Map<string, (ok: boolean) => void>>()
+  const running = new WeakMap<object, Map<string, ReturnType<typeof startCall>>>()
   const name = 'wardline'
   const allow = { behavior: { type: 'allow' } }
   const before = async ({ context, toolCall }: GuardrailData) => {
@@ -61,7 +61,8 @@ function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): Fu
     return allow
   }
   const after = async ({ context, toolCall, output }: GuardrailData) => {
-    running.get(context)?.get(toolCall.callId)?.(!(typeof output === 'string' && output.startsWith(errorText)))
+    const ok = !(typeof output === 'string' && output.startsWith(errorText))
+    running.get(context)?.get(toolCall.callId)?.(ok, output)
     running.get(context)?.delete(toolCall.callId)
     return allow
   }

@@ -2,7 +2,7 @@ import type { FailMode, MonitorOptions } from './monitor.ts'
 
 /** The options with defaults filled in. */
 export type Settings = Required<
-  Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs'>
+  Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs' | 'resultText'>
 > &
   Pick<MonitorOptions, 'agentType' | 'version' | 'tags' | 'publicKey' | 'stateFile' | 'suspendLog'> & {
     failMode: FailMode
@@ -25,6 +25,7 @@ const known: Record<keyof MonitorOptions, true> = {
   checkTimeoutMs: true,
   stateFile: true,
   suspendLog: true,
+  resultText: true,
 }
 
 function check(holds: boolean, sentence: string): void {
@@ -104,6 +105,8 @@ export function readOptions(options: MonitorOptions): Settings {
         tags.every((tag) => typeof tag === 'string' && /^[a-z0-9_.:-]{1,40}$/.test(tag))),
     'tags must be an array of at most 20 strings, each of 1 to 40 lower-case letters, digits, _ . : and -',
   )
+  const { resultText = false } = options
+  check(typeof resultText === 'boolean', 'resultText must be true or false')
   checkText('stateFile', options.stateFile, 4096)
   checkText('suspendLog', options.suspendLog, 4096)
   const { agentType, version, stateFile } = options
@@ -123,5 +126,6 @@ export function readOptions(options: MonitorOptions): Settings {
     publicKey,
     stateFile,
     suspendLog,
+    resultText,
   }
 }

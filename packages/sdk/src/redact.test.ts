@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { isSecretName, withoutCredentials } from './credentials.ts'
-import { redacted, redactedText } from './redact.ts'
+import { redacted, redactedId, redactedText } from './redact.ts'
 
 const seed = 1
 const maxBytes = 4096
@@ -136,6 +136,51 @@ test.each([
   expect(withoutCredentials(text)).toBe(text)
 })
 
+const uuid = 'f47ac10b-58cc-4372-a567-0e02b2c3d479'
+const ids = [
+  'thread_abc4Q9xK2mZ7pL1wR8tY3vN6',
+  'msg_01XFDUDYJgAACzvnptvVoYEL',
+  'toolu_01A09q90qw90lq917835lq9',
+  'chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT',
+  `support-bot-${uuid}`,
+  uuid,
+  '01JD3Q9V7ZK8M2N4P6R8T0W2Y4',
+]
+
+// If they were redacted, all sessions of a fleet would be one.
+test.each(ids)('leaves the id %s as it is', (id) => {
+  expect(redactedId(id)).toBe(id)
+  expect(redacted({ sessionId: id, thread_id: id, id }, maxBytes)).toEqual({ sessionId: id, thread_id: id, id })
+})
+
+test.each(ids.slice(0, 6))('leaves %s in a text', (id) => {
+  expect(withoutCredentials(`continues ${id} now`)).toBe(`continues ${id} now`)
+})
+
+test('hashes an id that is a credential, so that equal ones stay equal', () => {
+  fc.assert(
+    fc.property(
+      credential.filter(
+        (text) => withoutCredentials(text) === '[redacted]' && /^(?:wl_|sk-|AKIA|gh|xox|eyJ|-)/.test(text),
+      ),
+      (secret) => {
+        const shown = redactedId(secret)
+        expect(shown).toMatch(/^sha256-[0-9a-f]{32}$/)
+        expect(redactedId(secret)).toBe(shown)
+        expect(redactedId(`${secret}0`)).not.toBe(shown)
+        expect(redacted({ session_id: secret }, maxBytes)).toEqual({ session_id: shown })
+      },
+    ),
+    { seed, numRuns: 300 },
+  )
+})
+
+test('keeps long ids apart', () => {
+  const [one, other] = [redactedId(`${'a'.repeat(300)}1`), redactedId(`${'a'.repeat(300)}2`)]
+  expect(one).toHaveLength(200)
+  expect(other).not.toBe(one)
+})
+
 test('does not treat similar names as names of secrets', () => {
   for (const name of ['monitor', 'path', 'author', 'keyboard', 'passenger', 'pinned', 'content']) {
     expect(isSecretName(name), name).toBe(false)
@@ -184,6 +229,14 @@ test('stays within the byte limit for wide, deep and long values', () => {
   ]) {
     expect(Buffer.byteLength(JSON.stringify(redacted(value, maxBytes)))).toBeLessThanOrEqual(maxBytes)
   }
+})
+
+test('says how many entries of a list it leaves out', () => {
+  const shown = redacted(
+    Array.from({ length: 60 }, (_, place) => place),
+    maxBytes,
+  ) as unknown[]
+  expect([shown.length, shown.at(-1)]).toEqual([51, '[10 more]'])
 })
 
 test('runs no code of the value and survives hostile objects', () => {

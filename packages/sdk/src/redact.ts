@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { isSecretName, redactedMark, withoutCredentials } from './credentials.ts'
+import { createHash } from 'node:crypto'
+import { hasKnownCredential, isIdName, isSecretName, redactedMark, withoutCredentials } from './credentials.ts'
 
 const maxDepth = 6
 const maxEntries = 50
@@ -24,6 +25,19 @@ export function redactedText(text: string, maxLength: number): string {
   // Cut between words: half a credential would not be recognized.
   const clean = storable(withoutCredentials(isCut ? wholeWords(text.slice(0, 2 * maxLength)) : text))
   return clean.length <= maxLength && !isCut ? clean : `${storable(clean.slice(0, maxLength - 1))}…`
+}
+
+const maxIdCharacters = 200
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/**
+ * Returns an id as it is, however random it looks: if it were redacted, all sessions would be one. What has the format
+ * of a credential is hashed, and what is too long ends with a hash: equal ids stay equal, different ones different.
+ */
+export function redactedId(text: string): string {
+  if (hasKnownCredential(text.slice(0, 4 * maxIdCharacters))) return `sha256-${hashOf(text).slice(0, 32)}`
+  if (text.length <= maxIdCharacters) return storable(text)
+  return `${storable(text.slice(0, maxIdCharacters - 33))}…${hashOf(text).slice(0, 32)}`
 }
 
 /**
@@ -54,7 +68,10 @@ class Copy {
 
   #spend(value: unknown, depth: number): unknown {
     if (typeof value === 'object' && value !== null) return this.#ofObject(value, depth)
-    const plain = plainValue(value)
+    return this.#keep(plainValue(value))
+  }
+
+  #keep(plain: string | number | boolean | null) {
     const bytes = Buffer.byteLength(JSON.stringify(plain))
     if (bytes > this.#left) return '[cut]'
     this.#left -= bytes
@@ -94,7 +111,9 @@ class Copy {
         break
       }
       if (shown === '__proto__') continue
-      copy[shown] = isKeptBack(name, value) ? redactedMark : this.of(value, depth - 1)
+      if (isKeptBack(name, value)) copy[shown] = redactedMark
+      else if (typeof value === 'string' && isIdName(name)) copy[shown] = this.#keep(redactedId(value))
+      else copy[shown] = this.of(value, depth - 1)
     }
     return copy
   }
@@ -128,7 +147,8 @@ function* firstOf(values: Iterable<unknown>, count: number): Generator<unknown> 
     else return
 }
 
-function* entriesOf(value: object): Generator<[string, unknown]> {
+/** The entries of a map, or the properties of an object without running its getters. */
+export function* entriesOf(value: object): Generator<[string, unknown]> {
   if (value instanceof Map) for (const [name, item] of value) yield [nameOf(name), item]
   else for (const name of Object.keys(value)) yield [name, dataProperty(value, name)]
 }

@@ -57,10 +57,16 @@ test('stores a tool call with its duration and its parameters', async () => {
         toolName: 'file-read',
         durationMs: 12.346,
         ok: true,
+        action: 'read',
+        paths: ['a.txt'],
         params: { path: 'a.txt', password: '[redacted]' },
       },
     },
-    { severity: 'info', description: 'http-request failed', metadata: { toolName: 'http-request', ok: false } },
+    {
+      severity: 'info',
+      description: 'http-request failed',
+      metadata: { toolName: 'http-request', ok: false, action: 'request' },
+    },
   ])
 })
 

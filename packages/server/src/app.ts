@@ -22,6 +22,7 @@ import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
 import { Sessions } from './features/keys/sessions.ts'
 import { mountRules } from './features/rules/routes.ts'
+import { mountSearch } from './features/search/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
 import { mountSuspensions } from './features/suspensions/routes.ts'
@@ -94,7 +95,9 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountAudit(router, deps, { ...services, keyNames })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)
-  mountSystem(router, deps, { ...services, readiness, configuration: describeConfig(deps.config) })
+  const configuration = describeConfig(deps.config)
+  mountSearch(router, services)
+  mountSystem(router, deps, { ...services, readiness, configuration })
   mountDownloads(router, deps)
   dashboard.mount(app)
   return app

@@ -36,6 +36,9 @@ export function uuidV7Floor(epochMs: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
 }
 
+/** Returns when a UUID version 7 was made, in epoch milliseconds. */
+export const timeOfId = (id: string): number => Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16)
+
 /** Returns `length` random characters, uniformly distributed over `alphabet`. */
 export function randomText(length: number, alphabet: string): string {
   let text = ''

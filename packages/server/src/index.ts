@@ -2,6 +2,8 @@ import type { openPublished as open } from './features/chain/published.ts'
 import type { verifySelf as verify } from './features/trust/verification/verify.ts'
 import type { startServer as start } from './main.ts'
 
+export type { UnopenedService } from './before-listening.ts'
+export type { Clock } from './clock.ts'
 export { type Config, ConfigError, databaseFile, describeConfig, readConfig, settings } from './config/config.ts'
 export { type CopyProgress, copyBetween } from './db/copy.ts'
 export { type Deps, openDeps } from './deps.ts'

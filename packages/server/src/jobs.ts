@@ -21,11 +21,11 @@ import type { JobRuns } from './features/system/job-runs.ts'
 import { attestWeekly, newAttestations } from './features/trust/trust.ts'
 import { verifyWeekly } from './features/trust/verification/published.ts'
 import type { Holder } from './http/auth.ts'
-import { open } from './http/route.ts'
+import { anonymous } from './http/route.ts'
 import type { Services } from './services.ts'
 
 /** Periodic work, called by a timer or directly by tests. */
-interface Job {
+export interface Job {
   name: string
   everyMs: number
   /** Work in batches must end after the current batch once `stopping` is aborted, because shutdown waits for it. */
@@ -40,7 +40,7 @@ async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: S
   }
   const live = await liveSessions(deps, sessions)
   const isValid = ({ keyId, session }: Holder) =>
-    keyId === open.keyId ||
+    keyId === anonymous.keyId ||
     // A session whose stream opened after the query is checked in the next run.
     (keyring.isValid(keyId) && (session === undefined || live.has(session) || !sessions.has(session)))
   eventStream.endInvalid(isValid)
@@ -117,6 +117,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'drill-schedule', everyMs: 5_000, run: () => services.drillSender.askScheduled() },
     { name: 'drills-overdue', everyMs: 60_000, run: () => warnOfOverdue(deps, services) },
     { name: 'drill-retention', everyMs: 300_000, run: (stopping) => forgetDrills(deps, stopping) },
+    { name: 'event-log', everyMs: 1_000, run: () => services.logFollower.reconcile() },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
     {
@@ -200,6 +201,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       },
     },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
+    { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
     { name: 'audit-checkpoint', everyMs: 60_000, run: () => chainWatch.writeCheckpoint() },
     // About ten microseconds per entry: one second per hour for a log of 100,000 entries.

@@ -1,18 +1,25 @@
+import { rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
-import { isLoopback } from '@wardline/text'
+import { dataFolder } from '@wardline/contract'
+import { isLoopback, reachableUrl } from '@wardline/text'
 import { createApp } from './app.ts'
-import type { Config } from './config/config.ts'
+import { type UnopenedService, unopenedService } from './before-listening.ts'
+import { type Config, describeConfig } from './config/config.ts'
 import { type Deps, type DepsOptions, openDeps } from './deps.ts'
 import { localActor } from './features/audit/audit.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
 import { createLoginCode } from './features/keys/login-codes.ts'
+import { addFirstRules } from './features/rules/first-rules.ts'
 import { type DecoyListener, openDecoyListener } from './http/decoy-listener.ts'
 import { httpLimits } from './http/limits.ts'
+import { sendWithin } from './http/send-within.ts'
 import { randomBetween } from './ids.ts'
 import { type JobOptions, listJobs, startJobs } from './jobs.ts'
-import { closeServices, openServices, type Services } from './services.ts'
+import type { Log } from './log.ts'
+import { writePrivateFile } from './secrets.ts'
+import { closeServices, closeStreams, openServices, type Services } from './services.ts'
 
 export interface RunningServer {
   url: string
@@ -30,6 +37,18 @@ const closeIdleEveryMs = 100
 /** Most responsive receivers respond within this time. Other attempts are retried by the next process. */
 const finishAttemptsWithinMs = 3_000
 
+/** Says whether the stream and the metrics need a key, and why. */
+function logAccess(config: Config, log: Log): void {
+  const described = describeConfig(config)
+  for (const [path, name] of [
+    ['/api/stream', 'WARDLINE_STREAM_AUTH'],
+    ['/metrics', 'WARDLINE_METRICS_AUTH'],
+  ]) {
+    const { value, reason = `${name} is ${value}` } = described.find((setting) => setting.name === name)!
+    log.info(`${path} needs ${value === 'none' ? 'no key' : 'a key'}, because ${reason}`)
+  }
+}
+
 function warnOfExposure(config: Config, { log }: Deps): void {
   if (config.apiKey !== undefined) {
     log.warn(
@@ -39,6 +58,7 @@ function warnOfExposure(config: Config, { log }: Deps): void {
   if (config.trustedProxies && !config.publicUrl && !config.allowedHosts) {
     log.warn('behind a proxy, set WARDLINE_PUBLIC_URL: requests with unknown host names are refused (421)')
   }
+  logAccess(config, log)
   if (isLoopback(config.host)) return
   const open = [
     '/api/public/trust',
@@ -87,23 +107,37 @@ async function listenForDecoys(deps: Deps, { decoyFetches }: Services): Promise<
   )
 }
 
+interface StartOptions extends DepsOptions, JobOptions {
+  /** Work with the whole service before it listens and its timers start. */
+  beforeListening?: (service: UnopenedService) => Promise<void>
+}
+
 /** Opens all dependencies and listens. Rejects with a plain sentence if something cannot be opened. */
-export async function startServer(config: Config, options: DepsOptions & JobOptions = {}): Promise<RunningServer> {
+export async function startServer(config: Config, options: StartOptions = {}): Promise<RunningServer> {
   const deps = await openDeps(config, options)
   try {
+    // Before the first key, whose audit entry shows that the database is in use.
+    await addFirstRules(deps)
     const created = await ensureAdminKey(deps)
     const services = await openServices(deps)
     const app = await createApp(deps, services)
+    const jobs = listJobs(deps, services, options)
+    const { beforeListening } = options
+    if (beforeListening) {
+      await deps.database.withLateSync(() => beforeListening(unopenedService(sendWithin(app), services, jobs)))
+    }
     // Opened first: a process that fails to start must not answer on its main port before, or keep it.
     const decoyListener = await listenForDecoys(deps, services)
     await app.listen({ host: config.host, port: config.port, backlog: httpLimits.backlog }).catch(async (fault) => {
       await decoyListener?.close()
       throw listenFault(config.host, config.port, fault)
     })
-    const stopJobs = startJobs(listJobs(deps, services, options), deps, services)
+    const stopJobs = startJobs(jobs, deps, services)
     const { port } = app.server.address() as AddressInfo
     const host = config.host.includes(':') ? `[${config.host}]` : config.host
     const url = `http://${host}:${port}`
+    const addressFile = join(config.dataDir, dataFolder.addressFile)
+    writePrivateFile(addressFile, `${reachableUrl(url)}\n`)
     deps.log.info({ url, dataDir: config.dataDir }, 'listening')
     // After startup, V8's young generation may grow with the load.
     setFlagsFromString('--semi-space-growth-factor=2')
@@ -113,8 +147,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
 
     async function close() {
       const reconnectAfter = () => randomBetween(...reconnectAfterMs)
-      services.eventStream.close(reconnectAfter)
-      services.controlStream.close(reconnectAfter)
+      closeStreams(services, reconnectAfter)
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
       // Closes connections that become idle when their last request ends.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
@@ -123,6 +156,7 @@ export async function startServer(config: Config, options: DepsOptions & JobOpti
       clearInterval(sweep)
       await closeServices(services, deps, { stopJobs, graceMs: finishAttemptsWithinMs })
       await deps.close()
+      rmSync(addressFile, { force: true })
       deps.log.info('stopped')
     }
     return {

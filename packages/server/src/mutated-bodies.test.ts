@@ -8,9 +8,9 @@ import { seededDraws } from '../../../test-servers/seeded-draws.ts'
 import { type Method, openTestService, type TestService } from './testing/service.ts'
 
 const engine = process.env.TEST_ENGINE ?? 'sqlite'
-/** With those over sockets, 50,000 in CI, a million at night. PGlite is slow and only shares PostgreSQL's dialect. */
+/** With those over sockets, a million at night. PGlite is slow and only shares PostgreSQL's dialect. */
 const bodies = {
-  sqlite: effort(process.env.CI ? 45_000 : 8_000, 450_000),
+  sqlite: effort(8_000, 450_000),
   postgres: effort(3_000, 450_000),
   pglite: effort(300, 20_000),
 }[engine]!

@@ -1,4 +1,4 @@
-import { withoutConfiguredSecrets } from './config/config.ts'
+import { describeConfig, withoutConfiguredSecrets } from './config/config.ts'
 import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
 import { createAlerting } from './features/alerts/open-alerts.ts'
@@ -30,6 +30,7 @@ import { LogFollower } from './features/events/log-follower.ts'
 import { createDecoyChecks } from './features/honeypots/check.ts'
 import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
+import { createReportedCalls } from './features/honeypots/reported-calls.ts'
 import { createBootWatch } from './features/instances/boots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
 import { ActivityCounts } from './features/instances/history.ts'
@@ -41,6 +42,7 @@ import { Quotas } from './features/keys/quotas.ts'
 import { RuleResponder } from './features/rules/responder.ts'
 import { RuleFiles } from './features/rules/rule-files.ts'
 import { RuleRunner } from './features/rules/runner.ts'
+import { Search } from './features/search/search.ts'
 import { EventStream } from './features/stream/stream.ts'
 import { SuspendedAgents } from './features/suspensions/suspended-agents.ts'
 import { SuspensionFacts } from './features/suspensions/suspension-facts.ts'
@@ -87,16 +89,19 @@ export async function openServices(deps: Deps) {
     pendingResumes: createPendingResumes(deps.database),
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
   }
-  const autoSuspension = createAutoSuspension({ ...deps, ...parts }, parts)
+  const autoSuspension = createAutoSuspension(deps, parts)
+  const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
+  const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const services = {
     ...parts,
     autoSuspension,
-    events: createEvents(deps, { ...parts, autoSuspension, judge: createJudge(deps, parts) }),
+    decoyChecks,
+    reportedCalls,
+    events: createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) }),
     baselines: createBaselines(deps, parts),
     scout: createScout(deps, parts),
     blindness: createBlindness(deps, parts),
     decoyFetches: new DecoyFetches(deps, parts),
-    decoyChecks: createDecoyChecks(deps, { ...parts, autoSuspension }),
     heartbeats: createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) }),
     acks: createAcks(deps, parts),
     containmentWork: new ContainmentWork(deps, parts),
@@ -118,8 +123,9 @@ export async function openServices(deps: Deps) {
     ruleFiles: new RuleFiles(deps, parts),
     ruleRunner: new RuleRunner(deps, {
       ...parts,
-      ruleResponder: new RuleResponder({ ...deps, ...parts }, { ...parts, autoSuspension }),
+      ruleResponder: new RuleResponder(deps, { ...parts, autoSuspension }),
     }),
+    search: new Search(deps, { configuration: describeConfig(deps.config) }),
     ...alerting,
   }
   await completeFolders(deps)
@@ -127,12 +133,21 @@ export async function openServices(deps: Deps) {
     services.keyring.refresh(),
     services.decoyChecks.refresh(),
     services.decoyFetches.refresh(),
+    services.logFollower.open(),
     services.eventStream.open(),
     services.routingTable.open(),
     services.messageDelivery.open(),
     services.enforcement.open(),
   ])
   return services
+}
+
+/** Ends the streams, so that no request lasts. `delayMs`: after which their clients reconnect. */
+export function closeStreams({ logFollower, eventStream, controlStream }: Services, delayMs: () => number): void {
+  // First, because no row may reach a stream that has ended.
+  logFollower.close()
+  eventStream.close(delayMs)
+  controlStream.close(delayMs)
 }
 
 /** What shutdown does after the last request, in this order: a step writes what those before it still brought. */

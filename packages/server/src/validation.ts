@@ -59,10 +59,13 @@ export function lazyCheck(schema: TSchema): SchemaCheck {
   return checkLate
 }
 
-/** Returns a function that explains in a sentence why a value is invalid; undefined for a valid one. */
-export function faultFinder(schema: TSchema): (value: unknown) => string | undefined {
+/**
+ * Returns a function that explains in a sentence why a value is invalid; undefined for a valid one. `subject`: what the
+ * sentence calls the value as a whole.
+ */
+export function faultFinder(schema: TSchema, subject?: string): (value: unknown) => string | undefined {
   const check = lazyCheck(schema)
-  return (value) => (check(value) ? undefined : validationSentence(check.errors![0]!))
+  return (value) => (check(value) ? undefined : validationSentence(check.errors![0]!, subject))
 }
 
 /** Throws AppError `invalid` when the value is invalid. */
@@ -98,10 +101,10 @@ function missing({ parentSchema }: SchemaFault, name: string, path: string): str
 }
 
 /** Formats a failed JSON Schema check (Ajv's form) as a sentence that names the field and the rule. */
-export function validationSentence(fault: SchemaFault, context = 'body'): string {
+export function validationSentence(fault: SchemaFault, subject = 'The body'): string {
   const params = fault.params as Record<string, unknown>
   const path = fault.instancePath.slice(1).replaceAll('/', '.')
-  const field = path || (context === 'body' ? 'The body' : 'The request')
+  const field = path || subject
   switch (fault.keyword) {
     case 'required':
       return missing(fault, String(params.missingProperty), path)

@@ -2,6 +2,7 @@ export { type CefEntry, type CefPair, cefAddress, cefCustom, cefLine } from './c
 export { base62, crc32Base62 } from './checksum.ts'
 export { counted } from './counted.ts'
 export { type CharacterSize, cutText, utf8Size, utf16Size } from './cut-text.ts'
-export { isLoopback } from './loopback.ts'
+export { isLoopback, reachableUrl } from './loopback.ts'
 export { matchesPattern, onlyName } from './pattern.ts'
 export { escapeUnsafe, replaceUnsafe, safeJson, sanitize } from './sanitize.ts'
+export { type AskedWord, askedWords, lettersOf, matchCost, textCost, wordsOf } from './word-match.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isLoopback } from './loopback.ts'
+import { isLoopback, reachableUrl } from './loopback.ts'
 
 describe('isLoopback', () => {
   it.each(['127.0.0.1', '127.255.0.3', 'localhost', '::1', '[::1]'])('accepts %s', (host) => {
@@ -19,4 +19,10 @@ describe('isLoopback', () => {
   ])('rejects %s', (host) => {
     expect(isLoopback(host)).toBe(false)
   })
+})
+
+it('a service that listens on all addresses is reached by loopback', () => {
+  expect(reachableUrl('http://0.0.0.0:4747')).toBe('http://127.0.0.1:4747')
+  expect(reachableUrl('http://[::]:4747')).toBe('http://[::1]:4747')
+  expect(reachableUrl('http://10.0.0.7:4747')).toBe('http://10.0.0.7:4747')
 })

@@ -6,3 +6,7 @@ import { isIPv4 } from 'node:net'
  */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'))
+
+/** Replaces the address of a service that listens on all interfaces with loopback. */
+export const reachableUrl = (url: string): string =>
+  url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')

@@ -62,7 +62,7 @@ function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id'
   const fates = alert.deliveries.map((delivery) =>
     [names.get(delivery.channel_id) ?? delivery.channel_id, ...fateOf(delivery)].map(sanitize),
   )
-  return `${facts}\n\n${fates.length > 0 ? textTable(fates) : 'No channel has a message for it yet, or its channels were deleted.'}`
+  return `${facts}\n\n${fates.length > 0 ? textTable(fates) : 'Nobody was notified, or not yet: no channel has a message for it.'}`
 }
 
 interface ListOptions extends ServiceFlags {
@@ -82,11 +82,13 @@ interface ChangeOptions extends ServiceFlags {
   falsePositive?: boolean
 }
 
-/** Text for an empty list. Without an enabled channel the list is empty too, which must not look like a quiet fleet. */
-async function emptyText(call: Client, hasFilter: boolean): Promise<string> {
+/** Says that nobody hears of alerts; undefined if there is a channel. */
+async function unnotifiedText(call: Client): Promise<string | undefined> {
   const { channels } = await call('listChannels', {})
-  if (channels.length === 0) return `No alerts: no alert channel is configured. ${addChannelHint}`
-  return hasFilter ? 'No alert matches.' : 'No alerts.'
+  if (channels.some(({ enabled }) => enabled)) return undefined
+  return channels.length === 0
+    ? `Nobody is notified: no alert channel is configured. ${addChannelHint}`
+    : 'Nobody is notified: all alert channels are disabled. Enable one: wardline channels change <id> --enable.'
 }
 
 async function list(options: ListOptions): Promise<void> {
@@ -99,14 +101,11 @@ async function list(options: ListOptions): Promise<void> {
   })
   if (json) return console.log(safeJson({ alerts: rows, next }, 2))
   for (const alert of rows) console.log(alertLine(alert))
+  const hasFilter = [before, ...Object.values(filter)].some((value) => value !== undefined)
   if (next !== null) console.error(`-- for more, repeat with --before ${sanitize(next)}`)
-  else if (rows.length === 0)
-    console.error(
-      await emptyText(
-        call,
-        [before, ...Object.values(filter)].some((value) => value !== undefined),
-      ),
-    )
+  else if (rows.length === 0) console.error(hasFilter ? 'No alert matches.' : 'No alerts.')
+  const unnotified = await unnotifiedText(call)
+  if (unnotified !== undefined) console.error(unnotified)
 }
 
 async function show(id: string, flags: ServiceFlags): Promise<void> {

@@ -14,11 +14,24 @@ function backlogOf({ waiting, dead, behind }: ChannelView): string {
   return parts.join(', ')
 }
 
+/** A channel without a delivery is not known to work. */
+const isUntried = ({ state, last_delivered_at }: ChannelView): boolean => state === 'ok' && last_delivered_at === null
+
+const stateText = (channel: ChannelView): string => (isUntried(channel) ? 'not tried yet' : channel.state)
+
+/** Advice about channels that delivered nothing so far; undefined if there are none. */
+export function untriedHint(channels: readonly ChannelView[]): string | undefined {
+  const [first, ...others] = channels.filter(isUntried)
+  if (!first) return undefined
+  const whose = others.length === 0 ? 'A channel has' : `${others.length + 1} channels have`
+  return `${whose} delivered nothing so far. Send a test: wardline channels test ${sanitize(first.id)}`
+}
+
 export const channelTable = (channels: readonly ChannelView[]): string =>
   table(
     channels.map((channel) => {
-      const { id, state, type, name, destination, min_severity } = channel
-      return [id, state, type, name, destination, `from ${min_severity}`, backlogOf(channel)]
+      const { id, type, name, destination, min_severity } = channel
+      return [id, stateText(channel), type, name, destination, `from ${min_severity}`, backlogOf(channel)]
     }),
   )
 
@@ -36,7 +49,7 @@ export function channelText(channel: ChannelView): string {
     ['Type', channel.type],
     ['Sends to', channel.destination],
     ['Managed by', channel.managed_by],
-    ['State', channel.state],
+    ['State', stateText(channel)],
     ['Takes', `${channel.min_severity} and above, at most ${channel.max_per_minute} messages a minute`],
     ['Notify when resolved', channel.send_resolved ? 'yes' : 'no'],
     ['Daily check', channel.daily_check ? 'yes' : 'no'],

@@ -16,7 +16,7 @@ import { withService } from '../service/options.ts'
 import { findService } from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { readSettings, settingsFor } from './channel-settings.ts'
-import { addChannelHint, channelTable, channelText, messageTable, testedText } from './channel-text.ts'
+import { addChannelHint, channelTable, channelText, messageTable, testedText, untriedHint } from './channel-text.ts'
 
 /** Options of a channel, apart from its destination. */
 interface ChannelOptions {
@@ -110,7 +110,11 @@ async function test(id: string, { json, ...flags }: ServiceFlags): Promise<void>
   const { ok, error } = reply
   console.log(json ? safeJson(reply, 2) : testedText(reply))
   if (!ok)
-    throw new Failure(`The receiver refused the message: ${error ?? 'no reason given.'}`, 'not_delivered', 'failed')
+    throw new Failure(
+      `The message was not delivered: ${error ?? 'the receiver gives no reason.'}`,
+      'not_delivered',
+      'failed',
+    )
   // A mail refused for some of its recipients counts as delivered, with an error.
   if (error !== null && !json) console.error(sanitize(error))
 }
@@ -187,6 +191,8 @@ async function list({ json, ...flags }: ServiceFlags): Promise<void> {
   if (json) return console.log(safeJson(reply, 2))
   if (reply.channels.length === 0) return console.error(`No alert channel: alerts are not sent. ${addChannelHint}`)
   console.log(channelTable(reply.channels))
+  const hint = untriedHint(reply.channels)
+  if (hint !== undefined) console.error(hint)
 }
 
 async function show(id: string, { json, ...flags }: ServiceFlags): Promise<void> {

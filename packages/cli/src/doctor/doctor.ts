@@ -10,7 +10,7 @@ import type { Check } from './check.ts'
 import { checkControlPath } from './control.ts'
 import { checkEventIndex } from './event-index.ts'
 import { checkHooks } from './hooks.ts'
-import { checkClock, checkKey, checkReadiness, checkService, checkTransport } from './service.ts'
+import { checkClock, checkKey, checkOpenPaths, checkReadiness, checkService, checkTransport } from './service.ts'
 import { checkControlStream, checkLiveStream } from './streams.ts'
 
 interface DoctorOptions extends ServiceFlags {
@@ -40,6 +40,7 @@ async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): Asy
     yield checkClock(health)
     yield await checkReadiness(service)
     yield await checkKey(service)
+    yield await checkOpenPaths(service)
     yield await checkChannels(service)
     yield await checkEventIndex(service)
     const streams = [checkLiveStream(service), checkControlStream(service)]

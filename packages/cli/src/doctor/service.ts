@@ -1,4 +1,6 @@
-import { type RawAnswer, rawRequest } from '../service/raw-request.ts'
+import { endpoints, type SystemView } from '@wardline/contract'
+import { answerWithinMs, type RawAnswer, rawRequest } from '../service/raw-request.ts'
+import { sendHttp } from '../service/send-http.ts'
 import { type Service, systemCode } from '../service/service.ts'
 import { version as ownVersion } from '../version.ts'
 import { type Check, fail, ok, skip, warn } from './check.ts'
@@ -86,6 +88,55 @@ export function checkTransport({ url, key }: Service): Check {
     `${what} the network unencrypted.`,
     'Put a proxy with TLS before the service, and use its https:// address.',
   )
+}
+
+const openPaths = [
+  { path: endpoints.streamEvents.path, setting: 'WARDLINE_STREAM_AUTH', closed: 'session' },
+  { path: endpoints.getMetrics.path, setting: 'WARDLINE_METRICS_AUTH', closed: 'key' },
+]
+
+/** Resolves with the status of a request without a key. Does not read the response: that of a stream never ends. */
+async function statusWithoutKey(url: string, path: string): Promise<number> {
+  const signal = AbortSignal.timeout(answerWithinMs)
+  const { status, body } = await sendHttp(new URL(path, url), { method: 'GET', headers: {}, signal })
+  await body?.cancel()
+  return status
+}
+
+/** Returns why the service decided so, by setting, as far as the key may read that. */
+async function reasonsOf({ url, key }: Service): Promise<Map<string, string>> {
+  if (key === undefined) return new Map()
+  const { status, body } = await rawRequest(url, endpoints.getSystem.path, { key })
+  if (status !== 200) return new Map()
+  const { configuration } = body as SystemView
+  return new Map(configuration.map(({ name, value, reason }) => [name, reason ?? `${name} is ${value}`]))
+}
+
+/** Checks whether events and metrics are read without a key, which only this machine should. */
+export async function checkOpenPaths(service: Service): Promise<Check> {
+  const name = 'without a key'
+  try {
+    const reasons = await reasonsOf(service)
+    const asked = await Promise.all(
+      openPaths.map(async (each) => ({ ...each, status: await statusWithoutKey(service.url, each.path) })),
+    )
+    const open = asked.filter(({ status }) => status === 200)
+    const detail = asked
+      .map(({ path, setting, status }) => {
+        const reason = reasons.get(setting)
+        return `${path} needs ${status === 200 ? 'no key' : 'a key'}${reason ? `, because ${reason}` : ''}.`
+      })
+      .join(' ')
+    if (open.length === 0 || hosts.includes(new URL(service.url).hostname)) return ok(name, detail)
+    const fix = open.map(({ setting, closed }) => `${setting}=${closed}`).join(' and ')
+    return warn(
+      name,
+      detail,
+      `Set ${fix} where the service runs: without a key, all who reach ${service.url} read them.`,
+    )
+  } catch (fault) {
+    return skip(name, `The service stopped answering (${systemCode(fault) ?? 'no answer'}).`)
+  }
 }
 
 /** Checks the state of the service's components by /readyz. */

@@ -8,13 +8,13 @@ const metrics = (description: string) =>
 
 test('an event is formatted as one line', () => {
   expect(eventLine(sampleEvents.plain)).toBe(
-    '2026-11-21T12:22:27Z  info      support-bot-1  tool_call  Searched the web',
+    '2026-11-21T12:22:27Z  info      support-bot-1 reports a tool call  Searched the web',
   )
 })
 
 test('session metrics are formatted as names and numbers', () => {
   expect(metrics('{"tool_calls_per_5min":41,"avg_response_length":812.333333}')).toMatch(
-    / {2}session_metrics {2}tool_calls_per_5min 41, avg_response_length 812\.33$/,
+    / reports metrics {2}tool calls per 5min 41, avg response length 812\.33$/,
   )
 })
 
@@ -22,7 +22,7 @@ test('session metrics are formatted as names and numbers', () => {
 test.each(['{"a":"x"}', '{"a":{"b":1}}', 'null', '{}', '7', '[]', 'not JSON', '"text"'])(
   'a description that is not an object of numbers is shown unchanged: %s',
   (description) => {
-    expect(metrics(description)).toContain(`session_metrics  ${description}`)
+    expect(metrics(description)).toContain(`reports metrics  ${description}`)
   },
 )
 

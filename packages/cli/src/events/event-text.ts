@@ -2,11 +2,11 @@ import { styleText } from 'node:util'
 import {
   type AuditEntry,
   type ControlChange,
-  eventTypes,
   type InstanceStatus,
-  isServiceType,
+  lineTextOf,
   type Severity,
   type StreamedRow,
+  titleOf,
 } from '@wardline/contract'
 import { sanitize } from '@wardline/text'
 
@@ -30,28 +30,13 @@ export const severityText = (severity: Severity, width = 0): string =>
 export const statusText = (status: InstanceStatus, width = 0): string =>
   styled(statusStyles[status], sanitize(status).padEnd(width))
 
-/** Formats `{"tool_calls_per_5min":4.25}` as `tool_calls_per_5min 4.25`; undefined unless it is an object of numbers. */
-function metricsText(description: string): string | undefined {
-  try {
-    const metrics = Object.entries(JSON.parse(description) ?? {})
-    if (!metrics.every(([, value]) => typeof value === 'number')) return undefined
-    return metrics.map(([name, value]) => `${name} ${Math.round((value as number) * 100) / 100}`).join(', ')
-  } catch {
-    return undefined
-  }
-}
-
-const descriptionOf = ({ event_type, description }: StreamedRow): string =>
-  (event_type === eventTypes.sessionMetrics && metricsText(description)) || description
-
-/** Formats an event as one line: time, severity, instance, description. */
+/** Formats an event as one line: time, severity, title, description. */
 export function eventLine(row: StreamedRow): string {
-  const { created_at, severity, instance_id, source, by_service, event_type } = row
-  const time = sanitize(created_at).replace(/\.\d+Z$/, 'Z')
-  // A caller used an event type of the service: the reader must not mistake it for a report by the service.
-  const claim = !by_service && isServiceType(event_type) ? ['claimed by a client'] : []
-  const what = [instance_id ?? source, event_type, ...claim, descriptionOf(row)].map(sanitize).join('  ')
-  return `${time}  ${severityText(severity, 8)}  ${what}`
+  const { created_at, severity, instance_id, source, by_service } = row
+  // The title of an event without an agent does not say where it comes from.
+  const origin = instance_id === null && !by_service ? [source] : []
+  const what = [titleOf(row), ...origin, lineTextOf(row)].map(sanitize).join('  ')
+  return `${secondsOf(created_at)}  ${severityText(severity, 8)}  ${what}`
 }
 
 const secondsOf = (at: string): string => sanitize(at).replace(/\.\d+Z$/, 'Z')

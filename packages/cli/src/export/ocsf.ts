@@ -4,6 +4,7 @@ import {
   type EventRow,
   otherFields,
   type Severity,
+  titleOf,
   toolOf,
 } from '@wardline/contract'
 import { safeJson } from '@wardline/text'
@@ -78,7 +79,7 @@ export function toOcsf(row: EventRow, version: string): string {
     },
     finding_info: {
       uid: row.id,
-      title: row.event_type,
+      title: titleOf(row),
       desc: row.description,
       types: [row.event_type],
       created_time: time,

@@ -11,6 +11,7 @@ import {
 import { safeJson, sanitize } from '@wardline/text'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { Failure } from '../exit.ts'
+import { durationOption } from '../instant.ts'
 import { repeated, withService } from '../service/options.ts'
 import { currentSettings, findService } from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
@@ -69,10 +70,9 @@ async function openKeys(flags: KeysFlags): Promise<KeyStore> {
   return localKeys
 }
 
-const seconds = (text: string): number => {
-  if (!/^\d{1,7}$/.test(text)) throw new InvalidArgumentError('It must be a whole number of seconds.')
-  return Number(text)
-}
+/** Returns seconds; a number without a unit is one of seconds. */
+const overlapSeconds = (text: string): number =>
+  /^\d{1,7}$/.test(text) ? Number(text) : Math.round(durationOption(text) / 1_000)
 
 const instanceCount = (text: string): number => {
   const count = Number(text)
@@ -199,7 +199,7 @@ export function addKeys(program: Command): void {
   const rotating = keys
     .command('rotate <id>')
     .description('rotate a key; the old one stays valid for a while')
-    .option('--overlap <seconds>', 'how long the old key stays valid; default: one day', seconds)
+    .option('--overlap <duration>', 'how long the old key stays valid, such as 1h; default: 24h', overlapSeconds)
   withPlace(rotating).action(rotate)
   const limiting = keys
     .command('quota <id>')

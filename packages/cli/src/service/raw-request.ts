@@ -2,7 +2,7 @@ import { answerLimits, boundedText, type HttpAnswer, parsedJson, plainEncoding }
 import { sendHttp } from './send-http.ts'
 
 /** Longer than any response of a healthy service takes. */
-const answerWithinMs = 10_000
+export const answerWithinMs = 10_000
 
 export interface RawAnswer {
   status: number

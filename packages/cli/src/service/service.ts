@@ -1,11 +1,19 @@
 import { readFileSync } from 'node:fs'
-import { type Client, createClient, type Endpoint, endpoints, WardlineError } from '@wardline/contract'
+import { type Client, createClient, dataFolder, type Endpoint, endpoints, WardlineError } from '@wardline/contract'
 import { cutText } from '@wardline/text'
 import { Failure } from '../exit.ts'
+import { storedAdminKey } from './admin-key.ts'
 import { profileFile, readProfiles } from './profile-file.ts'
 import { hasShape, leadsOn } from './reply-shape.ts'
 import { sendHttp } from './send-http.ts'
-import { isLocal, type KeyPlace, resolveSettings, type ServiceFlags, type ServiceSettings } from './settings.ts'
+import {
+  isLocal,
+  type KeyPlace,
+  localUrl,
+  resolveSettings,
+  type ServiceFlags,
+  type ServiceSettings,
+} from './settings.ts'
 
 /** Longer than the slowest response of the service. */
 const answerWithinMs = 15_000
@@ -26,6 +34,9 @@ export interface Service {
   /** Calls an endpoint. Throws Failure. A response with another shape is reported as not from a Wardline server. */
   call: Client
 }
+
+/** `keyFrom` without a key. */
+const noKeyPlace = 'nowhere'
 
 /** Resolves the settings from the current profiles and environment. */
 export const currentSettings = (flags: ServiceFlags): ServiceSettings =>
@@ -52,19 +63,13 @@ function readKey(place: KeyPlace): string {
   )
 }
 
-/** Returns the key that the first start stored, but only for the service on this machine. */
-async function storedKey(url: string): Promise<{ key: string; place: string } | undefined> {
-  if (!isLocal(url)) return undefined
-  const [{ storedAdminKey }, { settings }] = await Promise.all([import('./admin-key.ts'), import('@wardline/server')])
-  return storedAdminKey(process.env[settings.dataDir.env] || String(settings.dataDir.unset))
-}
-
 /** Returns the service selected by options, environment and profiles, with its key. */
 export async function findService(flags: ServiceFlags): Promise<Service> {
-  const { url, urlFrom, key: place } = currentSettings(flags)
-  const stored = place ? undefined : await storedKey(url)
+  const { url, urlFrom, isChosen, key: place } = currentSettings(flags)
+  if (!isChosen && url !== localUrl && !flags.json) console.error(`Service: ${url}, from ${urlFrom}`)
+  const stored = place || !isLocal(url) ? undefined : storedAdminKey(process.env.WARDLINE_DATA_DIR || dataFolder.path)
   const key = place ? readKey(place) : stored?.key
-  const keyFrom = place?.from ?? stored?.place.replace(/^in /, '') ?? 'nowhere'
+  const keyFrom = place?.from ?? stored?.place.replace(/^in /, '') ?? noKeyPlace
   return { url, urlFrom, key, keyFrom, call: createCall(url, key, keyFrom) }
 }
 
@@ -110,6 +115,7 @@ export function refusal(url: string, keyFrom: string, { status, code, message: s
   const message = cutText(said, longestSentence)
   if (code === 'unexpected') return notWardline(url, `status ${status} without a code`)
   if (status === 401) {
+    if (keyFrom === noKeyPlace) return noKey(url)
     return new Failure(`${message} The key came from ${keyFrom}.`, code, 'unauthorized')
   }
   if (status === 403) {

@@ -1,4 +1,7 @@
-import { expect, test } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Profile } from './profile-file.ts'
 import { localUrl, resolveSettings, serviceUrl } from './settings.ts'
 
@@ -65,6 +68,34 @@ test('the key of a profile is used only for the address of the profile', () => {
     undefined,
   ])
   expect(chosen({ url: 'https://prod.example/' }, { WARDLINE_PROFILE: 'prod' }, profiles)[2]).toBe('the profile prod')
+})
+
+test('without a setting it is the service that runs in this folder, else that of PORT', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'address')
+  const env = { WARDLINE_DATA_DIR: folder, PORT: '5050' }
+  expect(chosen({}, env, none)).toEqual(['http://127.0.0.1:5050', 'PORT', undefined])
+  writeFileSync(file, 'http://127.0.0.1:6060\n')
+  expect(chosen({}, env, none)).toEqual(['http://127.0.0.1:6060', file, undefined])
+  expect(chosen({}, { ...env, WARDLINE_URL: 'https://x.example' }, none)[0]).toBe('https://x.example')
+  expect(chosen({}, env, profiles)[0]).toBe('https://default.example')
+  // A clone with such a file would have the key in WARDLINE_KEY sent to its author.
+  for (const foreign of [
+    'https://evil.example',
+    'http://127.0.0.2:1',
+    'http://127.0.0.1.evil.example',
+    'nonsense',
+    '',
+  ]) {
+    writeFileSync(file, foreign)
+    expect(chosen({}, { ...env, WARDLINE_KEY: 'k' }, none), foreign).toEqual([
+      'http://127.0.0.1:5050',
+      'PORT',
+      'WARDLINE_KEY',
+    ])
+  }
+  expect(chosen({}, { WARDLINE_DATA_DIR: folder, PORT: '0' }, none)[0]).toBe(localUrl)
 })
 
 test('an empty variable counts as unset', () => {

@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { dataFolder } from '@wardline/contract'
 import { Failure } from '../exit.ts'
 import { defaultProfile, type Profiles } from './profile-file.ts'
 
@@ -99,16 +102,39 @@ function layersOf(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profile
   ]
 }
 
+/** Returns the address that the service wrote; undefined if none runs. */
+function writtenUrl(file: string): string | undefined {
+  try {
+    const url = serviceUrl(readFileSync(file, 'utf8').trim())
+    // A folder that others made, such as a clone, must not have the caller's key sent to their server.
+    return isLocal(url) ? url : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The service that runs in this folder, or that the same environment would start. */
+function serviceHere(env: NodeJS.ProcessEnv): { url: string; urlFrom: string } {
+  const file = join(env.WARDLINE_DATA_DIR || dataFolder.path, dataFolder.addressFile)
+  const written = writtenUrl(file)
+  if (written !== undefined) return { url: written, urlFrom: file }
+  const port = Number(env.PORT)
+  return Number.isInteger(port) && port > 0 && port < 65_536
+    ? { url: `http://127.0.0.1:${port}`, urlFrom: 'PORT' }
+    : { url: localUrl, urlFrom: 'the address of a service on this machine' }
+}
+
 /** Resolves address and key. Throws Failure with exit `configuration` if the settings are invalid. */
 export function resolveSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profiles): ServiceSettings {
   const layers = layersOf(flags, env, profiles)
   const chosen = layers.find(({ url }) => url !== undefined)
-  const url = chosen?.url ?? localUrl
+  const here = serviceHere(env)
+  const url = chosen?.url ?? here.url
   // The key of a profile must not be sent to another address.
   const key = layers.find((layer) => layer.key && (!layer.keepsKey || layer.url === url))?.key
   return {
     url,
-    urlFrom: chosen?.urlFrom ?? 'the address of a service on this machine',
+    urlFrom: chosen?.urlFrom ?? here.urlFrom,
     key,
     isChosen: chosen !== undefined || flags.keyFile !== undefined,
   }

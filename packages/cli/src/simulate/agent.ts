@@ -1,14 +1,23 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { heartbeatIntervalSeconds, type Severity } from '@wardline/contract'
 import { createMonitor, type DenialCode, type MonitorError, type Report } from '@wardline/sdk'
-import { demoReport, egressBlocked, policyViolation, toolCall, usualMetrics } from './events.ts'
+import { demoReport, egressBlocked, policyViolation, usualMetrics } from './events.ts'
 import { between, type Random } from './random.ts'
 import type { CastMember } from './story.ts'
+import { callReport, pickCall } from './tool-calls.ts'
 
-const metricsEverySeconds = 5
-/** Between two tool calls of one agent. */
-const thinkingSeconds = [2, 6] as const
-/** Shares of actions that are incidents: together about one in ten seconds for 20 agents at speed 1. */
+/** How often an agent acts. */
+export interface Pace {
+  /** Minimum and maximum between two tool calls. */
+  thinkingSeconds: readonly [min: number, max: number]
+  metricsEverySeconds: number
+}
+
+/** For a run of a minute. */
+export const briskPace: Pace = { thinkingSeconds: [2, 6], metricsEverySeconds: 5 }
+/** For hours. Brisk agents would report more in a few minutes than they did in the whole day of a demo's history. */
+export const steadyPace: Pace = { thinkingSeconds: [20, 60], metricsEverySeconds: 120 }
+/** Shares of actions that are incidents: together about one in ten seconds for 20 brisk agents at speed 1. */
 const egressShare = 0.01
 const violationShare = 0.008
 /** Longer than the default, because hundreds of agents on one machine get slower responses than one agent. */
@@ -20,6 +29,7 @@ interface AgentOptions {
   runId: string
   random: Random
   speed: number
+  pace: Pace
   url: string
   key: string
   /** Stored events of the whole fleet. */
@@ -51,7 +61,7 @@ export interface DemoAgent {
  * speed sends more by refresh(). Throws TypeError if the SDK does not accept the address or the key.
  */
 export function createAgent(options: AgentOptions): DemoAgent {
-  const { member, runId, random, speed, url, key, stored, signal, say, onTrouble } = options
+  const { member, runId, random, speed, pace, url, key, stored, signal, say, onTrouble } = options
   const { id, name, role } = member
   const { agentType, version } = role
   const sessionId = `${id}-${runId}`
@@ -114,10 +124,10 @@ export function createAgent(options: AgentOptions): DemoAgent {
     if (monitor.suspended) return
     if (chance < egressShare) return report(egressBlocked(random))
     if (chance < egressShare + violationShare) return report(policyViolation(random))
-    const { toolName, event } = toolCall(random, role)
+    const call = pickCall(random, role)
     // Like guardTool(), whose events cannot have the demo tag.
-    const denial = await monitor.guard({ toolName, args: { task: event.description }, sessionId })
-    if (!denial) await report(event)
+    const denial = await monitor.guard({ toolName: call.toolName, args: call.params, sessionId })
+    if (!denial) await report(callReport(random, member, sessionId, call))
   }
 
   return {
@@ -145,9 +155,9 @@ export function createAgent(options: AgentOptions): DemoAgent {
           : []
       await Promise.all([
         ...beats,
-        repeat(() => between(random, ...thinkingSeconds), act),
+        repeat(() => between(random, ...pace.thinkingSeconds), act),
         repeat(
-          () => metricsEverySeconds,
+          () => pace.metricsEverySeconds,
           async () => {
             if (!monitor.suspended) await report(usualMetrics(random, role))
           },

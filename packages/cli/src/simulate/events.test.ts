@@ -1,7 +1,6 @@
-import { knownTools } from '@wardline/contract'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { demoReport, runawayMetrics, toolCall, usualMetrics } from './events.ts'
+import { demoReport, injectionBlocked, runawayMetrics, usualMetrics } from './events.ts'
 import { seededRandom } from './random.ts'
 import { roles } from './story.ts'
 
@@ -9,14 +8,8 @@ const seeds = fc.integer({ min: 0, max: 0xffff_ffff })
 const metricsOf = (report: { description: string }) => JSON.parse(report.description) as Record<string, number>
 
 test('an event is tagged as a demo', () => {
-  const report = demoReport('session', toolCall(seededRandom(1), roles[0]!).event)
-  expect(report).toMatchObject({ sessionId: 'session', metadata: { demo: true, toolName: expect.any(String) } })
-})
-
-test('an agent calls each of the known tools eventually', () => {
-  const random = seededRandom(3)
-  const called = new Set(Array.from({ length: 400 }, () => toolCall(random, roles[0]!).toolName))
-  expect([...called].sort()).toEqual([...knownTools].sort())
+  const report = demoReport('session', injectionBlocked())
+  expect(report).toMatchObject({ sessionId: 'session', metadata: { demo: true, blocked: true } })
 })
 
 test('usual metrics vary by less than 3 times the minimum deviation of the detector, which is 1 or 5 %', () => {

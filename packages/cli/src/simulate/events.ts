@@ -1,4 +1,4 @@
-import { eventTypes, type KnownTool, knownTools } from '@wardline/contract'
+import { eventTypes } from '@wardline/contract'
 import type { Report } from '@wardline/sdk'
 import { between, pick, type Random } from './random.ts'
 import type { Role } from './story.ts'
@@ -6,27 +6,6 @@ import type { Role } from './story.ts'
 /** Tags an event, so that it is not mistaken for an event of a real agent. */
 export function demoReport(sessionId: string, report: Report): Report {
   return { ...report, sessionId, metadata: { ...report.metadata, demo: true } }
-}
-
-const doings: Record<KnownTool, readonly string[]> = {
-  'web-search': ['Looked up the shipping policy', 'Searched for release notes', 'Searched the knowledge base'],
-  'file-read': ['Read the customer handbook', 'Read the quarterly figures', 'Read a pull request'],
-  'http-request': ['Asked the order service for a status', 'Fetched an exchange rate', 'Called the ticket interface'],
-  'shell-exec': ['Ran the test suite', 'Listed the build folder', 'Checked the free disk space'],
-  'email-send': ['Answered a customer', 'Sent the weekly report', 'Forwarded an invoice'],
-  'code-exec': ['Drew a chart', 'Computed a forecast', 'Formatted a table'],
-}
-
-/** Picks a tool of the role for 85 % of the calls, else any tool. */
-export function toolCall(random: Random, role: Role): { toolName: KnownTool; event: Report } {
-  const toolName = pick(random, random() < 0.85 ? role.tools : knownTools)
-  const event: Report = {
-    severity: 'info',
-    eventType: eventTypes.toolCall,
-    description: pick(random, doings[toolName]),
-    metadata: { toolName, durationMs: Math.round(between(random, 20, 1_800)) },
-  }
-  return { toolName, event }
 }
 
 const metricsReport = (metrics: Record<string, number>): Report => ({
@@ -76,11 +55,13 @@ export const injectionBlocked = (): Report => ({
   metadata: { blocked: true },
 })
 
+const blockedHost = (host: string) => ({ host, hosts: [host] })
+
 export const egressBlocked = (random: Random): Report => ({
   severity: 'warning',
   eventType: eventTypes.egressBlocked,
   description: 'A request to a host outside the allow list was stopped',
-  metadata: { host: pick(random, ['paste.example', 'files.example', 'tunnel.example']), blocked: true },
+  metadata: { ...blockedHost(pick(random, ['paste.example', 'files.example', 'tunnel.example'])), blocked: true },
 })
 
 export const policyViolation = (random: Random): Report => ({

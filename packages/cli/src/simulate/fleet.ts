@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type Client, createClient, type EventRow, type Severity, WardlineError } from '@wardline/contract'
 import type { MonitorError } from '@wardline/sdk'
 import { type ExitName, Failure } from '../exit.ts'
-import { createAgent, type DemoAgent } from './agent.ts'
+import { briskPace, createAgent, type DemoAgent, steadyPace } from './agent.ts'
 import { seededRandom } from './random.ts'
 import type { Figures, Findings, Summary } from './report.ts'
 import { playStep, type Stage } from './steps.ts'
@@ -19,6 +19,8 @@ interface FleetOptions {
   speed: number
   /** Whether the story has a drill and a containment, whose agents stay suspended afterwards. */
   isContained?: boolean
+  /** Whether the run lasts for hours instead of a minute. */
+  isSteady?: boolean
   /** Ends the run. */
   signal: AbortSignal
   killLine(instanceId: string): string
@@ -75,7 +77,7 @@ function invalidOption(fault: unknown): unknown {
 
 /** Throws Failure if agents cannot use the address or the key. */
 export function createFleet(options: FleetOptions): Fleet {
-  const { url, key, seed, speed, isContained, signal, killLine } = options
+  const { url, key, seed, speed, isContained, isSteady, signal, killLine } = options
   const { cast, steps } = planStory(options.agents, seed, isContained)
   const runId = randomUUID().slice(0, 8)
   const stored: Record<Severity, number> = { info: 0, warning: 0, critical: 0, breach: 0 }
@@ -96,6 +98,7 @@ export function createFleet(options: FleetOptions): Fleet {
       runId,
       random,
       speed,
+      pace: isSteady ? steadyPace : briskPace,
       url,
       key,
       stored,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { demoEnvironment, reachableUrl, readDemoConfig, welcome } from '../serve-demo.ts'
+import { demoEnvironment, readDemoConfig, welcome } from '../serve-demo.ts'
 import { shellWord, storedAdminKey } from '../service/admin-key.ts'
 import { findKey, killCommand } from './key.ts'
 
@@ -37,19 +37,19 @@ test('a word is quoted if a shell would interpret it', () => {
 })
 
 test('the demo has a separate folder and a quiet log by default', () => {
-  expect(demoEnvironment({})).toEqual({ WARDLINE_DATA_DIR: './data-demo', WARDLINE_LOG_LEVEL: 'warn' })
+  expect(demoEnvironment({})).toMatchObject({ WARDLINE_DATA_DIR: './data-demo', WARDLINE_LOG_LEVEL: 'warn' })
   const said = { WARDLINE_DATA_DIR: './data', WARDLINE_LOG_LEVEL: 'info', PORT: '1' }
-  expect(demoEnvironment(said)).toEqual(said)
+  expect(demoEnvironment(said)).toMatchObject(said)
+})
+
+test('alerts of the demo may be sent to its receiver, beside the networks that are configured', () => {
+  expect(demoEnvironment({}).WARDLINE_ALERT_ALLOW_CIDRS).toBe('127.0.0.1/32')
+  const given = { WARDLINE_ALERT_ALLOW_CIDRS: '10.0.0.0/8' }
+  expect(demoEnvironment(given).WARDLINE_ALERT_ALLOW_CIDRS).toBe('10.0.0.0/8,127.0.0.1/32')
   expect(demoEnvironment({ WARDLINE_DATA_DIR: '' }).WARDLINE_DATA_DIR).toBe('./data-demo')
 })
 
 // Demo agents and breaches in a production database would be mistaken for real ones.
 test('the demo refuses to start if DATABASE_URL is set', () => {
   expect(() => readDemoConfig({ DATABASE_URL: 'sqlite:/srv/wardline.db' })).toThrow(/DATABASE_URL is set/)
-})
-
-test('a service that listens on all addresses is reached by loopback', () => {
-  expect(reachableUrl('http://0.0.0.0:4747')).toBe('http://127.0.0.1:4747')
-  expect(reachableUrl('http://[::]:4747')).toBe('http://[::1]:4747')
-  expect(reachableUrl('http://10.0.0.7:4747')).toBe('http://10.0.0.7:4747')
 })

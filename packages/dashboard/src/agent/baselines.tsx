@@ -1,5 +1,5 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
-import type { ReplyOf } from '@wardline/contract'
+import { baselineLearning, baselineText, type ReplyOf, type Zone } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { useChange } from '../data/change.ts'
@@ -14,7 +14,7 @@ import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { DataTable } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
+import { Time, useZone } from '../ui/time.tsx'
 import css from './agent.module.css'
 
 const ResetDialog = lazyDialog(async () => (await import('./reset-dialog.tsx')).ResetDialog)
@@ -32,20 +32,13 @@ const listQuery = (id: string) =>
     queryFn: ({ signal }) => call('listBaselines', { params: { instanceId: id }, signal }),
     refetchInterval: refreshMs,
   })
-const detailQuery = (id: string, metric: string) =>
+export const baselineQuery = (id: string, metric: string) =>
   queryOptions({
     queryKey: queryKeys.baseline(id, metric),
     queryFn: ({ signal }) => call('getBaseline', { params: { instanceId: id, metric }, signal }),
     refetchInterval: refreshMs,
   })
 
-const bases: Record<Baseline['basis'], string> = {
-  own: '',
-  type: ', compared with agents of the same type',
-  tag: ', compared with agents with a common tag',
-  fleet: ', compared with all agents',
-  none: ', only extreme values are reported',
-}
 const outcomes: Record<NonNullable<Episode['outcome']>, string> = {
   over: 'back to normal',
   accepted: 'new level accepted',
@@ -56,10 +49,13 @@ const outcomes: Record<NonNullable<Episode['outcome']>, string> = {
 
 const rounded = (value: number) => value.toLocaleString('en', { maximumSignificantDigits: 3 })
 
-/** Describes the usual range in one sentence. */
-function usualText({ usual, samples, basis }: Baseline): string {
-  const range = usual ? `usually ${rounded(usual.low)} to ${rounded(usual.high)}` : 'usual range unknown'
-  return `${basis === 'own' ? '' : 'learning: '}${range}${bases[basis]} · ${counted(samples, 'sample')}`
+/** What it is judged by, the usual range of that, and how much is learnt. */
+function usualText(baseline: Baseline, zone: Zone): string {
+  const { basis, usual, samples } = baseline
+  const range = usual && `usually ${rounded(usual.low)} to ${rounded(usual.high)}`
+  // While samples are missing, the text counts them.
+  const count = (basis === 'own' || samples >= baselineLearning.samples) && counted(samples, 'sample')
+  return [baselineText(baseline, Date.now(), zone), range, count].filter(Boolean).join(' · ')
 }
 
 const height = 120
@@ -67,6 +63,7 @@ const height = 120
 /** The newest samples, with the usual range as a band and the anomalies marked behind them. */
 function SampleChart({ detail: { baseline, samples, episodes } }: { detail: Detail }) {
   const { usual, alarm_above: alarm } = baseline
+  const zone = useZone()
   const from = Date.parse(samples[0]!.at)
   const to = Math.max(Date.parse(samples.at(-1)!.at), from + 1)
   const highest = Math.max(1e-9, usual?.high ?? 0, ...samples.map(({ value }) => value))
@@ -78,7 +75,7 @@ function SampleChart({ detail: { baseline, samples, episodes } }: { detail: Deta
     ended: ended_at === null ? to : Date.parse(ended_at),
   }))
   return (
-    <Chart label={`Samples; ${usualText(baseline)}`} from={from} to={to} height={height}>
+    <Chart label={`Samples; ${usualText(baseline, zone)}`} from={from} to={to} height={height}>
       {({ x, width }) => (
         <>
           {shown
@@ -151,7 +148,7 @@ function Samples({ detail }: { detail: Detail }) {
 }
 
 function Opened({ id, metric }: { id: string; metric: string }) {
-  const { data, error } = useQuery(detailQuery(id, metric))
+  const { data, error } = useQuery(baselineQuery(id, metric))
   if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading samples…</EmptyState>
   return (
     <>
@@ -198,17 +195,21 @@ function Actions({ id, baseline: { metric, episode } }: { id: string; baseline: 
 
 function BaselineLine({ id, baseline, open }: { id: string; baseline: Baseline; open: Episode | undefined }) {
   const [isOpen, setOpen] = useState(open !== undefined)
+  const zone = useZone()
   return (
     <li>
       <div className={`chips ${css.baselineHead}`}>
         <Button kind="plain" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           <HostileText text={baseline.metric} max={100} line />
         </Button>
-        {open ? <SeverityMark severity={open.severity} /> : <span className="quiet">normal</span>}
+        {open ? (
+          <SeverityMark severity={open.severity} />
+        ) : (
+          baseline.basis === 'own' && <span className="quiet">normal</span>
+        )}
         <span className="quiet">
           {open && `peak ${rounded(open.peak)}, `}
-          {usualText(baseline)}
-          {baseline.quiet_time && ' · usually lower at this time of the week'}
+          {usualText(baseline, zone)}
         </span>
         <Actions id={id} baseline={baseline} />
       </div>

@@ -1,6 +1,9 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useMemo } from 'react'
+import { type ReplyOf, severities } from '@wardline/contract'
+import { useMemo, useState } from 'react'
 import { useEvents } from '../data/event-tail.ts'
+import { sum } from '../parts/chart.tsx'
 import { EventLine } from '../parts/event-rows.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { SessionLine } from '../parts/session-line.tsx'
@@ -10,19 +13,15 @@ import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Panel } from '../ui/panel.tsx'
 import { hourMs } from '../ui/span.ts'
 import { Time } from '../ui/time.tsx'
+import { eventCountsQuery } from './event-counts.ts'
 import { anomalyMetric } from './reports.ts'
+import type { TimelineHours } from './search.ts'
 
 const maxAnomalies = 10
 const maxSessions = 10
-const maxEvents = 100
-
-/** The agent's events, and whether all of the last hours are loaded. */
-export function useAgentEvents(id: string, hours: number) {
-  const { query, rows } = useEvents({ instance_id: id })
-  const oldest = rows.at(-1)
-  const isFull = oldest !== undefined && Date.parse(oldest.created_at) <= Date.now() - hours * hourMs
-  return { query, rows, isCovered: isFull || !query.hasNextPage }
-}
+/** Events shown at first, and added by each press; more are in the list of events. */
+const shownEvents = 100
+const addedEvents = 200
 
 function Older({ count, what }: { count: number; what: string }) {
   return (
@@ -74,52 +73,64 @@ export function Sessions({ id }: { id: string }) {
   )
 }
 
-/** The agent's newest events. Older ones of the timeline's range are loaded on request. */
-export function Events({ id, hours }: { id: string; hours: number }) {
-  const { query, rows, isCovered } = useAgentEvents(id, hours)
+/** "5,204 events", or how many at least. */
+function totalText(counts: ReplyOf<'getEventHistogram'> | undefined, loaded: number): string {
+  const counted = sum(counts?.buckets.flatMap((bucket) => severities.map((severity) => bucket[severity])) ?? [])
+  // A bucket of the counts may begin before the range, and events may have arrived since.
+  const total = Math.max(counted, loaded)
+  return `${counts?.complete === false ? 'more than ' : ''}${total.toLocaleString('en')} events`
+}
+
+/** The agent's events of the timeline's range, newest first. Older ones are loaded on request. */
+export function Events({ id, hours }: { id: string; hours: TimelineHours }) {
+  const { query, rows } = useEvents({ instance_id: id })
+  const { data: counts } = useQuery(eventCountsQuery(id, hours))
+  const [max, setMax] = useState(shownEvents)
+  const since = Date.now() - hours * hourMs
+  const found = rows.filter(({ created_at }) => Date.parse(created_at) >= since)
+  const shown = found.slice(0, max)
+  // All loaded events are of the range, so there may be older ones.
+  const hasOlder = query.hasNextPage && found.length === rows.length
+  const isMore = found.length > shown.length || hasOlder
+  const range = hours === 1 ? 'the last hour' : `the last ${hours} hours`
+  async function showOlder() {
+    if (found.length < max + addedEvents && hasOlder) await query.fetchNextPage()
+    setMax(max + addedEvents)
+  }
   return (
     <Panel
       title="Events"
-      note="newest first"
+      note={`of ${range}, newest first`}
       end={
         <>
           <Link to="/incidents" search={{ agent: id }} className="quiet">
             Export evidence bundle
           </Link>
-          <Link to="/events" search={{ instance_id: id }} className="quiet">
+          <Link to="/events" search={{ instance_id: id, last: `${hours}h` }} className="quiet">
             Open in events
           </Link>
         </>
       }
     >
-      {query.data && rows.length === 0 && <EmptyState>No events of this agent.</EmptyState>}
+      {query.data && found.length === 0 && <EmptyState>No events in {range}.</EmptyState>}
       <ul>
-        {rows.slice(0, maxEvents).map((row) => (
+        {shown.map((row) => (
           <li key={row.id}>
-            <Link
-              to="/events"
-              search={{ instance_id: id, open: row.seq ?? undefined }}
-              className="row event-line no-agent"
-            >
-              <EventLine row={row} hasAgent={false} />
+            <Link to="/events" search={{ instance_id: id, open: row.seq ?? undefined }} className="row event-line">
+              <EventLine row={row} />
             </Link>
           </li>
         ))}
       </ul>
-      {rows.length > maxEvents && (
-        <EmptyState>
-          Newest {maxEvents} of {rows.length.toLocaleString('en')} loaded events. Open in events to see all.
-        </EmptyState>
-      )}
-      {!isCovered && (
+      {isMore && shown.length > 0 && (
         <EmptyState
           action={
-            <Button disabled={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
-              Load older events
+            <Button disabled={query.isFetchingNextPage} onClick={() => void showOlder()}>
+              Show older events
             </Button>
           }
         >
-          Older events of this range are not loaded yet.
+          The newest {shown.length.toLocaleString('en')} of {totalText(counts, found.length)} in {range}.
         </EmptyState>
       )}
     </Panel>

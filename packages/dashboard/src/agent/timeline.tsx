@@ -1,21 +1,22 @@
 import { useQuery } from '@tanstack/react-query'
-import { type InstanceHistory, type Suspension, severities } from '@wardline/contract'
+import { type InstanceHistory, type ReplyOf, type Suspension, severities } from '@wardline/contract'
 import { type ReactNode, useMemo } from 'react'
 import { call } from '../data/client.ts'
 import { suspensionsQuery } from '../data/containments.ts'
 import { useEvents } from '../data/event-tail.ts'
-import type { Row } from '../data/live-tail.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { Beat, bucketsIn, Chart, Line, laneNames, sum, type X } from '../parts/chart.tsx'
 import { ChartPanel } from '../parts/chart-panel.tsx'
 import { ChipGroup } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
 import { hourMs } from '../ui/span.ts'
-import { useNow } from '../ui/time.tsx'
+import { Time, useNow } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
 import css from './agent.module.css'
-import { useAgentEvents } from './behaviour.tsx'
+import { baselineQuery } from './baselines.tsx'
+import { eventCountsQuery } from './event-counts.ts'
 import { anomalyMetric, type MetricPoint, metricsOf } from './reports.ts'
+import { type TimelineHours, timelineHours } from './search.ts'
 
 const historyQuery = (id: string) => ({
   queryKey: queryKeys.history(id),
@@ -27,7 +28,6 @@ const historyQuery = (id: string) => ({
 /** Height of a lane, and where its drawings stand. */
 const lane = 24
 const foot = lane - 3
-const slots = 120
 
 interface Span {
   from: number
@@ -61,11 +61,18 @@ function bucketsOf(history: InstanceHistory | undefined, { from, to }: Span) {
     .filter((bucket) => bucket.to > from && bucket.from < to)
 }
 
-/** Counts times in the slots of the range. */
-function slotsOf(times: readonly number[], { from, to }: Span): Bar[] {
-  const slotMs = (to - from) / slots
-  const counts = Map.groupBy(times, (time) => from + Math.floor((time - from) / slotMs) * slotMs)
-  return [...counts].map(([start, found]) => ({ from: start, to: start + slotMs, value: found.length }))
+/** Returns the counted events of the range by severity, the worst first. */
+function eventBars(counts: EventCounts | undefined, { from, to }: Span) {
+  const { from: first, bucketMs } = counts ? bucketsIn(counts) : { from, bucketMs: 1 }
+  return severities.toReversed().map((severity) => ({
+    severity,
+    bars: (counts?.buckets ?? [])
+      .map((bucket, index): Bar => {
+        const start = first + index * bucketMs
+        return { from: Math.max(from, start), to: start + bucketMs, value: bucket[severity] }
+      })
+      .filter((bar) => bar.to > from && bar.from < to),
+  }))
 }
 
 const valuesOf = (bars: readonly Bar[]) => bars.map(({ value }) => value)
@@ -78,8 +85,10 @@ function Bars({ x, bars, highest }: { x: X; bars: readonly Bar[]; highest: numbe
   })
 }
 
+type EventCounts = ReplyOf<'getEventHistogram'>
+
 interface TimelineProps extends Span {
-  rows: readonly Row[]
+  counts: EventCounts | undefined
   history: InstanceHistory | undefined
   /** Values of one metric, oldest first. */
   metric: { name: string; points: readonly MetricPoint[] } | undefined
@@ -87,14 +96,11 @@ interface TimelineProps extends Span {
 }
 
 /** Heartbeats, calls, events of each severity, a metric and the control state on one axis. */
-function Timeline({ rows, history, metric, suspensions, ...range }: TimelineProps) {
+function Timeline({ counts, history, metric, suspensions, ...range }: TimelineProps) {
   const isShown = (time: number) => time >= range.from && time <= range.to
   const buckets = bucketsOf(history, range)
   const spans = suspendedSpans(suspensions, range)
-  const events = severities.toReversed().map((severity) => {
-    const found = rows.filter((row) => row.severity === severity).map((row) => Date.parse(row.created_at))
-    return { severity, bars: slotsOf(found.filter(isShown), range) }
-  })
+  const events = eventBars(counts, range)
   const highest = Math.max(1, ...events.flatMap(({ bars }) => valuesOf(bars)))
   const points = metric?.points.filter(({ at }) => isShown(at)) ?? []
   const lowest = Math.min(0, ...points.map(({ value }) => value))
@@ -152,19 +158,17 @@ function Timeline({ rows, history, metric, suspensions, ...range }: TimelineProp
   )
 }
 
-const ranges = ['1', '6', '24'] as const
-
 interface TimelinePanelProps {
   id: string
-  hours: number
+  hours: TimelineHours
   metric: string | undefined
-  onChange(search: { hours?: number; metric?: string }): void
+  onChange(search: { hours?: TimelineHours | undefined; metric?: string }): void
 }
 
 /** The timeline, its range and metric, or its numbers as a table. */
 export function TimelinePanel({ id, hours, metric, onChange }: TimelinePanelProps) {
   const to = useNow()
-  const { rows, isCovered } = useAgentEvents(id, hours)
+  const { data: counts, error } = useQuery(eventCountsQuery(id, hours))
   const { data: suspensions = [] } = useQuery(suspensionsQuery(id))
   const { data: history } = useQuery(historyQuery(id))
   const reports = useEvents({ instance_id: id, event_type: 'session_metrics' }).rows
@@ -173,11 +177,21 @@ export function TimelinePanel({ id, hours, metric, onChange }: TimelinePanelProp
   // Shows the metric with the latest anomaly by default.
   const latest = anomalies.map(anomalyMetric).find((one) => one !== undefined && metrics.has(one))
   const name = metric ?? latest ?? [...metrics.keys()][0]
-  const points = metrics.get(name ?? '')
+  // The service reads many more samples than the reports that are loaded. It has none of a metric without a baseline.
+  const { data: stored } = useQuery({ ...baselineQuery(id, name ?? ''), enabled: name !== undefined, retry: false })
+  const samples = stored?.samples.map(({ at, value }) => ({ at: Date.parse(at), value }))
+  const points = samples && samples.length > 0 ? samples : metrics.get(name ?? '')
   return (
     <ChartPanel
       title="Timeline"
-      note={isCovered ? '' : 'Some events of this range are not loaded. Load older events below.'}
+      note={
+        counts?.scanned_to && (
+          <span className="warning">
+            incomplete before <Time at={counts.scanned_to} />
+          </span>
+        )
+      }
+      fault={error}
       actions={
         <>
           {metrics.size > 0 && (
@@ -190,9 +204,9 @@ export function TimelinePanel({ id, hours, metric, onChange }: TimelinePanelProp
           )}
           <ChipGroup
             label="Range"
-            value={ranges.find((range) => Number(range) === hours)}
-            options={ranges.map((value) => ({ value, name: `${value} h` }))}
-            onChange={(value) => onChange({ hours: Number(value) })}
+            value={String(hours)}
+            options={timelineHours.map((value) => ({ value: String(value), name: `${value} h` }))}
+            onChange={(value) => onChange({ hours: timelineHours.find((one) => String(one) === value) })}
           />
         </>
       }
@@ -211,7 +225,7 @@ export function TimelinePanel({ id, hours, metric, onChange }: TimelinePanelProp
     >
       <div className="inner">
         <Timeline
-          rows={rows}
+          counts={counts}
           history={history}
           metric={name !== undefined && points ? { name, points } : undefined}
           suspensions={suspensions}

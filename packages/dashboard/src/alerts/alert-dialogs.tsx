@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type AlertChange, titleOf } from '@wardline/contract'
+import { type AlertChange, eventTypes, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { type ReactNode, useState } from 'react'
 import { type Alert, type AlertDetail, alertQuery, type Channel } from '../data/alerts.ts'
@@ -10,6 +10,7 @@ import { queryKeys } from '../data/query-keys.ts'
 import { sessionQuery, useMayOperate } from '../data/session.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { originFacts, ReportHead } from '../parts/report.tsx'
+import { FiredRules } from '../parts/rule-matches.tsx'
 import { Button } from '../ui/button.tsx'
 import { Drawer, FormDialog, stepsOf } from '../ui/dialog.tsx'
 import { Check, Form, fieldText, TextField } from '../ui/field.tsx'
@@ -84,6 +85,9 @@ export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: Ale
             />
           )}
           <Fault of={fault} />
+          {alert.event_seq !== null && alert.event_type === eventTypes.ruleMatched && (
+            <FiredRules seq={alert.event_seq} />
+          )}
           <AlertFacts alert={alert} onSame={onSame} />
           <Deliveries alert={alert} channels={channels} />
           <Assignment alert={alert} isBusy={isBusy} onChange={change} />
@@ -128,7 +132,11 @@ function Deliveries({ alert, channels = [] }: Pick<AlertDrawerProps, 'channels'>
   return (
     <Panel title="Deliveries" level={3}>
       {alert.deliveries.length === 0 && (
-        <EmptyState>No message yet: delivery is pending, or no route matches.</EmptyState>
+        <EmptyState>
+          {channels.length === 0
+            ? 'No message: no channel is set up.'
+            : 'No message: delivery is pending, or no channel accepts this alert.'}
+        </EmptyState>
       )}
       <ul>
         {alert.deliveries.map((delivery) => {

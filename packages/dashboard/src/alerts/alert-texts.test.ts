@@ -55,11 +55,12 @@ describe('the heading of the queue', () => {
     expect(say({ counts: counts.slice(2) })).toBe('No open alerts, 2 acknowledged')
   })
 
-  // An empty queue is reassuring only if a working channel could fill it.
-  test('never calls an empty queue fine without a working channel', () => {
+  // Alerts that nobody hears of are found only by who looks.
+  test('says that nobody is notified without a working channel', () => {
     expect(say({})).toBe('No open alerts')
-    expect(say({ channels: [] })).toBe('No alerts: no channel is set up')
-    expect(say({ channels: [channel({ enabled: false })] })).toBe('No alerts: all channels are disabled')
+    expect(say({ channels: [] })).toBe('No open alerts, nobody is notified')
+    expect(say({ channels: [channel({ enabled: false })] })).toBe('No open alerts, nobody is notified')
+    expect(say({ counts, channels: [] })).toBe('5 open alerts, 1 breach, nobody is notified')
     expect(say({ channels: [channel(), channel({ state: 'failing' })] })).toBe('No open alerts, 1 channel failing')
     expect(say({ counts, channels: [channel({ paused_until: at(-9) })] })).toBe(
       '5 open alerts, 1 breach, 1 channel failing',
@@ -124,7 +125,7 @@ describe('the text of a delivery', () => {
 describe('the state of a channel', () => {
   test('is working once it has delivered a message and nothing fails', () => {
     expect(stateOfChannel(channel())).toBe('working')
-    expect(stateOfChannel(channel({ last_delivered_at: null }))).toBe('untested')
+    expect(stateOfChannel(channel({ last_delivered_at: null }))).toBe('not tried yet')
     // The first failures pause the channel minutes before the service marks it as failing.
     expect(stateOfChannel(channel({ paused_until: at(-60) }))).toBe('failing')
     expect(stateOfChannel(channel({ enabled: false, state: 'disabled' }))).toBe('disabled')
@@ -135,7 +136,7 @@ describe('the state of a channel', () => {
     expect(healthText(busy, now)).toBe(
       'Last delivery 60 s ago, next attempt in 60 s, 3 pending, 2 alerts not processed yet, 1 failed',
     )
-    expect(healthText(channel({ last_delivered_at: null }), now)).toBe('No deliveries yet')
+    expect(healthText(channel({ last_delivered_at: null }), now)).toBe('No deliveries yet: send a test')
   })
 })
 

@@ -40,16 +40,13 @@ interface QueueFacts {
   channels: readonly Channel[]
 }
 
-/** Returns the heading: the open alerts, and whether an empty queue means that all is well. */
+/** Returns the heading: the open alerts, and whether there is a channel that sends them. */
 export function queueSentence({ counts, isComplete, channels }: QueueFacts): string {
   const number = (chosen: Chosen) => countOf(counts, chosen)
   const open = number({ status: 'open' })
   const breaches = number({ status: 'open', severity: 'breach' })
   const critical = number({ status: 'open', severity: 'critical' })
   const acknowledged = number({ status: 'acknowledged' })
-  // Without an enabled channel no alerts are created, so an empty queue proves nothing.
-  if (open === 0 && channels.length === 0) return 'No alerts: no channel is set up'
-  if (open === 0 && channels.every(({ enabled }) => !enabled)) return 'No alerts: all channels are disabled'
   const failing = channels.filter((channel) => stateOfChannel(channel) === 'failing').length
   return listText(
     open === 0 ? 'No open alerts' : `${isComplete ? '' : 'At least '}${counted(open, 'open alert')}`,
@@ -57,6 +54,7 @@ export function queueSentence({ counts, isComplete, channels }: QueueFacts): str
     breaches === 0 && critical > 0 && `${critical.toLocaleString('en')} critical`,
     open === 0 && acknowledged > 0 && `${acknowledged.toLocaleString('en')} acknowledged`,
     failing > 0 && `${counted(failing, 'channel')} failing`,
+    channels.every(({ enabled }) => !enabled) && 'nobody is notified',
   )
 }
 
@@ -121,7 +119,7 @@ export const previewWords: Record<AlertPreview['channels'][number]['outcome'], s
 export function stateOfChannel({ enabled, state, paused_until, last_delivered_at }: Channel) {
   if (!enabled) return 'disabled'
   if (state === 'failing' || paused_until !== null) return 'failing'
-  return last_delivered_at === null ? 'untested' : 'working'
+  return last_delivered_at === null ? 'not tried yet' : 'working'
 }
 
 /** Describes the facts behind a channel's state. The receiver's own text is shown beside it. */
@@ -130,7 +128,7 @@ export function healthText(channel: Channel, now: number): string {
   if (!enabled) return 'Missed alerts are not sent later'
   return listText(
     last_delivered_at === null
-      ? 'No deliveries yet'
+      ? 'No deliveries yet: send a test'
       : `Last delivery ${spanText(now - Date.parse(last_delivered_at))} ago`,
     paused_until !== null && `next attempt in ${spanText(Date.parse(paused_until) - now)}`,
     waiting > 0 && `${waiting.toLocaleString('en')} pending`,

@@ -17,7 +17,7 @@ import css from './alerts.module.css'
 
 const marks: Record<ReturnType<typeof stateOfChannel>, { shape: string; look: string }> = {
   working: { shape: '●', look: 'ok' },
-  untested: { shape: '○', look: 'warning' },
+  'not tried yet': { shape: '○', look: 'warning' },
   failing: { shape: '▲', look: 'critical' },
   disabled: { shape: '○', look: 'quiet' },
 }

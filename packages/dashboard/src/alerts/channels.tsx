@@ -21,10 +21,10 @@ interface ChannelsProps {
 
 const noChannels = (
   <>
-    No channels yet. A channel sends alerts to a chat, a pager, e-mail, or your own program by webhook; alerts are
-    created only once a channel accepts them. Settings are saved encrypted and never shown again. Environment variables
-    such as <code>SLACK_WEBHOOK_URL</code> also add channels, as does{' '}
-    <code>wardline channels add slack --name Ops</code>.
+    No channels yet. A channel sends alerts to a chat, a pager, e-mail, or your own program by webhook. Until there is
+    one, alerts are only in the queue, and nobody is notified. A new channel receives alerts from then on. Settings are
+    saved encrypted and never shown again. Environment variables such as <code>SLACK_WEBHOOK_URL</code> also add
+    channels, as does <code>wardline channels add slack --name Ops</code>.
   </>
 )
 

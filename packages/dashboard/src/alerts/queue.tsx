@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type AlertChange, titleOf } from '@wardline/contract'
+import { type AlertChange, descriptionOf, titleOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { type Alert, type AlertFilter, alertCountsQuery, alertsQuery, type Channel } from '../data/alerts.ts'
@@ -8,6 +8,7 @@ import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { sessionQuery, useMayOperate } from '../data/session.ts'
+import { EventTitle } from '../parts/agent-id.tsx'
 import { SetChips, SeverityChips } from '../parts/filter-chips.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -15,7 +16,7 @@ import { Button, Chip, ChipGroup } from '../ui/button.tsx'
 import { Tick } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
-import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
+import { EmptyState, Fault, Notice, Panel } from '../ui/panel.tsx'
 import { useRows } from '../ui/rows.ts'
 import { useKeys } from '../ui/shortcuts.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
@@ -104,6 +105,7 @@ export function Queue(props: QueueProps) {
   const isWhole = rows.length > 0 && chosen.length === rows.length
   return (
     <>
+      <Unnotified channels={channels} />
       <Filters search={search} onShow={queue.show} />
       <DataTable
         label="Alerts, newest first"
@@ -128,7 +130,7 @@ export function Queue(props: QueueProps) {
         rowKey={({ id }) => id}
         maxRows={maxRows}
         at={queue.cursor.at}
-        empty={<NoAlerts {...props} />}
+        empty={<NoAlerts search={search} />}
         columns={columnsOf(queue)}
         actions={(alert) =>
           alert.status === 'open' && (
@@ -216,10 +218,10 @@ const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: Queu
           replace
           onClick={() => cursor.setAt(rows.indexOf(alert))}
         >
-          {titleOf(alert)}
+          <EventTitle of={alert} />
         </Link>
         <div className="quiet cut">
-          <Time at={alert.created_at} /> <HostileText text={alert.description} line max={200} />
+          <Time at={alert.created_at} /> <HostileText text={descriptionOf(alert)} line max={200} />
         </div>
       </>
     ),
@@ -236,18 +238,25 @@ const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: Queu
   },
 ]
 
-function NoAlerts({ search, channels }: QueueProps) {
+function NoAlerts({ search }: Pick<QueueProps, 'search'>) {
   const { status, severity } = search
   const isFiltered = [status, severity, ...Object.values(narrowedOf(search))].some((value) => value !== undefined)
-  if (channels?.length !== 0) return isFiltered ? 'No matching alerts.' : 'No open alerts.'
+  return isFiltered ? 'No matching alerts.' : 'No open alerts.'
+}
+
+/** Says that alerts are only listed here. Draws nothing while a channel is enabled. */
+function Unnotified({ channels }: Pick<QueueProps, 'channels'>) {
+  if (channels === undefined || channels.some(({ enabled }) => enabled)) return null
+  const isNone = channels.length === 0
   return (
-    <>
-      Alerts are created only once a channel accepts them. Set up a channel, such as Slack, e-mail or a webhook, and
-      send a test.{' '}
+    <Notice>
+      {isNone
+        ? 'Nobody is notified of alerts until a channel is set up, such as Slack, e-mail or a webhook.'
+        : 'Nobody is notified of alerts: all channels are disabled.'}{' '}
       <Link to="/alerts" search={{ view: 'channels' }}>
-        Set up a channel
+        {isNone ? 'Set up a channel' : 'Open channels'}
       </Link>
-    </>
+    </Notice>
   )
 }
 

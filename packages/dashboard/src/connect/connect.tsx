@@ -148,7 +148,7 @@ export function Connect() {
   const show = (change: Partial<ConnectSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const own = created?.agent === agent ? created : undefined
-  const tab = search.tab ?? 'typescript'
+  const tab = search.tab ?? 'javascript'
   const { steps, hint } = guides[tab]
   return (
     <Screen

@@ -13,20 +13,29 @@ interface Step {
   text: string
 }
 
-const typescript = ({ url, agent, key }: Given): Step[] => [
+const javascript = ({ url, agent, key }: Given): Step[] => [
   { label: "In the agent's folder", text: `npm install ${url}/sdk.tgz\nexport WARDLINE_KEY=${key}` },
   {
-    label: 'agent.mts',
-    text: [
-      "import { readFile } from 'node:fs/promises'",
-      "import { createMonitor } from '@wardline/sdk'",
-      '',
-      `const monitor = createMonitor({ url: '${url}', key: process.env.WARDLINE_KEY!, instanceId: '${agent}' })`,
-      'await monitor.start()',
-      "const read = monitor.guardTool('file-read', (path: string) => readFile(path, 'utf8'))",
-    ].join('\n'),
+    label: 'agent.mjs',
+    text: `import { readFile } from 'node:fs/promises'
+import { setTimeout as wait } from 'node:timers/promises'
+import { createMonitor } from '@wardline/sdk'
+
+const monitor = createMonitor({ url: '${url}', key: process.env.WARDLINE_KEY, instanceId: '${agent}' })
+monitor.on('error', ({ message }) => console.error(message))
+await monitor.start()
+if (!monitor.health.lastContact) process.exit(1)
+console.log('Connected as ${agent}. To stop it, suspend it in the dashboard.')
+
+const read = monitor.guardTool('file-read', (path) => readFile(path, 'utf8'))
+await read('agent.mjs')
+if (await monitor.flush()) console.log('Event stored: a tool call, file-read.')
+
+while (!monitor.suspended) await wait(500) // your agent works here
+console.log('${agent} is suspended.')
+await monitor.stop()`,
   },
-  { label: 'Run (Node 24 runs TypeScript directly)', text: 'node agent.mts' },
+  { label: 'Run (Node 20 or newer)', text: 'node agent.mjs' },
 ]
 
 const python = ({ url, agent, key }: Given): Step[] => [
@@ -34,10 +43,10 @@ const python = ({ url, agent, key }: Given): Step[] => [
   {
     label: 'agent.py',
     text: `import os
-from wardline import Denied, Monitor
+from wardline import Monitor
 
 url, key = '${url}', os.environ['WARDLINE_KEY']
-monitor = Monitor(url, key, '${agent}', 'Support bot', state_file='support-bot.state')
+monitor = Monitor(url, key, '${agent}', '${agent}', state_file='${agent}.state')
 
 @monitor.guard_tool('file-read')    # for async functions too
 def read_file(path):
@@ -45,22 +54,29 @@ def read_file(path):
         return file.read()
 
 with monitor:
-    print(read_file('wardline.py')[:40])`,
+    if monitor.health.seconds_since_contact is None:
+        raise SystemExit(1)
+    print('Connected as ${agent}. To stop it, suspend it in the dashboard.')
+    read_file('agent.py')
+    if monitor.flush():
+        print('Event stored: a tool call, file-read.')
+    monitor.wait_suspended()    # your agent works here`,
   },
-  { label: 'Run', text: 'python3 agent.py' },
+  { label: 'Run (Python 3.9 or newer)', text: 'python3 agent.py' },
 ]
 
 const curl = ({ url, agent, key }: Given): Step[] => [
   {
     label: 'In bash or zsh',
     text: `export WARDLINE_KEY=${key}
-call() { curl -sS "${url}/api/$1" -H "X-Monitor-Key: $WARDLINE_KEY" -H 'Content-Type: application/json' "\${@:2}"; echo; }`,
+call() { curl -sS --fail-with-body -w '\\n' "${url}/api/$1" -H "X-Monitor-Key: $WARDLINE_KEY" -H 'Content-Type: application/json' "\${@:2}"; }`,
   },
   {
-    label: 'Heartbeat (every 60 seconds), kill switch, and a check before opening a file',
-    text: `call heartbeat -d '{"instance_id":"${agent}","name":"Support bot","agent_type":"langgraph","version":"1.4.0","fail_mode":"closed","control_version":0}'
+    label: 'Heartbeat (every 60 seconds), an event, the kill switch, and a check before opening a file',
+    text: `call heartbeat -d '{"instance_id":"${agent}","name":"${agent}"}' && echo 'Connected as ${agent}. To stop it, suspend it in the dashboard.'
+call events -d '{"severity":"info","source":"${agent}","event_type":"tool_call","description":"Read a file","instance_id":"${agent}","metadata":{"toolName":"file-read"}}' && echo 'Event stored: a tool call, file-read.'
 call instances/${agent}/status
-call honeypots/check/path -d '{"path":"../.aws/credentials","meta":{"tool":"file-read","cwd":"/home/bot/work"}}'`,
+call honeypots/check/path -d '{"path":"../.aws/credentials","meta":{"tool":"file-read","cwd":"/srv/agent"}}'`,
   },
 ]
 
@@ -108,14 +124,14 @@ const mcp = ({ url, agent, key }: Given): Step[] => [
 
 interface Guide {
   name: string
-  /** The lines of the guides, with the address, the agent and its key filled in. */
+  /** Runs as copied: the address, the agent and its key are filled in. */
   steps(given: Given): Step[]
   /** When the first heartbeat arrives. */
   hint: string
 }
 
 export const guides: Record<Tab, Guide> = {
-  typescript: { name: 'TypeScript', steps: typescript, hint: 'Sent when the program starts.' },
+  javascript: { name: 'JavaScript', steps: javascript, hint: 'Sent when the program starts.' },
   'claude-code': {
     name: 'Claude Code',
     steps: hook('claude-code'),

@@ -4,14 +4,19 @@ import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { call } from '../data/client.ts'
 import { type Brake as BrakeState, brakeQuery } from '../data/containments.ts'
-import { refreshMs } from '../data/fleet.ts'
+import { fleetQuery, refreshMs } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
 import { ChangeButton } from '../parts/change-dialog.tsx'
+import { OperatorButton } from '../parts/operator-button.tsx'
 import { TextArea } from '../ui/field.tsx'
+import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { selectedOf } from './members.ts'
+
+const FleetDialog = lazyDialog(async () => (await import('./fleet-dialog.tsx')).FleetDialog)
 
 const refusedColumns: Column<BrakeState['refused_instances'][number]>[] = [
   { name: 'Agent', cell: ({ instance_id }) => <AgentLink id={instance_id} /> },
@@ -34,7 +39,7 @@ function ReleaseButton() {
         return 'Brake released.'
       }}
     >
-      <p>Automatic suspensions start again. Agents whose suspension was refused keep running; suspend them by hand.</p>
+      <p>Automatic suspensions start again. Agents whose suspension was refused keep running; suspend them below.</p>
       <TextArea
         label="Reason"
         isFirst
@@ -48,9 +53,35 @@ function ReleaseButton() {
   )
 }
 
+/** Suspends the agents that the brake left running, as one containment. */
+function SuspendRefused({ refused }: { refused: BrakeState['refused_instances'] }) {
+  const { data: fleet = [] } = useQuery(fleetQuery)
+  const [chosen, setChosen] = useState<string[]>()
+  const running = selectedOf(fleet, { instances: refused.map(({ instance_id }) => instance_id) })
+    .filter(({ status }) => status !== 'suspended')
+    .map(({ id }) => id)
+  return (
+    <>
+      {running.length > 0 && (
+        <OperatorButton kind="danger" onClick={() => setChosen(running)}>
+          Suspend {running.length === 1 ? 'it' : `these ${counted(running.length, 'agent')}`}…
+        </OperatorButton>
+      )}
+      {chosen && (
+        <FleetDialog
+          action="suspend"
+          selector={{ instances: chosen }}
+          because="The brake refused to suspend"
+          onClose={() => setChosen(undefined)}
+        />
+      )}
+    </>
+  )
+}
+
 function BrakeFacts({ brake }: { brake: BrakeState }) {
   const { engaged, engaged_at, engaged_by_event, refused, last_minute, suspended } = brake
-  const { per_minute, fleet, fleet_max, fleet_percent } = brake.limits
+  const { per_minute, fleet, fleet_max, fleet_percent, fleet_min } = brake.limits
   return (
     <div className="inner">
       {engaged ? (
@@ -70,7 +101,7 @@ function BrakeFacts({ brake }: { brake: BrakeState }) {
       )}
       <p className="quiet">
         Automatic suspensions: {last_minute} of {per_minute} in the last minute, {suspended} of {fleet_max} at the same
-        time ({fleet_percent}% of {counted(fleet, 'agent')}).
+        time ({fleet_percent}% of {counted(fleet, 'agent')}, at least {fleet_min}).
       </p>
     </div>
   )
@@ -90,6 +121,7 @@ export function Brake() {
       {data && data.refused_instances.length > 0 && (
         <DataTable
           title="Suspensions refused by the brake"
+          end={<SuspendRefused refused={data.refused_instances} />}
           columns={refusedColumns}
           rows={data.refused_instances}
           rowKey={({ instance_id }) => instance_id}

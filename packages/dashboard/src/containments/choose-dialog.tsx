@@ -6,13 +6,12 @@ import {
   limits,
   type ResumeRequest,
 } from '@wardline/contract'
-import { counted } from '@wardline/text/counted'
 import { useId, useState } from 'react'
 import { requestedQuery } from '../data/containments.ts'
 import { type Agent, agentQuery, fleetQuery } from '../data/fleet.ts'
-import { AgentLinks } from '../parts/agent-link.tsx'
+import { AgentPages } from '../parts/agent-link.tsx'
 import { ControlDialog } from '../suspend/suspend-dialog.tsx'
-import { Button } from '../ui/button.tsx'
+
 import { Check, FieldGroup, TextField } from '../ui/field.tsx'
 import { Fault } from '../ui/panel.tsx'
 import { selectorText } from './containment-texts.ts'
@@ -131,31 +130,6 @@ function ConfirmOne({ id, onClose }: { id: string; onClose(): void }) {
   return data && <ControlDialog action="resume" agent={data} onClose={onClose} />
 }
 
-/** As many agents as fit into a dialog with little scrolling. */
-const pageAgents = 20
-
-/** A list of agents, split into pages. */
-function AgentPages({ ids }: { ids: readonly string[] }) {
-  const [first, setFirst] = useState(0)
-  const shown = ids.slice(first, first + pageAgents)
-  return (
-    <section aria-label="Agents of this request">
-      <AgentLinks ids={shown} />
-      <p className="chips">
-        <Button disabled={first === 0} onClick={() => setFirst(first - pageAgents)}>
-          Previous
-        </Button>
-        <span role="status" className="quiet">
-          {first + 1}–{first + shown.length} of {counted(ids.length, 'agent')}
-        </span>
-        <Button disabled={first + pageAgents >= ids.length} onClick={() => setFirst(first + pageAgents)}>
-          Next
-        </Button>
-      </p>
-    </section>
-  )
-}
-
 /**
  * Confirms a request of more agents than the list contains: shows the second operator all of them, and sends all their
  * ids.
@@ -165,7 +139,11 @@ function ConfirmMany({ id, onClose }: { id: string; onClose(): void }) {
   return (
     <FleetDialog action="resume" selector={ids && { instances: ids }} onClose={onClose}>
       <Fault of={error} />
-      {ids ? <AgentPages ids={ids} /> : !error && <p className="quiet">Loading the agents of this request…</p>}
+      {ids ? (
+        <AgentPages ids={ids} label="Agents of this request" />
+      ) : (
+        !error && <p className="quiet">Loading the agents of this request…</p>
+      )}
     </FleetDialog>
   )
 }

@@ -2,7 +2,7 @@ import type { ContainmentSummary } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../data/fleet.ts'
 import { openContainments } from '../data/open-containments.ts'
-import { containmentHeading, nextSentence, selectorText } from './containment-texts.ts'
+import { containmentHeading, nextSentence, selectorText, unprovenText } from './containment-texts.ts'
 
 const containment = (fields: Partial<ContainmentSummary>): ContainmentSummary =>
   ({
@@ -66,4 +66,13 @@ describe('a containment stays open', () => {
     expect(openContainments([partial], [confirmed, working])).toEqual([])
     expect(openContainments([containment({})], [deaf])).toEqual([])
   })
+})
+
+test.each([
+  [1, 1, '1 suspended agent is not known to have stopped yet; it may still be working.'],
+  [1, 0, '1 suspended agent is not known to have stopped yet.'],
+  [3, 3, '3 suspended agents are not known to have stopped yet; they may still be working.'],
+  [1_200, 2, '1,200 suspended agents are not known to have stopped yet; 2 may still be working.'],
+])('of %d unproven suspensions, %d unconfirmed: %s', (unproven, unconfirmed, sentence) => {
+  expect(unprovenText({ unproven, unconfirmed })).toBe(sentence)
 })

@@ -61,3 +61,11 @@ export function nextSentence(containment: ContainmentSummary): string {
     ? `Waiting for ${counted(changed - proven, 'agent')} to stay silent long enough for proof. They stay suspended until an operator resumes them.`
     : 'They stay suspended until an operator resumes them.'
 }
+
+/** How many suspended agents are not known to have stopped. */
+export function unprovenText({ unproven, unconfirmed }: { unproven: number; unconfirmed: number }): string {
+  const who = `${counted(unproven, 'suspended agent')} ${unproven === 1 ? 'is' : 'are'} not known to have stopped yet`
+  if (unconfirmed === 0) return `${who}.`
+  const those = unconfirmed < unproven ? unconfirmed.toLocaleString('en') : unproven === 1 ? 'it' : 'they'
+  return `${who}; ${those} may still be working.`
+}

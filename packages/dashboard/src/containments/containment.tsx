@@ -26,12 +26,17 @@ const bundleOf = ({ selector, requested_at, completed_at }: Containment) => ({
 })
 
 function Lead({ containment }: { containment: Containment }) {
-  const { action, selector, requested, requested_at, by, by_name, confirmed_by, two_person } = containment
+  const { action, selector, requested, requested_at, by, by_name, confirmed_by, confirmed_by_name, two_person } =
+    containment
   return (
     <>
       {action === 'suspend' ? 'Suspension' : 'Resume'} of {selectorText(selector, requested)}, requested{' '}
       <Time at={requested_at} /> by <HostileText text={by_name ?? by} max={60} />
-      {confirmed_by !== null && `, confirmed by a second operator (key ${confirmed_by})`}
+      {confirmed_by !== null && (
+        <>
+          , confirmed by <HostileText text={confirmed_by_name ?? confirmed_by} max={60} />
+        </>
+      )}
       {two_person && '; the resume requires two operators'}
     </>
   )

@@ -18,6 +18,7 @@ import { FormDialog } from '../ui/dialog.tsx'
 import { Check, TextField } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Notice } from '../ui/panel.tsx'
+import { commandKey } from '../ui/shortcuts.ts'
 import { Progress } from './progress.tsx'
 
 const unreachedReasons = [
@@ -130,7 +131,7 @@ export function FleetDialog({ action, selector, children, because = '', onClose 
       title={title}
       submit={title}
       kind={isSuspend ? 'act' : 'go'}
-      shortcut="⌘↵"
+      shortcut={`${commandKey}↵`}
       isReady={isTyped && plan !== undefined && plan.agents > 0 && reason.trim() !== '' && selector !== undefined}
       onSubmit={() =>
         void start({ reason: reason.trim(), confirm: typed.trim(), ...(isTwoPerson ? { two_person: true } : {}) })

@@ -68,6 +68,7 @@ function applyLive(client: QueryClient): void {
     fleet: () => refresh(queryKeys.fleet),
     containments: () => refresh(queryKeys.containments),
     rules: rested(() => refresh(queryKeys.rules), restMs),
+    problems: rested(() => refresh(queryKeys.problems), restMs),
     alerts: rested(() => refresh(queryKeys.alerts), alertsRestMs),
     decoys: rested(() => {
       refresh(queryKeys.decoys)
@@ -79,7 +80,10 @@ function applyLive(client: QueryClient): void {
   onLiveBatch(({ phase, hasGap, events, control, stats, connection: current }) => {
     if (phase === 'signed-out') refresh(queryKeys.session)
     // The first lists were read before the first connection, so they may lack events stored in between.
-    if (hasGap || (current !== connection && connection === 0)) refresh(queryKeys.events)
+    if (hasGap || (current !== connection && connection === 0)) {
+      refresh(queryKeys.events)
+      read.problems()
+    }
     if (current !== connection) {
       read.fleet()
       read.containments()
@@ -99,7 +103,10 @@ function applyLive(client: QueryClient): void {
       for (const { instance_id } of control) refresh(queryKeys.agent(instance_id))
       read.containments()
     }
-    if (events.some(({ severity }) => severity === 'breach' || severity === 'critical')) read.alerts()
+    if (events.some(({ severity }) => severity === 'breach' || severity === 'critical')) {
+      read.problems()
+      read.alerts()
+    }
     const reported = new Set(events.filter(({ by_service }) => by_service).map(({ event_type }) => event_type))
     for (const [subject, types] of Object.entries(subjects))
       if (types.some((type) => reported.has(type))) read[subject as keyof typeof subjects]()

@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, useInfiniteQuery } from '@tanstack/react-query'
+import { infiniteQueryOptions, queryOptions, useInfiniteQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { call } from './client.ts'
 import { type EventFilter, type EventPage, matchesFilter, type Row } from './live-tail.ts'
@@ -39,3 +39,13 @@ export function useEvents(filter: EventFilter) {
   const query = useInfiniteQuery(eventsQuery(filter))
   return { query, rows: useMemo((): Row[] => query.data?.pages.flatMap(({ events }) => events) ?? [], [query.data]) }
 }
+
+/** One event; null if there is none with this seq. */
+export const eventQuery = (seq: number) =>
+  queryOptions({
+    queryKey: queryKeys.event(seq),
+    queryFn: async () => {
+      const [event] = (await call('listEvents', { query: { before: String(seq + 1), limit: '1' } })).events
+      return event?.seq === seq ? event : null
+    },
+  })

@@ -20,12 +20,17 @@ const mayWork: readonly ShownStatus[] = ['pending', 'delivered', 'unconfirmed', 
  */
 export const isUnconfirmed = (status: ShownStatus): boolean => mayWork.includes(status)
 
+/** States that no longer change by themselves, and in which the agent shows no activity. */
+const settled: readonly ShownStatus[] = ['proven', 'quiet']
+
 export const countsOf = (fleet: readonly Agent[]) => ({
   all: fleet.length,
   active: fleet.filter(({ status }) => status === 'active').length,
   suspended: fleet.filter(({ status }) => status === 'suspended').length,
   /** Suspended agents that may still be working. */
   unconfirmed: fleet.filter((agent) => isUnconfirmed(shownStatus(agent))).length,
+  /** Suspended agents that are not proven stopped yet. A client that cannot acknowledge is quiet instead. */
+  unproven: fleet.filter((agent) => agent.status === 'suspended' && !settled.includes(shownStatus(agent))).length,
   offline: fleet.filter(({ status }) => status === 'offline').length,
   /** Offline for longer than is usual for the agent, and without a goodbye. */
   silent: fleet.filter(({ status, silent }) => status === 'offline' && silent).length,

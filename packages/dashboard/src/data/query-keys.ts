@@ -8,6 +8,7 @@ export const queryKeys = {
   system: ['system'],
   trust: ['trust'],
   views: ['views'],
+  search: (text: string) => ['search', text],
 
   fleet: ['fleet'],
   agent: (id: string) => ['agent', id],
@@ -32,6 +33,8 @@ export const queryKeys = {
   alertCounts: (filter: object) => ['alerts', 'counts', filter],
   alert: (id: string) => ['alerts', 'one', id],
   seriousAlerts: ['alerts', 'serious'],
+  // A change of an alert also changes what needs attention.
+  problems: ['alerts', 'problems'],
   channels: ['channels'],
   channelList: ['channels', 'list'],
   messages: (channelId: string) => ['channels', 'messages', channelId],
@@ -63,6 +66,7 @@ export const queryKeys = {
   rule: (id: string) => ['rules', 'one', id],
   firings: (id: string, days: number) => ['rules', 'firings', id, days],
   ruleVersion: (id: string, version: number) => ['rule version', id, version],
+  ruleMatches: (seq: number, rule: string | undefined) => ['rules', 'matches', seq, rule],
   ruleCheck: (text: string) => ['rule check', text],
 
   audit: (filter: object) => ['audit', filter],

@@ -57,6 +57,17 @@ export const firingsQuery = (id: string, days: FiringDays) =>
     refetchInterval: refreshMs,
   })
 
+export type RuleMatches = ReplyOf<'explainEvent'>['rules'][number]
+export type Match = RuleMatches['events'][number]['matches'][number]
+
+/** What of an event rules matched: of those that it completed, or of the one that is named. */
+export const matchesQuery = (seq: number, rule: string | undefined) =>
+  queryOptions({
+    queryKey: queryKeys.ruleMatches(seq, rule),
+    queryFn: ({ signal }) =>
+      call('explainEvent', { query: { event: String(seq), ...(rule === undefined ? {} : { rule }) }, signal }),
+  })
+
 /** Checks a rule's text: returns its test results, or why it is not a valid rule. Stores nothing. */
 export const checkQuery = (text: string) =>
   queryOptions({

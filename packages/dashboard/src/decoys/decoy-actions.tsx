@@ -9,6 +9,7 @@ import { OperatorButton } from '../parts/operator-button.tsx'
 import { Snippet } from '../parts/snippet.tsx'
 import { TextField } from '../ui/field.tsx'
 import { Notice } from '../ui/panel.tsx'
+import { allAgents } from './decoy-agent.tsx'
 
 const changes = [queryKeys.decoys]
 
@@ -128,8 +129,8 @@ function Delete({ decoy: { id, instanceId, hit_count }, onDeleted }: { decoy: De
       }}
     >
       <p>
-        Its use is no longer detected, so remove it from <b>{instanceId}</b> as well. Its {counted(hit_count, 'hit')}{' '}
-        and their events stay.
+        Its use is no longer detected, so remove it from <b>{instanceId ?? allAgents}</b> as well. Its{' '}
+        {counted(hit_count, 'hit')} and their events stay.
       </p>
     </ChangeButton>
   )

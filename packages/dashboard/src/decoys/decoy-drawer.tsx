@@ -13,6 +13,7 @@ import { Fault, Notice } from '../ui/panel.tsx'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { dayTimeText, Time, useNow, useZone } from '../ui/time.tsx'
 import { DecoyActions } from './decoy-actions.tsx'
+import { DecoyAgent } from './decoy-agent.tsx'
 
 type Hit = DecoyDetail['hits'][number]
 
@@ -173,7 +174,7 @@ function Details({ decoy }: { decoy: DecoyDetail }) {
           ['Path', path !== undefined && <HostileText text={path} max={1_024} />, true],
           ['State', <State key="state" decoy={decoy} />],
           ['Location', planted && <Location planted={planted} />],
-          ['Agent', <AgentLink key="agent" id={instanceId} />],
+          ['Agent', <DecoyAgent key="agent" id={instanceId} />],
           ['Issued', <Time key="issued" at={createdAt} />],
           ['Hits', hit_count > 0 ? <span className="breach">{hit_count.toLocaleString('en')}</span> : '0'],
           ['First hit', first_hit_at !== null && <Time at={first_hit_at} />],

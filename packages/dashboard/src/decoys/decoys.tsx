@@ -7,7 +7,6 @@ import { call } from '../data/client.ts'
 import { type Decoy, decoysQuery, ignoresQuery, kindOf, worstFirst } from '../data/decoys.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
-import { AgentLink } from '../parts/agent-link.tsx'
 import { ChangeButton, entered } from '../parts/change-dialog.tsx'
 import { FilteredTable } from '../parts/filtered-table.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -21,6 +20,7 @@ import { dayMs } from '../ui/span.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
+import { allAgents, DecoyAgent } from './decoy-agent.tsx'
 import type { DecoyFilter, DecoySearch } from './search.ts'
 
 const DecoyDrawer = lazyDialog(async () => (await import('./decoy-drawer.tsx')).DecoyDrawer)
@@ -49,7 +49,7 @@ function headingOf(decoys: readonly Decoy[], now: number): string {
 }
 
 const textOf = (decoy: Decoy): string =>
-  [decoy.details.label, decoy.details.path, decoy.details.instanceId, kindOf(decoy)].join('\n')
+  [decoy.details.label, decoy.details.path, decoy.details.instanceId ?? allAgents, kindOf(decoy)].join('\n')
 
 const columns: readonly Column<Decoy>[] = [
   {
@@ -64,7 +64,7 @@ const columns: readonly Column<Decoy>[] = [
           <div className="quiet">
             {kindOf(decoy)} · {state}
             {leaked_outside && <b className="breach"> · leaked outside</b>}
-            <span className="on-phone"> · {instanceId}</span>
+            <span className="on-phone"> · {instanceId ?? allAgents}</span>
             {path !== undefined && (
               <>
                 {' · '}
@@ -78,7 +78,7 @@ const columns: readonly Column<Decoy>[] = [
       )
     },
   },
-  { name: 'Agent', isWide: true, cell: ({ details: { instanceId } }) => <AgentLink id={instanceId} /> },
+  { name: 'Agent', isWide: true, cell: ({ details: { instanceId } }) => <DecoyAgent id={instanceId} /> },
   {
     name: 'Hits',
     kind: 'number',

@@ -10,6 +10,7 @@ import { Snippet } from '../parts/snippet.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
 import { Fault, Notice } from '../ui/panel.tsx'
+import { allAgents } from './decoy-agent.tsx'
 
 interface Created {
   /** Undefined for a path. */
@@ -35,20 +36,26 @@ function plantText(preset: DecoyPreset, path: string, key: string | undefined): 
 interface PlantedProps {
   preset: DecoyPreset
   agent: string
+  isForAll: boolean
   created: Created
 }
 
-function Planted({ preset, agent, created: { key, path } }: PlantedProps) {
+function Planted({ preset, agent, isForAll, created: { key, path } }: PlantedProps) {
   const text = plantText(preset, path, key)
   return (
     <>
       {key !== undefined && <Notice>Copy the key now: it is not saved and cannot be shown again.</Notice>}
       {text === '' ? (
-        <p>
-          No file needed: <b>{agent}</b> is detected when it asks for this path.
-        </p>
+        <p>No file needed: {isForAll ? 'any agent' : <b>{agent}</b>} is detected when it asks for this path.</p>
       ) : (
-        <Snippet label={key === undefined ? `Run on the host of ${agent}` : `Add to ${preset.place}`} text={text} />
+        <Snippet
+          label={
+            key === undefined
+              ? `Run on ${isForAll ? 'each host of an agent' : `the host of ${agent}`}`
+              : `Add to ${preset.place}`
+          }
+          text={text}
+        />
       )}
       {key !== undefined && key !== text && <Snippet label="Key only" text={key} />}
       {key === undefined && text !== '' && <p className="quiet">The file can be empty: only its path is compared.</p>}
@@ -72,6 +79,7 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
   const { data: fleet = [] } = useQuery(fleetQuery)
   const [picked, setPicked] = useState(presetId)
   const [agent, setAgent] = useState(forAgent ?? '')
+  const [isForOne, setForOne] = useState(forAgent !== undefined)
   const [created, setCreated] = useState<Created>()
   const agents = useId()
   const preset = presets.find(({ id }) => id === picked) ?? presets[0]
@@ -85,21 +93,23 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
     )
   }
   const { id, type, keyType, place, snippet, note } = preset
+  // Keys are planted at one agent, so that the agent whose key leaked is known.
+  const isForAll = type === 'file_path' && !isForOne
   const isKnown = agent === '' || fleet.some((one) => one.id === agent)
   return (
     <ChangeDialog
       changes={[queryKeys.decoys]}
-      title={created ? `Decoy created for ${agent}` : 'Plant a decoy'}
+      title={created ? `Decoy created for ${isForAll ? allAgents : agent}` : 'Plant a decoy'}
       submit="Create decoy"
       send={async (form) => {
         const path = String(form.get('path') ?? '')
         const kind = keyType === undefined ? { path } : { keyType }
-        const body = { instanceId: agent, type, label: entered(form, 'label'), ...kind }
+        const body = { ...(isForAll ? {} : { instanceId: agent }), type, label: entered(form, 'label'), ...kind }
         setCreated({ key: (await call('createHoneypot', { body })).key, path })
         return undefined
       }}
       onClose={onClose}
-      done={created && <Planted preset={preset} agent={agent} created={created} />}
+      done={created && <Planted preset={preset} agent={agent} isForAll={isForAll} created={created} />}
     >
       <SelectField
         label="Preset"
@@ -110,24 +120,39 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
           .map((each) => [each.id, each.title] as const)}
         onChange={({ target }) => setPicked(target.value)}
       />
-      <TextField
-        label="Agent"
-        hint={isKnown ? undefined : 'No heartbeat from this agent yet.'}
-        required
-        list={agents}
-        pattern="[a-z0-9_\-]+"
-        title="Lowercase letters, digits, _ and -"
-        maxLength={limits.instanceId}
-        autoComplete="off"
-        spellCheck={false}
-        value={agent}
-        onChange={({ target }) => setAgent(target.value)}
-      />
-      <datalist id={agents}>
-        {fleet.slice(0, maxOffered).map((one) => (
-          <option key={one.id} value={one.id} />
-        ))}
-      </datalist>
+      {type === 'file_path' && (
+        <SelectField
+          label="Agents"
+          value={isForAll ? 'all' : 'one'}
+          options={[
+            ['all', 'All agents'],
+            ['one', 'One agent'],
+          ]}
+          onChange={({ target }) => setForOne(target.value === 'one')}
+        />
+      )}
+      {!isForAll && (
+        <>
+          <TextField
+            label="Agent"
+            hint={isKnown ? undefined : 'No heartbeat from this agent yet.'}
+            required
+            list={agents}
+            pattern="[a-z0-9_\-]+"
+            title="Lowercase letters, digits, _ and -"
+            maxLength={limits.instanceId}
+            autoComplete="off"
+            spellCheck={false}
+            value={agent}
+            onChange={({ target }) => setAgent(target.value)}
+          />
+          <datalist id={agents}>
+            {fleet.slice(0, maxOffered).map((one) => (
+              <option key={one.id} value={one.id} />
+            ))}
+          </datalist>
+        </>
+      )}
       {type === 'file_path' && (
         <TextField
           key={`path ${id}`}

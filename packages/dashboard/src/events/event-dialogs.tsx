@@ -1,13 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
-import { limits, otherFields } from '@wardline/contract'
+import { useNavigate } from '@tanstack/react-router'
+import { limits, otherFields, titleOf, toolCallOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useState } from 'react'
+import { Fragment, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
+import { eventQuery } from '../data/event-tail.ts'
 import type { EventFilter, Row } from '../data/live-tail.ts'
-import { queryKeys } from '../data/query-keys.ts'
+import { type Match, matchesQuery } from '../data/rules.ts'
 import { saveFile } from '../data/save-file.ts'
+import { metadataFields, spansOf } from '../parts/match-spans.ts'
+import { OperatorButton } from '../parts/operator-button.tsx'
 import { originFacts, ReportHead } from '../parts/report.tsx'
+import { FiredRules } from '../parts/rule-matches.tsx'
 import { Snippet } from '../parts/snippet.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
@@ -20,25 +25,22 @@ import { asCommand, asCurl } from './copy.ts'
 
 interface EventDrawerProps {
   seq: number
+  /** The rule whose matches are marked; default: those that fired with the event. */
+  rule: string | undefined
   rows: readonly Row[]
   onOpen(seq: number): void
   onClose(): void
 }
 
 /** One event. `j` and `k` go to the next and previous one, Escape closes. */
-export function EventDrawer({ seq, rows, onOpen, onClose }: EventDrawerProps) {
+export function EventDrawer({ seq, rule, rows, onOpen, onClose }: EventDrawerProps) {
   const listed = rows.find((row) => row.seq === seq)
-  const lookUp = useQuery({
-    queryKey: queryKeys.event(seq),
-    queryFn: async () =>
-      (await call('listEvents', { query: { before: String(seq + 1), limit: '1' } })).events[0] ?? null,
-    enabled: !listed,
-  })
-  const row = listed ?? (lookUp.data?.seq === seq ? lookUp.data : undefined)
+  const lookUp = useQuery({ ...eventQuery(seq), enabled: !listed })
+  const row = listed ?? lookUp.data
   const seqs = rows.map((one) => one.seq)
   return (
     <Drawer label="Event" steps={stepsOf<number | null>(seqs, seq, onOpen)} onClose={onClose}>
-      {row ? <EventFacts row={row} /> : <Fault of={lookUp.error} />}
+      {row ? <EventFacts row={row} rule={rule} /> : <Fault of={lookUp.error} />}
       {!row && !lookUp.error && (
         <p>{lookUp.isPending ? 'Loading event…' : `No event with seq ${seq}. Retention may have deleted it.`}</p>
       )}
@@ -46,18 +48,49 @@ export function EventDrawer({ seq, rows, onOpen, onClose }: EventDrawerProps) {
   )
 }
 
-function EventFacts({ row }: { row: Row }) {
+/** Paths or hosts shown of a call: all are in its metadata below. */
+const maxListed = 20
+
+/** What rules matched of the event itself; empty until it is known. */
+function useMatches(seq: number | null, rule: string | undefined): Match[] {
+  const { data } = useQuery({ ...matchesQuery(seq ?? 0, rule), enabled: seq !== null })
+  return (data?.rules ?? []).flatMap(({ events }) =>
+    events.flatMap(({ event, matches }) => (event.seq === seq ? matches : [])),
+  )
+}
+
+function EventFacts({ row, rule }: { row: Row; rule: string | undefined }) {
+  const navigate = useNavigate()
+  const matches = useMatches(row.seq, rule)
+  const marked = (field: string, text: string, max?: number) => (
+    <HostileText key={field} text={text} marks={spansOf(matches, [field], text)} {...(max && { max })} />
+  )
+  const listed = (field: string, texts: readonly string[]) =>
+    texts.length > 0 &&
+    texts.slice(0, maxListed).map((text, index) => (
+      <Fragment key={index}>
+        {index > 0 && ', '}
+        {marked(field, text)}
+      </Fragment>
+    ))
   const { seq, ip_address, observed_ip_address } = row
+  const { action, paths, hosts, command } = toolCallOf(row)
   return (
     <>
-      <ReportHead report={row} title={<HostileText text={row.event_type} />} />
+      <ReportHead report={row} title={titleOf(row)} marks={spansOf(matches, ['description'], row.description)} />
+      {seq !== null && <FiredRules seq={seq} rule={rule} />}
       <Facts
         facts={[
+          ['Type', marked('event_type', row.event_type), true],
           ...originFacts(row),
-          ['Address', observed_ip_address !== null && <HostileText text={observed_ip_address} />, true],
+          ['Action', action !== null && marked('metadata.action', action)],
+          ['Command', command !== null && marked('metadata.command', command, 1_000), true],
+          ['Paths', listed('metadata.paths', paths), true],
+          ['Hosts', listed('metadata.hosts', hosts), true],
+          ['Address', observed_ip_address !== null && marked('ip_address', observed_ip_address), true],
           [
             'Reported address',
-            ip_address !== null && ip_address !== observed_ip_address && <HostileText text={ip_address} />,
+            ip_address !== null && ip_address !== observed_ip_address && marked('reported_ip_address', ip_address),
             true,
           ],
           ...Object.entries(otherFields(row)).map(
@@ -68,8 +101,15 @@ function EventFacts({ row }: { row: Row }) {
           ['Id', row.id, true],
         ]}
       />
-      {row.metadata !== null && <JsonText value={row.metadata} />}
+      {row.metadata !== null && (
+        <JsonText value={row.metadata} marksOf={(path, text) => spansOf(matches, metadataFields(path), text)} />
+      )}
       <div className="chips">
+        {seq !== null && (
+          <OperatorButton onClick={() => void navigate({ to: '/rules/new', search: { event: seq } })}>
+            Make a rule from this event
+          </OperatorButton>
+        )}
         <CopyButton name="Copy as JSON" text={JSON.stringify(row, null, 2)} />
         {seq !== null && <CopyButton name="Copy as curl" text={asCurl({ before: String(seq + 1), limit: '1' })} />}
       </div>

@@ -13,7 +13,7 @@ import { asCurl } from './copy.ts'
 import css from './events.module.css'
 import type { EventsState } from './use-events.ts'
 
-const rowHeight = () => (matchMedia('(max-width: 720px)').matches ? 62 : 30)
+const rowHeight = () => (matchMedia('(max-width: 720px)').matches ? 78 : 30)
 
 /** The events, newest first. New ones appear at the top unless the list is paused. */
 export function EventList(state: EventsState) {

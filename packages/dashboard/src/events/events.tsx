@@ -59,7 +59,13 @@ export function Events() {
         <EventList {...state} />
       </div>
       {search.open !== undefined && (
-        <EventDrawer seq={search.open} rows={shown.rows} onOpen={open} onClose={() => open(undefined)} />
+        <EventDrawer
+          seq={search.open}
+          rule={search.rule}
+          rows={shown.rows}
+          onOpen={open}
+          onClose={() => open(undefined)}
+        />
       )}
       {isExporting && <ExportDialog filter={filter} onClose={() => setExporting(false)} />}
     </Screen>

@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { call } from '../data/client.ts'
 import type { EventFilter } from '../data/live-tail.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { AgentId } from '../parts/agent-id.tsx'
 import { Button } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault } from '../ui/panel.tsx'
@@ -34,12 +35,14 @@ const fields = [
 
 interface FacetListProps {
   name: string
+  /** Whether the values are ids of agents. */
+  isAgent: boolean
   values: Facets['source']
   chosen: string | undefined
   onChoose(value: string | undefined): void
 }
 
-function FacetList({ name, values, chosen, onChoose }: FacetListProps) {
+function FacetList({ name, isAgent, values, chosen, onChoose }: FacetListProps) {
   const [isOpen, setOpen] = useState(false)
   if (values.length === 0) return null
   return (
@@ -53,7 +56,7 @@ function FacetList({ name, values, chosen, onChoose }: FacetListProps) {
               aria-pressed={chosen === value}
               onClick={() => onChoose(chosen === value ? undefined : value)}
             >
-              <HostileText text={value} line max={100} />
+              {isAgent ? <AgentId id={value} /> : <HostileText text={value} line max={100} />}
               <b>{count.toLocaleString('en')}</b>
             </Button>
           </li>
@@ -102,6 +105,7 @@ export function FacetPanel({ facets, fault, filter, onChange }: FacetPanelProps)
             <FacetList
               key={name}
               name={name}
+              isAgent={field === 'instance_id'}
               values={facets[field]}
               chosen={filter[filterBy]}
               onChoose={(value) => onChange({ [filterBy]: value })}

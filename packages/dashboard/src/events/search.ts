@@ -28,11 +28,16 @@ export const eventSearch = searchParams({
   view: text,
   /** The event in the drawer. */
   open: number,
+  /** The rule whose matches the drawer marks, where the event did not complete its firing. */
+  rule: text,
 })
 export type EventSearch = SearchOf<typeof eventSearch>
 
 /** Returns the filter for the service. For a range that ends now, `from` is `now` minus its length. */
-export function filterOf({ last, view: _view, open: _open, ...filter }: EventSearch, now: number): EventFilter {
+export function filterOf(
+  { last, view: _view, open: _open, rule: _rule, ...filter }: EventSearch,
+  now: number,
+): EventFilter {
   const from = last === undefined ? filter.from : new Date(now - lastRanges[last].ms).toISOString()
   const all = last === undefined ? filter : { ...filter, from, to: undefined }
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))

@@ -22,7 +22,7 @@ interface Frozen {
 }
 
 /** Key of the list. The open drawer and the view's name do not change it. */
-const filterText = ({ open: _open, view: _view, ...search }: EventSearch) => JSON.stringify(search)
+const filterText = ({ open: _open, rule: _rule, view: _view, ...search }: EventSearch) => JSON.stringify(search)
 
 /** State of the screen: the filter in the address, its events, whether the list is paused, and the current line. */
 export function useEvents() {
@@ -55,7 +55,7 @@ export function useEvents() {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   }
   const open = (seq: number | null | undefined) =>
-    void navigate({ search: (before) => ({ ...before, open: seq ?? undefined }), replace: true })
+    void navigate({ search: (before) => ({ ...before, open: seq ?? undefined, rule: undefined }), replace: true })
   const pause = () => (frozen ? follow() : setFrozen(live))
   const showMissing = (gap: Gap) => {
     setFrozen(shown)

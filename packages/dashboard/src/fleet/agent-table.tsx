@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useRef, useState } from 'react'
 import type { Agent } from '../data/fleet.ts'
 import { isUnconfirmed, shownStatus } from '../data/fleet-counts.ts'
 import { useHours } from '../data/hours.ts'
+import { AgentId } from '../parts/agent-id.tsx'
 import { StatusMark } from '../parts/marks.tsx'
 import { Tags } from '../parts/tags.tsx'
 import { confirmedAfter } from '../suspend/stages.ts'
@@ -35,7 +36,9 @@ const columns: AgentColumn[] = [
     cell: ({ id, name }) => (
       <>
         <Link to="/fleet/$id" params={{ id }}>
-          <b>{id}</b>
+          <b>
+            <AgentId id={id} />
+          </b>
         </Link>{' '}
         {name !== id && (
           <span className="quiet">
@@ -89,7 +92,7 @@ const columns: AgentColumn[] = [
   },
 ]
 
-/** The control version that the agent reports as applied, beside the expected one. */
+/** The control version that the agent acknowledged, beside the expected one. */
 function appliedText({ version, applied_version }: Agent['control']): string {
   if (applied_version === null) return version === 0 ? 'none' : `none of ${version}`
   return applied_version === version ? `v${version}` : `v${applied_version} of ${version}`

@@ -37,7 +37,15 @@ describe('the list of the fleet', () => {
     expect(names(shownAgents(fleet, { status: 'suspended' }))).toEqual(['b'])
     expect(names(shownAgents(fleet, { status: 'unconfirmed' }))).toEqual(['b'])
     expect(names(shownAgents(fleet, { from: 'c' }))).toEqual(['c', 'd'])
-    expect(countsOf(fleet)).toEqual({ all: 4, active: 2, suspended: 1, unconfirmed: 1, offline: 1, silent: 0 })
+    expect(countsOf(fleet)).toEqual({
+      all: 4,
+      active: 2,
+      suspended: 1,
+      unconfirmed: 1,
+      unproven: 1,
+      offline: 1,
+      silent: 0,
+    })
   })
 
   test('sorts versions numerically, and agents that fail open first', () => {

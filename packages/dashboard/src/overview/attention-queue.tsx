@@ -1,20 +1,23 @@
 import { Link, linkOptions, useNavigate } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useId, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
+import { AgentText } from '../parts/agent-id.tsx'
+import { AgentPages } from '../parts/agent-link.tsx'
 import { SeverityMark, StatusMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { ControlButton } from '../suspend/control-button.tsx'
-import { buttonClass } from '../ui/button.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 import { Time } from '../ui/time.tsx'
 import type { AttentionItem } from './attention.ts'
 import css from './overview.module.css'
+import { SuspendMany } from './suspend-many.tsx'
 
 /** More items would not help at 3 a.m.; the others move up as these are handled. */
 const maxShown = 8
@@ -26,13 +29,15 @@ interface QueueLineProps {
   isCut?: boolean
   /** Whether the keys act on it. */
   isKeyed?: boolean
+  /** Shown below. */
+  details?: ReactNode
   /** Its buttons. */
   children?: ReactNode
 }
 
 /** What needs a person: severity, heading, when, how often, and what the reporter says. */
-export function QueueLine({ item, heading, isCut = false, isKeyed, children }: QueueLineProps) {
-  const { severity, agent, kind, at, facts, report } = item
+export function QueueLine({ item, heading, isCut = false, isKeyed, details, children }: QueueLineProps) {
+  const { severity, agent, kind, at, firstAt, facts, report } = item
   return (
     <li aria-current={isKeyed || undefined}>
       <SeverityMark severity={severity} />
@@ -45,6 +50,11 @@ export function QueueLine({ item, heading, isCut = false, isKeyed, children }: Q
               {' · '}
             </>
           )}
+          {firstAt !== undefined && (
+            <>
+              the first at <Time at={firstAt} />, the newest at{' '}
+            </>
+          )}
           <Time at={at} />
           {facts && ` · ${facts}`}
           {report !== undefined && ' · '}
@@ -52,6 +62,7 @@ export function QueueLine({ item, heading, isCut = false, isKeyed, children }: Q
         </p>
       </div>
       {children}
+      {details && <div className={css.details}>{details}</div>}
     </li>
   )
 }
@@ -80,6 +91,8 @@ function targetOf({ agentId, containmentId, kind }: AttentionItem) {
   if (agentId !== undefined) return linkOptions({ to: '/fleet/$id', params: { id: agentId } })
   if (containmentId !== undefined) return linkOptions({ to: '/containments/$id', params: { id: containmentId } })
   if (kind === 'drill' || kind === 'brake') return linkOptions({ to: '/containments' })
+  if (kind === 'breach' || kind === 'critical')
+    return linkOptions({ to: '/events', search: { severity: kind, last: '24h' } })
   return linkOptions({ to: '/fleet', search: { status: kind === 'unconfirmed' ? 'unconfirmed' : 'offline' } })
 }
 
@@ -95,30 +108,97 @@ function Actions({ item, isKeyed }: { item: AttentionItem; isKeyed: boolean }) {
         </Link>
       )}
       {agent && (kind === 'breach' || kind === 'critical') && (
-        <ControlButton agent={agent} because={`${headline}: `} isKeyed={isKeyed} />
+        <ControlButton agent={agent} because={`${headline}: `} isKeyed={isKeyed} isSuspendOnly />
       )}
     </div>
   )
 }
 
+interface ItemProps {
+  item: AttentionItem
+  isKeyed: boolean
+}
+
+/** An item about many agents. It opens into its agents, and suspends those that are running. */
+function ManyItem({ item, isKeyed }: ItemProps) {
+  const { headline, severity, eventType, agents = 0, agentIds = [], running = [] } = item
+  const list = useId()
+  const [isOpen, setOpen] = useState(false)
+  const toggle = () => setOpen(!isOpen)
+  useKeys(isKeyed ? { Enter: toggle } : {})
+  return (
+    <QueueLine
+      item={item}
+      heading={headline}
+      isKeyed={isKeyed}
+      details={
+        isOpen && (
+          <div id={list}>
+            <AgentPages ids={agentIds.toSorted()} count={agents} label={`Agents: ${headline}`} />
+            <Link to="/events" search={{ event_type: eventType, severity, last: '24h' }}>
+              Open their events
+            </Link>
+          </div>
+        )
+      }
+    >
+      <div className={`chips ${css.actions}`}>
+        {running.length > 0 && <SuspendMany ids={running} because={headline} isKeyed={isKeyed} />}
+        <Button
+          aria-expanded={isOpen}
+          aria-controls={isOpen ? list : undefined}
+          about={`: ${headline}`}
+          onClick={toggle}
+        >
+          {isOpen ? 'Hide' : 'Show'} agents
+        </Button>
+      </div>
+    </QueueLine>
+  )
+}
+
+function OneItem({ item, isKeyed }: ItemProps) {
+  const navigate = useNavigate()
+  useKeys(isKeyed ? { Enter: () => void navigate(targetOf(item)) } : {})
+  return (
+    <QueueLine
+      item={item}
+      heading={
+        <Link {...targetOf(item)}>
+          <AgentText text={item.headline} id={item.agentId} />
+        </Link>
+      }
+      isKeyed={isKeyed}
+    >
+      <Actions item={item} isKeyed={isKeyed} />
+    </QueueLine>
+  )
+}
+
 interface QueueProps {
   items: readonly AttentionItem[]
+  /** How many there are with those that are not listed. */
+  open: OpenCount
   checkedAt: number
 }
 
+interface OpenCount {
+  count: number
+  isMore: boolean
+}
+
+/** How many items follow the first ones. */
+export const moreText = ({ count, isMore }: OpenCount, shown: number): string =>
+  `${isMore ? 'more than ' : ''}${(count - shown).toLocaleString('en')} more`
+
 /** What needs a person, worst first. `j` and `k` move through it. */
-export function AttentionQueue({ items, checkedAt }: QueueProps) {
-  const navigate = useNavigate()
+export function AttentionQueue({ items, open, checkedAt }: QueueProps) {
   const [picked, setPicked] = useState(0)
   const count = Math.min(items.length, maxShown)
   const at = Math.min(picked, count - 1)
   useKeys({
     j: () => setPicked(Math.min(count - 1, at + 1)),
     k: () => setPicked(Math.max(0, at - 1)),
-    Enter: () => {
-      const item = items[at]
-      if (item) void navigate(targetOf(item))
-    },
   })
   if (items.length === 0) {
     return (
@@ -130,18 +210,12 @@ export function AttentionQueue({ items, checkedAt }: QueueProps) {
   }
   return (
     <ul className={`lines ${css.queue}`}>
-      {items.slice(0, maxShown).map((item, index) => (
-        <QueueLine
-          key={item.key}
-          item={item}
-          heading={<Link {...targetOf(item)}>{item.headline}</Link>}
-          isKeyed={index === at}
-        >
-          <Actions item={item} isKeyed={index === at} />
-        </QueueLine>
-      ))}
+      {items.slice(0, maxShown).map((item, index) => {
+        const Item = item.agentIds ? ManyItem : OneItem
+        return <Item key={item.key} item={item} isKeyed={index === at} />
+      })}
       {items.length > maxShown && (
-        <li className="quiet">{items.length - maxShown} more. They appear as you handle these.</li>
+        <li className="quiet">{moreText(open, maxShown)}. They appear as you handle these.</li>
       )}
     </ul>
   )

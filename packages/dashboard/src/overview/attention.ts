@@ -1,5 +1,13 @@
-import type { ContainmentSummary } from '@wardline/contract'
-import { eventTypes, type Severity, titleOf } from '@wardline/contract'
+import type { ContainmentSummary, Problem, ProblemList } from '@wardline/contract'
+import {
+  descriptionOf,
+  eventTypes,
+  type Severity,
+  serviceSource,
+  severities,
+  titleOf,
+  titleOfProblem,
+} from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { containmentHeading } from '../containments/containment-texts.ts'
 import type { Brake } from '../data/containments.ts'
@@ -20,12 +28,20 @@ export interface AttentionItem {
   /** How often and since when, in fixed words. */
   facts: string
   at: string
+  /** When it began, for an item about several. */
+  firstAt?: string
   agentId?: string | undefined
   /** That agent, if it is still in the fleet. */
   agent?: Agent | undefined
   /** Number of agents, for an item about several. */
   agents?: number
-  /** The open alert to acknowledge. Without an alert channel there are no alerts. */
+  /** Their ids; of very many only some. */
+  agentIds?: readonly string[]
+  /** The type of their events. */
+  eventType?: string
+  /** Those of them that are in the fleet and not suspended. */
+  running?: readonly string[]
+  /** The open alert to acknowledge. */
   alertId?: string | undefined
   /** The containment to open. */
   containmentId?: string
@@ -33,12 +49,16 @@ export interface AttentionItem {
 
 interface AttentionFacts {
   fleet: readonly Agent[]
-  /** Events of severity breach and critical, newest first. */
-  events: readonly Row[]
+  /** Critical events and breaches, counted by the service. */
+  problems: ProblemList
   /** Events of anomalies that began, worsened or ended, newest first. */
   anomalies: readonly Row[]
   /** The service's reports of agents that have not responded to drills for days, newest first. */
   overdue: readonly Row[]
+  /** The service's reports of agents that were active while suspended, newest first. */
+  violations: readonly Row[]
+  /** Whether these lists have older rows of the last day that are not loaded. */
+  hasMore: { anomalies: boolean; overdue: boolean }
   containments: readonly ContainmentSummary[]
   brake: Pick<Brake, 'engaged' | 'engaged_at' | 'refused'> | undefined
   /** Alert status by id. An alert has the id of its event. */
@@ -60,10 +80,14 @@ function groupsOf(rows: readonly Row[], now: number, keyOf: (row: Row) => string
   return [...Map.groupBy(recent, keyOf)].flatMap(([key, group]) => (key === undefined ? [] : [{ key, group }]))
 }
 
+/** The title that an event of the service has about the same. */
+const foundTitle = (event_type: string, instance_id: string | null = null) =>
+  titleOf({ event_type, instance_id, by_service: true, source: serviceSource })
+
 const itemOf = (rows: readonly Row[], last: Row, alerts: AttentionFacts['alerts']) => ({
   severity: last.severity,
   headline: titleOf(last),
-  report: last.description,
+  report: descriptionOf(last),
   at: last.created_at,
   agentId: last.instance_id ?? undefined,
   alertId: rows.find(({ id }) => alerts.get(id) === 'open')?.id,
@@ -75,36 +99,68 @@ function isHandled(rows: readonly Row[], alerts: AttentionFacts['alerts']): bool
   return status !== undefined && status !== 'open'
 }
 
-/** One line per open anomaly. */
-function anomalyItems({ anomalies, alerts, now }: AttentionFacts): AttentionItem[] {
+/** "more than 12 agents", where only some were counted. */
+const agentsText = (count: number, isMore: boolean) => `${isMore ? 'More than ' : ''}${counted(count, 'agent')}`
+
+/** One line per open anomaly, or one for all of a severity if there are too many to name. */
+function anomalyItems({ anomalies, alerts, hasMore, now }: AttentionFacts): AttentionItem[] {
   const ended = new Set(
     anomalies.flatMap((row) =>
       row.event_type === eventTypes.anomalyEnded && row.by_service ? (episodeOf(row) ?? []) : [],
     ),
   )
   const episodes = groupsOf(anomalies, now, (row) => (isAnomaly(row) ? episodeOf(row) : undefined))
-  return episodes.flatMap(({ key, group }): AttentionItem[] => {
+  const items = episodes.flatMap(({ key, group }): AttentionItem[] => {
     if (ended.has(key) || isHandled(group, alerts)) return []
     const last = group.find(({ severity }) => severity === 'critical') ?? group[0]!
     const kind = last.severity === 'critical' ? 'critical' : 'anomaly'
     return [{ ...itemOf(group, last, alerts), key: `anomaly ${key}`, kind, facts: '' }]
   })
+  return [...Map.groupBy(items, ({ kind }) => kind)].flatMap(([kind, group]): AttentionItem[] => {
+    const agentIds = [...new Set(group.flatMap(({ agentId }) => agentId ?? []))]
+    if (agentIds.length <= maxNamed) return group
+    const times = group.map(({ at }) => at).sort()
+    return [
+      {
+        key: `anomalies ${kind}`,
+        kind,
+        severity: group[0]!.severity,
+        headline: `${agentsText(agentIds.length, hasMore.anomalies)} behave unusually`,
+        facts: `${group.length.toLocaleString('en')} anomalies`,
+        firstAt: times[0]!,
+        at: times.at(-1)!,
+        agents: agentIds.length,
+        agentIds,
+        eventType: eventTypes.anomalyDetected,
+      },
+    ]
+  })
 }
 
-function itemsOfEvents({ events, alerts, now }: AttentionFacts, kind: 'breach' | 'critical'): AttentionItem[] {
-  const groups = groupsOf(events, now, (row) => {
-    const { severity, instance_id, source, event_type, by_service } = row
-    // The brake's own item shows whether it is still engaged.
-    const isBrake = by_service && event_type === eventTypes.brakeEngaged
-    if (severity !== kind || isAnomaly(row) || isBrake || isHandled([row], alerts)) return undefined
-    return `${severity} ${instance_id ?? source} ${event_type} ${by_service}`
-  })
-  return groups.map(({ key, group }) => ({
-    ...itemOf(group, group[0]!, alerts),
-    key,
-    kind,
-    facts: group.length === 1 ? '' : `${group.length} times in 24 h`,
-  }))
+function problemItem(problem: Problem, isMore: boolean): AttentionItem {
+  const { severity, by_service, event_type, types, agents, instances, events, description } = problem
+  const isOfMany = agents > 1
+  const times = `${events.toLocaleString('en')} ${isOfMany ? 'events' : 'times in 24 h'}`
+  return {
+    key: `${severity} ${isOfMany ? '' : (instances[0] ?? problem.source)} ${types > 1 ? '' : event_type} ${by_service}`,
+    kind: severity,
+    severity,
+    headline: titleOfProblem(problem, isMore),
+    facts: events === 1 ? '' : times,
+    ...(description === null ? {} : { report: descriptionOf({ event_type, description }) }),
+    at: problem.last_at,
+    ...(isOfMany
+      ? { firstAt: problem.first_at, agents, agentIds: instances, eventType: event_type }
+      : { agentId: instances[0], alertId: problem.open_alert ?? undefined }),
+  }
+}
+
+/** One line per problem. The brake and anomalies have separate lines, which show whether they are over. */
+function problemItems({ problems: { problems, complete } }: AttentionFacts): AttentionItem[] {
+  const others: string[] = [eventTypes.brakeEngaged, eventTypes.anomalyDetected]
+  return problems
+    .filter(({ by_service, event_type }) => !(by_service && others.includes(event_type)))
+    .map((problem) => problemItem(problem, !complete))
 }
 
 const maxNamed = 3
@@ -124,7 +180,7 @@ const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
  * One line per agent, or one line for all if there are too many to name: otherwise they would fill the queue after a
  * fleet-wide suspension.
  */
-function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem[] {
+function unconfirmedItems({ fleet, violations, now }: AttentionFacts): AttentionItem[] {
   const kind = 'unconfirmed'
   const may = (at: string, who: string) => `for ${spanText(now - Date.parse(at))}: ${who} may still be working`
   const itemOfOne = (agent: Agent, severity: Severity, words: string, at: string): AttentionItem => ({
@@ -136,7 +192,7 @@ function unconfirmedItems({ fleet, events, now }: AttentionFacts): AttentionItem
     at,
     agentId: agent.id,
   })
-  const reports = events.filter((row) => row.by_service && row.event_type === eventTypes.activityWhileSuspended)
+  const reports = violations.filter((row) => row.by_service)
   // The service's own report has an alert, which a colleague may have acknowledged.
   const reported = groupsOf(reports, now, (row) => row.instance_id ?? undefined).map(({ key }) => key)
   const violated = fleet
@@ -185,7 +241,7 @@ function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
       key: 'brake',
       kind: 'brake' as const,
       severity: 'critical' as const,
-      headline: 'The brake is engaged: nothing is suspended automatically',
+      headline: foundTitle(eventTypes.brakeEngaged),
       facts: `${counted(brake.refused, 'automatic suspension')} refused`,
       at: brake.engaged_at ?? '',
     },
@@ -193,7 +249,7 @@ function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
 }
 
 /** One line for all agents that are not known to be stoppable. */
-function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
+function drillItems({ overdue, fleet, hasMore, now }: AttentionFacts): AttentionItem[] {
   const agents = new Map(fleet.map((agent) => [agent.id, agent]))
   const reports = groupsOf(overdue, now, ({ by_service, event_type, instance_id, created_at }) => {
     const agent = agents.get(instance_id ?? '')
@@ -210,7 +266,9 @@ function drillItems({ overdue, fleet, now }: AttentionFacts): AttentionItem[] {
       key: 'drills',
       kind: 'drill',
       severity: 'warning',
-      headline: `${isOne ? `${first.key} does` : `${counted(ids.length, 'agent')} do`} not answer drills`,
+      headline: isOne
+        ? foundTitle(eventTypes.drillOverdue, first.key)
+        : `${agentsText(ids.length, hasMore.overdue)} do not answer drills`,
       facts: isOne ? 'a suspension may not reach it' : `${namesOf(ids)} · a suspension may not reach them`,
       at: first.group[0]!.created_at,
       agentId: isOne ? first.key : undefined,
@@ -239,7 +297,9 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
       key: `offline ${id} ${last_heartbeat}`,
       kind: 'offline',
       severity: 'warning',
-      headline: isOne ? `${id} is silent` : `${counted(group.length, 'agent')} went silent together`,
+      headline: isOne
+        ? foundTitle(eventTypes.instanceOffline, id)
+        : `${counted(group.length, 'agent')} went silent together`,
       facts: isOne
         ? 'no heartbeat since then'
         : `${namesOf(group.map((one) => one.id))} · likely the same host or network`,
@@ -249,20 +309,52 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
   })
 }
 
-/** Returns everything that needs a person, worst first. */
+/** Statuses of suspended agents that may still be working. */
+const unproven: readonly ShownStatus[] = ['pending', 'unconfirmed', 'delivered', 'violated']
+const isStopped = (agent: Agent | undefined): boolean =>
+  agent?.status === 'suspended' && !unproven.includes(shownStatus(agent))
+
+const isOfMany = ({ kind, agentIds }: AttentionItem): boolean =>
+  kind === 'brake' || kind === 'containment' || agentIds !== undefined
+
+/** Whether all agents of an item are known, and stopped. */
+function isOver({ agent, agents, agentIds }: AttentionItem, fleet: ReadonlyMap<string, Agent>): boolean {
+  if (!agentIds) return isStopped(agent)
+  return agentIds.length === agents && agentIds.every((id) => isStopped(fleet.get(id)))
+}
+
+/** Adds to an item about several agents which of them may still be suspended. */
+function withRunning(item: AttentionItem, fleet: ReadonlyMap<string, Agent>): AttentionItem {
+  const { agentIds, facts } = item
+  if (!agentIds) return item
+  const running = agentIds.filter((id) => fleet.has(id) && fleet.get(id)!.status !== 'suspended')
+  const suspended = agentIds.filter((id) => fleet.get(id)?.status === 'suspended').length
+  const state = suspended > 0 ? `${suspended.toLocaleString('en')} suspended` : ''
+  return { ...item, running, facts: [facts, state].filter(Boolean).join(' · ') }
+}
+
+/**
+ * Returns everything that needs a person: first what is still running, then what is stopped already; the most severe
+ * first, and of these the brake, containments and problems of many agents before single agents, then the newest.
+ */
 export function attentionOf(facts: AttentionFacts): AttentionItem[] {
-  const newestFirst = (one: AttentionItem, other: AttentionItem) => Date.parse(other.at) - Date.parse(one.at)
-  const anomalies = anomalyItems(facts)
-  const critical = anomalies.filter(({ kind }) => kind === 'critical')
   const agents = new Map(facts.fleet.map((agent) => [agent.id, agent]))
-  return [
-    ...itemsOfEvents(facts, 'breach').sort(newestFirst),
+  const items = [
+    ...problemItems(facts),
     ...brakeItems(facts),
     ...containmentItems(facts),
-    ...unconfirmedItems(facts).sort(newestFirst),
-    ...[...itemsOfEvents(facts, 'critical'), ...critical].sort(newestFirst),
+    ...unconfirmedItems(facts),
+    ...anomalyItems(facts),
     ...offlineItems(facts),
     ...drillItems(facts),
-    ...anomalies.filter(({ kind }) => kind !== 'critical').sort(newestFirst),
-  ].map((item) => ({ ...item, agent: agents.get(item.agentId ?? '') }))
+  ].map((item) => withRunning({ ...item, agent: agents.get(item.agentId ?? '') }, agents))
+  const rank = ({ severity }: AttentionItem) => severities.indexOf(severity)
+  const over = new Set(items.filter((item) => isOver(item, agents)))
+  return items.sort(
+    (one, other) =>
+      Number(over.has(one)) - Number(over.has(other)) ||
+      rank(other) - rank(one) ||
+      Number(isOfMany(other)) - Number(isOfMany(one)) ||
+      Date.parse(other.at) - Date.parse(one.at),
+  )
 }

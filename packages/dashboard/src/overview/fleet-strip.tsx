@@ -24,6 +24,8 @@ interface StripProps {
   fleet: readonly Agent[]
   /** Agents with an open breach or critical report. */
   troubled: ReadonlyMap<string, 'breach' | 'critical'>
+  /** Whether there are more of these than are named. */
+  isCut?: boolean
 }
 
 function stateOf(agent: Agent, troubled: StripProps['troubled']): MarkState {
@@ -35,7 +37,7 @@ function stateOf(agent: Agent, troubled: StripProps['troubled']): MarkState {
 }
 
 /** One mark per agent in the order of ids, so that people learn the shape of their fleet. */
-export function FleetStrip({ fleet, troubled }: StripProps) {
+export function FleetStrip({ fleet, troubled, isCut = false }: StripProps) {
   const navigate = useNavigate()
   const list = useId()
   const [picked, setPicked] = useState<number>()
@@ -100,6 +102,7 @@ export function FleetStrip({ fleet, troubled }: StripProps) {
           .map((state) => (
             <span key={state}>
               <i className={`${css.mark} ${css[state]}`} />{' '}
+              {isCut && (state === 'breach' || state === 'critical') && 'more than '}
               {all.filter((one) => one === state).length.toLocaleString('en')} {words[state]}
             </span>
           ))}

@@ -22,7 +22,7 @@ function FirstAgent() {
   return (
     <Panel title="Connect the first agent" note="It appears here within five seconds.">
       <div className={`inner ${css.steps}`}>
-        <p>Create a key and copy the lines for TypeScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
+        <p>Create a key and copy the lines for JavaScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
         <p className="chips">
           <Link to="/connect" className={buttonClass('go')}>
             Connect an agent <kbd>g c</kbd>
@@ -94,9 +94,10 @@ function Charts() {
 }
 
 export function Overview() {
-  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled } = useVerdict()
-  const need =
-    items.length === 0 ? '' : `, ${counted(items.length, 'item')} need${items.length === 1 ? 's' : ''} attention`
+  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled, isCut, open } =
+    useVerdict()
+  const openText = `${open.isMore ? 'more than ' : ''}${open.count.toLocaleString('en')}`
+  const need = open.count === 0 ? '' : `, ${openText} ${open.count === 1 ? 'item needs' : 'items need'} attention`
   return (
     <Screen
       title={verdict}
@@ -127,11 +128,11 @@ export function Overview() {
               </Link>
             }
           >
-            <FleetStrip fleet={agents} troubled={troubled} />
+            <FleetStrip fleet={agents} troubled={troubled} isCut={isCut} />
           </Panel>
           <div className="halves">
-            <Panel title="Needs attention" note={items.length > 0 && `${items.length} open`}>
-              {isComplete && <AttentionQueue items={items} checkedAt={checkedAt} />}
+            <Panel title="Needs attention" note={open.count > 0 && `${openText} open`}>
+              {isComplete && <AttentionQueue items={items} open={open} checkedAt={checkedAt} />}
             </Panel>
             <Charts />
           </div>

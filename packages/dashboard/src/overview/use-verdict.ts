@@ -1,13 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
-import { eventTypes } from '@wardline/contract'
+import { eventTypes, type ProblemList } from '@wardline/contract'
 import { call } from '../data/client.ts'
 import { brakeQuery, containmentsQuery } from '../data/containments.ts'
 import { useEvents } from '../data/event-tail.ts'
 import { fleetQuery, statusQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { dayMs } from '../ui/span.ts'
 import { useNow } from '../ui/time.tsx'
-import { attentionOf } from './attention.ts'
+import { type AttentionItem, attentionOf } from './attention.ts'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
 /** The stream shows when an alert may have been added. Colleagues' changes to alerts show after this time. */
@@ -24,31 +25,49 @@ const alertsQuery = {
   refetchInterval: alertsRefreshMs,
 }
 
+/** Counts critical events and breaches of the last day. The stream shows when there is another one. */
+const problemsQuery = {
+  queryKey: queryKeys.problems,
+  queryFn: ({ signal }: { signal: AbortSignal }) => call('listProblems', { signal }),
+  refetchInterval: alertsRefreshMs,
+}
+
+/** Whether older rows of the last day are not loaded. */
+function hasMore({ query, rows }: ReturnType<typeof useEvents>, now: number): boolean {
+  const oldest = rows.at(-1)
+  return query.hasNextPage && oldest !== undefined && now - Date.parse(oldest.created_at) <= dayMs
+}
+
+const noProblems: ProblemList = { problems: [], omitted: 0, complete: true }
+
 /** Computes what happened, to which agent, and whether it is over, for the overview and the wallboard. */
 export function useVerdict() {
   const fleet = useQuery(fleetQuery)
   const status = useQuery(statusQuery)
-  const breaches = useEvents({ severity: 'breach' })
-  const critical = useEvents({ severity: 'critical' })
+  const problems = useQuery(problemsQuery)
   const begun = useEvents({ event_type: eventTypes.anomalyDetected })
   const ended = useEvents({ event_type: eventTypes.anomalyEnded })
   const drills = useEvents({ event_type: eventTypes.drillOverdue })
+  const violations = useEvents({ event_type: eventTypes.activityWhileSuspended })
   const alerts = useQuery(alertsQuery)
   const containments = useQuery(containmentsQuery)
   const brake = useQuery(brakeQuery)
-  const lists = [breaches, critical, begun, ended, drills].map(({ query }) => query)
-  const all = [fleet, status, ...lists, alerts, containments, brake]
+  const lists = [begun, ended, drills, violations].map(({ query }) => query)
+  const all = [fleet, status, problems, ...lists, alerts, containments, brake]
   const isComplete = all.every(({ data }) => data !== undefined)
   const fault = all.find(({ error }) => error)?.error
   const now = useNow()
   const agents = fleet.data ?? []
   const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
+  const known = problems.data ?? noProblems
   const items = attentionOf({
     fleet: agents,
-    events: [...breaches.rows, ...critical.rows],
+    problems: known,
     anomalies: [...begun.rows, ...ended.rows],
     overdue: drills.rows,
+    violations: violations.rows,
+    hasMore: { anomalies: hasMore(begun, now), overdue: hasMore(drills, now) },
     containments: containments.data?.containments ?? [],
     brake: brake.data,
     alerts: new Map(alerts.data?.map((alert) => [alert.id, alert.status] as const)),
@@ -56,18 +75,25 @@ export function useVerdict() {
   })
   const unknown = fault ? 'No answer from the service.' : 'Loading the fleet…'
   const troubled = new Map<string, 'breach' | 'critical'>()
-  for (const { kind, agentId } of items.toReversed())
-    if (agentId && (kind === 'breach' || kind === 'critical')) troubled.set(agentId, kind)
+  for (const { kind, agentId, agentIds = agentId ? [agentId] : [] } of items.toReversed())
+    if (kind === 'breach' || kind === 'critical') for (const id of agentIds) troubled.set(id, kind)
   return {
     agents,
     counts: isComplete ? countsOf(agents) : undefined,
     stats: status.data?.stats,
     items,
-    verdict: isComplete ? verdictOf({ fleet: agents, items, ageMs }) : unknown,
+    verdict: isComplete ? verdictOf({ fleet: agents, items, omitted: known.omitted, ageMs }) : unknown,
     isComplete,
     isStale: isComplete && ageMs > staleAfterMs,
     fault,
     checkedAt,
     troubled,
+    /** How many need attention, and whether there are even more. */
+    open: { count: items.length + known.omitted, isMore: !known.complete },
+    /** Whether more agents have problems than `troubled` names. */
+    isCut: !known.complete || known.omitted > 0 || items.some(isOfUnnamed),
   }
 }
+
+const isOfUnnamed = ({ agents = 0, agentIds }: AttentionItem): boolean =>
+  agentIds !== undefined && agentIds.length < agents

@@ -1,4 +1,4 @@
-import type { ContainmentSummary } from '@wardline/contract'
+import { alertTypes, type ContainmentSummary, eventTypes, type Problem, titleOf } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../data/fleet.ts'
 import type { Row } from '../data/live-tail.ts'
@@ -44,9 +44,34 @@ const row = (fields: Partial<Row>): Row =>
     ...fields,
   }) as Row
 
+/** What the service counted: by default one decoy hit of the agent a. */
+const problem = (fields: Partial<Problem> = {}): Problem => {
+  const instances = fields.instances ?? ['a']
+  return {
+    severity: 'breach',
+    by_service: true,
+    event_type: 'honeypot_triggered',
+    types: 1,
+    agents: instances.length,
+    instances,
+    events: 1,
+    first_at: at(60),
+    last_at: at(60),
+    last_seq: ++seq,
+    source: 'x',
+    description: 'd',
+    open_alert: null,
+    ...fields,
+  }
+}
+
 interface Facts {
   fleet?: Agent[]
-  events?: Row[]
+  problems?: Problem[]
+  omitted?: number
+  complete?: boolean
+  violations?: Row[]
+  hasMore?: boolean
   anomalies?: Row[]
   alerts?: [string, string][]
   overdue?: Row[]
@@ -56,7 +81,11 @@ interface Facts {
 }
 function verdict({
   fleet = [agent('a'), agent('b')],
-  events = [],
+  problems = [],
+  omitted = 0,
+  complete = true,
+  violations = [],
+  hasMore = false,
   anomalies = [],
   alerts = [],
   overdue = [],
@@ -64,13 +93,24 @@ function verdict({
   brake,
   ageMs = 0,
 }: Facts) {
-  const items = attentionOf({ fleet, events, anomalies, overdue, containments, brake, alerts: new Map(alerts), now })
-  return { sentence: verdictOf({ fleet, items, ageMs }), kinds: items.map(({ kind }) => kind), items }
+  const items = attentionOf({
+    fleet,
+    problems: { problems, omitted, complete },
+    anomalies,
+    overdue,
+    violations,
+    hasMore: { anomalies: hasMore, overdue: hasMore },
+    containments,
+    brake,
+    alerts: new Map(alerts),
+    now,
+  })
+  return { sentence: verdictOf({ fleet, items, omitted, ageMs }), kinds: items.map(({ kind }) => kind), items }
 }
 
 describe('the verdict', () => {
   test('claims nothing about the current state from stale data', () => {
-    expect(verdict({ ageMs: 23_400, events: [row({})] }).sentence).toBe('No answer from the service for 23 s.')
+    expect(verdict({ ageMs: 23_400, problems: [problem()] }).sentence).toBe('No answer from the service for 23 s.')
   })
 
   test.each([
@@ -87,14 +127,14 @@ describe('the verdict', () => {
     [{ fleet: [ended('a')] }, 'No agent is active.'],
     [{ fleet: [agent('a'), suspended('b', 21)] }, '1 agent is well; 1 is suspended.'],
     [{ fleet: [suspended('a', 21)] }, 'Every agent is suspended.'],
-    [{ events: [row({})] }, 'a used a decoy and is still working.'],
-    [{ events: [row({}), row({ instance_id: 'b' })] }, '2 agents reported breaches; both are still working.'],
+    [{ problems: [problem()] }, 'a used a decoy and is still working.'],
+    [{ problems: [problem(), problem({ instances: ['b'] })] }, '2 agents reported breaches; both are still working.'],
     [
-      { fleet: [suspended('a', 21), agent('b')], events: [row({})] },
+      { fleet: [suspended('a', 21), agent('b')], problems: [problem()] },
       'a used a decoy. Suspended, confirmed after 21 ms.',
     ],
     [
-      { events: [row({ severity: 'critical', event_type: 'data_export', by_service: false, source: 'a' })] },
+      { problems: [problem({ severity: 'critical', event_type: 'data_export', by_service: false, source: 'a' })] },
       'a reports data_export.',
     ],
   ] satisfies [Facts, string][])('of %j is "%s"', (facts, sentence) => {
@@ -103,21 +143,21 @@ describe('the verdict', () => {
 
   // "Suspended" is easily read as "stopped", so an agent that has not confirmed comes before everything else.
   test('names an unconfirmed suspension first', () => {
-    const facts = { fleet: [suspended('a'), agent('b')], events: [row({})] }
+    const facts = { fleet: [suspended('a'), agent('b')], problems: [problem()] }
     expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')
   })
 
   test('names a working agent with a critical report before a breach by a suspended agent', () => {
-    const critical = row({ severity: 'critical', event_type: 'anomaly_detected', instance_id: 'b' })
-    const events = [row({}), critical]
+    const critical = problem({ severity: 'critical', event_type: 'rule_matched', instances: ['b'] })
+    const problems = [problem(), critical]
     const other = agent('b')
-    expect(verdict({ events, fleet: [suspended('a', 21), other] }).sentence).toBe('b behaves unusually.')
-    expect(verdict({ events, fleet: [agent('a'), other] }).sentence).toBe('a used a decoy and is still working.')
+    expect(verdict({ problems, fleet: [suspended('a', 21), other] }).sentence).toBe('b matched a rule.')
+    expect(verdict({ problems, fleet: [agent('a'), other] }).sentence).toBe('a used a decoy and is still working.')
   })
 
   // Any caller may report a type that only the service can know, so an attacker could blame another agent.
   test('does not trust a caller that reports a type that only the service can know', () => {
-    const { items } = verdict({ events: [row({ by_service: false, source: 'b' })] })
+    const { items } = verdict({ problems: [problem({ by_service: false, source: 'b' })] })
     expect(items[0]?.headline).toBe('a: honeypot_triggered, claimed by another source')
   })
 })
@@ -126,29 +166,85 @@ describe('the attention queue', () => {
   test('lists the worst items first', () => {
     const { kinds } = verdict({
       fleet: [agent('a'), suspended('b'), agent('c', 'offline', 300)],
-      events: [row({ severity: 'critical' }), row({})],
+      problems: [problem({ severity: 'critical' }), problem()],
     })
     expect(kinds).toEqual(['breach', 'unconfirmed', 'critical', 'offline'])
   })
 
-  test('leaves out acknowledged alerts and events older than a day', () => {
-    const seen = row({})
-    expect(verdict({ events: [seen], alerts: [[seen.id, 'acknowledged']] }).items).toEqual([])
-    expect(verdict({ events: [row({ created_at: at(90_000) })] }).items).toEqual([])
-    const open = row({})
-    expect(verdict({ events: [open], alerts: [[open.id, 'open']] }).items[0]?.alertId).toBe(open.id)
-  })
-
-  test('groups repeated events, and agents that went silent together', () => {
+  test('shows the open alert, how often it happened, and agents that went silent together', () => {
     const { items } = verdict({
       fleet: [agent('a', 'offline', 300), agent('b', 'offline', 310), agent('c', 'offline', 900), ended('d')],
-      events: [row({}), row({}), row({})],
+      problems: [problem({ events: 3, open_alert: 'one' })],
     })
-    expect(items.map(({ headline, facts }) => [headline, facts])).toEqual([
-      ['a used a decoy', '3 times in 24 h'],
-      ['2 agents went silent together', 'b, a · likely the same host or network'],
-      ['c is silent', 'no heartbeat since then'],
+    expect(items.map(({ headline, facts, alertId }) => [headline, facts, alertId])).toEqual([
+      ['a used a decoy', '3 times in 24 h', 'one'],
+      ['2 agents went silent together', 'b, a · likely the same host or network', undefined],
+      ['c is silent', 'no heartbeat since then', undefined],
     ])
+  })
+
+  // 166,667 events of 1,667 agents were 200 equal lines about 200 agents.
+  test('has one line for a problem of many agents, which knows those that are running', () => {
+    const ids = Array.from({ length: 1_667 }, (_, index) => `agent-${index}`)
+    const flood = problem({
+      severity: 'critical',
+      by_service: false,
+      event_type: 'prompt_injection_detected',
+      instances: ids,
+      events: 166_667,
+      first_at: at(9_000),
+    })
+    const others = [agent('a'), agent('b')]
+    const running = verdict({ fleet: [...ids.map((id) => agent(id)), ...others], problems: [flood] })
+    expect(running.sentence).toBe('A prompt injection on 1,667 agents.')
+    expect(running.items).toMatchObject([
+      { facts: '166,667 events', firstAt: at(9_000), agents: 1_667, running: ids, agentIds: ids },
+    ])
+    const half = ids.map((id, index) => (index < 1_000 ? suspended(id, 10) : agent(id)))
+    const single = problem({ severity: 'critical', event_type: 'rule_matched', instances: ['b'] })
+    const partly = verdict({ fleet: [...half, ...others], problems: [single, flood] })
+    expect(partly.sentence).toBe('2 critical problems of 1,668 agents in 24 h.')
+    expect(partly.items.map(({ headline }) => headline)).toEqual([
+      'A prompt injection on 1,667 agents',
+      'b matched a rule',
+    ])
+    expect(partly.items[0]).toMatchObject({ facts: '166,667 events · 1,000 suspended', running: ids.slice(1_000) })
+    // Stopped agents come after what is still running.
+    const stopped = verdict({ fleet: [...ids.map((id) => suspended(id, 10)), ...others], problems: [single, flood] })
+    expect(stopped.items.map(({ headline }) => headline)).toEqual([
+      'b matched a rule',
+      'A prompt injection on 1,667 agents',
+    ])
+    expect(stopped.items[1]?.running).toEqual([])
+  })
+
+  test('says that there are more where not all were counted or named', () => {
+    const ids = ['a', 'b', 'c', 'd']
+    const fleet = ids.map((id) => agent(id))
+    const many = problem({ severity: 'critical', event_type: 'rule_matched', instances: ids, agents: 12_000 })
+    expect(verdict({ fleet, problems: [many] }).sentence).toBe('12,000 agents matched a rule.')
+    expect(verdict({ fleet, problems: [many], complete: false }).sentence).toBe(
+      'More than 12,000 agents matched a rule.',
+    )
+    expect(verdict({ fleet, problems: [many], omitted: 7 }).sentence).toBe(
+      '8 critical problems of more than 4 agents in 24 h.',
+    )
+    const about = (instance_id: string) =>
+      row({ event_type: 'anomaly_detected', severity: 'warning', instance_id, metadata: { episode: instance_id } })
+    const anomalies = ids.map(about)
+    expect(verdict({ fleet, anomalies }).items.map(({ headline }) => headline)).toEqual(['4 agents behave unusually'])
+    expect(verdict({ fleet, anomalies, hasMore: true }).items[0]?.headline).toBe('More than 4 agents behave unusually')
+  })
+
+  test('counts breaches of many agents by who is still working', () => {
+    const fleet = ['a', 'b', 'c', 'd', 'e'].map((id) => agent(id))
+    const instances = ['a', 'b', 'c', 'd']
+    expect(verdict({ fleet, problems: [problem({ instances })] }).sentence).toBe(
+      '4 agents used a decoy; all are still working.',
+    )
+    const stopped = fleet.map((one) => (one.id === 'a' ? one : suspended(one.id, 10)))
+    const problems = [problem({ instances }), problem({ event_type: 'data_export', instances: ['e'] })]
+    expect(verdict({ fleet: stopped, problems }).sentence).toBe('5 agents reported breaches; 1 is still working.')
   })
 
   test('has one line per open anomaly, and ignores reports by callers', () => {
@@ -156,7 +252,7 @@ describe('the attention queue', () => {
       row({ event_type, severity, by_service, metadata: { metric: 'calls', episode } })
     const rose = about('anomaly_detected', 'one', 'critical')
     const { items } = verdict({
-      events: [rose],
+      problems: [problem({ severity: 'critical', event_type: 'anomaly_detected' })],
       anomalies: [
         about('anomaly_ended', 'over', 'info'),
         about('anomaly_ended', 'two', 'info', false),
@@ -179,11 +275,29 @@ describe('the attention queue', () => {
     const violated: Agent = { ...suspended('a', 21), suspension: { state: 'violated', since: at(10) } }
     const [item] = verdict({ fleet: [violated] }).items
     expect([item?.headline, item?.severity]).toEqual(['a was active although suspended', 'breach'])
+    // The service's own report is a problem until its alert is acknowledged.
     const report = row({ event_type: 'activity_while_suspended' })
-    const seen = verdict({ fleet: [violated], events: [report], alerts: [[report.id, 'acknowledged']] })
-    expect(seen.items).toEqual([])
+    expect(verdict({ fleet: [violated], violations: [report] }).items).toEqual([])
     const proven: Agent = { ...suspended('a', 21), suspension: { state: 'proven', since: at(10) } }
     expect(verdict({ fleet: [proven] }).items).toEqual([])
+  })
+
+  // The newest line was an agent that had been stopped, with Resume as its button.
+  test('lists what is still running before what is stopped already', () => {
+    const { items } = verdict({
+      fleet: [suspended('stopped', 10), agent('working'), suspended('unsure')],
+      problems: [
+        problem({ instances: ['stopped'], last_at: at(1) }),
+        problem({ instances: ['working'], last_at: at(600) }),
+        problem({ instances: ['working'], severity: 'critical', event_type: 'policy_violation', last_at: at(2) }),
+      ],
+    })
+    expect(items.map(({ kind, agentId }) => `${kind} ${agentId}`)).toEqual([
+      'breach working',
+      'critical working',
+      'unconfirmed unsure',
+      'breach stopped',
+    ])
   })
 
   test('lists incomplete containments after their deadline, before their agents', () => {
@@ -200,7 +314,7 @@ describe('the attention queue', () => {
     const { items, sentence } = verdict({
       fleet: [suspended('a'), suspended('b')],
       containments: [partial],
-      events: [row({ severity: 'critical' })],
+      problems: [problem({ severity: 'critical' })],
     })
     expect(items.map(({ kind }) => kind)).toEqual(['containment', 'unconfirmed', 'unconfirmed', 'critical'])
     expect(items[0]?.headline).toBe('Partial: 1 of 3 agents confirmed the suspension')
@@ -211,7 +325,7 @@ describe('the attention queue', () => {
   test('combines unconfirmed agents into one line when there are too many to name', () => {
     const ids = Array.from({ length: 12 }, (_, index) => `agent-${10 + index}`)
     const fleet = [...ids.map((id) => suspended(id)), agent('b')]
-    const { items, sentence } = verdict({ fleet, events: [row({ severity: 'critical', instance_id: 'b' })] })
+    const { items, sentence } = verdict({ fleet, problems: [problem({ severity: 'critical', instances: ['b'] })] })
     expect(items.map(({ kind, agents }) => [kind, agents])).toEqual([
       ['unconfirmed', 12],
       ['critical', undefined],
@@ -224,11 +338,11 @@ describe('the attention queue', () => {
 
   test('lists the brake while it is engaged, not the event that engaged it', () => {
     const brake = { engaged: true, engaged_at: at(60), engaged_by_event: 'one', refused: 3 }
-    const events = [row({ severity: 'critical', event_type: 'brake_engaged', instance_id: null })]
-    const { items, sentence } = verdict({ brake, events })
+    const problems = [problem({ severity: 'critical', event_type: 'brake_engaged', instances: [] })]
+    const { items, sentence } = verdict({ brake, problems })
     expect(items.map(({ kind, facts }) => [kind, facts])).toEqual([['brake', '3 automatic suspensions refused']])
     expect(sentence).toBe('The brake is engaged: nothing is suspended automatically.')
-    expect(verdict({ brake: { ...brake, engaged: false }, events }).items).toEqual([])
+    expect(verdict({ brake: { ...brake, engaged: false }, problems }).items).toEqual([])
   })
 
   test('combines agents that do not respond to drills into one line until they respond', () => {
@@ -243,4 +357,14 @@ describe('the attention queue', () => {
     const answered = fleet.map((one) => ({ ...one, last_proven_stoppable_at: at(5) }))
     expect(verdict({ fleet: answered, overdue }).items).toEqual([])
   })
+})
+
+const known = [...Object.values(eventTypes), ...Object.values(alertTypes), 'data_export']
+/** Their own lines say whether they are over. */
+const otherwise: string[] = [eventTypes.brakeEngaged, eventTypes.anomalyDetected]
+test.each(known.filter((type) => !otherwise.includes(type)))('%s has its title in the queue', (event_type) => {
+  for (const by_service of [true, false]) {
+    const { items } = verdict({ problems: [problem({ event_type, by_service, severity: 'critical', source: 'a' })] })
+    expect(items[0]?.headline).toBe(titleOf({ event_type, by_service, instance_id: 'a', source: 'a' }))
+  }
 })

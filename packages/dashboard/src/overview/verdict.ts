@@ -8,6 +8,8 @@ import type { AttentionItem } from './attention.ts'
 interface VerdictFacts {
   fleet: readonly Agent[]
   items: readonly AttentionItem[]
+  /** Number of problems that are not among the items. */
+  omitted?: number
   /** Age of the oldest data that the verdict is based on. */
   ageMs: number
 }
@@ -15,15 +17,24 @@ interface VerdictFacts {
 /** Older data does not describe the current state. */
 export const staleAfterMs = 10_000
 
-const agentsOf = (items: readonly AttentionItem[]) => [...new Set(items.flatMap(({ agentId }) => agentId ?? []))]
+const agentsOf = (items: readonly AttentionItem[]) => [
+  ...new Set(items.flatMap(({ agentId, agentIds = agentId ? [agentId] : [] }) => agentIds)),
+]
+const isUnnamed = ({ agents = 0, agentIds }: AttentionItem) => agentIds !== undefined && agentIds.length < agents
+/** "more than 12 agents", where an item names only some of its agents. */
+const agentsText = (items: readonly AttentionItem[], isMore = items.some(isUnnamed)) =>
+  `${isMore ? 'more than ' : ''}${counted(agentsOf(items).length, 'agent')}`
+const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 
-function breachSentence(items: readonly AttentionItem[]): string {
+function breachSentence(items: readonly AttentionItem[], fleet: readonly Agent[]): string {
   const ids = agentsOf(items)
-  const working = agentsOf(items.filter(({ agent }) => agent?.status === 'active')).length
   if (ids.length > 1) {
-    const who = working === ids.length ? (ids.length === 2 ? 'both' : 'all') : String(working)
+    const active = new Set(fleet.filter(({ status }) => status === 'active').map(({ id }) => id))
+    const working = ids.filter((id) => active.has(id)).length
+    const who = working === ids.length ? (ids.length === 2 ? 'both' : 'all') : working.toLocaleString('en')
     const rest = working === 0 ? 'none is still working' : `${who} ${who === '1' ? 'is' : 'are'} still working`
-    return `${counted(ids.length, 'agent')} reported breaches; ${rest}.`
+    const what = items.length === 1 ? items[0]!.headline : capitalized(`${agentsText(items)} reported breaches`)
+    return `${what}; ${rest}.`
   }
   const { headline } = items[0]!
   const agent = items.find(({ agentId }) => agentId !== undefined)?.agent
@@ -37,8 +48,11 @@ function breachSentence(items: readonly AttentionItem[]): string {
     : `${headline}. Suspended, confirmed after ${after.toLocaleString('en')} ms.`
 }
 
+const isSuspended = ({ agent, running }: AttentionItem) =>
+  running === undefined ? agent?.status === 'suspended' : running.length === 0
+
 /** Returns the headline of the overview: what happened, to which agent, and whether it is over. */
-export function verdictOf({ fleet, items, ageMs }: VerdictFacts): string {
+export function verdictOf({ fleet, items, omitted = 0, ageMs }: VerdictFacts): string {
   if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`
   if (fleet.length === 0) return 'No agent has reported yet.'
   const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
@@ -50,12 +64,14 @@ export function verdictOf({ fleet, items, ageMs }: VerdictFacts): string {
   const [brake] = of('brake')
   if (brake && breaches.length === 0) return `${brake.headline}.`
   // An agent that is still working comes before one that is suspended.
-  const isContained = critical.length > 0 && breaches.every(({ agent }) => agent?.status === 'suspended')
-  if (breaches.length > 0 && !isContained) return breachSentence(breaches)
-  if (critical.length === 1) return `${critical[0]!.headline}.`
-  const named = agentsOf(critical).length
-  if (critical.length > 1)
-    return `${counted(critical.length, 'critical report')}${named > 0 ? ` about ${counted(named, 'agent')}` : ''} in 24 h.`
+  const isContained = critical.length > 0 && breaches.every(isSuspended)
+  if (breaches.length > 0 && !isContained) return breachSentence(breaches, fleet)
+  if (critical.length === 1 && omitted === 0) return `${critical[0]!.headline}.`
+  if (critical.length > 0) {
+    const named = agentsOf(critical).length
+    const of = named > 0 ? ` of ${agentsText(critical, omitted > 0 || critical.some(isUnnamed))}` : ''
+    return `${counted(critical.length + omitted, 'critical problem')}${of} in 24 h.`
+  }
   const { silent, offline, suspended, all } = countsOf(fleet)
   if (silent > 0)
     return silent === all

@@ -1,10 +1,14 @@
 import { Link } from '@tanstack/react-router'
+import { counted } from '@wardline/text/counted'
+import { useState } from 'react'
+import { Button } from '../ui/button.tsx'
+import { AgentId } from './agent-id.tsx'
 
 /** The id of an agent, with a link to its page. */
 export function AgentLink({ id }: { id: string }) {
   return (
     <Link to="/fleet/$id" params={{ id }} className="hostile">
-      {id}
+      <AgentId id={id} />
     </Link>
   )
 }
@@ -29,5 +33,30 @@ export function AgentLinks({ ids, count = ids.length, max = ids.length, label }:
       ))}
       {count > shown.length && <span className="quiet">and {(count - shown.length).toLocaleString('en')} more</span>}
     </p>
+  )
+}
+
+/** As many agents as fit into a dialog or a line of a list. */
+const pageAgents = 20
+
+/** A list of agents, split into pages. `count`: number of all agents, of which `ids` may name only some. */
+export function AgentPages({ ids, count = ids.length, label }: Omit<AgentLinksProps, 'max'>) {
+  const [first, setFirst] = useState(0)
+  const shown = ids.slice(first, first + pageAgents)
+  return (
+    <section aria-label={label}>
+      <AgentLinks ids={shown} />
+      <p className="chips">
+        <Button disabled={first === 0} onClick={() => setFirst(first - pageAgents)}>
+          Previous
+        </Button>
+        <span role="status" className="quiet">
+          {first + 1}–{first + shown.length} of {counted(count, 'agent')}
+        </span>
+        <Button disabled={first + pageAgents >= ids.length} onClick={() => setFirst(first + pageAgents)}>
+          Next
+        </Button>
+      </p>
+    </section>
   )
 }

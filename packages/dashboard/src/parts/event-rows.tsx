@@ -1,18 +1,28 @@
+import { lineTextOf } from '@wardline/contract'
 import type { Row } from '../data/live-tail.ts'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Time } from '../ui/time.tsx'
+import { EventTitle } from './agent-id.tsx'
 import { SeverityMark } from './marks.tsx'
 import './event-rows.css'
 
-/** One event as one line, without the agent's id on that agent's page. */
-export function EventLine({ row, hasAgent = true }: { row: Row; hasAgent?: boolean }) {
+/** One event as one line: time, severity, title, description. */
+export function EventLine({ row }: { row: Row }) {
   return (
     <>
       <Time at={row.created_at} />
       <SeverityMark severity={row.severity} />
-      <HostileText text={row.event_type} line className="mono" />
-      {hasAgent && <HostileText text={row.instance_id ?? row.source} line className="agent" />}
-      <HostileText text={row.description} line />
+      <span className="cut title">
+        <EventTitle of={row} />
+        {/* The title of an event without an agent does not say where it comes from. */}
+        {row.instance_id === null && !row.by_service && (
+          <span className="quiet">
+            {' · '}
+            <HostileText text={row.source} line />
+          </span>
+        )}
+      </span>
+      <HostileText text={lineTextOf(row)} line />
     </>
   )
 }

@@ -1,19 +1,23 @@
 import { Link } from '@tanstack/react-router'
+import { descriptionOf } from '@wardline/contract'
 import type { ReactNode } from 'react'
 import type { Row } from '../data/live-tail.ts'
-import { HostileText } from '../ui/hostile-text.tsx'
+import { HostileText, type Span } from '../ui/hostile-text.tsx'
 import { Time } from '../ui/time.tsx'
 import { SeverityMark } from './marks.tsx'
 
 interface ReportHeadProps {
-  report: Pick<Row, 'severity' | 'created_at' | 'description' | 'by_service'>
+  report: Pick<Row, 'severity' | 'created_at' | 'description' | 'by_service' | 'event_type'>
   title: ReactNode
   /** Beside the time. */
   state?: ReactNode
+  /** Parts to mark of the description. */
+  marks?: readonly Span[]
 }
 
 /** What an event or alert reports, and whether the service itself reported it. */
-export function ReportHead({ report, title, state }: ReportHeadProps) {
+export function ReportHead({ report, title, state, marks }: ReportHeadProps) {
+  const description = descriptionOf(report)
   return (
     <>
       <p>
@@ -21,7 +25,7 @@ export function ReportHead({ report, title, state }: ReportHeadProps) {
       </p>
       <h2>{title}</h2>
       <p>
-        <HostileText text={report.description} max={1_000} />
+        <HostileText text={description} max={1_000} {...(description === report.description && marks && { marks })} />
       </p>
       <p className="quiet">{report.by_service ? 'Reported by Wardline.' : 'Reported by a client; not verified.'}</p>
     </>

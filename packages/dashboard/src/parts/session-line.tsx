@@ -3,6 +3,7 @@ import { counted } from '@wardline/text/counted'
 import type { ReactNode } from 'react'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Time } from '../ui/time.tsx'
+import { EventTitle } from './agent-id.tsx'
 import { SeverityMark } from './marks.tsx'
 import css from './session-line.module.css'
 import type { SessionFacts } from './sessions.ts'
@@ -66,7 +67,7 @@ export function SessionLine({ session, isAlone = false }: { session: SessionFact
         <Step name="Outcome">
           <span>
             {worst ? <SeverityMark severity={worst.severity} /> : 'no warnings; last event:'}{' '}
-            <HostileText text={(worst ?? last).event_type} max={60} />
+            <EventTitle of={worst ?? last} />
           </span>
           {blocked > 0 && <span className="quiet">{blocked.toLocaleString('en')} blocked</span>}
         </Step>

@@ -41,7 +41,8 @@ export function SeverityChart({ filter, range, height = 112, onZoom, actions }: 
       title="Events by severity"
       note={
         <>
-          {isZoomed ? <RangeText {...range} /> : '24 h'}, drag to zoom
+          {isZoomed ? <RangeText {...range} /> : '24 h'}
+          <span className="fine-pointer">, drag to zoom</span>
           {data?.scanned_to && (
             <span className="warning">
               {' · incomplete before '}

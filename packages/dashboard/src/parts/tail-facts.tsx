@@ -19,7 +19,8 @@ export function TailFacts({ tail, skipped = {}, onShowAll }: TailFactsProps) {
   const left = Object.values(skipped).reduce((sum, count) => sum + count, 0)
   return (
     <span className="quiet">
-      {number} events/s
+      {/* A rate is known once an event has arrived. */}
+      {tail.received > 0 && `${number} events/s`}
       {left > 0 && (
         <>
           {` · sampled: ${left.toLocaleString('en')} of ${tail.received.toLocaleString('en')} not shown `}

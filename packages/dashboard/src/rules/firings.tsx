@@ -12,7 +12,7 @@ import { CountTable } from '../parts/count-table.tsx'
 import { Button, ChipGroup } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
-import { dayMs, hourMs } from '../ui/span.ts'
+import { dayMs, hourMs, spanText } from '../ui/span.ts'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import css from './rules.module.css'
@@ -40,7 +40,7 @@ function DayChips({ days, onDays }: { days: FiringDays; onDays(days: FiringDays)
 type Fired = Pick<Firing, 'seq' | 'at' | 'group' | 'instance_id' | 'events'>
 
 /** When a rule fired, for which agent or group, and links to the events that caused it. */
-const firedColumns: readonly Column<Fired>[] = [
+const firedColumns = (rule?: string): Column<Fired>[] => [
   { name: 'Time', kind: 'number', cell: ({ at }) => <Time at={at} /> },
   {
     name: 'Agent',
@@ -69,7 +69,7 @@ const firedColumns: readonly Column<Fired>[] = [
           <summary>{counted(events.length, 'event')}</summary>
           <div className="chips">
             {events.map(({ seq, id }) => (
-              <Link key={id} to="/events" search={{ open: seq }}>
+              <Link key={id} to="/events" search={{ open: seq, rule }}>
                 #{seq}
               </Link>
             ))}
@@ -79,8 +79,8 @@ const firedColumns: readonly Column<Fired>[] = [
   },
 ]
 
-const columns: readonly Column<Firing>[] = [
-  ...firedColumns,
+const columnsOf = (rule: string): Column<Firing>[] => [
+  ...firedColumns(rule),
   { name: 'Count', kind: 'number', isWide: true, cell: ({ count }) => count.toLocaleString('en') },
   {
     name: 'Responses',
@@ -146,7 +146,7 @@ export function Firings({ id, days, onDays }: { id: string; days: FiringDays; on
       {data && (
         <DataTable
           label="Firings"
-          columns={columns}
+          columns={columnsOf(id)}
           rows={data.pages.flatMap((page) => page.firings)}
           rowKey={({ seq }) => seq}
           empty="No firings in this period. A rule only processes events received after it was saved."
@@ -191,7 +191,26 @@ function Agents({ samples, instances }: Pick<RuleBacktest, 'samples' | 'instance
   )
 }
 
-function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: boolean }) {
+/** Over how much data a backtest looked: a rule that is quiet for minutes may fire within a week. */
+function dataText({ data_from, to }: RuleBacktest, days: number): string {
+  const covered = Date.parse(to) - Date.parse(data_from ?? to)
+  return covered < days * dayMs - hourMs
+    ? `the ${spanText(covered)} of events that there are`
+    : days === 1
+      ? '24 hours'
+      : `${days} days`
+}
+
+/** What the rule would have done, in a sentence. */
+function resultText(result: RuleBacktest, days: number): string {
+  const { data_from, firings, instances, suspensions } = result
+  if (data_from === null) return 'There are no stored events to look at.'
+  const data = dataText(result, days)
+  if (firings === 0) return `Would not have fired in ${data}.`
+  return `${counted(firings, 'firing')} on ${counted(instances, 'agent')} in ${data}, ${counted(suspensions, 'agent')} suspended in mode enforce.`
+}
+
+function Result({ result, days, isOutdated }: { result: RuleBacktest; days: number; isOutdated: boolean }) {
   const { firings, suppressed, instances, suspensions, evicted, samples, hours, events_read, duration_ms } = result
   const to = Date.parse(result.to)
   // The chart shows at least a day: a single hour would be one block.
@@ -204,11 +223,7 @@ function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: bool
           {(duration_ms / 1_000).toFixed(1)} s{isOutdated && <b className="warning"> · before your last changes</b>}
         </p>
         <p role="status">
-          <b>
-            {firings === 0
-              ? 'No firings.'
-              : `${counted(firings, 'firing')} on ${counted(instances, 'agent')}, ${counted(suspensions, 'agent')} suspended in mode enforce.`}
-          </b>
+          <b>{resultText(result, days)}</b>
           {suspensions > 0 && <span className="quiet"> The brake may block some of these suspensions.</span>}
         </p>
         {suppressed > 0 && (
@@ -239,7 +254,7 @@ function Result({ result, isOutdated }: { result: RuleBacktest; isOutdated: bool
 /** Runs stored events through the editor's text. Nothing is saved and no agent is suspended. */
 export function Backtest({ text }: { text: string }) {
   const [days, setDays] = useState<FiringDays>(7)
-  const [done, setDone] = useState<{ result: RuleBacktest; text: string }>()
+  const [done, setDone] = useState<{ result: RuleBacktest; text: string; days: number }>()
   const stop = useRef<AbortController>(undefined)
   useEffect(() => () => stop.current?.abort(), [])
   const { isBusy, fault, run } = useChange({ changes: [] })
@@ -252,7 +267,7 @@ export function Backtest({ text }: { text: string }) {
       const { storage } = await call('getSystem', { signal })
       const from = Math.max(Date.now() - days * dayMs, Date.parse(storage.oldest_event_at ?? '') || 0)
       const result = await call('backtestRule', { body: { rule: text, from: new Date(from).toISOString() }, signal })
-      setDone({ result, text })
+      setDone({ result, text, days })
       return undefined
     })
   const range = days === 1 ? '24 hours' : `${days} days`
@@ -280,11 +295,11 @@ export function Backtest({ text }: { text: string }) {
             Runs this text on the stored events of the last {range}. Nothing is saved and no agent is suspended.
           </EmptyState>
         )}
-        {done && <Result result={done.result} isOutdated={done.text !== text} />}
+        {done && <Result result={done.result} days={done.days} isOutdated={done.text !== text} />}
       </Panel>
       {done && done.result.firings > 0 && (
         <DataTable
-          columns={firedColumns}
+          columns={firedColumns()}
           rows={done.result.samples}
           rowKey={({ seq }) => seq}
           maxRows={firstSamples}

@@ -1,18 +1,36 @@
-import { Link, useNavigate } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { call } from '../data/client.ts'
+import { eventQuery } from '../data/event-tail.ts'
 import { useMayOperate } from '../data/session.ts'
-import { Notice, Screen } from '../ui/panel.tsx'
+import { Fault, Notice, Screen } from '../ui/panel.tsx'
 import { Editor } from './editor.tsx'
 import { Backtest } from './firings.tsx'
+import { ruleFromEvent } from './rule-from-event.ts'
 import { modeOfText, templateText } from './rule-texts.ts'
 import css from './rules.module.css'
 
-/** Screen for writing a new rule. */
+const route = getRouteApi('/inside/rules/new')
+
+/** Screen for writing a new rule, from an event where the address names one. */
 export function NewRule() {
+  const { event: seq } = route.useSearch()
+  const { data, error } = useQuery({ ...eventQuery(seq ?? 0), enabled: seq !== undefined })
+  if (seq === undefined) return <OpenNewRule start={templateText} />
+  if (data) return <OpenNewRule key={seq} start={ruleFromEvent(data)} seq={seq} />
+  return (
+    <Screen title="New rule" lead={<Link to="/rules">All rules</Link>}>
+      <Fault of={error} />
+      {data === null && <Notice>No event with seq {seq}. Retention may have deleted it.</Notice>}
+    </Screen>
+  )
+}
+
+function OpenNewRule({ start, seq }: { start: string; seq?: number }) {
   const navigate = useNavigate()
   const mayOperate = useMayOperate()
-  const [text, setText] = useState(templateText)
+  const [text, setText] = useState(start)
   async function save() {
     const { id } = await call('createRule', { body: { rule: text } })
     await navigate({ to: '/rules/$id', params: { id } })
@@ -23,6 +41,15 @@ export function NewRule() {
       title="New rule"
       lead={
         <>
+          {seq !== undefined && (
+            <>
+              From the fields of{' '}
+              <Link to="/events" search={{ open: seq }}>
+                event {seq.toLocaleString('en')}
+              </Link>
+              .{' '}
+            </>
+          )}
           In mode observe, a rule only records what it would do. <Link to="/rules">All rules</Link>
         </>
       }

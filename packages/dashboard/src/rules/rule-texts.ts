@@ -62,8 +62,7 @@ severity: warning
 detection:
   read:
     event_type: tool_call
-    tool: file-read
-    metadata.path|contains: [.env, id_rsa, credentials]
+    metadata.paths|contains: [.env, id_rsa, credentials]
   condition: read
 correlation:
   type: event_count
@@ -74,10 +73,10 @@ response:
   - { action: suspend, for: 15m }
 tests:
   match:
-    - - { event_type: tool_call, metadata: { tool: file-read, path: /app/.env } }
-      - { after: 1m, event_type: tool_call, metadata: { tool: file-read, path: /app/.env } }
-      - { after: 1m, event_type: tool_call, metadata: { tool: file-read, path: /home/bot/.ssh/id_rsa } }
+    - - { event_type: tool_call, metadata: { action: read, paths: [/app/.env] } }
+      - { after: 1m, event_type: tool_call, metadata: { action: read, paths: [/app/.env] } }
+      - { after: 1m, event_type: tool_call, metadata: { action: execute, paths: [~/.ssh/id_rsa] } }
   no_match:
-    - - { event_type: tool_call, metadata: { tool: file-read, path: /app/.env } }
-      - { after: 1m, event_type: tool_call, metadata: { tool: file-read, path: /app/README.md } }
+    - - { event_type: tool_call, metadata: { action: read, paths: [/app/.env] } }
+      - { after: 1m, event_type: tool_call, metadata: { action: read, paths: [/app/README.md] } }
 `

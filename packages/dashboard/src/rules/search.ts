@@ -9,3 +9,6 @@ export const ruleSearch = searchParams({
   /** An earlier version whose text is shown. */
   version: number,
 })
+
+/** The event whose fields a new rule begins with. */
+export const newRuleSearch = searchParams({ event: number })

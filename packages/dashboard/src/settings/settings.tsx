@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ReplyOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useHasScope } from '../data/session.ts'
+import { SetChips } from '../parts/filter-chips.tsx'
 import { Chip } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
@@ -13,6 +14,8 @@ import { spanText } from '../ui/span.ts'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import css from './settings.module.css'
+
+const route = getRouteApi('/inside/settings')
 
 type System = ReplyOf<'getSystem'>
 type Job = System['jobs'][number]
@@ -67,7 +70,7 @@ function Health({ system: { health, storage, version }, checkedAt }: { system: S
           ]}
         />
       </Panel>
-      <Panel title="Storage and limits">
+      <Panel title="Storage and retention">
         <Facts
           facts={[
             [
@@ -78,7 +81,7 @@ function Health({ system: { health, storage, version }, checkedAt }: { system: S
                 {isFull && <b className="warning"> ▲ nearly full: the oldest events will be deleted</b>}
               </>,
             ],
-            ['Maximum events', number(storage.events_at_most)],
+            ['Events stored', `about ${number(storage.events_at_most)}`],
             ['Oldest event', storage.oldest_event_at ? <Time at={storage.oldest_event_at} /> : 'none'],
             ['Retention', counted(storage.retention_days, 'day')],
             ['Agents', `${number(storage.instances)} of ${number(storage.max_instances)}`],
@@ -89,13 +92,31 @@ function Health({ system: { health, storage, version }, checkedAt }: { system: S
   )
 }
 
+/** What the service does by itself. Details are below, under the name of the setting. */
+function Protection({ configuration }: { configuration: System['configuration'] }) {
+  const settingOf = (name: string) => configuration.find((setting) => setting.name === name)?.value || undefined
+  const port = settingOf('WARDLINE_DECOY_PORT')
+  const suspends = settingOf('WARDLINE_AUTO_SUSPEND')
+  return (
+    <Panel title="What is on">
+      <Facts
+        facts={[
+          ['Automatic suspension', suspends === undefined ? 'off' : `on: ${suspends}`],
+          ['Decoy URLs', port === undefined ? 'off' : `on: port ${port}`],
+          ['Public trust page', settingOf('TRUST_PUBLIC_ENABLED') === 'true' ? 'on' : 'off'],
+        ]}
+      />
+    </Panel>
+  )
+}
+
 function Jobs({ jobs }: { jobs: readonly Job[] }) {
   const now = useNow()
   const untilText = (at: string) => (Date.parse(at) > now ? `in ${spanText(Date.parse(at) - now)}` : 'now')
   return (
     <DataTable
-      title="Jobs"
-      note="periodic work of this process since startup"
+      title="Background jobs"
+      note="what this process does periodically, by the names in its log"
       empty="No jobs."
       isStacked={false}
       rows={jobs.toSorted((one, other) => Number(isFailing(other)) - Number(isFailing(one)))}
@@ -156,7 +177,14 @@ function Channels({ channels }: { channels: System['channels'] }) {
         {
           name: 'State',
           kind: 'word',
-          cell: ({ state }) => <span className={state === 'failing' ? 'critical' : ''}>{channelStates[state]}</span>,
+          cell: ({ state, last_delivered_at }) =>
+            state === 'ok' && last_delivered_at === null ? (
+              <Link to="/alerts" search={{ view: 'channels' }}>
+                not tried yet: send a test
+              </Link>
+            ) : (
+              <span className={state === 'failing' ? 'critical' : ''}>{channelStates[state]}</span>
+            ),
         },
         { name: 'Pending', kind: 'number', cell: ({ waiting }) => number(waiting) },
         {
@@ -170,33 +198,63 @@ function Channels({ channels }: { channels: System['channels'] }) {
 }
 
 function Configuration({ configuration }: { configuration: System['configuration'] }) {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
   const [isChangedOnly, setChangedOnly] = useState(false)
+  const place = useRef<HTMLDivElement>(null)
+  const { setting } = search
+  useEffect(() => {
+    if (setting !== undefined) place.current?.scrollIntoView()
+  }, [setting])
+  const isShown = ({ name, source }: System['configuration'][number]) =>
+    setting === undefined ? !isChangedOnly || source !== 'default' : name === setting
+  const allOrChanged = (
+    <Chip isOn={isChangedOnly} onClick={() => setChangedOnly(!isChangedOnly)}>
+      Hide defaults
+    </Chip>
+  )
   return (
-    <DataTable
-      title="Configuration"
-      note="read from the environment at startup; changes need a restart"
-      end={
-        <Chip isOn={isChangedOnly} onClick={() => setChangedOnly(!isChangedOnly)}>
-          Hide defaults
-        </Chip>
-      }
-      empty="All settings have their default."
-      isStacked={false}
-      rows={configuration.filter(({ source }) => !isChangedOnly || source !== 'default')}
-      rowKey={({ name }) => name}
-      columns={[
-        { name: 'Setting', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
-        {
-          name: 'Value',
-          cell: ({ value, is_secret }) => {
-            if (value === null) return <span className="quiet">not set</span>
-            return <span className="mono">{is_secret ? 'set' : <HostileText text={value} max={120} />}</span>
+    <div ref={place}>
+      <DataTable
+        title="Configuration"
+        note="read from the environment at startup; changes need a restart"
+        end={
+          setting === undefined ? (
+            allOrChanged
+          ) : (
+            <SetChips
+              names={{ setting: 'Setting' }}
+              search={search}
+              onShow={() => void navigate({ search: {}, replace: true })}
+            />
+          )
+        }
+        empty={setting === undefined ? 'All settings have their default.' : 'No setting has this name.'}
+        isStacked={false}
+        rows={configuration.filter(isShown)}
+        rowKey={({ name }) => name}
+        columns={[
+          { name: 'Setting', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
+          {
+            name: 'Value',
+            cell: ({ value, is_secret }) => {
+              if (value === null) return <span className="quiet">not set</span>
+              return (
+                <span className={`mono ${css.value}`}>
+                  {is_secret ? 'set' : <HostileText text={value} max={120} />}
+                </span>
+              )
+            },
           },
-        },
-        { name: 'Source', kind: 'word', cell: ({ source, name }) => (source === 'file' ? `${name}_FILE` : source) },
-        { name: 'Meaning', cell: ({ meaning }) => <span className="quiet">{meaning.replaceAll('`', '')}</span> },
-      ]}
-    />
+          {
+            name: 'Source',
+            cell: ({ source, name, reason }) =>
+              source === 'file' ? `${name}_FILE` : reason === undefined ? source : `${source}, because ${reason}`,
+          },
+          { name: 'Meaning', cell: ({ meaning }) => <span className="quiet">{meaning.replaceAll('`', '')}</span> },
+        ]}
+      />
+    </div>
   )
 }
 
@@ -232,10 +290,11 @@ export function Settings() {
       <Fault of={error} />
       {data && (
         <div className={`stack ${isStale ? css.stale : ''}`}>
+          <Protection configuration={data.configuration} />
           <Health system={data} checkedAt={dataUpdatedAt} />
-          <Jobs jobs={data.jobs} />
           <Channels channels={data.channels} />
           <Configuration configuration={data.configuration} />
+          <Jobs jobs={data.jobs} />
         </div>
       )}
     </Screen>

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useLocation } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
-import { containmentHeading } from '../containments/containment-texts.ts'
+import { containmentHeading, unprovenText } from '../containments/containment-texts.ts'
 import { brakeQuery, containmentsQuery } from '../data/containments.ts'
 import { fleetQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
@@ -28,8 +28,8 @@ export function AwayNotice() {
 }
 
 /**
- * Shown on every screen while several agents are suspended, a containment is open, a resume waits or the brake is
- * engaged, so that none of them is forgotten.
+ * Shown on every screen while something is in progress or unproven: a suspension, a containment, a resume that waits, or
+ * the engaged brake. How many agents are suspended stands in the navigation.
  */
 export function ContainmentBanner() {
   const { data: fleet = [] } = useQuery(fleetQuery)
@@ -37,10 +37,9 @@ export function ContainmentBanner() {
   const { data: brake } = useQuery(brakeQuery)
   const [open, ...others] = openContainments(data?.containments ?? [], fleet)
   const waiting = data?.resume_requests.length ?? 0
-  const { suspended, unconfirmed, all } = countsOf(fleet)
-  const isFleet = suspended > 1
+  const counts = countsOf(fleet)
   const isBraked = brake?.engaged ?? false
-  if (!open && waiting === 0 && !isFleet && !isBraked) return null
+  if (!open && waiting === 0 && counts.unproven === 0 && !isBraked) return null
   const isCalm = !isBraked && (!open || open.state === 'in_progress')
   return (
     <div className="banner">
@@ -66,10 +65,12 @@ export function ContainmentBanner() {
             <Link to="/containments">Open the requests</Link>
           </p>
         )}
-        {isFleet && (
+        {counts.unproven > 0 && (
           <p>
-            {suspended.toLocaleString('en')} of {counted(all, 'agent')} are suspended until an operator resumes them
-            {unconfirmed > 0 ? `; ${unconfirmed.toLocaleString('en')} may still be working` : ''}.
+            {unprovenText(counts)}{' '}
+            <Link to="/fleet" search={{ status: 'suspended' }}>
+              Show suspended agents
+            </Link>
           </p>
         )}
       </Notice>

@@ -1,9 +1,10 @@
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogFoot } from '../ui/dialog.tsx'
+import { commandKey } from '../ui/shortcuts.ts'
 import { places, wallboard } from './places.ts'
 
 const keys: [key: string, what: string][] = [
-  ['⌘K or Ctrl K', 'search agents, screens and actions'],
+  [`${commandKey}K`, 'search agents, alerts, rules, decoys, events, settings, pages and actions'],
   ...places.map(({ key, name }): [string, string] => [`g ${key}`, `open ${name}`]),
   [`g ${wallboard.key}`, 'open the wallboard in full screen; Esc leaves it'],
   ['/', 'go to the filter'],

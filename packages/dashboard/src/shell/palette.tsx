@@ -1,17 +1,26 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { WardlineError } from '@wardline/contract'
+import { useEffect, useState } from 'react'
 import { type Agent, fleetQuery } from '../data/fleet.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
+import { searchQuery } from '../data/search.ts'
 import { useMayOperate } from '../data/session.ts'
 import { StatusMark } from '../parts/marks.tsx'
 import { ControlDialog } from '../suspend/suspend-dialog.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
-import { switchZone } from '../ui/time.tsx'
-import { openWallboard } from './open-wallboard.ts'
-import { places, wallboard } from './places.ts'
+import {
+  asksToSuspend,
+  type Entry,
+  foundEntry,
+  matching,
+  maxOfGroup,
+  ownEntries,
+  suspendEntries,
+} from './palette-entries.ts'
+import css from './shell.module.css'
 
 interface PaletteProps {
   onClose(): void
@@ -20,85 +29,88 @@ interface PaletteProps {
   onTheme(): void
 }
 
-interface Entry {
-  kind: string
-  text: string
-  agent?: Agent
-  run(): void
+/** The entries that match, in groups: pages and actions that were meant, what the service found, then the others. */
+function useEntries(query: string, props: PaletteProps, onSuspend: (agent: Agent) => void) {
+  const navigate = useNavigate()
+  const mayOperate = useMayOperate()
+  const isSuspending = mayOperate && asksToSuspend(query)
+  const { data: fleet = [] } = useQuery({ ...fleetQuery, enabled: isSuspending })
+  const { data, error, isFetching, isPlaceholderData } = useQuery(searchQuery(query.trim()))
+  const own = matching(ownEntries(navigate, props), query)
+  const found = (data?.groups ?? []).flatMap(({ kind, hits }) => hits.map((hit) => foundEntry(navigate, kind, hit)))
+  const suspending = isSuspending ? suspendEntries(fleet, query, onSuspend) : []
+  return {
+    entries: [
+      ...own.meant,
+      ...found,
+      ...suspending,
+      ...own.others.filter(({ group }) => !own.meant.some((one) => one.group === group)),
+    ],
+    error,
+    isPending:
+      (isFetching && (data === undefined || isPlaceholderData)) || (error === null && data?.complete === false),
+  }
 }
 
-/** A readable number of entries; typing more finds the others. */
-const maxEntries = 20
+const faultText = (fault: unknown) =>
+  fault instanceof WardlineError && fault.status !== 0 ? fault.message : 'The service does not answer.'
 
-const actions = [
-  { text: 'Plant a decoy', to: '/decoys', search: { plant: 'new' } },
-  { text: 'New rule', to: '/rules/new', search: {} },
-  { text: 'Create a key', to: '/keys', search: { create: true } },
-  { text: 'Connect an agent', to: '/connect', search: {} },
-  { text: 'Simulate an attack', to: '/connect', search: { simulate: true } },
-] as const
+function noteOf(query: string, { entries, error, isPending }: ReturnType<typeof useEntries>) {
+  const text = query.trim()
+  if (error) return `${faultText(error)} Pages and actions are still found.`
+  if (isPending && text !== '' && entries.length === 0) return 'Searching…'
+  if (entries.length === 0) return `No results for "${text}".`
+  const isCut = [...Map.groupBy(entries, ({ group }) => group).values()].some(({ length }) => length === maxOfGroup)
+  return text !== '' && isCut && `At most ${maxOfGroup} results of each kind are shown. Type more to narrow the list.`
+}
 
-/** Whether the text contains every word of the query, in any order. */
-const findsAll = (query: string, text: string): boolean =>
-  query
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.toLowerCase().includes(word))
-
-export function Palette({ onClose, onSignOut, onKeys, onTheme }: PaletteProps) {
-  const navigate = useNavigate()
-  const { data: fleet = [] } = useQuery(fleetQuery)
-  const mayOperate = useMayOperate()
+export function Palette(props: PaletteProps) {
+  const { onClose } = props
   const [query, setQuery] = useState('')
   const [suspending, setSuspending] = useState<Agent>()
-
-  const isSuspending = mayOperate && /^(s|k)/i.test(query.trim())
-  const entries: Entry[] = [
-    ...places.map(({ to, name }) => ({ kind: 'screen', text: name, run: () => void navigate({ to }) })),
-    { kind: 'screen', text: `${wallboard.name}, full screen`, run: () => openWallboard(navigate) },
-    { kind: 'screen', text: 'API reference', run: () => location.assign('/docs') },
-    ...actions.map(({ text, ...to }) => ({ kind: 'action', text, run: () => void navigate(to) })),
-    { kind: 'action', text: 'Change the theme', run: onTheme },
-    { kind: 'action', text: 'Switch between local time and UTC', run: switchZone },
-    { kind: 'action', text: 'Show the shortcuts', run: onKeys },
-    { kind: 'action', text: 'Sign out', run: onSignOut },
-    ...(isSuspending ? fleet.filter(({ status }) => status !== 'suspended') : []).map((agent) => ({
-      kind: 'suspend',
-      text: `Suspend ${agent.id} ${agent.name}`,
-      agent,
-      run: () => setSuspending(agent),
-    })),
-  ]
-  const found = entries.filter(({ text }) => findsAll(query.trim(), text))
-  const shown = found.slice(0, maxEntries)
+  /** The text for which Enter was pressed before its answer arrived. */
+  const [hurried, setHurried] = useState<string>()
+  const state = useEntries(query, props, setSuspending)
+  const { entries, isPending } = state
 
   function run(entry: Entry) {
-    if (entry.kind !== 'suspend') onClose()
+    if (entry.agent === undefined) onClose()
     entry.run()
   }
+
+  const awaited = hurried === query && !isPending ? entries[0] : undefined
+  // Once per answer: running the entry closes the palette.
+  useEffect(() => {
+    if (awaited) run(awaited)
+  }, [awaited?.key])
 
   if (suspending) return <ControlDialog action="suspend" agent={suspending} onClose={onClose} />
   return (
     <Dialog label="Search" look="palette" onClose={onClose}>
       <Combobox
-        label="Search agents, screens and actions"
+        label="Search agents, alerts, rules, decoys, pages…"
         value={query}
-        items={shown}
-        keyOf={({ kind, text }) => `${kind} ${text}`}
-        onChange={setQuery}
+        items={entries}
+        keyOf={({ key }) => key}
+        groupOf={({ group }) => group}
+        onChange={(text) => {
+          setHurried(undefined)
+          setQuery(text)
+        }}
         onPick={run}
-        item={({ kind, text, agent }) => (
+        onPickNothing={() => setHurried(isPending ? query : undefined)}
+        item={({ text, detail = '', agent }) => (
           <>
-            <span className="quiet">{kind}</span>
             <HostileText text={text} line />
+            {detail !== '' && (
+              <span className={`quiet ${css.detail}`}>
+                <HostileText text={detail} line max={120} />
+              </span>
+            )}
             {agent && <StatusMark status={shownStatus(agent)} />}
           </>
         )}
-        note={
-          found.length === 0
-            ? `No results for "${query.trim()}".`
-            : found.length > shown.length && `${shown.length} of ${found.length} shown. Type more to narrow the list.`
-        }
+        note={noteOf(query, state)}
       />
     </Dialog>
   )

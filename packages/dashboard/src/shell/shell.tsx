@@ -2,12 +2,14 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { lazy, Suspense, useState } from 'react'
 import { useLiveData } from '../data/apply-live.ts'
+import { fleetQuery } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
 import { sessionQuery, signOut } from '../data/session.ts'
 import { Button } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
 import { Fault } from '../ui/panel.tsx'
-import { useKeys } from '../ui/shortcuts.ts'
+import { commandKey, useKeys } from '../ui/shortcuts.ts'
 import { switchZone, useZone } from '../ui/time.tsx'
 import { AwayNotice, ContainmentBanner } from './banners.tsx'
 import { LiveMark } from './live-mark.tsx'
@@ -25,6 +27,20 @@ const Toaster = lazy(async () => ({ default: (await import('../ui/toaster.tsx'))
 
 /** A phone has room for four; the others are under "More". */
 const footPlaces: readonly string[] = ['/', '/fleet', '/events', '/alerts']
+
+/** Number of suspended agents. */
+function SuspendedMark() {
+  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { suspended } = countsOf(fleet)
+  if (suspended === 0) return null
+  const number = suspended.toLocaleString('en')
+  return (
+    <span className={`${css.mark} suspended`} title={`${number} suspended`}>
+      {number}
+      <span className="only-read"> suspended</span>
+    </span>
+  )
+}
 
 /** Frame of all screens that require sign-in. */
 export function Shell() {
@@ -60,6 +76,7 @@ export function Shell() {
   const links = places.map(({ to, name }) => (
     <Link key={to} to={to} activeOptions={{ exact: to === '/' }} activeProps={{ 'aria-current': 'page' }}>
       {name}
+      {to === '/fleet' && <SuspendedMark />}
     </Link>
   ))
   return (
@@ -81,7 +98,7 @@ export function Shell() {
               <span>{session.scope}</span>
             </>
           )}
-          <Button kind="plain" shortcut="⌘K" onClick={() => setOpen('palette')}>
+          <Button kind="plain" shortcut={`${commandKey}K`} onClick={() => setOpen('palette')}>
             Search
           </Button>
           <Button kind="plain" shortcut="?" onClick={() => setOpen('keys')}>

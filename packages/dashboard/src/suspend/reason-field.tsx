@@ -7,6 +7,12 @@ const reasons = {
   resume: ['Cause fixed', 'False alarm', 'Maintenance over'],
 }
 
+/** Whether only a suggestion stands there: "Maintenance:" tells nobody what was done, or why. */
+const isUnfinished = (reason: string): boolean =>
+  Object.values(reasons)
+    .flat()
+    .some((text) => reason.trim() === `${text}:`)
+
 interface ReasonFieldProps {
   action: keyof typeof reasons
   reason: string
@@ -32,6 +38,7 @@ export function ReasonField({ action, reason, onReason, isFirst = false }: Reaso
         required
         maxLength={limits.reason}
         placeholder="Shown to everyone who opens the agent"
+        ref={(area) => area?.setCustomValidity(isUnfinished(reason) ? 'Add what happened, after the colon.' : '')}
         value={reason}
         onChange={({ target }) => onReason(target.value)}
         onKeyDown={({ key, metaKey, ctrlKey, currentTarget }) => {

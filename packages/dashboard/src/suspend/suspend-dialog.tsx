@@ -4,6 +4,7 @@ import type { Agent } from '../data/fleet.ts'
 import { FormDialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault } from '../ui/panel.tsx'
+import { commandKey } from '../ui/shortcuts.ts'
 import { millisecondText, useNow, useZone } from '../ui/time.tsx'
 import { type ControlRun, useControlRun } from './control-run.ts'
 import { AgentReach } from './reach.tsx'
@@ -80,7 +81,7 @@ export function ControlDialog({ action, agent, because = '', onClose }: ControlD
     <FormDialog
       title={title}
       submit={title}
-      {...(isSuspend ? { kind: 'act', shortcut: '⌘↵' } : {})}
+      {...(isSuspend ? { kind: 'act', shortcut: `${commandKey}↵` } : {})}
       isReady={!isSuspend || reason.trim() !== ''}
       done={run && <Progress action={action} run={run} fault={fault} />}
       onSubmit={() => start(reason.trim())}

@@ -1,11 +1,13 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { type Attestation, attestationText, type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { type ReactNode, useState } from 'react'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
+import { sessionSecret } from '../data/storage.ts'
 import { sha256Hex } from '../parts/sha256.ts'
 import { useTheme } from '../shell/theme.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
@@ -57,7 +59,8 @@ function Score({ data }: { data: TrustSummary }) {
         <b className={unknown && 'quiet'}>{unknown ? '?' : risk_score}</b>
         <div>
           <p>
-            <b>{unknown ? 'Unknown risk' : risk_tier_label}</b> <span className="quiet">0 is best, 100 is worst</span>
+            <b>{unknown ? 'Unknown risk' : risk_tier_label}</b>{' '}
+            <span className="quiet">Scores on this page are risk: 0 is best, 100 is worst</span>
           </p>
           <div className={css.scale} role="img" aria-label={unknown ? 'No score' : `${risk_score} of 100`}>
             {tiers.map((tier) => (
@@ -191,9 +194,8 @@ function Attestations({ attestations }: Pick<TrustSummary, 'attestations'>) {
     <DataTable
       label="Attestations"
       title="Attestations"
-      note="issued weekly by the operators of this fleet; 100 is best"
+      note="issued weekly by the operators of this fleet"
       empty="No attestations yet. The first one is issued once an agent is monitored, then one each week."
-      isStacked={false}
       rows={attestations}
       rowKey={({ hash_preview, at }) => hash_preview + at}
       columns={[
@@ -209,7 +211,11 @@ function Attestations({ attestations }: Pick<TrustSummary, 'attestations'>) {
             </div>
           ),
         },
-        { name: 'Score', kind: 'number', cell: ({ score }) => `${score} of 100` },
+        {
+          name: 'Risk',
+          // An attestation counts the other way round.
+          cell: ({ score }) => <Noted note={`attested as ${score} points of safety`}>{100 - score}</Noted>,
+        },
         { name: 'Proof', cell: (item) => <Proof item={item} /> },
       ]}
     />
@@ -248,7 +254,7 @@ function Verification({ data: { verification, chain, identity } }: { data: Trust
       note={
         <>
           <HostileText text={chain.erc8126_label} />
-          {self_attested && ': self-assessed by this service; 0 is best'}
+          {self_attested && ': self-assessed by this service'}
         </>
       }
       end={<Outside href={verification.spec_url} text="ERC-8126" />}
@@ -307,6 +313,7 @@ export function Trust() {
         </h1>
         <span className="end quiet">
           {data && `Updated ${spanText(age)} ago, refreshed every ${spanText(refreshMs)} `}
+          {sessionSecret() !== undefined && <Link to="/">Dashboard</Link>}
           <Button kind="plain" onClick={changeTheme}>
             Theme: {theme}
           </Button>

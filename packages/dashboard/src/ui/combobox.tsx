@@ -10,6 +10,10 @@ interface ComboboxProps<Item> {
   keyOf(item: Item): string
   onChange(text: string): void
   onPick(item: Item): void
+  /** Enter was pressed while no item was found. */
+  onPickNothing?(): void
+  /** Heading of the group of an item. Items of a group follow each other. */
+  groupOf?(item: Item): string
   item(item: Item): ReactNode
   /** Below the list, such as how many items it lacks. */
   note?: ReactNode
@@ -17,8 +21,13 @@ interface ComboboxProps<Item> {
 
 /** A text field whose list of suggestions stays open below it. Arrow keys move through the list, Enter picks. */
 export function Combobox<Item>(props: ComboboxProps<Item>) {
-  const { label, value, items, keyOf, onChange, onPick, item, note } = props
+  const { label, value, items, keyOf, onChange, onPick, onPickNothing, groupOf, item, note } = props
   const highlighted = useRef<Item>(undefined)
+  const option = (one: Item) => (
+    <Base.Item key={keyOf(one)} value={one} className={css.item} onClick={() => onPick(one)}>
+      {item(one)}
+    </Base.Item>
+  )
   return (
     <Base.Root
       inline
@@ -48,15 +57,19 @@ export function Combobox<Item>(props: ComboboxProps<Item>) {
           event.preventDefault()
           const { current } = highlighted
           const found = items.find((one) => current !== undefined && keyOf(one) === keyOf(current)) ?? items[0]
-          if (found !== undefined) onPick(found)
+          if (found === undefined) onPickNothing?.()
+          else onPick(found)
         }}
       />
       <Base.List className={css.list} aria-label="Results">
-        {items.map((one) => (
-          <Base.Item key={keyOf(one)} value={one} className={css.item} onClick={() => onPick(one)}>
-            {item(one)}
-          </Base.Item>
-        ))}
+        {groupOf
+          ? [...Map.groupBy(items, groupOf)].map(([group, ones]) => (
+              <Base.Group key={group}>
+                <Base.GroupLabel className={`quiet ${css.group}`}>{group}</Base.GroupLabel>
+                {ones.map(option)}
+              </Base.Group>
+            ))
+          : items.map(option)}
       </Base.List>
       <p className={`quiet ${css.note}`} role="status">
         {note}

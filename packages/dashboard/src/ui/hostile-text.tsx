@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { Fragment, useState } from 'react'
 import { Button } from './button.tsx'
 import { plainText, splitUnseen } from './unseen-characters.ts'
 
@@ -19,6 +19,42 @@ interface HostileTextProps {
   max?: number
   line?: boolean
   className?: string
+  /** Parts to mark, by their places in the text. */
+  marks?: readonly Span[]
+}
+
+/** A part of a text, from a character up to another one. */
+export interface Span {
+  start: number
+  end: number
+}
+
+/** The text with its marked parts; parts that overlap become one. */
+function Marked({ text, marks }: { text: string; marks: readonly Span[] }) {
+  let done = 0
+  const parts = [...marks]
+    .sort((one, other) => one.start - other.start)
+    .flatMap(({ start, end }) => {
+      const from = Math.max(start, done)
+      const to = Math.min(end, text.length)
+      if (to <= from) return []
+      const part = (
+        <Fragment key={from}>
+          <Shown text={text.slice(done, from)} />
+          <mark>
+            <Shown text={text.slice(from, to)} />
+          </mark>
+        </Fragment>
+      )
+      done = to
+      return [part]
+    })
+  return (
+    <>
+      {parts}
+      <Shown text={text.slice(done)} />
+    </>
+  )
 }
 
 /**
@@ -26,7 +62,7 @@ interface HostileTextProps {
  * shown by their code. In a line it is cut to the width; elsewhere it is cut after `max` characters, with the rest
  * behind a button.
  */
-export function HostileText({ text, max = 300, line = false, className = '' }: HostileTextProps) {
+export function HostileText({ text, max = 300, line = false, className = '', marks }: HostileTextProps) {
   const [isOpen, setOpen] = useState(false)
   if (line) {
     const start = text.slice(0, max)
@@ -37,9 +73,10 @@ export function HostileText({ text, max = 300, line = false, className = '' }: H
     )
   }
   const hidden = isOpen ? 0 : Math.max(0, text.length - max)
+  const shown = hidden > 0 ? text.slice(0, max) : text
   return (
     <bdi className="hostile">
-      <Shown text={hidden > 0 ? text.slice(0, max) : text} />
+      {marks ? <Marked text={shown} marks={marks} /> : <Shown text={shown} />}
       {hidden > 0 && (
         <Button kind="plain" onClick={() => setOpen(true)}>
           … {hidden.toLocaleString('en')} more characters

@@ -3,6 +3,9 @@ import { useEffect, useRef } from 'react'
 /** Actions by key: `g f` is one key after the other, `K` is Shift and k. */
 type KeyActions = Record<string, () => void>
 
+/** The key that shortcuts use, as this system calls it. */
+export const commandKey = /Mac|iP(hone|ad|od)/.test(navigator.platform) ? '⌘' : 'Ctrl '
+
 /** Maximum time between the two keys of a pair. */
 const pairMs = 1_000
 

@@ -2,8 +2,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { useEffect, useState } from 'react'
 import { useLiveData } from '../data/apply-live.ts'
-import type { AttentionItem } from '../overview/attention.ts'
-import { QueueLine } from '../overview/attention-queue.tsx'
+import { moreText, QueueLine } from '../overview/attention-queue.tsx'
 import { Figures } from '../overview/figures.tsx'
 import { FleetStrip } from '../overview/fleet-strip.tsx'
 import { useVerdict } from '../overview/use-verdict.ts'
@@ -48,7 +47,7 @@ function useAwake(): boolean {
   return isAwake
 }
 
-function Queue({ items }: { items: readonly AttentionItem[] }) {
+function Queue({ items, open }: Pick<ReturnType<typeof useVerdict>, 'items' | 'open'>) {
   return (
     <Panel label="Needs attention" className={css.queue}>
       {items.length === 0 && <p>Nothing needs attention.</p>}
@@ -57,14 +56,14 @@ function Queue({ items }: { items: readonly AttentionItem[] }) {
           <QueueLine key={item.key} item={item} heading={<HostileText text={item.headline} line />} isCut />
         ))}
       </ul>
-      {items.length > maxItems && <p>{items.length - maxItems} more</p>}
+      {items.length > maxItems && <p>{moreText(open, maxItems)}</p>}
     </Panel>
   )
 }
 
 /** The overview for a screen on a wall: readable from afar, without controls. */
 export function Wallboard() {
-  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, troubled } = useVerdict()
+  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, troubled, isCut, open } = useVerdict()
   const navigate = useNavigate()
   const now = useNow()
   const zone = useZone()
@@ -98,11 +97,11 @@ export function Wallboard() {
       {agents.length > 0 && (
         <div className={css.fleet} inert>
           <Panel label={`Fleet of ${counted(agents.length, 'agent')}`}>
-            <FleetStrip fleet={agents} troubled={troubled} />
+            <FleetStrip fleet={agents} troubled={troubled} isCut={isCut} />
           </Panel>
         </div>
       )}
-      {isComplete && <Queue items={items} />}
+      {isComplete && <Queue items={items} open={open} />}
       <p className={`${css.foot} quiet`}>
         {isAwake ? 'The screen stays on.' : 'The screen may go dark: this browser cannot keep it on.'}
         <span>Esc to leave</span>

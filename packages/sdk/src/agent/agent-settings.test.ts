@@ -26,7 +26,7 @@ const file = { url: 'https://file.example', key: 'key-of-the-file', instanceId: 
 
 test('settings come from the file, and the environment takes precedence', () => {
   putFile({ ...file, name: 'Mine' })
-  expect(read()).toEqual({ ...file, name: 'Mine', agentType: 'claude-code' })
+  expect(read()).toEqual({ ...file, name: 'Mine', agentType: 'claude-code', resultText: false })
   const env = {
     WARDLINE_URL: 'http://127.0.0.1:4747',
     WARDLINE_KEY: 'key-of-the-environment',
@@ -39,6 +39,10 @@ test('settings come from the file, and the environment takes precedence', () => 
     instanceId: 'of-env',
   })
   expect(read(env, true)).toMatchObject({ failMode: 'closed' })
+  expect(read({ WARDLINE_RESULT_TEXT: 'on' })).toMatchObject({ resultText: true })
+  expect(read({ WARDLINE_RESULT_TEXT: 'yes' })).toMatchObject({ fault: expect.stringContaining('"on" or "off"') })
+  putFile({ ...file, resultText: 'off' })
+  expect(read({ WARDLINE_RESULT_TEXT: 'on' })).toMatchObject({ resultText: false })
 })
 
 // The working folder of a coding agent may set environment variables.

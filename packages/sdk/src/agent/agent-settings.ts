@@ -28,6 +28,7 @@ export interface AgentSettings {
   agentType: AgentKind
   failMode: FailMode
   publicKey: string | undefined
+  resultText: boolean
 }
 
 /** The fault of invalid settings, and the parts that could be read. */
@@ -38,7 +39,7 @@ export interface InvalidSettings {
   instanceId: string | undefined
 }
 
-const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode', 'publicKey'] as const
+const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode', 'publicKey', 'resultText'] as const
 type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
 
 class InvalidSetting extends Error {}
@@ -117,6 +118,13 @@ function failModeOf(value: string | undefined, where: string): FailMode | undefi
   return value
 }
 
+function isOn(value: string | undefined): boolean {
+  if (value !== undefined && value !== '' && value !== 'on' && value !== 'off') {
+    throw new InvalidSetting('WARDLINE_RESULT_TEXT, or resultText in the file, must be "on" or "off".')
+  }
+  return value === 'on'
+}
+
 /** Derives an id from `<kind>-<host>-<user>`; characters that are invalid in an id are represented by a hash. */
 export function derivedInstanceId(kind: AgentKind, host: string, user: string): string {
   const wanted = `${kind}-${host}-${user}`.toLowerCase()
@@ -168,7 +176,8 @@ export function readAgentSettings(
     const { instanceId, failMode } = known
     // The file's public keys belong to its service; variables cannot add to them.
     const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined
-    return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey })
+    const resultText = isOn(file.resultText ?? env.WARDLINE_RESULT_TEXT)
+    return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey, resultText })
   } catch (fault) {
     if (fault instanceof InvalidSetting) return { ...known, fault: fault.message }
     throw fault

@@ -29,6 +29,7 @@ Settings, from the environment or ~/.config/wardline/agent.json (mode 0600):
   WARDLINE_KEY_FILE     keyFile      a file with the key
   WARDLINE_INSTANCE_ID  instanceId   default: <agent>-<host>-<user>
   WARDLINE_FAIL_MODE    failMode     open or closed; default: open
+  WARDLINE_RESULT_TEXT  resultText   on: report the text of results without secrets; default: off
   WARDLINE_PUBLIC_KEY   publicKey    keys that must sign the state of the kill switch
 
 One key for all three coding agents, created where the service runs:

@@ -11,7 +11,10 @@ test.each([
   [
     'claude-code',
     {
-      hooks: { PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] }] },
+      hooks: {
+        PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] }],
+        PostToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
+      },
     },
   ],
   ['codex', { hooks: { PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5 }] }] } }],
@@ -123,6 +126,7 @@ test('replaces an older hook in place, and removes it from a group with others',
         { matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] },
         { matcher: 'Write', hooks: [other] },
       ],
+      PostToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
     },
   })
   const group = (hooks: unknown[]) => JSON.stringify({ hooks: { PreToolUse: [{ matcher: '*', hooks }] } }, null, 1)
@@ -159,4 +163,5 @@ test('shows a change with some context, without credentials', () => {
   const before = 'a\nb\nc\nd\nTOKEN=ghp_0123456789abcdefghijABCDEFGHIJ012345\nf\n'
   expect(textDiff(before, before.replace('f\n', 'F\ng\n'))).toBe('  c\n  d\n  TOKEN=[redacted]\n- f\n+ F\n+ g')
   expect(textDiff('', 'new\n')).toBe('+ new')
+  expect(textDiff('a\nb\nc\n', 'a\nb\nd\n')).toBe('  a\n  b\n- c\n+ d')
 })

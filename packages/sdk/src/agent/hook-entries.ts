@@ -2,7 +2,8 @@ import type { CodingTool } from './agent-settings.ts'
 import { withItem, without } from './json-edit.ts'
 import { InvalidFile, parseSettings } from './settings-text.ts'
 
-// Hook entries in the settings of coding agents: one that runs `wardline-agent hook` before every tool call.
+// Hook entries in the settings of coding agents: `wardline-agent hook` before every tool call, and after it where that
+// does not delay the agent.
 
 type Fields = Record<string, unknown>
 
@@ -14,22 +15,36 @@ interface Registration {
   entry(command: string): Fields
 }
 
-const registrations: Record<CodingTool, Registration> = {
-  'claude-code': {
-    event: 'PreToolUse',
-    entry: (command) => ({
-      matcher: '*',
-      hooks: [{ type: 'command', command, timeout: timeoutSeconds, onFailure: 'block' }],
-    }),
-  },
-  codex: {
-    event: 'PreToolUse',
-    entry: (command) => ({ matcher: '*', hooks: [{ type: 'command', command, timeout: timeoutSeconds }] }),
-  },
-  cursor: {
-    event: 'preToolUse',
-    entry: (command) => ({ command, timeout: timeoutSeconds, failClosed: true }),
-  },
+const registrations: Record<CodingTool, Registration[]> = {
+  'claude-code': [
+    {
+      event: 'PreToolUse',
+      entry: (command) => ({
+        matcher: '*',
+        hooks: [{ type: 'command', command, timeout: timeoutSeconds, onFailure: 'block' }],
+      }),
+    },
+    {
+      // Reports the result in the background, which only Claude Code offers.
+      event: 'PostToolUse',
+      entry: (command) => ({
+        matcher: '*',
+        hooks: [{ type: 'command', command, timeout: timeoutSeconds, async: true }],
+      }),
+    },
+  ],
+  codex: [
+    {
+      event: 'PreToolUse',
+      entry: (command) => ({ matcher: '*', hooks: [{ type: 'command', command, timeout: timeoutSeconds }] }),
+    },
+  ],
+  cursor: [
+    {
+      event: 'preToolUse',
+      entry: (command) => ({ command, timeout: timeoutSeconds, failClosed: true }),
+    },
+  ],
 }
 
 const isFields = (value: unknown): value is Fields =>
@@ -76,8 +91,11 @@ function withMember(text: string, path: readonly string[], key: string, value: u
 
 /** Returns the settings with the hook added, replacing earlier ones of ours. Throws InvalidFile. */
 export function withHook(text: string, tool: CodingTool, command: string): string {
+  return registrations[tool].reduce((next, registration) => withEntry(next, tool, registration, command), text)
+}
+
+function withEntry(text: string, tool: CodingTool, { event, entry }: Registration, command: string): string {
   const hooks = hooksOf(text)
-  const { event, entry } = registrations[tool]
   const entries = entriesOf(hooks, event)
   const own = ownPlaces(entries)
   const wanted = entry(command)

@@ -20,8 +20,10 @@ export interface HookCall {
   tool: CodingTool
   /** The coding agent's name of the event, such as preToolUse. */
   event: string
-  /** True for a call that has not run yet; the hook ignores other events. */
+  /** True for a call that has not run yet. */
   isBefore: boolean
+  /** How a call went that has run. The hook ignores calls that are neither. */
+  outcome?: { ok: boolean; result: unknown }
   toolName: string
   args: unknown
   /** What is compared with decoys: the arguments in each form in which the tool may read them. */
@@ -77,6 +79,13 @@ const fieldsOf = (value: unknown): Fields =>
 
 /** Events in which a call can still be stopped. */
 const before = ['PreToolUse', 'preToolUse', 'beforeShellExecution', 'beforeMCPExecution', 'beforeReadFile']
+/** Events after a call, and whether it succeeded. */
+const after: Readonly<Record<string, boolean>> = {
+  PostToolUse: true,
+  PostToolUseFailure: false,
+  postToolUse: true,
+  postToolUseFailure: false,
+}
 /** Cursor's names for tools, mapped to Claude Code's. */
 const cursorNames: Record<string, string> = { Shell: 'Bash' }
 
@@ -105,6 +114,18 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
     event,
     sessionId: text(fields.session_id) ?? text(fields.conversation_id),
     callId: text(fields.tool_use_id),
+  }
+  const ok = Object.hasOwn(after, event) ? after[event] : undefined
+  if (ok !== undefined) {
+    const toolName = text(fields.tool_name) ?? 'unknown'
+    const result = parsed(fields.tool_response ?? fields.tool_output ?? fields.error)
+    return {
+      ...known,
+      isBefore: false,
+      ...noCall,
+      toolName: cursorNames[toolName] ?? toolName,
+      outcome: { ok, result },
+    }
   }
   if (!before.includes(event)) return { ...known, isBefore: false, ...noCall }
   // Of this event only the path is an argument.
@@ -144,7 +165,7 @@ function required(fields: Fields, name: string, toolName: string): Arguments | I
   return { toolName, args, readings: [args] }
 }
 
-/** Parses the arguments of MCP tools, which Cursor sends as JSON in a string. */
+/** Parses the arguments of MCP tools and the results, which Cursor sends as JSON in a string. */
 function parsed(args: unknown): unknown {
   if (typeof args !== 'string') return args
   try {

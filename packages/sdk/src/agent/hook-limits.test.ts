@@ -64,7 +64,7 @@ describe('with the default fail mode, a decoy in arguments', slow, () => {
 
   test.each([
     ['most of', 2_500, /does not allow (?:this|unchecked) call/],
-    ['more than', 4_000, /did not check all|took longer/],
+    ['more than', 4_600, /did not check all|took longer/],
   ])('whose splitting takes %s the time is denied', (_part, ms, says) => isSlowlyDenied(ms, says))
 
   test('whose splitting leaves no time to find out whether the service is away is denied', async () => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AgentHome, sample, startStranger } from '../testing/agent-command.ts'
 import { agentId, TestFleet } from '../testing/service.ts'
 
-// Every call here starts the command like a coding agent does, against a real service.
+// Every call here runs the command like a coding agent does, against a real service.
 const slow = { timeout: 60_000 }
 
 let fleet: TestFleet

@@ -2,8 +2,10 @@ import { stdin } from 'node:process'
 import { ActiveFaults } from '../active-faults.ts'
 import { DecoyChecks, isRefusal, refusals, reservedMs, workingFolder } from '../decoy-checks.ts'
 import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
-import { droppedEvent, mismatchEvent, toolCallEvent } from '../events.ts'
+import { droppedEvent, mismatchEvent, toolCallEvent, toolResultEvent } from '../events.ts'
+import { contentOf } from '../guarded-call.ts'
 import { Listeners } from '../listeners.ts'
+import { Results } from '../results.ts'
 import { isSuccess } from '../service.ts'
 import { errorsOf, type NewEvent } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
@@ -67,6 +69,8 @@ const eventOf = (call: HookCall | InvalidInput): string | undefined => ('fault' 
 /** Whether the event is not a call about to be made. */
 const isOther = (call: HookCall | InvalidInput): boolean => !('fault' in call) && !call.isBefore
 
+const outcomeOf = (call: HookCall | InvalidInput) => ('fault' in call ? undefined : call.outcome)
+
 /** Answers without valid settings, and thus without a service: by the last known suspension, else by the fail mode. */
 function answerWithout(
   { fault, failMode, url, instanceId }: InvalidSettings,
@@ -117,8 +121,9 @@ class Decision {
     // Poll the kill switch while the input is read.
     const asked = this.#checkControl()
     const call = await input
-    if (isOther(call)) return passing(this.#tool, [], eventOf(call))
+    if (isOther(call) && !outcomeOf(call)) return passing(this.#tool, [], eventOf(call))
     const control = await asked
+    if (isOther(call)) return this.#reportResult(call as HookCall, control)
     // From here on the arguments, not an outage, are the likely cause of a failure.
     this.#progress.mustCheck ||= control.isAnswered
     const verdict = await this.#verdict(call, control)
@@ -130,6 +135,22 @@ class Decision {
     this.#progress.decided = answer()
     await this.#settle(call, control, denial === undefined)
     return answer()
+  }
+
+  /** Reports how a call went; it can no longer be denied. To the service, a suspended agent that reports is at work. */
+  async #reportResult(call: HookCall, { state }: ControlCheck): Promise<HookAnswer> {
+    if (state?.suspended) return passing(this.#tool, [], call.event)
+    const { ok, result } = call.outcome!
+    const { key, resultText, instanceId } = this.#settings
+    const { toolName, sessionId, callId } = call
+    const results = new Results(key, resultText)
+    const event = toolResultEvent({ toolName, ok, sessionId, result: contentOf(result) ?? result }, instanceId, results)
+    await this.#service.call('events/batch', {
+      body: JSON.stringify([event]),
+      headers: { 'idempotency-key': idempotencyKey(sessionId, callId && `${callId} result`) },
+      timeoutMs: reportMs,
+    })
+    return passing(this.#tool, [], call.event)
   }
 
   #verdict(call: HookCall | InvalidInput, { state, isAnswered }: ControlCheck): DecoyVerdict | Promise<DecoyVerdict> {

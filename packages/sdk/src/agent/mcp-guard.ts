@@ -1,6 +1,7 @@
 import { workingFolder } from '../decoy-checks.ts'
 import { suspendedReason } from '../denied.ts'
-import type { Monitor } from '../monitor.ts'
+import { contentOf } from '../guarded-call.ts'
+import type { Monitor, ToolCall } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
 import { isMessage, type Message, messagesIn, parsed, type Reading, toolCall } from './mcp-messages.ts'
 import { realPaths } from './real-paths.ts'
@@ -134,22 +135,23 @@ export class McpGuard {
       if (!isMessage(message) || message.method !== undefined) continue
       const { id, result, error } = message
       const key = keyOf(id)
-      if (key !== undefined) this.#end(key, error === undefined && !(isMessage(result) && result.isError === true))
+      const ok = error === undefined && !(isMessage(result) && result.isError === true)
+      if (key !== undefined) this.#end(key, { ok, result: contentOf(result) })
     }
   }
 
   /** Call when the server has ended: ends the calls without a response. */
   close(): void {
-    for (const id of [...this.#pending.keys()]) this.#end(id, false)
+    for (const id of [...this.#pending.keys()]) this.#end(id, { ok: false })
   }
 
-  #end(id: string, ok?: boolean): void {
+  #end(id: string, outcome?: { ok: boolean; result?: unknown }): void {
     const call = this.#pending.get(id)
     if (!this.#pending.delete(id) || !call) return
-    this.#report(call, ok === undefined ? {} : { ok, durationMs: performance.now() - call.startedAt })
+    this.#report(call, outcome && { ...outcome, durationMs: performance.now() - call.startedAt })
   }
 
-  #report({ toolName, params }: PendingCall, outcome: { ok?: boolean; durationMs?: number } = {}): void {
+  #report({ toolName, params }: PendingCall, outcome?: Pick<ToolCall, 'ok' | 'result' | 'durationMs'>): void {
     void this.#monitor.reportToolCall({ toolName, params, ...outcome })
   }
 }

@@ -18,9 +18,9 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const newHome = (env: Record<string, string> = {}) =>
   new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: fleet.agentKey, WARDLINE_INSTANCE_ID: agentId, ...env })
 
-/** Echoes every byte. */
-const echo = ['-e', 'process.stdin.pipe(process.stdout)']
 const proxy = (...server: string[]) => ['mcp-proxy', '--', process.execPath, ...server]
+/** Of a server that echoes every byte. */
+const echoProxy = ['mcp-proxy', '--', 'cat']
 
 const call = (id: unknown, said: string, method = 'tools/call') =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params: { name: 'echo', arguments: { said } } })
@@ -121,7 +121,7 @@ describe('the proxy', slow, () => {
 
   const suspendedHome = async (instanceId: string) => {
     const home = newHome({ WARDLINE_INSTANCE_ID: instanceId, WARDLINE_KEY: await fleet.createKey([instanceId]) })
-    await home.run(proxy(...echo), `${call(1, 'a')}\n`)
+    await home.run(echoProxy, `${call(1, 'a')}\n`)
     await fleet.kill('exfiltration', instanceId)
     return home
   }

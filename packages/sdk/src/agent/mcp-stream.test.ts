@@ -18,9 +18,9 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const newHome = (env: Record<string, string> = {}) =>
   new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: fleet.agentKey, WARDLINE_INSTANCE_ID: agentId, ...env })
 
-/** Echoes every byte. */
-const echo = ['-e', 'process.stdin.pipe(process.stdout)']
 const proxy = (...server: string[]) => ['mcp-proxy', '--', process.execPath, ...server]
+/** Of a server that echoes every byte. */
+const echoProxy = ['mcp-proxy', '--', 'cat']
 const closed = { WARDLINE_FAIL_MODE: 'closed' }
 
 const call = (id: unknown, said: string, method = 'tools/call') =>
@@ -50,7 +50,7 @@ describe('the proxy', slow, () => {
       '{"jsonrpc":"2.0","id":4,"result":{}}\r',
     ]
     const input = `${odd.join('\n')}\n${call(5, 'no end')}`
-    const { code, stdout } = await newHome().run(proxy(...echo), input)
+    const { code, stdout } = await newHome().run(echoProxy, input)
     expect(stdout).toBe(input)
     expect(code).toBe(0)
   })
@@ -63,7 +63,7 @@ describe('the proxy', slow, () => {
       decoyCall('four'),
       call(5, 'b'),
     ]
-    const { stdout } = await newHome().run(proxy(...echo), `${input.join('\n')}\n`)
+    const { stdout } = await newHome().run(echoProxy, `${input.join('\n')}\n`)
     const lines = linesOf(stdout)
     expect(lines.filter((line) => line.includes('result')).map((line) => JSON.parse(line))).toEqual([
       denial(2),
@@ -77,14 +77,14 @@ describe('the proxy', slow, () => {
   test('denies a call with costly arguments, whether the service finds the decoy behind them or does not answer', async () => {
     const padding = Array.from({ length: 14 }, (_, part) => `${part} ${'H4sI'.repeat(7_900)}\n`).join('')
     const key = await fleet.createKey([agentId])
-    const { stdout } = await newHome({ WARDLINE_KEY: key }).run(proxy(...echo), `${call(1, padding + decoyKey)}\n`)
+    const { stdout } = await newHome({ WARDLINE_KEY: key }).run(echoProxy, `${call(1, padding + decoyKey)}\n`)
     expect(linesOf(stdout).map((line) => JSON.parse(line))).toMatchObject([{ id: 1, result: { isError: true } }])
 
     const url = await startHostileService((request, response, body) => {
       if (!request.url?.includes('/check/key') || !body.includes('filler')) answerPlainly(request, response, body)
     })
     const said = 'some words of filler\n'.repeat(10_000)
-    const unanswered = await newHome({ WARDLINE_URL: url }).run(proxy(...echo), `${call(2, said)}\n`)
+    const unanswered = await newHome({ WARDLINE_URL: url }).run(echoProxy, `${call(2, said)}\n`)
     expect(linesOf(unanswered.stdout).map((line) => JSON.parse(line))).toMatchObject([
       { id: 2, result: { isError: true, content: [{ text: expect.stringContaining('did not check all') }] } },
     ])
@@ -93,7 +93,7 @@ describe('the proxy', slow, () => {
   // The service refuses these characters, and a refused check must not let the call through.
   test('denies a call with a decoy that is split by NUL or a lone surrogate', async () => {
     const cut = (id: number, sign: string) => call(id, `${decoyKey.slice(0, 9)}${sign}${decoyKey.slice(9)}`)
-    const { stdout } = await newHome().run(proxy(...echo), `${cut(1, '\0')}\n${cut(2, '\ud800')}\n`)
+    const { stdout } = await newHome().run(echoProxy, `${cut(1, '\0')}\n${cut(2, '\ud800')}\n`)
     expect(linesOf(stdout).map((line) => JSON.parse(line))).toEqual([denial(1), denial(2)])
   })
 
@@ -116,13 +116,13 @@ describe('the proxy', slow, () => {
     ],
     ['a batch of one', () => `[${decoyCall(1)}]`],
   ])('detects a call in the form of %s', async (_case, line) => {
-    const { stdout } = await newHome().run(proxy(...echo), `${line()}\n`)
+    const { stdout } = await newHome().run(echoProxy, `${line()}\n`)
     expect(linesOf(stdout).map((answer) => JSON.parse(answer))).toEqual([denial(1)])
   })
 
   test('removes a denied call from a batch', async () => {
     const batch = `[${call(1, 'a')},${decoyCall(2)},{"jsonrpc":"2.0","method":"notifications/initialized"}]`
-    const { stdout } = await newHome().run(proxy(...echo), `${batch}\n`)
+    const { stdout } = await newHome().run(echoProxy, `${batch}\n`)
     const [first, second] = linesOf(stdout)
       .map((line) => JSON.parse(line))
       .sort((a) => (Array.isArray(a) ? -1 : 1))
@@ -131,7 +131,7 @@ describe('the proxy', slow, () => {
   })
 
   test('sends no answer to a denied notification', async () => {
-    const { stdout } = await newHome().run(proxy(...echo), `${call(undefined, decoyKey)}\n${call(2, 'a')}\n`)
+    const { stdout } = await newHome().run(echoProxy, `${call(undefined, decoyKey)}\n${call(2, 'a')}\n`)
     expect(linesOf(stdout)).toEqual([call(2, 'a')])
   })
 
@@ -153,7 +153,7 @@ describe('the proxy', slow, () => {
   ])('refuses a line with %s in every fail mode, with a warning', async (_case, code, line) => {
     const input = Buffer.concat([Buffer.from(line()), Buffer.from(`\n${call(2, 'a')}\n`)])
     for (const env of [{}, closed]) {
-      const { stdout, stderr } = await newHome(env).run(proxy(...echo), input)
+      const { stdout, stderr } = await newHome(env).run(echoProxy, input)
       expect(linesOf(stdout).map((text) => JSON.parse(text))).toEqual([
         { jsonrpc: '2.0', id: null, error: { code, message: expect.stringContaining('does not forward it') } },
         JSON.parse(call(2, 'a')),
@@ -164,7 +164,7 @@ describe('the proxy', slow, () => {
 
   test('survives a batch with a denied call and one nested deeper than the stack allows', async () => {
     const deep = `{"jsonrpc":"2.0","id":9,"method":"a","params":{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`
-    const { stdout } = await newHome().run(proxy(...echo), `[${decoyCall(1)},${deep}]\n${call(2, 'a')}\n`)
+    const { stdout } = await newHome().run(echoProxy, `[${decoyCall(1)},${deep}]\n${call(2, 'a')}\n`)
     expect(linesOf(stdout).map((text) => JSON.parse(text))).toEqual([denial(1), JSON.parse(call(2, 'a'))])
   })
 
@@ -184,8 +184,8 @@ describe('the proxy', slow, () => {
   test('refuses messages over 16 MiB in every fail mode', async () => {
     const long = call(1, 'x'.repeat(17 * 1024 * 1024))
     const [open, shut] = await Promise.all([
-      newHome().run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
-      newHome(closed).run(proxy(...echo), `${long}\n${call(2, 'a')}\n`),
+      newHome().run(echoProxy, `${long}\n${call(2, 'a')}\n`),
+      newHome(closed).run(echoProxy, `${long}\n${call(2, 'a')}\n`),
     ])
     for (const { stdout } of [open!, shut!]) {
       expect(linesOf(stdout).map((text) => JSON.parse(text))).toEqual([
@@ -220,7 +220,7 @@ describe('the proxy', slow, () => {
 
   test('denies every call without contact when failing closed', async () => {
     const home = newHome({ ...closed, WARDLINE_URL: 'http://127.0.0.1:1' })
-    const { stdout } = await home.run(proxy(...echo), `${call(1, 'a')}\n{"jsonrpc":"2.0","id":2,"method":"ping"}\n`)
+    const { stdout } = await home.run(echoProxy, `${call(1, 'a')}\n{"jsonrpc":"2.0","id":2,"method":"ping"}\n`)
     expect(linesOf(stdout).map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ id: 1, result: expect.objectContaining({ isError: true }) }),
       { jsonrpc: '2.0', id: 2, method: 'ping' },
@@ -231,13 +231,13 @@ describe('the proxy', slow, () => {
     const home = newHome()
     await fleet.kill('exfiltration').catch(async () => {
       // The instance must be registered before it can be killed.
-      await home.run(proxy(...echo), `${call(1, 'a')}\n`)
+      await home.run(echoProxy, `${call(1, 'a')}\n`)
       await fleet.kill('exfiltration')
     })
     try {
-      expect((await home.run(proxy(...echo), `${call(1, 'a')}\n`)).stdout).toContain('suspended (exfiltration)')
+      expect((await home.run(echoProxy, `${call(1, 'a')}\n`)).stdout).toContain('suspended (exfiltration)')
       fleet.wire.mode = 'refuse'
-      expect((await home.run(proxy(...echo), `${call(1, 'a')}\n`)).stdout).toContain('suspended (exfiltration)')
+      expect((await home.run(echoProxy, `${call(1, 'a')}\n`)).stdout).toContain('suspended (exfiltration)')
     } finally {
       fleet.wire.mode = 'pass'
       await fleet.resume()
@@ -311,14 +311,14 @@ describe('the exit of the server', slow, () => {
 describe('invalid settings', slow, () => {
   test('prevent the server from starting when failing closed', async () => {
     const answer = await newHome({ WARDLINE_KEY: '' }).run(
-      ['mcp-proxy', '--fail-closed', '--', process.execPath, ...echo],
+      ['mcp-proxy', '--fail-closed', '--', 'cat'],
       `${call(1, 'a')}\n`,
     )
     expect(answer).toMatchObject({ code: 78, stdout: '', stderr: expect.stringContaining('a key') })
   })
 
   test('cause a warning when failing open', async () => {
-    const answer = await newHome({ WARDLINE_KEY: '' }).run(proxy(...echo), `${call(1, 'a')}\n`)
+    const answer = await newHome({ WARDLINE_KEY: '' }).run(echoProxy, `${call(1, 'a')}\n`)
     expect(answer).toMatchObject({
       code: 0,
       stdout: `${call(1, 'a')}\n`,

@@ -119,8 +119,10 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
       const { hooks: left = {}, ...others } = JSON.parse(after.replace(/^\ufeff/, ''))
       const { hooks, ...known } = JSON.parse(changed.replace(/^\ufeff/, ''))
       expect(others).toEqual(known)
-      const own = hooks.PreToolUse.filter((entry: unknown) => !JSON.stringify(entry).includes('wardline-agent'))
-      expect({ PreToolUse: [], ...left }).toEqual({ ...hooks, PreToolUse: own })
+      const own = (entries: unknown[] = []) =>
+        entries.filter((entry) => !JSON.stringify(entry).includes('wardline-agent'))
+      const lists = { PreToolUse: own(hooks.PreToolUse), PostToolUse: own(hooks.PostToolUse) }
+      expect({ PreToolUse: [], PostToolUse: [], ...left }).toEqual({ ...hooks, ...lists })
     })
     await fc.assert(property, { seed, numRuns: 200 })
   })

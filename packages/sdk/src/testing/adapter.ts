@@ -26,6 +26,8 @@ export async function openTwoMonitors(): Promise<{ fleet: TestFleet; active: Mon
   const active = fleet.monitor({ instanceId: 'active', key: await fleet.createKey(['active']) }).monitor
   const suspended = fleet.monitor().monitor
   await Promise.all([active.start(), suspended.start()])
+  // On a busy machine the first contact may come after start() has given up waiting.
+  await eventually(() => expect(suspended.health.controlVersion).toBeDefined())
   await fleet.kill('test')
   await eventually(() => expect(suspended.suspended).toBe(true))
   return { fleet, active, suspended }

@@ -1,4 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -6,15 +7,42 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import type { Ended, HostedCommand } from './command-host.ts'
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
 // Compiling the TypeScript of a command takes longer than running it.
 const compileCache = fileURLToPath(new URL('../../../../node_modules/.cache/wardline-agent', import.meta.url))
 
-interface Ended {
-  code: number | null
-  stdout: string
-  stderr: string
+/** Processes that run one command after the other, and those of them that wait for one. */
+const hosts: ChildProcess[] = []
+const idleHosts: ChildProcess[] = []
+/** Commands beyond that, of tests that start many at once, have a process each. */
+const maxHosts = 4
+
+function startHost(): ChildProcess {
+  const file = fileURLToPath(new URL('command-host.ts', import.meta.url))
+  const host = fork(file, [program], {
+    execPath: process.execPath,
+    execArgv: [],
+    env: { NODE_COMPILE_CACHE: compileCache },
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  })
+  // A command that hangs does not notice that the tests have ended.
+  process.once('exit', () => host.kill('SIGKILL'))
+  host.unref()
+  host.channel?.unref()
+  hosts.push(host)
+  return host
+}
+
+async function runInHost(host: ChildProcess, command: HostedCommand): Promise<Ended> {
+  host.channel?.ref()
+  host.send(command)
+  const [ended] = await once(host, 'message')
+  host.channel?.unref()
+  idleHosts.push(host)
+  return ended
 }
 
 /** Empty home folder of a user. Runs commands in it without the settings of the shell. */
@@ -48,7 +76,14 @@ export class AgentHome {
     return child
   }
 
+  /**
+   * Runs a command to its end, in one process with commands before it. In a separate one if that is what is tested: a
+   * proxy, whose streams and signals are those of its process; a program that is loaded before the command; many at once.
+   */
   run(args: readonly string[], input: string | Buffer = '', env: Record<string, string> = {}): Promise<Ended> {
+    const isAlone = args[0] === 'mcp-proxy' || env.NODE_OPTIONS !== undefined
+    const host = isAlone ? undefined : (idleHosts.pop() ?? (hosts.length < maxHosts ? startHost() : undefined))
+    if (host) return runInHost(host, { args, input, env: { ...this.env, ...env }, cwd: this.folder })
     const child = this.start(args, env)
     // A command that does not read its input closes the pipe early.
     child.stdin?.on('error', () => {}).end(input)

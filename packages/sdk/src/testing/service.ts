@@ -137,6 +137,8 @@ export class TestFleet implements AsyncDisposable {
     const config = readConfig({
       PORT: '0',
       WARDLINE_DATA_DIR: join(this.folder, 'data'),
+      // No rules, instead of the starter rules of a first start.
+      WARDLINE_RULES_DIR: join(this.folder, 'data'),
       WARDLINE_API_KEY: adminKey,
       WARDLINE_LOG_LEVEL: 'silent',
       // Base address of decoys of kind url.

@@ -8,7 +8,7 @@ import { createApp } from '../app.ts'
 import type { Deps } from '../deps.ts'
 import { controlMessage } from '../features/control/control-message.ts'
 import { listJobs, startJobs } from '../jobs.ts'
-import { openServices, type Services } from '../services.ts'
+import { closeStreams, openServices, type Services } from '../services.ts'
 import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { RedisBus } from './redis.ts'
 
@@ -59,8 +59,7 @@ async function openMember(redisUrl: string, beside?: Member): Promise<Member> {
       return lines.find((line) => line.startsWith(`${sample} `))?.slice(sample.length + 1)
     },
     async [Symbol.asyncDispose]() {
-      services.eventStream.close(() => 0)
-      services.controlStream.close(() => 0)
+      closeStreams(services, () => 0)
       const closed = app.close()
       // The test client reconnects after an aborted stream without sending a request.
       app.server.closeAllConnections()

@@ -19,7 +19,14 @@ export const autoSuspensionSettings = {
     env: 'WARDLINE_AUTO_SUSPEND_FLEET_PERCENT',
     unset: '10',
     meaning:
-      'Maximum share of the fleet, in percent, that is suspended automatically at a time, at least one agent; one more engages the brake. The fleet is all instances that sent a heartbeat within 24 hours',
+      'Maximum share of the fleet, in percent, that is suspended automatically at a time, or WARDLINE_AUTO_SUSPEND_FLEET_MIN agents if those are more; one more engages the brake. The fleet is all instances that sent a heartbeat within 24 hours',
     parse: integer(1, 100),
+  }),
+  autoSuspendFleetMin: setting({
+    env: 'WARDLINE_AUTO_SUSPEND_FLEET_MIN',
+    unset: '5',
+    meaning:
+      'Agents that may be suspended automatically at a time in any fleet, however small: a tenth of ten agents would let the second attacker go on',
+    parse: integer(1, 10_000),
   }),
 }

@@ -135,6 +135,41 @@ describe('readConfig', () => {
   })
 })
 
+// A service on loopback behind a proxy on the same machine showed every event to the Internet.
+describe('stream and metrics', () => {
+  const access = (env: Record<string, string>) => {
+    const { streamAuth, metricsAuth, accessReason } = readConfig(env)
+    return [streamAuth, metricsAuth, accessReason]
+  }
+
+  it.each<Record<string, string>>([
+    {},
+    { HOST: '127.0.0.2' },
+    { HOST: '::1' },
+    { WARDLINE_PUBLIC_URL: 'http://localhost:4747' },
+    { WARDLINE_ALLOWED_HOSTS: 'localhost, 127.0.0.1' },
+  ])('need no key while only this machine reaches the service: %j', (env) => {
+    expect(access(env)).toEqual(['none', 'none', 'only this machine reaches the service'])
+  })
+
+  it.each<[Record<string, string>, string]>([
+    [{ HOST: '0.0.0.0' }, 'HOST is 0.0.0.0'],
+    [{ HOST: '192.0.2.7' }, 'HOST is 192.0.2.7'],
+    [{ WARDLINE_PUBLIC_URL: 'https://w.example.com' }, 'WARDLINE_PUBLIC_URL is https://w.example.com'],
+    [{ WARDLINE_ALLOWED_HOSTS: 'localhost,*.example.com' }, 'WARDLINE_ALLOWED_HOSTS is localhost, *.example.com'],
+    [{ WARDLINE_TRUSTED_PROXIES: '127.0.0.1' }, 'WARDLINE_TRUSTED_PROXIES is set'],
+  ])('need a key as soon as others do: %j', (env, reason) => {
+    expect(access(env)).toEqual(['session', 'key', reason])
+  })
+
+  it('do as the settings say, even if others reach the service', () => {
+    const open = { WARDLINE_STREAM_AUTH: 'none', WARDLINE_METRICS_AUTH: 'none' }
+    expect(access({ HOST: '0.0.0.0', ...open }).slice(0, 2)).toEqual(['none', 'none'])
+    const closed = { WARDLINE_STREAM_AUTH: 'session', WARDLINE_METRICS_AUTH: 'key' }
+    expect(access(closed).slice(0, 2)).toEqual(['session', 'key'])
+  })
+})
+
 describe('a secret', () => {
   it('is read from a file', () => {
     expect(readConfig({ WARDLINE_API_KEY_FILE: fileWith(`${long}\n`) }).apiKey).toBe(long)

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Configured, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
+import { type Configured, dataFolder, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
+import { accessSettings, reachedBy } from './access.ts'
 import { alertSettings, incompleteChannels } from './alerts.ts'
 import { autoSuspensionSettings } from './auto-suspension.ts'
 import { chainSettings, incompleteChain } from './chain.ts'
@@ -53,7 +54,7 @@ export const settings = {
   }),
   dataDir: setting({
     env: 'WARDLINE_DATA_DIR',
-    unset: './data',
+    unset: dataFolder.path,
     meaning: 'Folder of the SQLite file and the generated secrets',
     parse: text,
   }),
@@ -101,18 +102,7 @@ export const settings = {
     parse: longSecret,
     secret: true,
   }),
-  streamAuth: setting({
-    env: 'WARDLINE_STREAM_AUTH',
-    unset: 'none',
-    meaning: '`session` requires a dashboard session or a key on /api/stream',
-    parse: oneOf(['none', 'session']),
-  }),
-  metricsAuth: setting({
-    env: 'WARDLINE_METRICS_AUTH',
-    unset: 'none',
-    meaning: '`key` requires a key on /metrics',
-    parse: oneOf(['none', 'key']),
-  }),
+  ...accessSettings,
   drillHours: setting({
     env: 'WARDLINE_DRILLS',
     unset: '24',
@@ -259,6 +249,8 @@ type Optional =
 export type Config = {
   readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> | (Name extends Optional ? undefined : never)
 } & {
+  /** Why the defaults of `streamAuth` and `metricsAuth` are what they are. */
+  readonly accessReason: string
   /** Source of each setting: environment, file or default. */
   readonly sources: Readonly<Record<keyof Settings, Configured['source']>>
 }
@@ -342,9 +334,17 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       faults.push(`${entry.env} ${(fault as Error).message}.`.replace(' _FILE', '_FILE'))
     }
   }
-  const config = { ...values, sources } as Config
-  if (faults.length === 0) faults.push(...contradictions(config))
   if (faults.length > 0) throw new ConfigError(faults)
+  const reached = reachedBy(values as unknown as Config)
+  const config = {
+    ...values,
+    streamAuth: values.streamAuth ?? (reached ? 'session' : 'none'),
+    metricsAuth: values.metricsAuth ?? (reached ? 'key' : 'none'),
+    accessReason: reached ?? 'only this machine reaches the service',
+    sources,
+  } as Config
+  const contradictory = contradictions(config)
+  if (contradictory.length > 0) throw new ConfigError(contradictory)
   return config
 }
 
@@ -361,7 +361,10 @@ export const describeConfig = (config: Config): Configured[] =>
   settingList.map(([name, { env, secret = false, meaning }]) => {
     const value = config[name]
     const shown = value === undefined ? null : secret ? 'set' : value === null ? 'none' : String(value)
-    return { name: env, value: shown, is_secret: secret, source: config.sources[name], meaning }
+    const source = config.sources[name]
+    const dependsOnOthers = source === 'default' && (name === 'streamAuth' || name === 'metricsAuth')
+    const reason = dependsOnOthers ? { reason: config.accessReason } : {}
+    return { name: env, value: shown, is_secret: secret, source, ...reason, meaning }
   })
 
 /** Redacts the values of secret settings, and the passwords in URLs among them, from a text such as an error. */

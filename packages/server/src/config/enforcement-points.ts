@@ -20,12 +20,12 @@ export interface Point {
   actions: readonly EnforcementAction[]
 }
 
-const schemaFault = faultFinder(EnforcementPointSettings)
+const schemaFault = faultFinder(EnforcementPointSettings, 'it')
 
 /** Describes why an entry is invalid, with the field's name but without its value. */
 function faultOf(entry: unknown): string | undefined {
   const fault = schemaFault(entry)
-  if (fault !== undefined) return fault.replace('The body', 'it').replace(/\.$/, '')
+  if (fault !== undefined) return fault.replace(/\.$/, '')
   const { url, secret, tags, instances } = entry as EnforcementPointSettings
   const ofUrl = urlFault(url)
   if (ofUrl !== undefined) return `url ${ofUrl}`

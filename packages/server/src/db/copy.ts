@@ -24,6 +24,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'event_minutes', key: ['minute'], grows: false },
   { table: 'event_counts', key: ['unit', 'severity', 'class', 'bucket'], grows: false },
   { table: 'tool_counts', key: ['tool', 'minute'], grows: false },
+  { table: 'problem_counts', key: ['by_service', 'severity', 'hour', 'event_type', 'instance_id'], grows: false },
   { table: 'idempotency_keys', key: ['caller', 'kind', 'key'], grows: false },
   { table: 'instances', key: ['id'], grows: false },
   // After the instances, because inserting instances fires triggers that count into this table.

@@ -41,8 +41,8 @@ export interface Dialect {
   rowsFromJson(json: string, columns: Record<string, 'text' | 'bigint' | 'double'>): RawBuilder<unknown>
   /** Text of a field of a JSON object in a text column; null if it is missing. */
   jsonField(column: RawBuilder<unknown>, name: string): RawBuilder<string | null>
-  /** Aggregates two columns into the text of a JSON array of pairs, ordered by the first; null without rows. */
-  jsonPairs(first: string, second: string): RawBuilder<string | null>
+  /** Aggregates columns into the text of a JSON array of arrays, ordered by the first column; null without rows. */
+  jsonRows(columns: readonly [string, ...string[]]): RawBuilder<string | null>
   /**
    * Returns a statement that locks the row found by the query until the transaction ends. If there is no such row, the
    * transaction fails with a `stale` DatabaseError. A batch can thus depend on data that was read before it.
@@ -101,6 +101,11 @@ export interface Database {
    * Resolves with the rows of each statement after the commit is on disk.
    */
   batch(statements: readonly Statement[], options?: BatchOptions): Promise<Row[][]>
+  /**
+   * Runs work of many small commits, which may reach the disk later: a power failure may take the last of them. All are on
+   * disk once it resolves.
+   */
+  withLateSync<Result>(work: () => Promise<Result>): Promise<Result>
   /** Processes results that have already arrived, instead of in the next turn of the event loop. Very cheap. */
   collect(): void
   /**

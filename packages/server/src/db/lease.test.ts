@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { hourMs } from '../clock.ts'
 import { openTestService } from '../testing/service.ts'
 import { claimLease, LeaseLost } from './lease.ts'
 
@@ -41,4 +42,14 @@ it('gives a process its own row again, and what it began before is lost', async 
   expect(again.lease.epoch).toBe(before.lease.epoch + 1)
   await expect(before.lease.batch([])).rejects.toThrow(LeaseLost)
   await again.lease.batch([])
+})
+
+// A machine without a battery starts with an old time after a power failure, until its time service answers.
+it('does not stay with a process that is gone when the clock was set back', async () => {
+  await using service = await openTestService()
+  const gone = (await claimLease(service.deps, row, 'gone'))!
+  service.clock.jump(-hourMs)
+  const next = await claimLease(service.deps, row, 'next')
+  expect(next !== undefined).toBe(!service.deps.database.isShared)
+  if (next) await expect(gone.lease.batch([])).rejects.toThrow(LeaseLost)
 })

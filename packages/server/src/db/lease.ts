@@ -65,9 +65,18 @@ interface LeasedRow {
 /** Columns of the process that holds the lease. */
 const holders = { containments: 'worker', rule_runner: 'holder', chain_senders: 'holder' } as const
 
-/** Condition: no other process works on the row. */
-export const isClaimable = (table: LeasedRow['table'], { holder, now }: Claim) =>
-  sql<boolean>`(leased_until <= ${now} or ${sql.ref(holders[table])} = ${holder})`
+/**
+ * Condition: no other process works on the row. A SQLite file has one process, so a lease that ends later than it could if
+ * it was claimed now is that of an earlier process, from before the clock was set back.
+ */
+export function isClaimable(
+  { isShared }: Pick<Database, 'isShared'>,
+  { table, leaseMs }: Pick<LeasedRow, 'table' | 'leaseMs'>,
+  { holder, now }: Claim,
+): RawBuilder<boolean> {
+  const isAhead = isShared ? sql`` : sql`or leased_until > ${now + leaseMs}`
+  return sql`(leased_until <= ${now} or ${sql.ref(holders[table])} = ${holder} ${isAhead})`
+}
 
 const pairs = (columns: Record<string, unknown>, separator = sql` and `) =>
   sql.join(
@@ -77,15 +86,16 @@ const pairs = (columns: Record<string, unknown>, separator = sql` and `) =>
 
 /** Claims the row, unless another process works on it or the condition does not hold: undefined then. */
 export async function claimRow<Claimed>(
-  db: Db,
-  { table, key, leaseMs }: LeasedRow,
+  database: Pick<Database, 'db' | 'isShared'>,
+  row: LeasedRow,
   claim: Claim,
   condition: RawBuilder<unknown> = sql`true`,
   counting = sql``,
 ): Promise<Claimed | undefined> {
+  const { table, key, leaseMs } = row
   const { rows } = await sql<Claimed>`update ${sql.table(table)}
     set leased_until = ${claim.now + leaseMs}, ${sql.ref(holders[table])} = ${claim.holder} ${counting}
-    where ${pairs(key)} and ${isClaimable(table, claim)} and ${condition} returning *`.execute(db)
+    where ${pairs(key)} and ${isClaimable(database, row, claim)} and ${condition} returning *`.execute(database.db)
   return rows[0]
 }
 
@@ -113,7 +123,7 @@ export async function claimLease<Claimed>(
   const claimedAt = clock.monotonic()
   const claim = { holder, now: clock.now() }
   const counting = sql`, epoch = epoch + 1`
-  const claimed = await claimRow<Claimed & { epoch: number }>(database.db, row, claim, condition, counting)
+  const claimed = await claimRow<Claimed & { epoch: number }>(database, row, claim, condition, counting)
   return claimed && { lease: new Lease({ database, clock }, row, claimed.epoch, claimedAt), row: claimed }
 }
 

@@ -45,6 +45,11 @@ import { observedAddresses } from './migrations/0041-observed-addresses.ts'
 import { heldKeys } from './migrations/0042-held-keys.ts'
 import { ruleCosts } from './migrations/0043-rule-costs.ts'
 import { plainWords } from './migrations/0044-plain-words.ts'
+import { resumeRequesters } from './migrations/0045-resume-requesters.ts'
+import { alertThreads } from './migrations/0046-alert-threads.ts'
+import { problemCounts } from './migrations/0047-problem-counts.ts'
+import { countedEvents } from './migrations/0048-counted-events.ts'
+import { ruleDocuments } from './migrations/0049-rule-documents.ts'
 
 interface Migration {
   version: number
@@ -100,6 +105,11 @@ const migrations: Migration[] = [
   { version: 42, name: 'held-keys', statements: heldKeys },
   { version: 43, name: 'rule-costs', statements: ruleCosts },
   { version: 44, name: 'plain-words', statements: plainWords },
+  { version: 45, name: 'resume-requesters', statements: resumeRequesters },
+  { version: 46, name: 'alert-threads', statements: alertThreads },
+  { version: 47, name: 'problem-counts', statements: problemCounts },
+  { version: 48, name: 'counted-events', statements: countedEvents },
+  { version: 49, name: 'rule-documents', statements: ruleDocuments },
 ]
 
 const newest = migrations.at(-1)!.version
@@ -158,6 +168,18 @@ export async function readFirstStart(db: Db): Promise<number | null> {
     .select((e) => e.fn.min('applied_at').as('at'))
     .executeTakeFirstOrThrow()
   return at === null ? null : Number(at)
+}
+
+/** An upgrade is not followed by another one within this time. */
+const oneMigrationMs = 3_600_000
+
+/** Whether all migrations were applied together: the database was created by this version, not upgraded to it. */
+export async function isSchemaNew(db: Db): Promise<boolean> {
+  const { first, last } = await db
+    .selectFrom('schema_version')
+    .select((e) => [e.fn.min('applied_at').as('first'), e.fn.max('applied_at').as('last')])
+    .executeTakeFirstOrThrow()
+  return Number(last) - Number(first) < oneMigrationMs
 }
 
 /** Time at which the migration was applied, in epoch milliseconds; 0 if it was not. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { CompiledQuery } from 'kysely'
-import { Client } from 'pg'
+import { Pool } from 'pg'
 import { DatabaseError } from '../errors.ts'
 import type { Statement } from './database.ts'
 import { PostgresBatch } from './postgres-batch.ts'
@@ -17,25 +17,41 @@ const [begin, limitLocks, commit] = ['begin', `set local lock_timeout = ${lockTi
   CompiledQuery.raw(text),
 ) as [Statement, Statement, Statement]
 
-async function attempt(url: string, statements: readonly Statement[]): Promise<void> {
-  const client = new Client({ connectionString: url, application_name: 'wardline migration' })
-  client.on('error', () => {})
+/** For a change that takes long, and another one meanwhile. */
+const maxChanges = 2
+/** A migration has dozens of changes, and a connection costs more than most of them; later ones are hours apart. */
+const idleMs = 1_000
+
+/** Opens the connections for changes: without a statement timeout, because building an index on a large table is slow. */
+export function openChanges(url: string): Pool {
+  const pool = new Pool({
+    connectionString: url,
+    application_name: 'wardline migration',
+    max: maxChanges,
+    idleTimeoutMillis: idleMs,
+  })
+  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('error', () => {})
+  return pool
+}
+
+async function attempt(pool: Pool, statements: readonly Statement[]): Promise<void> {
+  const client = await pool.connect()
   try {
-    await client.connect()
     await client.query(new PostgresBatch([begin, limitLocks, ...statements, commit])).done
-  } finally {
-    await client.end()
+    client.release()
+  } catch (fault) {
+    // Its transaction may be open.
+    client.release(true)
+    throw fault
   }
 }
 
-/**
- * Runs statements in one transaction on a separate connection without a statement timeout, because building an index on
- * a large table is slow. Only waiting for a lock is limited, and retried.
- */
-export async function change(url: string, statements: readonly Statement[]): Promise<void> {
+/** Runs statements in one transaction. Only waiting for a lock is limited, and retried. */
+export async function change(pool: Pool, statements: readonly Statement[]): Promise<void> {
   for (let attempts = 1; ; attempts++) {
     try {
-      return await attempt(url, statements)
+      return await attempt(pool, statements)
     } catch (fault) {
       if (!isLockedOut(fault)) throw toDatabaseError(fault)
       if (attempts === maxAttempts) {

@@ -62,8 +62,8 @@ export const postgresDialect: Dialect = {
   },
 
   jsonField: (column, name) => sql`(${column})::json ->> ${sql.lit(name)}`,
-  jsonPairs: (first, second) =>
-    sql`json_agg(json_build_array(${sql.ref(first)}, ${sql.ref(second)}) order by ${sql.ref(first)})::text`,
+  jsonRows: (columns) =>
+    sql`json_agg(json_build_array(${sql.join(columns.map((column) => sql.ref(column)))}) order by ${sql.ref(columns[0])})::text`,
 
   // Plain SQL can only fail on purpose by dividing by zero. No other statement of the service divides by a count.
   lockFound: (query) => ({ ...query, sql: `select 1 / count(*) from (${query.sql} for update) as held` }),

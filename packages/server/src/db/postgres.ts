@@ -13,7 +13,7 @@ import { DatabaseError } from '../errors.ts'
 import type { Database, Row, Statement } from './database.ts'
 import { abandonedAfterMs, endAbandoned } from './postgres-abandoned.ts'
 import { PostgresBatch, parserOf } from './postgres-batch.ts'
-import { change } from './postgres-change.ts'
+import { change, openChanges } from './postgres-change.ts'
 import { expiredDays, prepareDays } from './postgres-days.ts'
 import { postgresDialect } from './postgres-dialect.ts'
 import { breaksConnection, isWorthRepeating, startFault, toDatabaseError } from './postgres-errors.ts'
@@ -254,8 +254,9 @@ export async function openPostgres(url: string): Promise<Database> {
   const controlPool = openPool(url, 'control', controllers, unused)
   const scanPool = openPool(url, 'scans', scanners, unused)
   const scanLane = new ScanLane(scanners)
+  const changes = openChanges(url)
   const close = async () =>
-    void (await Promise.all([pools.reads, pools.writes, controlPool, scanPool].map((pool) => pool.end())))
+    void (await Promise.all([pools.reads, pools.writes, controlPool, scanPool, changes].map((pool) => pool.end())))
   try {
     await assertServer(pools.writes)
   } catch (fault) {
@@ -272,12 +273,13 @@ export async function openPostgres(url: string): Promise<Database> {
     batch: (statements, { isControl = false } = {}) =>
       runBatch(pools, isControl && isBusy(pools.writes) ? controlPool : pools.writes, statements),
     scan: (caller, read) => scanLane.run(caller, () => read(scans)),
-    change: (statements) => change(url, statements),
+    change: (statements) => change(changes, statements),
     serverTime: () => lend(pools.reads, serverTime),
+    withLateSync: (work) => work(),
     prepareDays: (now) => prepareDays(db, now),
     expired: (cutoff) => expiredDays(db, cutoff),
     usedBytes: () => usedBytes(db),
-    noteDeleted: (from, to) => noteDeleted(db, (statement) => change(url, [statement]), from, to),
+    noteDeleted: (from, to) => noteDeleted(db, (statement) => change(changes, [statement]), from, to),
     backup: () => Promise.reject(new DatabaseError('Back up PostgreSQL with its own tools, such as pg_dump.')),
     async close() {
       await Promise.all([db.destroy(), scans.destroy()])

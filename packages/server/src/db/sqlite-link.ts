@@ -30,6 +30,8 @@ export type Request =
   | { id: number; kind: 'run'; statements: BareStatement[] }
   /** Ends a transaction if one is still open; SQLite ends it by itself when the disk is full. */
   | { id: number; kind: 'rollback' }
+  /** Whether commits reach the disk later. Once they no longer do, those before have reached it. */
+  | { id: number; kind: 'late sync'; isLate: boolean }
   | { id: number; kind: 'backup'; file: string }
   | { id: number; kind: 'close' }
 
@@ -178,6 +180,10 @@ export class SqliteLink {
   async rollback(): Promise<void> {
     // Goes first, so that no control request runs inside an abandoned transaction.
     await this.#ask({ kind: 'rollback' }, false, true)
+  }
+
+  async setLateSync(isLate: boolean): Promise<void> {
+    await this.#ask({ kind: 'late sync', isLate }, true)
   }
 
   async backup(file: string): Promise<void> {

@@ -90,6 +90,13 @@ function runAll(statements) {
   }
 }
 
+/** @param {boolean} isLate */
+function setLateSync(isLate) {
+  // A checkpoint syncs the log, with all commits in it. Not prepared: a pragma takes effect when it is prepared.
+  connection.exec(`pragma synchronous = ${isLate ? 'normal' : 'full'}`)
+  if (!isLate) connection.exec('pragma wal_checkpoint(passive)')
+}
+
 function rollback() {
   if (connection.isTransaction) connection.exec('rollback')
 }
@@ -102,6 +109,7 @@ async function answer(request) {
   try {
     if (request.kind === 'run') return { id: request.id, results: runAll(request.statements) }
     if (request.kind === 'rollback') rollback()
+    if (request.kind === 'late sync') setLateSync(request.isLate)
     if (request.kind === 'backup') await backup(connection, request.file)
     if (request.kind === 'close') connection.close()
     return { id: request.id, results: [] }

@@ -65,6 +65,17 @@ describe('opening', () => {
     expect(answers.flat()).toEqual([{ journal_mode: 'wal' }, { synchronous: 2 }, { trusted_schema: 0 }])
   })
 
+  it('syncs commits later only while work of many small ones runs, also if that fails', async () => {
+    const level = async () => (await opened.batch([statement('pragma synchronous')]))[0]![0]!.synchronous
+    expect(await opened.withLateSync(level)).toBe(1)
+    expect(await level()).toBe(2)
+    const failing = opened.withLateSync(async () => {
+      throw new Error(`at level ${await level()}`)
+    })
+    await expect(failing).rejects.toThrow('at level 1')
+    expect(await level()).toBe(2)
+  })
+
   it('refuses an in-memory database and creates no file of that name', async () => {
     // An older version may have left one in the working directory.
     const before = existsSync(':memory:')

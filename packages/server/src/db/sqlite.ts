@@ -53,8 +53,8 @@ const dialect: Dialect = {
     return sql`(select key as ordinal, ${sql.join(names)} from json_each(${json}))`
   },
   jsonField: (column, name) => sql`${column} ->> ${sql.lit(name)}`,
-  jsonPairs: (first, second) =>
-    sql`nullif(json_group_array(json_array(${sql.ref(first)}, ${sql.ref(second)}) order by ${sql.ref(first)}), '[]')`,
+  jsonRows: (columns) =>
+    sql`nullif(json_group_array(json_array(${sql.join(columns.map((column) => sql.ref(column)))}) order by ${sql.ref(columns[0])}), '[]')`,
   // A transaction has exclusive use of the only writer, so checking suffices and no lock is needed.
   // The worker thread defines assert_found and sha256_hex.
   lockFound: (query) => ({ ...query, sql: `select assert_found(count(*)) from (${query.sql})` }),
@@ -291,6 +291,14 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
         return writer.run(statements, isControl)
       }, isControl)
       return results.map(({ rows }) => rows as Row[])
+    },
+    async withLateSync(work) {
+      await lock.exclusive(() => writer.setLateSync(true))
+      try {
+        return await work()
+      } finally {
+        await lock.exclusive(() => writer.setLateSync(false))
+      }
     },
     collect: () => writer.collect(),
     scan: (caller, read) => scanLane.run(caller, () => read(scans)),

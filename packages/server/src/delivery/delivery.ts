@@ -71,6 +71,8 @@ function retryAt(pauseMs: number | undefined, now: number, spread: number, asked
 interface LaneState<Row> {
   /** Claimed rows whose attempt has not started. */
   waiting: Row[]
+  /** Monotonic time until which their lease covers an attempt. */
+  startBy: number
   /** Number of running attempts. */
   running: number
   isClaiming: boolean
@@ -126,31 +128,45 @@ export class Delivery<Lane, Row extends Claimed, Verdict extends Answer> {
     try {
       for (let hasMore = true; hasMore; ) {
         hasMore = false
+        // The attempts before took so long that another process might send these too.
+        if (this.#isLate(state)) await this.#releaseWaiting(state)
         const { free, claim } = this.#capacity(lane)
         if (state.waiting.length === 0 && free > 0) {
           const { leaseMs } = this.#plan
-          const now = this.#deps.clock.now()
-          state.waiting = await this.#plan.claim(lane, { holder: this.owner, now, leaseMs }, claim)
+          const { clock } = this.#deps
+          state.startBy = clock.monotonic() + leaseMs - attemptWithinMs
+          state.waiting = await this.#plan.claim(lane, { holder: this.owner, now: clock.now(), leaseMs }, claim)
           hasMore = state.waiting.length === claim
         }
-        while (state.waiting.length > 0 && this.#capacity(lane).free > 0) this.#begin(lane, state.waiting.shift()!)
+        while (state.waiting.length > 0 && !this.#isLate(state) && this.#capacity(lane).free > 0)
+          this.#begin(lane, state.waiting.shift()!)
         hasMore &&= state.waiting.length === 0
       }
+      // No running attempt would continue with them.
+      if (state.running === 0) await this.#releaseWaiting(state)
     } finally {
       state.isClaiming = false
     }
-    // No running attempt would continue with them.
-    if (state.waiting.length > 0 && state.running === 0) {
-      const ids = state.waiting.splice(0).map(({ id }) => id)
-      await releaseRows(this.#deps.database.db, this.#plan.queue, this.owner, ids)
-    }
+  }
+
+  #isLate = ({ startBy }: LaneState<Row>): boolean => this.#deps.clock.monotonic() > startBy
+
+  async #releaseWaiting(state: LaneState<Row>): Promise<void> {
+    const ids = state.waiting.splice(0).map(({ id }) => id)
+    if (ids.length > 0) await releaseRows(this.#deps.database.db, this.#plan.queue, this.owner, ids)
   }
 
   /**
    * Makes one attempt of a row that this process holds. Resolves once the result is on disk. Rejects if it could not be
    * stored before the lease ended; the row is then sent again. An attempt cut off by the shutdown is not a failure.
    */
-  async attempt(lane: Lane, row: Row): Promise<Verdict> {
+  attempt(lane: Lane, row: Row): Promise<Verdict> {
+    const attempt = this.#attempt(lane, row)
+    this.track(attempt)
+    return attempt
+  }
+
+  async #attempt(lane: Lane, row: Row): Promise<Verdict> {
     const { clock } = this.#deps
     const plan = this.#plan
     const started = clock.monotonic()
@@ -189,7 +205,7 @@ export class Delivery<Lane, Row extends Claimed, Verdict extends Answer> {
 
   #stateOf(lane: Lane): LaneState<Row> {
     const name = this.#plan.nameOf(lane)
-    const known = this.#lanes.get(name) ?? { waiting: [], running: 0, isClaiming: false }
+    const known = this.#lanes.get(name) ?? { waiting: [], startBy: 0, running: 0, isClaiming: false }
     this.#lanes.set(name, known)
     return known
   }
@@ -201,7 +217,7 @@ export class Delivery<Lane, Row extends Claimed, Verdict extends Answer> {
   #begin(lane: Lane, row: Row): void {
     const state = this.#stateOf(lane)
     state.running += 1
-    const work = this.attempt(lane, row)
+    const work = this.#attempt(lane, row)
       .catch(this.#logFault)
       .then(() => {
         state.running -= 1

@@ -1,8 +1,10 @@
 import type { Socket } from 'node:net'
 
-/** A POST to a receiver. */
+/** A request to a receiver. */
 export interface OutboundRequest {
   url: string
+  /** Default: POST. */
+  method?: 'PATCH' | 'POST'
   headers: Record<string, string>
   body: string
 }
@@ -44,7 +46,7 @@ export class EgressError extends Error {
 
 /** Client for outbound connections. Redirects are returned and never followed. */
 export interface Egress {
-  /** Resolves with the response, whatever its status. Rejects with EgressError. */
+  /** Sends a POST, or the request's own method. Resolves with the response, whatever its status. Rejects with EgressError. */
   post(request: OutboundRequest, signal?: AbortSignal): Promise<InboundAnswer>
   /** Opens a connection. Rejects with EgressError. */
   connect(destination: Destination, signal?: AbortSignal): Promise<Socket>

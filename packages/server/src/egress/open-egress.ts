@@ -128,7 +128,11 @@ export function createEgress(options: EgressOptions): ReadingEgress {
     }
   }
 
-  async function request({ url: text, headers, body }: OutboundRequest, method: 'GET' | 'POST', signal?: AbortSignal) {
+  async function request(
+    { url: text, headers, body }: OutboundRequest,
+    method: 'GET' | 'POST' | 'PATCH',
+    signal?: AbortSignal,
+  ) {
     const url = readUrl(text)
     const target = targetOf(url)
     return inTime(target.host, signal, async (end) => {
@@ -141,7 +145,7 @@ export function createEgress(options: EgressOptions): ReadingEgress {
         method,
         path: `${url.pathname}${url.search}`,
         headers: { ...headers, host: url.host, 'accept-encoding': 'identity' },
-        agent: method === 'POST' ? pooled : (false as const),
+        agent: method === 'GET' ? (false as const) : pooled,
         maxHeaderSize: maxHeaderBytes,
         insecureHTTPParser: false,
         signal: end,
@@ -151,10 +155,10 @@ export function createEgress(options: EgressOptions): ReadingEgress {
   }
 
   return {
-    post: ({ url, headers, body }, signal) =>
+    post: ({ url, headers, body, method = 'POST' }, signal) =>
       request(
         { url, headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) }, body },
-        'POST',
+        method,
         signal,
       ),
 

@@ -42,8 +42,10 @@ function toProblem(fault: unknown): Problem {
   if (fault instanceof DatabaseError && fault.busy) return busyDatabase
   if (fault instanceof DatabaseError) return { code: 'database', message: 'The database is unavailable.' }
   const error = fault as FastifyError
-  if (error.validation)
-    return { code: 'invalid', message: validationSentence(error.validation[0]!, error.validationContext) }
+  if (error.validation) {
+    const subject = (error.validationContext ?? 'body') === 'body' ? 'The body' : 'The request'
+    return { code: 'invalid', message: validationSentence(error.validation[0]!, subject) }
+  }
   const known = frameworkProblems[error.code]
   if (known) return known
   const status = error.statusCode ?? 500

@@ -77,7 +77,7 @@ interface RouterOptions {
 }
 
 /** Caller without a key on an endpoint that requires none. */
-export const open: Principal = {
+export const anonymous: Principal = {
   keyId: 'none',
   name: 'anonymous',
   scope: 'viewer',
@@ -125,7 +125,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     const scopes = access === 'open' ? scopesOf.readers : access
     return (request, _reply, done) => {
       if (access === 'open' && !needsKeyForQuery(endpoint, request)) {
-        request.principal = open
+        request.principal = anonymous
         return done()
       }
       try {

@@ -23,6 +23,7 @@ const context: AlertContext = {
   decoys: [{ id: 'd1', label: 'env of the mail bot', type: 'api_key', key_type: 'openai', instance_id: 'bot-1' }],
   key: null,
   suspension: null,
+  open: null,
 }
 
 /** Text of `deliveredAlert()` before its description. */
@@ -54,6 +55,7 @@ export const chatMessage = (changes: Partial<Message> = {}): Message => ({
   severity: 'breach',
   title: 'honeypot_triggered on bot-1',
   group: 'honeypot_triggered bot-1',
+  incident: { id: '019bbf6e-0000-7000-8000-0000000000fe', group: 'honeypot_triggered bot-1', place: 0 },
   alerts: [deliveredAlert()],
   more: 0,
   ...changes,
@@ -84,6 +86,7 @@ export const messagesByKind: Record<Message['kind'], Message> = {
     severity: 'warning',
     title: '2 alerts of the last 8 hours',
     group: null,
+    incident: null,
     alerts: [
       deliveredAlert({ severity: 'warning', created_at: createdAt - 86_400_000, description: 'Yesterday.', ...bare }),
       deliveredAlert({ severity: 'info', description: '', ...bare }),
@@ -91,8 +94,22 @@ export const messagesByKind: Record<Message['kind'], Message> = {
   }),
   reminder: chatMessage({ kind: 'reminder', severity: 'critical', title: 'Still open: honeypot_triggered on bot-1' }),
   resolved: chatMessage({ kind: 'resolved', title: 'Resolved: honeypot_triggered on bot-1' }),
-  test: chatMessage({ kind: 'test', severity: 'info', title: 'Test of this channel', group: null, alerts: [] }),
-  check: chatMessage({ kind: 'check', severity: 'info', title: 'Daily check', group: null, alerts: [] }),
+  test: chatMessage({
+    kind: 'test',
+    severity: 'info',
+    title: 'Test of this channel',
+    group: null,
+    incident: null,
+    alerts: [],
+  }),
+  check: chatMessage({
+    kind: 'check',
+    severity: 'info',
+    title: 'Daily check',
+    group: null,
+    incident: null,
+    alerts: [],
+  }),
 }
 
 const kill = 'wardline kill --reason honeypot_triggered bot-1'
@@ -196,6 +213,7 @@ export const anyMessage: fc.Arbitrary<Message> = fc.record({
   severity: fc.constantFrom('info', 'warning', 'critical', 'breach'),
   title: text(200),
   group: fc.option(text(255)),
+  incident: fc.option(fc.record({ id: fc.uuid(), group: text(255), place: fc.nat() })),
   alerts: fc.array(
     fc
       .record({

@@ -21,6 +21,7 @@ const harmless: DeliveredAlert = {
   decoys: [],
   key: null,
   suspension: { by: 'night shift', at: 1795263740000, reason: 'odd invoices', confirmed: true },
+  open: null,
 }
 
 /** Control characters, line ends, quotes, field delimiters, hidden and reversed text, four-byte characters. */
@@ -65,7 +66,7 @@ export const sampleAlerts = { harmless, hostile, bare }
 
 /** Converts a sent row back to an alert: times as numbers, without the fields that only machines get. */
 export function readBack({ next, url, created_at, ...rest }: Record<string, unknown>) {
-  return { ...rest, created_at: Date.parse(String(created_at)) }
+  return { ...rest, created_at: Date.parse(String(created_at)), open: null }
 }
 
 const longestContext = (character: string): AlertContext => ({
@@ -74,6 +75,7 @@ const longestContext = (character: string): AlertContext => ({
   decoys: Array(10).fill({ ...hostile.decoys[0]!, label: character.repeat(200) }),
   key: { id: 'k1', name: character.repeat(100) },
   suspension: { by: character.repeat(100), at: 1795263740000, reason: character.repeat(500), confirmed: false },
+  open: null,
 })
 
 /** Returns an alert with texts of maximum length, made of `character` where the field allows it. */
@@ -100,6 +102,7 @@ export const messageOf = (alert: DeliveredAlert, changes: Partial<Message> = {})
   severity: alert.severity,
   title: `${alert.severity}: ${alert.event_type} of ${alert.instance_id ?? 'the fleet'}`,
   group: `${alert.event_type} ${alert.instance_id ?? '-'}`,
+  incident: null,
   alerts: [alert],
   more: 0,
   ...changes,

@@ -9,13 +9,23 @@ type Draws = ReturnType<typeof seededChoices>
 function correlation(draws: Draws, depth = 0): object {
   const { pick } = draws
   const below = (bound: number) => draws.between(0, bound - 1)
-  const type = pick(['event_count', 'value_count', 'temporal', 'temporal_ordered', 'new_value'])
+  const type = pick([
+    'event_count',
+    'value_count',
+    'temporal',
+    'temporal_ordered',
+    'new_value',
+    'not_preceded',
+    'aliases',
+  ])
   const common = { type, 'group-by': [pick(['instance_id', 'session_id'])], timespan: pick(spans) }
   const inner = () =>
     depth === 0 && below(4) === 0 ? { correlation: correlation(draws, 1) } : pick(['a', 'b', 'a or b'])
   switch (type) {
     case 'event_count':
-      return { ...common, rules: [inner()], condition: { gte: 1 + below(4) } }
+      // Only the outermost one can be judged when its timespan has passed.
+      if (depth === 0 && below(3) === 0) return { ...common, rules: ['a or b'], condition: { lt: 2 + below(3) } }
+      return { ...common, rules: [inner()], condition: { gte: 1 + below(4), neq: below(6) } }
     case 'value_count':
       return { ...common, rules: [inner()], field: 'metadata.n', condition: { gte: 1 + below(3) } }
     case 'new_value':
@@ -26,6 +36,14 @@ function correlation(draws: Draws, depth = 0): object {
         rules: ['a or b'],
         field: 'metadata.n',
         learning: pick(['1s', '1m']),
+      }
+    case 'aliases':
+      return {
+        ...common,
+        type: 'temporal',
+        rules: ['a', 'b'],
+        'group-by': ['name'],
+        aliases: { name: { a: 'session_id', b: pick(['session_id', 'instance_id']) } },
       }
     default:
       return { ...common, rules: [inner(), 'b'] }

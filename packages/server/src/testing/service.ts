@@ -16,7 +16,7 @@ import { type Deps, openDeps } from '../deps.ts'
 import { localActor } from '../features/audit/audit.ts'
 import { createKey } from '../features/keys/keys.ts'
 import { createLog } from '../log.ts'
-import { closeServices, openServices, type Services } from '../services.ts'
+import { closeServices, closeStreams, openServices, type Services } from '../services.ts'
 import { manualClock } from './clock.ts'
 
 export type Method = 'GET' | 'POST' | 'DELETE' | 'OPTIONS' | 'HEAD' | 'PUT' | 'PATCH'
@@ -263,8 +263,7 @@ async function openService(
     },
 
     async [Symbol.asyncDispose]() {
-      services.eventStream.close(() => 0)
-      services.controlStream.close(() => 0)
+      closeStreams(services, () => 0)
       await app.close()
       await closeServices(services, deps, { stopJobs: async () => {}, graceMs: 0 })
       await deps.close()

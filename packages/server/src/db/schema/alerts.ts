@@ -120,6 +120,10 @@ interface AlertMessagesTable {
   last_answer: string | null
   last_error: string | null
   delivered_at: number | null
+  /** What the incident is about: an instance, or `~` and a group. Null for machines, digests, tests and checks. */
+  subject: string | null
+  /** Which receiver stored the message, and under which id; null if it says none. */
+  reference: string | null
 }
 
 /** Outcome of an alert at a channel. An alert that joined an unwritten message is still waiting. */
@@ -164,5 +168,5 @@ interface PlanningTables {
   alert_deliveries: AlertDeliveriesTable
 }
 
-/** Each room of alerts owns the tables of its name. */
+/** Each room of alerts owns the tables of the list with its name, such as `PlanningTables`. */
 export type AlertTables = OutboxTables & RoutingTables & DeliveryTables & PlanningTables

@@ -4,9 +4,11 @@ interface ContainmentsTable {
   /** JSON of the selector, as requested. */
   selector: string
   reason: string
-  /** JSON of the requesting `Actor`, for the audit entries of all processes that work on the containment. */
+  /** JSON of the `Actor` whose request started it, for the audit entries of all processes that work on it. */
   actor: string
-  /** Key of the second operator. */
+  /** Key of the operator whose request `actor` confirmed; null where one operator was enough. */
+  requested_by: string | null
+  /** Key of the second operator, who is `actor`. */
   confirmed_by: string | null
   /** Whether resuming the agents needs a second operator. */
   two_person: 0 | 1
@@ -43,14 +45,14 @@ interface ContainmentPartsTable {
 
 /** A resume waiting for a second operator. */
 interface ResumeRequestsTable {
-  /** `instance <id>`, or `fleet <digest of the selector>`. */
+  /** `instance <id>`, or `fleet <digest of the ids>`. */
   target: string
   instance_id: string | null
   /** The selector as shown in lists. */
   selector: string | null
-  /** JSON array of all ids in the selector, in order; null if it names none. */
+  /** JSON array of the ids of its agents, in order; null for one agent. */
   members: string | null
-  /** Control version of the suspension to resume; null for a selector. */
+  /** Control version of the suspension to resume; of several, a digest of all. */
   version: number | null
   agents: number
   requested_by: string

@@ -1,9 +1,9 @@
 interface CountersTable {
   /**
-   * event_seq, alert_seq: last assigned seq; indexed_seq: event_refs is complete up to this seq; alert_config:
-   * incremented by every change of channels, routes and silences.
+   * event_seq, alert_seq: last assigned seq; indexed_seq: event_refs is complete up to this seq; counted_seq:
+   * problem_counts has the events up to this seq; alert_config: incremented by every change of channels, routes and silences.
    */
-  name: 'event_seq' | 'indexed_seq' | 'alert_seq' | 'alert_config'
+  name: 'event_seq' | 'indexed_seq' | 'counted_seq' | 'alert_seq' | 'alert_config'
   value: number
 }
 

@@ -55,6 +55,21 @@ interface ToolCountsTable {
   count: number
 }
 
+/** Critical events and breaches of the last day, counted by type and instance, for what needs attention. */
+interface ProblemCountsTable {
+  by_service: 0 | 1
+  severity: 'critical' | 'breach'
+  /** First millisecond of the hour. */
+  hour: number
+  event_type: string
+  /** Empty for events without an instance. */
+  instance_id: string
+  count: number
+  first_at: number
+  last_at: number
+  last_seq: number
+}
+
 interface IdempotencyKeysTable {
   caller: string
   kind: 'event' | 'batch'
@@ -72,6 +87,7 @@ export interface EventTables {
   event_minutes: EventMinutesTable
   event_counts: EventCountsTable
   tool_counts: ToolCountsTable
+  problem_counts: ProblemCountsTable
   idempotency_keys: IdempotencyKeysTable
 }
 

@@ -2,6 +2,7 @@ import type { HitForm } from '@wardline/contract'
 
 interface HoneypotsTable {
   id: string
+  /** `*` for a path that is a decoy for every agent. */
   instance_id: string
   type: 'api_key' | 'file_path'
   key_type: string | null

@@ -14,10 +14,10 @@ interface InstancesTable {
   /** Incremented by every kill and resume. */
   control_version: number
   control_changed_at: number | null
-  /** Control version that the agent reports as applied. `applied_at`: time of its first report. */
+  /** Highest control version that the agent acknowledged, by `ack` or heartbeat; and the time of this acknowledgement. */
   applied_version: number | null
   applied_at: number | null
-  /** Last reported version above `control_version`; null if the agent reports none. */
+  /** Last acknowledged version above `control_version`; null if there is none. */
   claimed_version: number | null
   /** Used only by processes of the previous version. `suspensions` now records which results were reported. */
   activity_reported_version: number | null
@@ -44,7 +44,7 @@ interface InstancesTable {
   clone_reported_at: number | null
   /** Last start of the crash loop that was last reported. */
   crash_loop_at: number | null
-  /** Time at which the agent last answered a drill or acknowledged a suspension. */
+  /** Time at which the agent last answered a drill or acknowledged a suspension, by `ack` or heartbeat. */
   last_proven_at: number | null
   /** Time at which a client first declared support for drills. */
   drills_since: number | null

@@ -12,6 +12,10 @@ interface RulesTable {
   file: string | null
   /** JSON list of the responses' actions, so that listing rules does not compile them. */
   responses: string
+  /** JSON list of its tags. */
+  tags: string
+  /** The document as JSON, without tests: what runs. null = stored by an older version, until a process has compiled it. */
+  document: string | null
   /** Units of work that an event costs at worst; null = stored by an older version, until a process has compiled it. */
   cost: number | null
   created_at: number

@@ -82,8 +82,19 @@ describe('the list of open alerts', () => {
     expect(await list('?status=open&severity=breach')).toEqual({ ids: [], next: null })
     expect((await list('?min_severity=warning')).ids).toEqual([])
     expect((await list('?min_severity=warning')).next).not.toBeNull()
-    expect((await list('?status=open')).ids).toHaveLength(1)
+    expect(await list('?status=open')).toEqual({ ids: [old], next: null })
   })
+})
+
+// With a webhook of default settings each tool call was an open alert.
+it('sends events below warning to machines, and leaves none of them open', async () => {
+  const ids = [await report('info', 'agent-1'), await report('warning', 'agent-2')]
+  await service.services.dispatcher.run()
+  await service.services.dispatcher.whenIdle()
+  const messages = await service.rows('select outcome from alert_deliveries')
+  expect(messages).toEqual([{ outcome: 'sent' }, { outcome: 'sent' }])
+  const states = await Promise.all(ids.map(async (id) => (await detail(id)).status))
+  expect(states).toEqual(['resolved', 'open'])
 })
 
 describe('the history of an alert', () => {

@@ -19,6 +19,7 @@ import {
   hasUnresolved,
   readAlertPage,
   readExpiredAlerts,
+  readTitledAlerts,
 } from './outbox/queries.ts'
 import { changeGroups, channelsOfGroup, deleteOutcomes, readOutcomes } from './planning/queries.ts'
 import { lockChannel, readChannelIds } from './routing/queries.ts'
@@ -44,6 +45,9 @@ export async function listAlerts(db: Db, query: AlertQuery, limit: number) {
   const { rows, lookedDownTo } = await readAlertPage(db, query, before, limit)
   return { alerts: rows.map(viewOf), next: lookedDownTo === undefined ? null : String(lookedDownTo) }
 }
+
+/** Reads what names the newest alerts above info, newest first. */
+export const readNewestAlerts = readTitledAlerts
 
 /** Counts alerts by status and severity. */
 export const countAlerts = (db: Db, filter: AlertCountQuery): Promise<AlertCounts> => countAlertRows(db, filter)

@@ -7,7 +7,7 @@ import { openTestService, type TestService } from '../../testing/service.ts'
 import { fleetMax } from './brake-rules.ts'
 
 const path = '/srv/payroll/secret-salaries.csv'
-const decoyEnv = { WARDLINE_AUTO_SUSPEND: 'decoy' }
+const decoyEnv = { WARDLINE_AUTO_SUSPEND: 'decoy', WARDLINE_AUTO_SUSPEND_FLEET_MIN: '1' }
 
 const beat = (service: TestService, id: string) =>
   service.call('POST', '/api/heartbeat', { body: { instance_id: id, name: id } })
@@ -157,7 +157,7 @@ describe('a reported breach', () => {
       headers,
       ...(key === undefined ? {} : { key }),
     })
-  const env = { WARDLINE_AUTO_SUSPEND: 'decoy,breach' }
+  const env = { WARDLINE_AUTO_SUSPEND: 'decoy,breach', WARDLINE_AUTO_SUSPEND_FLEET_MIN: '1' }
 
   it('suspends the agent that the key is bound to before the response', async () => {
     await using service = await openWithDecoy(env, 3)
@@ -319,7 +319,7 @@ describe('the brake', () => {
     const seed = Math.floor(Math.random() * 2 ** 31)
     const draw = seededDraws(seed)
     const below = (bound: number) => Math.floor(draw() * bound)
-    const limits = { perMinute: 3, fleetPercent: 15 }
+    const limits = { perMinute: 3, fleetPercent: 15, fleetMin: 1 }
     const env = { ...decoyEnv, WARDLINE_AUTO_SUSPEND_PER_MINUTE: '3', WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '15' }
     const agents = 40
     await using service = await openWithDecoy(env, agents)
@@ -327,7 +327,7 @@ describe('the brake', () => {
     await using second = await openTestService({ dataDir, clock: service.clock, env })
     await using third = await openTestService({ dataDir, clock: service.clock, env })
     const processes = [service, second, third]
-    const rounds = effort(25, 300)
+    const rounds = effort(10, 300)
     let automatic = 0
     for (let round = 0; round < rounds; round++) {
       const steps = Array.from({ length: 1 + below(8) }, () => {

@@ -2,12 +2,13 @@ import { eventTypes } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import { changeGuarded, type PreparedChange } from '../../db/guarded-change.ts'
+import type { Deps } from '../../deps.ts'
 import { localActor } from '../audit/audit.ts'
 import {
   announceControl,
   heldBy,
   holdUntil,
-  type KillSwitchDeps,
+  type KillSwitchParts,
   type PreparedControl,
   prepareControl,
 } from '../control/kill-switch.ts'
@@ -99,9 +100,10 @@ const actor = localActor('system')
  * suspension does not fail other writes.
  */
 export function createAutoSuspension(
-  deps: KillSwitchDeps,
-  { ingest, countedReports: reports }: { ingest: Ingest; countedReports: Pick<CountedReports, 'note'> },
+  deps: Deps,
+  parts: KillSwitchParts & { ingest: Ingest; countedReports: Pick<CountedReports, 'note'> },
 ): AutoSuspension {
+  const { ingest, outbox, pendingResumes, countedReports } = parts
   const { database, clock, metrics } = deps
   const limits = brakeLimits(deps)
 
@@ -111,9 +113,7 @@ export function createAutoSuspension(
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
     const controls = ids.length > 0 ? await readControls(database.db, ids) : new Map<string, ControlRow>()
     const suspended = [...controls].filter(([, control]) => control.suspended)
-    const ending = await deps.pendingResumes.find(
-      suspended.map(([instanceId, { version }]) => ({ instanceId, version })),
-    )
+    const ending = await pendingResumes.find(suspended.map(([instanceId, { version }]) => ({ instanceId, version })))
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()
 
     const changed = new Set<string>()
@@ -167,7 +167,7 @@ export function createAutoSuspension(
       } else if (changing.includes(outcome)) {
         const cause = { eventId, ...(rule ? { ruleId: rule.id } : {}) }
         const request = { instanceId: id, suspending: { reason, cause, endsAt }, actor, now }
-        const change = prepareControl(deps, controls.get(id)!, request)
+        const change = prepareControl(deps, parts, controls.get(id)!, request)
         changes.push(change)
         moving.push({ id, statements: change.moving })
       }
@@ -184,7 +184,7 @@ export function createAutoSuspension(
       // In the order of ids: two batches that lock the same instances in different orders could deadlock.
       instances: moving.toSorted((a, b) => (a.id < b.id ? -1 : 1)).flatMap(({ statements }) => statements),
       events: storing?.statements ?? [],
-      alerts: deps.outbox.ownStatements(alerts, now),
+      alerts: outbox.ownStatements(alerts, now),
       hits: hits.flatMap(({ also }) => also),
       responses: chosen.flatMap(([{ rule }, outcome]) => rule?.settle(outcome) ?? []),
       refusal: engagedBy ? [refusalStatement(database, engagedBy.instanceId!, engagedBy.eventId, now)] : [],
@@ -194,7 +194,7 @@ export function createAutoSuspension(
       statements: Object.values(steps).flat(),
       result(rowsOf) {
         storing?.stored(rowsOf)
-        for (const change of changes) announceControl(deps, change)
+        for (const change of changes) announceControl(deps, parts, change)
         if (engaging) deps.log.warn({ eventId: engagedBy?.eventId }, 'brake of automatic suspensions engaged')
         return plan
       },
@@ -221,7 +221,7 @@ export function createAutoSuspension(
       instanceId === undefined
         ? 'the key belongs to several instances and none was named'
         : 'the instance never sent a heartbeat'
-    reports.note({ kind: eventTypes.suspensionSkipped, owner: keyId, name: instanceId ?? '' }, (count) => ({
+    countedReports.note({ kind: eventTypes.suspensionSkipped, owner: keyId, name: instanceId ?? '' }, (count) => ({
       severity: 'warning',
       event_type: eventTypes.suspensionSkipped,
       description: `Nobody was suspended after a breach: ${why}`,

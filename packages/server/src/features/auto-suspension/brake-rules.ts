@@ -13,6 +13,8 @@ export interface BrakeState {
 export interface BrakeLimits {
   perMinute: number
   fleetPercent: number
+  /** Instances that may be suspended automatically at a time in a fleet of any size. */
+  fleetMin: number
 }
 
 /**
@@ -26,9 +28,9 @@ export function fleetOf(counts: readonly OwnerCount[], prefixOwners: ReadonlySet
   return counted.reduce((sum, count) => sum + count, 0)
 }
 
-/** Returns how many instances may be suspended automatically at a time: at least one, even in a small fleet. */
-export const fleetMax = (fleet: number, { fleetPercent }: BrakeLimits): number =>
-  Math.max(1, Math.floor((fleet * fleetPercent) / 100))
+/** Returns how many instances may be suspended automatically at a time. */
+export const fleetMax = (fleet: number, { fleetPercent, fleetMin }: BrakeLimits): number =>
+  Math.max(fleetMin, Math.floor((fleet * fleetPercent) / 100))
 
 /** Returns the figures after one more instance is suspended automatically; undefined if there is no place for it. */
 export function takePlace(state: BrakeState, limits: BrakeLimits, instanceId: string): BrakeState | undefined {

@@ -36,14 +36,34 @@ it('does not allow more because a prefix key registers many instances', async ()
   for (const id of ['bot-a', 'bot-b']) await beat(service, id, exact)
   const { key } = await service.createKey('agent', ['codex-*'])
   await beat(service, 'codex-old', key)
-  expect((await brakeOf(service)).limits).toMatchObject({ fleet: 33, fleet_max: 3 })
+  expect((await brakeOf(service)).limits).toMatchObject({ fleet: 33, fleet_max: 5 })
   for (let index = 0; index < 90; index++) await beat(service, `codex-${index}`, key)
-  expect((await brakeOf(service)).limits).toMatchObject({ fleet: 33, fleet_max: 3 })
+  expect((await brakeOf(service)).limits).toMatchObject({ fleet: 33, fleet_max: 5 })
   // Replicas that replace each other count, up to the number of a day ago.
   service.clock.advance(dayMs + 1)
   for (let index = 0; index < 60; index++) await beat(service, `codex-${100 + index}`, key)
   for (let index = 0; index < 30; index++) await beat(service, `agent-${index}`)
   expect((await brakeOf(service)).limits).toMatchObject({ fleet: 90, fleet_max: 9 })
+})
+
+// A tenth of ten agents is one: the second attacker was let go on.
+it('suspends five agents of a small fleet before it engages', async () => {
+  await using on = await openRuleService({
+    env: { WARDLINE_AUTO_SUSPEND: 'breach', WARDLINE_AUTO_SUSPEND_PER_MINUTE: '100' },
+  })
+  for (let index = 0; index < 10; index++) {
+    const { key } = await on.createKey('agent', [`agent-${index}`])
+    await beat(on, `agent-${index}`, key)
+    const body = { ...toolCall('x', `agent-${index}`), severity: 'breach' }
+    await on.call('POST', '/api/events', { key, body })
+    const suspended = await on.rows('select id from instances where suspended = 1')
+    expect(suspended).toHaveLength(Math.min(index + 1, 5))
+  }
+  expect(await brakeOf(on)).toMatchObject({
+    engaged: true,
+    refused: 5,
+    limits: { fleet: 10, fleet_max: 5, fleet_min: 5, fleet_percent: 10 },
+  })
 })
 
 test('a prefix key counts no more instances than it had a day ago, and at least one', () => {
@@ -57,7 +77,7 @@ test('a prefix key counts no more instances than it had a day ago, and at least 
 })
 
 test('an instance that was suspended within the minute takes no further place of the minute', () => {
-  const limits = { perMinute: 2, fleetPercent: 10 }
+  const limits = { perMinute: 2, fleetPercent: 10, fleetMin: 1 }
   const state = { engaged: false, lastMinute: new Set(['a', 'b']), lasting: 0, fleet: 40 }
   expect(takePlace(state, limits, 'a')).toMatchObject({ lasting: 1 })
   expect(takePlace(state, limits, 'c')).toBeUndefined()

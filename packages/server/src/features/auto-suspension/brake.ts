@@ -23,6 +23,7 @@ export interface Brake extends BrakeState {
 export const brakeLimits = ({ config }: Pick<Deps, 'config'>): BrakeLimits => ({
   perMinute: config.autoSuspendPerMinute,
   fleetPercent: config.autoSuspendFleetPercent,
+  fleetMin: config.autoSuspendFleetMin,
 })
 
 /** Reads the brake before counting, so that a change by another process in between makes the batch stale. */
@@ -44,12 +45,13 @@ export const holdBrake = ({ database }: Pick<Deps, 'database'>, brake: Brake): S
 
 /** Returns the event of engaging the brake, and the first statements of the batch, instead of `holdBrake`. */
 export function engageBrake(deps: Deps, { ingest }: { ingest: Pick<Ingest, 'own'> }, brake: Brake, eventId: string) {
-  const { perMinute, fleetPercent } = brakeLimits(deps)
+  const allowed = brakeLimits(deps)
+  const { perMinute, fleetPercent, fleetMin } = allowed
   const { lastMinute, lasting, fleet } = brake
   const event = ingest.own({
     severity: 'critical',
     event_type: eventTypes.brakeEngaged,
-    description: `Brake engaged: nothing is suspended automatically until an operator releases it. The limits are ${perMinute} suspensions a minute and ${fleetPercent} % of ${fleet} agents`,
+    description: `Brake engaged: nothing is suspended automatically until an operator releases it. The limits are ${perMinute} suspensions a minute and ${fleetMax(fleet, allowed)} of ${fleet} agents at a time`,
     metadata: {
       event_id: eventId,
       last_minute: lastMinute.size,
@@ -57,6 +59,7 @@ export function engageBrake(deps: Deps, { ingest }: { ingest: Pick<Ingest, 'own'
       fleet,
       per_minute: perMinute,
       fleet_percent: fleetPercent,
+      fleet_min: fleetMin,
     },
   })
   const change = { engaged_at: deps.clock.now(), engaged_by_event: eventId }
@@ -80,6 +83,7 @@ export async function viewBrake(deps: Pick<Deps, 'config' | 'database' | 'clock'
     limits: {
       per_minute: allowed.perMinute,
       fleet_percent: allowed.fleetPercent,
+      fleet_min: allowed.fleetMin,
       fleet,
       fleet_max: fleetMax(fleet, allowed),
     },

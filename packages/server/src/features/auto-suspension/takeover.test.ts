@@ -184,7 +184,10 @@ it('a fleet stop plans, counts and confirms agents that a rule holds for a time'
 
 // An agent could fill the places of the brake, and then be released by its timer whatever it does.
 it('a decoy takes over the suspension by a timer even while the brake is engaged', async () => {
-  const on = await openFleet(['agent-a', 'agent-b', 'agent-c'], { WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '10' })
+  const on = await openFleet(['agent-a', 'agent-b', 'agent-c'], {
+    WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '10',
+    WARDLINE_AUTO_SUSPEND_FLEET_MIN: '1',
+  })
   await fire(on, 'short', 'agent-a')
   await touch(on, 'agent-b')
   expect(await on.eventsOf('brake_engaged')).toHaveLength(1)

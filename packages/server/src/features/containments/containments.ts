@@ -47,7 +47,7 @@ interface Work {
   start(id: string): void
 }
 
-interface ContainmentDeps extends Deps {
+interface ContainmentParts {
   outbox: Outbox
   work: Work
   /** Control streams of this process; those of other processes are known with a delay of a second. */
@@ -75,7 +75,9 @@ async function needsSecond({ config, database }: Deps, ids: readonly string[]): 
 export const resumeCondition =
   (deps: Deps, instanceId: string, asking: Asking) =>
   async (version: number): Promise<Statement[]> =>
-    (await needsSecond(deps, [instanceId])) ? confirmBySecond(deps, instanceTarget(instanceId, version), asking) : []
+    (await needsSecond(deps, [instanceId]))
+      ? (await confirmBySecond(deps, instanceTarget(instanceId, version), asking)).statements
+      : []
 
 /** Splits the members into parts, as JSON; those reachable at once come first. */
 function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
@@ -88,12 +90,16 @@ function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
 }
 
 /** Returns the plan of a containment, without any change. Throws AppError `invalid`. */
-export async function planContainment(deps: ContainmentDeps, request: NewContainment): Promise<ContainmentPlan> {
+export async function planContainment(
+  deps: Deps,
+  parts: Pick<ContainmentParts, 'openStreams' | 'ways'>,
+  request: NewContainment,
+): Promise<ContainmentPlan> {
   const { action, selector, two_person = false } = request
   const rows = await selectAgents(deps, action, selector, two_person)
-  const listening = await deps.openStreams.find(rows.map(({ id }) => id))
+  const listening = await parts.openStreams.find(rows.map(({ id }) => id))
   const elsewhere = new Set(listening.map(({ instanceId }) => instanceId))
-  const ways = { hasStream: (id: string) => elsewhere.has(id) || deps.ways.hasStream(id) }
+  const ways = { hasStream: (id: string) => elsewhere.has(id) || parts.ways.hasStream(id) }
   const second =
     action === 'resume' &&
     (two_person ||
@@ -109,11 +115,12 @@ export async function planContainment(deps: ContainmentDeps, request: NewContain
  * `confirm_required`, `conflict` or `second_operator_required`.
  */
 export async function createContainment(
-  deps: ContainmentDeps,
+  deps: Deps,
+  { work, outbox, ways }: Pick<ContainmentParts, 'work' | 'outbox' | 'ways'>,
   request: NewContainment,
   { principal, actor }: Asking,
 ): Promise<string> {
-  const { database, clock, work, outbox, log } = deps
+  const { database, clock, log } = deps
   const requestedAt = clock.now()
   const { action, selector, confirm, two_person = false } = request
   const reason = request.reason.trim()
@@ -126,7 +133,7 @@ export async function createContainment(
   const ids = rows.map(({ id }) => id)
   const shown = JSON.stringify(shownSelector(selector))
   const isTwoPerson = action === 'resume' && (two_person || (await needsSecond(deps, ids)))
-  const target = fleetTarget(selector, shown, rows)
+  const target = fleetTarget(shown, rows)
   const confirmation = isTwoPerson ? await confirmBySecond(deps, target, { principal, actor, reason }) : undefined
   const now = clock.now()
   const id = uuidV7(now)
@@ -136,6 +143,7 @@ export async function createContainment(
     selector: shown,
     reason,
     actor: JSON.stringify(actor),
+    requested_by: confirmation?.requestedBy ?? null,
     confirmed_by: confirmation ? actor.keyId : null,
     two_person: action === 'suspend' && two_person ? (1 as const) : (0 as const),
     requested: rows.length,
@@ -146,17 +154,20 @@ export async function createContainment(
     look_at: now,
   }
   const verb = action === 'suspend' ? 'Suspending' : 'Resuming'
+  const requestedBy = confirmation?.requestedBy
+  const requester = requestedBy && ((await keyNames.names(database.db, [requestedBy])).get(requestedBy) ?? requestedBy)
+  const people = requester ? `${requester} and confirmed by ${actor.name}` : actor.name
   const alert = {
     severity: 'warning' as const,
     event_type: alertTypes.containmentStarted,
     instance_id: null,
     subject: id,
-    description: `${verb} ${rows.length} ${rows.length === 1 ? 'agent' : 'agents'}, requested by ${actor.name}: ${reason}`,
+    description: `${verb} ${rows.length} ${rows.length === 1 ? 'agent' : 'agents'}, requested by ${people}: ${reason}`,
   }
   const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
   const entry = { action: 'containment.create', target: id, before: null, after, reason }
   const late = await findLate?.(selector, ids)
-  const parts = partsOf(rows, deps.ways)
+  const parts = partsOf(rows, ways)
   try {
     await database.batch(
       [
@@ -164,7 +175,7 @@ export async function createContainment(
         ...insertStatements(database, row, parts),
         ...(late?.statements(id, parts.length) ?? []),
         ...outbox.ownStatements([alert], now),
-        ...(confirmation ?? []),
+        ...(confirmation?.statements ?? []),
         ...auditStatements(database, actor, entry, now),
       ],
       { isControl: true },
@@ -245,6 +256,12 @@ interface Reading {
   acknowledgeMs: number
 }
 
+/** Keys of the operators who requested and confirmed a containment. */
+const peopleOf = ({ actor, requested_by, confirmed_by }: ContainmentRow) => ({
+  by: requested_by ?? (JSON.parse(actor) as Actor).keyId,
+  confirmedBy: confirmed_by,
+})
+
 const noCalls = { calls: 0, confirmed: 0, failed: 0 }
 
 async function summarize(
@@ -264,7 +281,7 @@ async function summarize(
     lastConfirmedAt,
     enforcement = noCalls,
   } = progress
-  const { keyId } = JSON.parse(row.actor) as Actor
+  const { by, confirmedBy } = peopleOf(row)
   const state = stateOf(progress, row.changed_at, now, acknowledgeMs)
   const completedAt = state === 'complete' ? Math.max(row.changed_at!, lastConfirmedAt ?? 0) : null
   return {
@@ -273,9 +290,10 @@ async function summarize(
     state,
     reason: row.reason,
     selector: JSON.parse(row.selector),
-    by: keyId,
-    by_name: names.get(keyId) ?? null,
-    confirmed_by: row.confirmed_by,
+    by,
+    by_name: names.get(by) ?? null,
+    confirmed_by: confirmedBy,
+    confirmed_by_name: confirmedBy === null ? null : (names.get(confirmedBy) ?? null),
     two_person: row.two_person === 1,
     requested: row.requested,
     changed,
@@ -291,7 +309,8 @@ async function summarize(
   }
 }
 
-const actorsOf = (rows: readonly ContainmentRow[]) => rows.map(({ actor }) => (JSON.parse(actor) as Actor).keyId)
+const operatorsOf = (rows: readonly ContainmentRow[]) =>
+  rows.map(peopleOf).flatMap(({ by, confirmedBy }) => (confirmedBy === null ? [by] : [by, confirmedBy]))
 
 /** Lists containments, newest first. */
 export async function listContainments(
@@ -302,7 +321,7 @@ export async function listContainments(
   now: number,
 ): Promise<{ containments: ContainmentSummary[]; next: string | null }> {
   const rows = await readContainments(db, before, limit)
-  const names = await keyNames.names(db, actorsOf(rows))
+  const names = await keyNames.names(db, operatorsOf(rows))
   const within = { ...reading, database: { ...reading.database, db } }
   const containments: ContainmentSummary[] = []
   for (const row of rows) containments.push(await summarize(within, row, names, now))
@@ -314,7 +333,7 @@ export async function viewContainment(reading: Reading, id: string, now: number)
   const { database } = reading
   const row = await findContainment(database.db, id)
   if (!row) throw unknownId('containment', id, 'wardline containments')
-  const names = await keyNames.names(database.db, actorsOf([row]))
+  const names = await keyNames.names(database.db, operatorsOf([row]))
   return {
     ...(await summarize(reading, row, names, now)),
     joined: await readJoined(database, row),

@@ -12,6 +12,7 @@ type NewContainmentRow = Pick<
   | 'selector'
   | 'reason'
   | 'actor'
+  | 'requested_by'
   | 'confirmed_by'
   | 'two_person'
   | 'requested'
@@ -47,7 +48,7 @@ export function lateStatements(
   return [
     sql`insert into containment_parts (containment_id, position, members, joined)
       select ${id}, cast(${position} as bigint), members, 1
-      from (select ${dialect.jsonPairs('id', 'control_version')} as members from ${late} as late) as part
+      from (select ${dialect.jsonRows(['id', 'control_version'])} as members from ${late} as late) as part
       where members is not null`.compile(db),
     sql`update containments set requested = requested + (select count(*) from ${late} as late) where id = ${id}`.compile(
       db,
@@ -67,13 +68,13 @@ export function readContainments(db: Db, before: string | undefined, limit: numb
 }
 
 /** Reads unfinished containments that no other process works on, oldest first. */
-export async function findAbandoned(db: Db, holder: string, now: number, limit: number): Promise<string[]> {
-  const rows = await db
+export async function findAbandoned(database: Database, holder: string, now: number, limit: number): Promise<string[]> {
+  const rows = await database.db
     .selectFrom('containments')
     .select('id')
     .where('counts', 'is', null)
     .where('changed_at', 'is', null)
-    .where(isClaimable('containments', { holder, now }))
+    .where(isClaimable(database, { table: 'containments', leaseMs }, { holder, now }))
     .orderBy('id')
     .limit(limit)
     .execute()
@@ -97,9 +98,14 @@ export const leaseMs = 5_000
  * Claims the work; undefined if another process has it or it is done. The lease only saves work:
  * each part is changed once, because its batch begins with `holdPart`.
  */
-export function claimWork(db: Db, id: string, holder: string, now: number): Promise<ContainmentRow | undefined> {
+export function claimWork(
+  database: Database,
+  id: string,
+  holder: string,
+  now: number,
+): Promise<ContainmentRow | undefined> {
   const row = { table: 'containments', key: { id }, leaseMs } as const
-  return claimRow<ContainmentRow>(db, row, { holder, now }, sql`changed_at is null`)
+  return claimRow<ContainmentRow>(database, row, { holder, now }, sql`changed_at is null`)
 }
 
 /** Reads the next unfinished part. */

@@ -16,6 +16,7 @@ const listedColumns = [
   'target',
   'instance_id',
   'selector',
+  'version',
   'agents',
   'requested_by',
   'owner',
@@ -23,8 +24,11 @@ const listedColumns = [
   'expires_at',
 ] as const satisfies readonly (keyof ResumeRequestRow)[]
 
-/** Reads pending requests, newest first, without their members, which may be thousands. */
-export function readRequests(db: Db, now: number, limit: number) {
+/** A pending request without its members, which may be thousands. */
+export type PendingRow = Pick<ResumeRequestRow, (typeof listedColumns)[number]>
+
+/** Reads pending requests, newest first. */
+export function readRequests(db: Db, now: number, limit: number): Promise<PendingRow[]> {
   return db
     .selectFrom('resume_requests')
     .select(listedColumns)
@@ -33,6 +37,12 @@ export function readRequests(db: Db, now: number, limit: number) {
     .orderBy('target')
     .limit(limit)
     .execute()
+}
+
+/** Reads the ids of the agents of a request of several, in order. */
+export async function readMembers(db: Db, target: string): Promise<string[]> {
+  const row = await db.selectFrom('resume_requests').select('members').where('target', '=', target).executeTakeFirst()
+  return JSON.parse(row?.members ?? '[]')
 }
 
 /** Stores a request, replacing an expired one of the same target; a newer one fails the batch. */

@@ -29,16 +29,16 @@ export function mountContainments(
 ): void {
   const { database, clock, config } = deps
   const reading = { database, points: enforcement.points, acknowledgeMs: settingsOf(config).acknowledgeMs }
-  const parts = { ...deps, outbox, work, openStreams, ways: { hasStream: (id: string) => controlStream.has(id) } }
+  const parts = { outbox, work, openStreams, ways: { hasStream: (id: string) => controlStream.has(id) } }
 
   router.handle('createContainment', async ({ body, principal, request }, reply) => {
     if (body.dry_run) {
-      const plan = await planContainment(parts, body)
+      const plan = await planContainment(deps, parts, body)
       reply.code(200).send(plan)
       return plan
     }
     const asking = { principal, actor: requestActor(request) }
-    const id = await workLane.aheadOfWork(() => createContainment(parts, body, asking))
+    const id = await workLane.aheadOfWork(() => createContainment(deps, parts, body, asking))
     return viewContainment(reading, id, clock.now())
   })
 
@@ -46,7 +46,7 @@ export function mountContainments(
     const limit = pageLimit(query.limit ?? defaultPage, limits.listedMembers)
     return database.scan(principal.keyId, async (db) => ({
       ...(await listContainments(reading, db, query.before, limit, clock.now())),
-      resume_requests: await listRequests(db, principal, clock.now()),
+      resume_requests: await listRequests({ ...database, db }, principal, clock.now()),
     }))
   })
 

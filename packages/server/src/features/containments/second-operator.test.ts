@@ -138,13 +138,15 @@ describe('a resume that needs two operators', () => {
     expect(await pending()).toEqual([])
   })
 
-  it('of a containment needs the same selector and the current number of agents', async () => {
+  it('of a containment needs the same agents, and their current number', async () => {
     await kill('b')
     const request = { action: 'resume', selector: { instances: ['a', 'b'] }, confirm: 'resume 2 agents' }
     expect((await contain(first, request)).status).toBe(409)
     expect(await pending()).toMatchObject([{ instance_id: null, selector: { instances: ['a', 'b'] }, agents: 2 }])
     expect((await contain(second, { ...request, confirm: 'resume 3 agents' })).status).toBe(409)
-    expect((await contain(second, { ...request, selector: { all: true } })).status).toBe(409)
+    expect(
+      (await contain(second, { ...request, selector: { instances: ['a'] }, confirm: 'resume 1 agent' })).status,
+    ).toBe(409)
     expect((await contain(first, request)).status).toBe(409)
     expect(await isSuspended()).toBe(true)
     const done = await contain(second, { ...request, selector: { instances: ['b', 'a'] } })
@@ -159,14 +161,63 @@ describe('a resume that needs two operators', () => {
     const more = { ...all, confirm: 'resume 2 agents' }
     const refused = await contain(second, more)
     expect([refused.status, refused.body.error]).toEqual([409, expect.stringMatching(/^A second operator must/)])
-    // The pending request is now by the second operator and for both agents.
-    expect(await pending(first)).toMatchObject([{ agents: 2, by: second.id }])
+    expect(await pending(first)).toMatchObject([
+      { agents: 2, by: second.id },
+      { agents: 1, instance_id: 'a', by: first.id },
+    ])
     expect(await resume(first)).toMatchObject({ code: 'second_operator_required' })
     expect(await resume(second)).toMatchObject({ status: 200 })
     await kill()
     expect((await contain(first, more)).status).toBe(409)
     expect([await isSuspended('a'), await isSuspended('b')]).toEqual([true, true])
     expect((await contain(second, more)).status).toBe(201)
+  })
+
+  // Two of them waited, and one stayed open after all of its agents were resumed.
+  it.each([
+    ['a tag and another tag', { tags: ['x'] }, { tags: ['y', 'x'] }],
+    ['a tag and the ids', { tags: ['x'] }, { instances: ['b', 'a'] }],
+    ['the ids and all', { instances: ['a', 'b'] }, { all: true }],
+  ])('is one request for the same agents, selected by %s', async (_how, one, other) => {
+    await service[Symbol.asyncDispose]()
+    await open({ WARDLINE_TWO_PERSON_RESUME: 'true', ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/x' })
+    await kill()
+    await kill('b')
+    for (const id of ['a', 'b']) {
+      await service.call('PUT', `/api/instances/${id}/tags`, { body: { tags: ['x', 'y'] } })
+    }
+    const asking = { action: 'resume', confirm: 'resume 2 agents' }
+    expect((await contain(first, { ...asking, selector: one })).status).toBe(409)
+    expect((await contain(first, { ...asking, selector: other })).status).toBe(409)
+    expect(await pending()).toMatchObject([{ agents: 2, by: first.id, own: false }])
+    const { status, body } = await contain(second, { ...asking, selector: other })
+    expect(status).toBe(201)
+    expect(await pending()).toEqual([])
+    const named = { by: first.id, confirmed_by: second.id, confirmed_by_name: 'operator of a test' }
+    expect((await service.call('GET', `/api/containments/${body.id}`)).body).toMatchObject(named)
+    const alerts = await service.rows(`select description from alerts where event_type = 'containment_started'`)
+    expect(alerts).toEqual([
+      { description: 'Resuming 2 agents, requested by operator of a test and confirmed by operator of a test: over' },
+    ])
+  })
+
+  it('of a containment of one agent is that of the agent', async () => {
+    expect(
+      (await contain(first, { action: 'resume', selector: { all: true }, confirm: 'resume 1 agent' })).status,
+    ).toBe(409)
+    expect(await pending()).toMatchObject([{ instance_id: 'a', id: null }])
+    expect(await resume(second)).toMatchObject({ status: 200 })
+    expect(await pending()).toEqual([])
+  })
+
+  it('is no longer listed once none of its agents is suspended', async () => {
+    await kill('b')
+    await contain(first, { action: 'resume', selector: { all: true }, confirm: 'resume 2 agents' })
+    for (const id of ['a', 'b']) {
+      await resume(first, id)
+      await resume(second, id)
+    }
+    expect(await pending()).toEqual([])
   })
 
   it('of a containment is confirmed once under concurrent calls', async () => {
@@ -245,7 +296,7 @@ describe('a request with more than 100 agents', () => {
     expect(gone.status).toBe(404)
   })
 
-  it('has no members when it selects all agents, and no id when it is for one agent', async () => {
+  it('has the members that its selector found, and no id when it is for one agent', async () => {
     await open()
     await contain(first, { action: 'suspend', selector: { all: true }, confirm: 'suspend 2 agents' })
     await contain(first, { action: 'resume', selector: { all: true }, confirm: 'resume 2 agents' })
@@ -254,6 +305,6 @@ describe('a request with more than 100 agents', () => {
     const ofFleet = requests.find(({ instance_id }) => instance_id === null)!
     expect(requests.find(({ instance_id }) => instance_id === 'a')!.id).toBeNull()
     const { body } = await service.call<Members>('GET', `/api/resume-requests/${ofFleet.id}/instances`)
-    expect(body).toEqual({ instances: [], next: null })
+    expect(body).toEqual({ instances: ['a', 'b'], next: null })
   })
 })

@@ -1,16 +1,18 @@
 import { hash } from 'node:crypto'
-import { type AgentSelector, type ResumeRequest, secondOperatorMinutes } from '@wardline/contract'
+import { type ResumeRequest, secondOperatorMinutes } from '@wardline/contract'
 import { isoTime, minuteMs } from '../../clock.ts'
-import type { Db, Statement } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
-import type { SelectedRow } from '../instances/fleet-statements.ts'
+import { readFleet, type SelectedRow } from '../instances/fleet-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import {
   findRequest,
+  type PendingRow,
   type ResumeRequestRow,
+  readMembers,
   readRequests,
   requestStatements,
   takeStatements,
@@ -45,20 +47,15 @@ const stateOf = (rows: readonly SelectedRow[]): number =>
   )
 
 /**
- * The same agents in another order are the same target. What the second operator confirms are the agents that were
- * selected when the first one asked: `rows`, in the order of ids.
+ * A request is its set of agents, as they are when the first operator asks, whichever selector finds them: `rows`, in the
+ * order of ids.
  */
-export function fleetTarget(
-  { instances, tags, all }: AgentSelector,
-  shown: string,
-  rows: readonly SelectedRow[],
-): Target {
-  const sorted = (list: readonly string[] | undefined) => (list ? [...new Set(list)].sort() : null)
-  const ids = sorted(instances)
-  const digest = hash('sha256', JSON.stringify([ids, sorted(tags), all ?? null]), 'hex')
-  const members = ids && JSON.stringify(ids)
+export function fleetTarget(shown: string, rows: readonly SelectedRow[]): Target {
+  const [first] = rows
+  if (first && rows.length === 1) return instanceTarget(first.id, first.control_version)
+  const members = JSON.stringify(rows.map(({ id }) => id))
   return {
-    target: `${fleetPrefix}${digest}`,
+    target: `${fleetPrefix}${hash('sha256', members, 'hex')}`,
     instance_id: null,
     selector: shown,
     members,
@@ -92,15 +89,22 @@ function request(deps: Deps, row: ResumeRequestRow, replaced: number | null, act
 
 const refusal = (sentence: string) => new AppError('second_operator_required', sentence)
 
+/** The request of another operator. */
+interface Confirmation {
+  /** Consume the request, in the batch that resumes. */
+  statements: Statement[]
+  requestedBy: string
+}
+
 /**
- * Returns statements that consume the request of another operator, for the batch that resumes. Without one, stores a new
- * request and throws AppError `second_operator_required` with its expiry, as for a repetition by the same operator.
+ * Returns the confirmed request of another operator. Without one, stores a new request and throws AppError
+ * `second_operator_required` with its expiry, as for a repetition by the same operator.
  */
 export async function confirmBySecond(
   deps: Deps,
   target: Target,
   { principal, actor, reason }: Asking,
-): Promise<Statement[]> {
+): Promise<Confirmation> {
   const { database, clock } = deps
   const { owner } = principal.registers
   for (let attempt = 1; ; attempt++) {
@@ -111,7 +115,8 @@ export async function confirmBySecond(
       const { requested_by, requested_at } = valid
       const before = { requested_by, requested_at }
       const action = { action: 'resume.confirm', target: auditTarget(target), before, after: null }
-      return [...takeStatements(database, valid), ...auditStatements(database, actor, action, now)]
+      const statements = [...takeStatements(database, valid), ...auditStatements(database, actor, action, now)]
+      return { statements, requestedBy: requested_by }
     }
     if (valid) {
       throw refusal(
@@ -131,9 +136,35 @@ export async function confirmBySecond(
   }
 }
 
+/** Ids looked up at a time. */
+const lookedUp = 500
+
+/** Whether one of the agents is still suspended: otherwise there is nothing left to confirm. */
+async function isOpen(database: Pick<Database, 'db' | 'dialect'>, row: PendingRow): Promise<boolean> {
+  const { instance_id, target, version } = row
+  if (instance_id !== null) {
+    const [agent] = await readFleet(database, [instance_id])
+    return agent?.suspended === 1 && agent.control_version === version
+  }
+  const members = await readMembers(database.db, target)
+  for (let from = 0; from < members.length; from += lookedUp) {
+    const agents = await readFleet(database, members.slice(from, from + lookedUp))
+    if (agents.some(({ suspended }) => suspended === 1)) return true
+  }
+  return false
+}
+
 /** Lists requests that wait for a second operator, newest first. */
-export async function listRequests(db: Db, { registers }: Principal, now: number): Promise<ResumeRequest[]> {
-  const rows = await readRequests(db, now, maxListed)
+export async function listRequests(
+  database: Pick<Database, 'db' | 'dialect'>,
+  { registers }: Principal,
+  now: number,
+): Promise<ResumeRequest[]> {
+  const { db } = database
+  const waiting = await readRequests(db, now, maxListed)
+  const rows: PendingRow[] = []
+  // One after the other: the ids of a large fleet are megabytes.
+  for (const row of waiting) if (await isOpen(database, row)) rows.push(row)
   const names = await keyNames.names(
     db,
     rows.map(({ requested_by }) => requested_by),
@@ -160,7 +191,7 @@ export async function listMembers(
 ): Promise<{ instances: string[]; next: string | null }> {
   const found = await findRequest(db, `${fleetPrefix}${id}`, now)
   if (!found) throw unknownId('request to resume', id, 'wardline containments')
-  const members: string[] = found.members === null ? [] : JSON.parse(found.members)
+  const members = await readMembers(db, found.target)
   const rest = members.filter((member) => member > after)
   const instances = rest.slice(0, limit)
   return { instances, next: rest.length > limit ? instances.at(-1)! : null }

@@ -53,7 +53,7 @@ export class ContainmentWork {
   async run(): Promise<void> {
     const { database, clock } = this.#deps
     const now = clock.now()
-    for (const id of await findAbandoned(database.db, this.worker, now, runRows)) this.start(id)
+    for (const id of await findAbandoned(database, this.worker, now, runRows)) this.start(id)
     for (const row of await findToReport(database.db, now, runRows)) await this.#look(row)
   }
 
@@ -71,7 +71,7 @@ export class ContainmentWork {
 
   async #work(id: string): Promise<void> {
     const { database, clock, log } = this.#deps
-    const row = await claimWork(database.db, id, this.worker, clock.now())
+    const row = await claimWork(database, id, this.worker, clock.now())
     if (!row) return
     let publishing = Promise.resolve()
     for (let failed = 0; ; ) {

@@ -1,3 +1,4 @@
+import type { InstanceDetail } from '@wardline/contract'
 import { expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 
@@ -16,8 +17,8 @@ async function countWrites({ deps, execute, rows }: TestService): Promise<() => 
   return async () => (await rows<{ count: number }>('select count(*) as count from ack_writes'))[0]!.count
 }
 
-const beat = (service: TestService) =>
-  service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
+const beat = (service: TestService, more: object = {}) =>
+  service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot', ...more } })
 const ackWith = (service: TestService, key?: string) => (version: number) =>
   service.call('POST', '/api/instances/bot/ack', { body: { version }, ...(key === undefined ? {} : { key }) })
 const statuses = async (answers: Promise<{ status: number }>[]) =>
@@ -65,4 +66,46 @@ it('refuses a key that claims more and more versions that were never issued', as
   expect((await ack(10)).status).toBe(400)
   await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
   expect((await ack(11)).status).toBe(200)
+})
+
+// A version in a heartbeat is an acknowledgement too: an agent may have no other way to send one.
+it.each([
+  ['an ack', ['ack']],
+  ['a heartbeat', ['heartbeat']],
+  ['a heartbeat before the ack', ['heartbeat', 'ack']],
+  ['an ack before the heartbeat', ['ack', 'heartbeat']],
+])('proves the agent stoppable and is measured once, by %s', async (_name, ways) => {
+  await using service = await openTestService()
+  await beat(service)
+  await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
+  service.clock.advance(2_000)
+  const confirmedAt = new Date(service.clock.now()).toISOString()
+  for (const way of ways) {
+    if (way === 'ack') await ackWith(service)(1)
+    else await beat(service, { control_version: 1 })
+    service.clock.advance(1_000)
+  }
+  const { body } = await service.call<InstanceDetail>('GET', '/api/instances/bot')
+  expect(body).toMatchObject({
+    control: { confirmed: true, applied_at: confirmedAt },
+    last_proven_stoppable_at: confirmedAt,
+  })
+  const metrics = (await service.call('GET', '/metrics')).text
+  expect(metrics).toContain('wardline_kill_confirm_seconds_sum 2\n')
+  expect(metrics).toContain('wardline_kill_confirm_seconds_count 1\n')
+})
+
+// A resume, an old version or one that was never issued proves nothing about a suspension.
+it('proves nothing by the version of a resume, an old one, or one that was never issued', async () => {
+  await using service = await openTestService()
+  await beat(service)
+  await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
+  await service.call('POST', '/api/resume/bot', { body: { reason: 'go' } })
+  await beat(service, { control_version: 2 })
+  await service.call('POST', '/api/kill/bot', { body: { reason: 'stop' } })
+  await beat(service, { control_version: 2 })
+  await beat(service, { control_version: 9 })
+  const { body } = await service.call<InstanceDetail>('GET', '/api/instances/bot')
+  expect(body).toMatchObject({ control: { confirmed: false }, last_proven_stoppable_at: null })
+  expect((await service.call('GET', '/metrics')).text).toContain('wardline_kill_confirm_seconds_count 0\n')
 })

@@ -28,10 +28,7 @@ type Noted = AckedControl & { newApplied?: number; newClaimed?: number | undefin
 /** Acks share commits, and repeated ones write nothing, so that a flood of acks occupies one writer at a time. */
 export function createAcks(
   { database, clock, metrics }: Deps,
-  {
-    countedReports: reports,
-    quotas,
-  }: { countedReports: Pick<CountedReports, 'note'>; quotas: Pick<Quotas, 'takeEvents'> },
+  { countedReports, quotas }: { countedReports: Pick<CountedReports, 'note'>; quotas: Pick<Quotas, 'takeEvents'> },
 ) {
   function note(control: Noted | undefined, { instanceId, version, keyId }: Ack): AppError | undefined {
     if (!control) return unknownInstance(instanceId)
@@ -45,7 +42,7 @@ export function createAcks(
         }
         control.newClaimed = version
       }
-      reportClaim(reports, { instanceId: control.id, claimed: version, version: control.version }, keyId)
+      reportClaim(countedReports, { instanceId: control.id, claimed: version, version: control.version }, keyId)
       return aheadFault()
     }
     if (version <= (control.newApplied ?? control.applied ?? -1)) return undefined
@@ -71,7 +68,7 @@ export function createAcks(
       ...(acknowledged.length > 0 ? [acknowledgedStatement(database, acknowledged, now, 'ack')] : []),
       ...claims,
     ]
-    const noted = new Set((await database.batch(statements)).flat().map(({ confirmed }) => confirmed))
+    const noted = new Set((await database.batch(statements)).flat().map((row) => row.id))
     for (const { id, suspended, version, changedAt, newApplied } of changed) {
       if (!suspended || newApplied !== version || changedAt === null || !noted.has(id)) continue
       metrics.killConfirmSeconds.observe((now - changedAt) / 1000)

@@ -37,7 +37,8 @@ export interface PendingResumes {
   find(suspensions: readonly Pick<HeldSuspension, 'instanceId' | 'version'>[]): Promise<ReadonlySet<string>>
 }
 
-export interface KillSwitchDeps extends Deps {
+/** The parts of the service that a kill or a resume involves. */
+export interface KillSwitchParts {
   outbox: Outbox
   pendingResumes: PendingResumes
   suspensionFacts: Pick<SuspensionFacts, 'noteStored' | 'notePublished'>
@@ -61,7 +62,8 @@ export function heldBy(control: ControlRow, held: HeldSuspension | undefined, is
 
 /** Reads the instance for a change. Throws AppError when its state does not allow the change. */
 async function readAllowed(
-  { database, pendingResumes }: KillSwitchDeps,
+  { database }: Pick<Deps, 'database'>,
+  { pendingResumes }: Pick<KillSwitchParts, 'pendingResumes'>,
   instanceId: string,
   suspend: boolean,
 ): Promise<ControlRow> {
@@ -107,7 +109,8 @@ const causeOf = ({ eventId, ruleId }: SuspensionCause = {}) => ({
 
 /** Prepares a change that the state of the instance allows. */
 export function prepareControl(
-  { database, enforcement }: Pick<KillSwitchDeps, 'database' | 'enforcement'>,
+  { database }: Pick<Deps, 'database'>,
+  { enforcement }: Pick<KillSwitchParts, 'enforcement'>,
   control: ControlRow,
   request: ControlRequest,
 ): PreparedControl {
@@ -164,15 +167,19 @@ export function prepareControl(
 }
 
 /** Announces a stored change to agents, other processes and the log. */
-export function announceControl(deps: KillSwitchDeps, change: PreparedControl): void {
+export function announceControl(
+  deps: Pick<Deps, 'bus' | 'clock' | 'log' | 'metrics' | 'controlSigner'>,
+  { outbox, suspensionFacts, enforcement }: KillSwitchParts,
+  change: PreparedControl,
+): void {
   const { instanceId, version, suspending, actor, now } = change
   const suspended = suspending !== null
   const reason = suspending?.reason ?? null
-  if (suspended) deps.suspensionFacts.noteStored(instanceId, version, now)
-  deps.outbox.notify()
+  if (suspended) suspensionFacts.noteStored(instanceId, version, now)
+  outbox.notify()
   deps.bus.publishControl(controlMessage(instanceId, { version, suspended, reason }, now, deps.controlSigner))
-  if (suspended) deps.suspensionFacts.notePublished(instanceId, version, now)
-  deps.enforcement.notify()
+  if (suspended) suspensionFacts.notePublished(instanceId, version, now)
+  enforcement.notify()
   deps.metrics.controlChanges.inc({ action: suspended ? 'suspend' : 'resume' })
   deps.log.info(
     { instanceId, version, actor: actor.keyId, suspended },
@@ -181,28 +188,29 @@ export function announceControl(deps: KillSwitchDeps, change: PreparedControl): 
 }
 
 async function change(
-  deps: KillSwitchDeps,
+  deps: Deps,
+  parts: KillSwitchParts,
   request: Omit<ControlRequest, 'now'>,
   condition: ResumeCondition = async () => [],
 ): Promise<void> {
   const { instanceId, suspending } = request
   const now = deps.clock.now()
   const prepared = await changeGuarded(deps.database, async () => {
-    const control = await readAllowed(deps, instanceId, suspending !== null)
+    const control = await readAllowed(deps, parts, instanceId, suspending !== null)
     const conditions = await condition(control.version)
-    const ready = prepareControl(deps, control, { ...request, now })
+    const ready = prepareControl(deps, parts, control, { ...request, now })
     return {
       // Alerts before the audit log, as everywhere: locks taken in different orders could deadlock.
       statements: [
         ...ready.moving,
-        ...deps.outbox.ownStatements([ready.alert], now),
+        ...parts.outbox.ownStatements([ready.alert], now),
         ...conditions,
         ...ready.recording,
       ],
       result: () => ready,
     }
   })
-  announceControl(deps, prepared)
+  announceControl(deps, parts, prepared)
 }
 
 /**
@@ -238,30 +246,29 @@ export async function republishControl(
   }
 }
 
-/**
- * Suspends an instance, also one that a timed suspension holds; `cause` is stored with the suspension. Throws AppError
- * `not_found` or `already_suspended`.
- */
+/** Suspends an instance, also one that a timed suspension holds. Throws AppError `not_found` or `already_suspended`. */
 export function suspendInstance(
-  deps: KillSwitchDeps,
-  instanceId: string,
-  reason: string,
-  actor: Actor,
-  cause: SuspensionCause = {},
+  deps: Deps,
+  parts: KillSwitchParts,
+  { instanceId, reason, actor }: { instanceId: string; reason: string; actor: Actor },
 ): Promise<void> {
-  return change(deps, { instanceId, suspending: { reason: reason.trim(), cause }, actor })
+  return change(deps, parts, { instanceId, suspending: { reason: reason.trim(), cause: {} }, actor })
 }
 
-/**
- * Resumes an instance. `condition` is a requirement such as the confirmation by a second operator. Throws AppError
- * `not_found` or `not_suspended`, or the error of the condition.
- */
+interface ResumeRequest {
+  instanceId: string
+  /** Recorded in the audit log. */
+  reason?: string
+  actor: Actor
+  /** A requirement such as the confirmation by a second operator. */
+  condition?: ResumeCondition
+}
+
+/** Resumes an instance. Throws AppError `not_found` or `not_suspended`, or the error of the condition. */
 export function resumeInstance(
-  deps: KillSwitchDeps,
-  instanceId: string,
-  actor: Actor,
-  condition?: ResumeCondition,
-  reason?: string,
+  deps: Deps,
+  parts: KillSwitchParts,
+  { instanceId, reason, actor, condition }: ResumeRequest,
 ): Promise<void> {
-  return change(deps, { instanceId, suspending: null, resumeReason: reason, actor }, condition)
+  return change(deps, parts, { instanceId, suspending: null, resumeReason: reason, actor }, condition)
 }

@@ -14,7 +14,7 @@ import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
 import type { Acks } from './acks.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
-import { type KillSwitchDeps, type ResumeCondition, resumeInstance, suspendInstance } from './kill-switch.ts'
+import { type KillSwitchParts, type ResumeCondition, resumeInstance, suspendInstance } from './kill-switch.ts'
 
 function answerPoll(
   instanceId: string,
@@ -29,7 +29,7 @@ function answerPoll(
   return known.state
 }
 
-interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement' | 'pendingResumes'> {
+interface KillSwitchRoutes extends Pick<KillSwitchParts, 'outbox' | 'enforcement' | 'pendingResumes'> {
   controlStates: ControlStates
   controlStream: ControlStream
   acks: Pick<Acks, 'acknowledge'>
@@ -42,45 +42,45 @@ interface KillSwitchRoutes extends Pick<KillSwitchDeps, 'outbox' | 'enforcement'
 }
 
 export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRoutes): void {
-  const { outbox, enforcement, controlStates: states, controlStream: stream, acks, reaches, suspensionFacts } = parts
-  const { activityCounts: activity, resumeCondition, pendingResumes } = parts
-  const changing = { ...deps, outbox, suspensionFacts, enforcement, pendingResumes }
+  const { controlStates, controlStream, acks, reaches, suspensionFacts, activityCounts, resumeCondition } = parts
   router.handle('killInstance', async ({ params, body, request }) => {
-    const actor = requestActor(request)
-    await workLane.aheadOfWork(() => suspendInstance(changing, params.instanceId, body.reason, actor))
-    return { ok: true, instance_id: params.instanceId, status: 'suspended' }
+    const { instanceId } = params
+    const suspension = { instanceId, reason: body.reason, actor: requestActor(request) }
+    await workLane.aheadOfWork(() => suspendInstance(deps, parts, suspension))
+    return { ok: true, instance_id: instanceId, status: 'suspended' }
   })
 
   router.handle('resumeInstance', async ({ params, principal, request }) => {
+    const { instanceId } = params
     const actor = requestActor(request)
-    const condition = resumeCondition(params.instanceId, { principal, actor })
-    await workLane.aheadOfWork(() => resumeInstance(changing, params.instanceId, actor, condition))
-    return { ok: true, instance_id: params.instanceId, status: 'active' }
+    const condition = resumeCondition(instanceId, { principal, actor })
+    await workLane.aheadOfWork(() => resumeInstance(deps, parts, { instanceId, actor, condition }))
+    return { ok: true, instance_id: instanceId, status: 'active' }
   })
 
   router.handle('getInstanceStatus', ({ params, principal, request }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
     const answer = (known: KnownState | undefined) => {
-      if (known && principal.scope === 'agent') activity.noteRequest(params.instanceId, deps.clock.now())
+      if (known && principal.scope === 'agent') activityCounts.noteRequest(params.instanceId, deps.clock.now())
       const answered = answerPoll(params.instanceId, known, request, reply)
       if (answered.suspended && known && mayBeAgent(principal)) {
         suspensionFacts.noteDelivered(params.instanceId, known.version, known.issuedAt, 'poll')
       }
       return answered
     }
-    const known = states.peek(params.instanceId)
-    return known ? answer(known) : states.read(params.instanceId).then(answer)
+    const known = controlStates.peek(params.instanceId)
+    return known ? answer(known) : controlStates.read(params.instanceId).then(answer)
   })
 
   router.stream('streamControl', async ({ params, query, principal }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
-    const known = await states.read(params.instanceId)
+    const known = await controlStates.read(params.instanceId)
     if (!known) throw unknownInstance(params.instanceId)
     const named = query.understands?.split(',') ?? []
     const isAgent = mayBeAgent(principal)
     const understands = isAgent ? streamedKinds.filter((kind) => named.includes(kind)) : []
-    stream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, isAgent, understands })
+    controlStream.subscribe(reply, { instanceId: params.instanceId, known, holder: principal, isAgent, understands })
   })
 
   const evidenceKeys = createKeyList(deps)

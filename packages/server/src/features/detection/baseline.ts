@@ -1,3 +1,4 @@
+import { baselineLearning } from '@wardline/contract'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { type Drift, learningCap, newDrift } from './drift.ts'
 import { isQuietTime, learnTime, newTimes, type Times } from './quiet-times.ts'
@@ -85,9 +86,6 @@ export interface Sample {
   at: number
 }
 
-/** After this time a baseline is used alone; before, it does not cover all hours of a day. */
-const matureSamples = 100
-const matureMs = dayMs
 /** Weight of a sample, so that an agent that reports more often does not forget faster. */
 const unitMs = 5 * minuteMs
 /** A sample weighs 1/e after a week, so that every weekday is in the summary. */
@@ -121,7 +119,7 @@ export function newBaseline(at: number): Baseline {
 }
 
 export const isMature = ({ samples, since }: Baseline, at: number): boolean =>
-  samples >= matureSamples && at - since >= matureMs
+  samples >= baselineLearning.samples && at - since >= baselineLearning.ms
 
 /** Judges whether a sample is too high, and by which basis. */
 export interface SampleVerdict {

@@ -1,3 +1,4 @@
+import { type BaselineDetail, baselineText } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { forgetBaselines } from './baselines.ts'
@@ -75,6 +76,36 @@ describe('baselines', () => {
       `/api/instances/${agent}/baselines`,
     )
     expect(body).toMatchObject({ baselines: [detail.baseline], episodes: detail.episodes })
+  })
+
+  // The page said "as usual" of a metric that nothing was judged by.
+  it('are used from the time on that their words name, and report what these say until then', async () => {
+    const agent = `agent-${count++}`
+    const sample = async (value: number) => {
+      service.clock.advance(300_000)
+      const description = JSON.stringify({ [metric]: value })
+      const body = { severity: 'info', source: 'sdk', event_type: 'session_metrics', description, instance_id: agent }
+      expect((await service.call('POST', '/api/events', { body })).status).toBe(201)
+    }
+    const words = async () => {
+      const { baseline } = (await service.call<BaselineDetail>('GET', path(agent))).body
+      return baselineText(baseline, service.clock.now(), 'utc')
+    }
+    const start = service.clock.now() + 300_000
+    const end = Math.ceil((start + 86_400_000) / 60_000) * 60_000
+    const [hour] = new Date(end).toISOString().slice(11).split('.')
+    const until = new RegExp(`until (tomorrow|today) ${hour?.slice(0, 5)} UTC; `)
+    for (let index = 0; index < 8; index++) await sample(5)
+    await sample(1_000_000)
+    expect(await words()).toMatch(/^learning: 9 of 100 samples, and at least until .*; nothing is reported before 10 s/)
+    expect((await view(agent)).episodes).toEqual([])
+    for (let index = 0; index < 120; index++) await sample(5 + (index % 2))
+    expect(await words()).toMatch(until)
+    expect(await words()).toMatch(/^learning until .*; meanwhile only very large deviations are reported$/)
+    service.clock.advance(end - 60_000 - service.clock.now())
+    expect(await words()).toMatch(until)
+    service.clock.advance(60_000)
+    expect(await words()).toBe('judged against its own samples')
   })
 
   it('accept a new level from an operator, which ends the anomaly and is written to the audit log', async () => {

@@ -3,6 +3,7 @@
  * metric. The numbers are the agent's own, so this finds an agent that runs away, not one that lies. ADR 0043 gives the
  * reasons and the measurements.
  */
+import { baselineLearning } from '@wardline/contract'
 import {
   type AnomalySeverity,
   type Baseline,
@@ -23,9 +24,6 @@ import { noteLevel } from './drift.ts'
 import { addPending, beginEpisode, continueEpisode } from './episodes.ts'
 import { isQuietTime } from './quiet-times.ts'
 import { bounded, exceedance, levelAt, quantile, type Summary, tailOf } from './summary.ts'
-
-/** Minimum samples for a judgement without a fleet to borrow from. */
-const minSamples = 10
 
 /** Powers of ten: of two or more samples in a row together, and of a single one. */
 const warningEvidence = 5.6
@@ -94,7 +92,7 @@ function weigh(known: Baseline, value: number, at: number, borrowed: Borrowed | 
 
 /** Whether the sample is far above all earlier ones, with a margin for their variation. */
 function isGross({ samples, main, highest }: Baseline, value: number): boolean {
-  if (samples < minSamples) return false
+  if (samples < baselineLearning.grossSamples) return false
   const total = main.total
   let mean = 0
   let square = 0

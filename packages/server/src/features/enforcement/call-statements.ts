@@ -113,7 +113,8 @@ export async function recordAttempt(db: Db, { row, owner, verdict, now, nextAt }
     .where('confirmed_at', 'is', null)
   if (delivered) await update.set({ confirmed_at: now, failed_at: null }).execute()
   else {
-    const held = update.where('lease_owner', '=', owner)
+    // The count, because a failure whose storing went unanswered is stored again, when the next attempt may be running.
+    const held = update.where('lease_owner', '=', owner).where('attempts', '=', row.attempts)
     await (nextAt === undefined ? held.set({ failed_at: now }) : held.set({ next_at: nextAt })).execute()
   }
 }

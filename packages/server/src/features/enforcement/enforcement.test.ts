@@ -177,7 +177,7 @@ describe('calls', () => {
     const [event, ...others] = await failures(service)
     expect(others).toEqual([])
     expect(event!.severity).toBe('critical')
-    expect(event!.description).toContain('lever')
+    expect(event!.description).toMatch(/^The enforcement point lever did not confirm the suspension after 9 attempts: /)
     expect(JSON.parse(event!.metadata)).toMatchObject({ point: 'lever', host: new URL(receiver.url).host, attempts: 9 })
     expect((await suspensions(service, 'agent-1'))[0]!.enforcement[0]!.state).toBe('failed')
     expect((await points(service))[0]).toMatchObject({ health: 'failing', failed: 1, pending: 0 })

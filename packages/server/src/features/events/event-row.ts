@@ -20,23 +20,11 @@ export const storedColumns = {
   by_service: 'bigint',
 } as const satisfies Record<Exclude<keyof StoredEvent, 'seq'>, string>
 
-/** Values in the order of `storedColumns`. Written out for speed: it runs for every event. */
-export const storedValues = (event: StoredEvent, createdAt: number) => [
-  createdAt,
-  event.severity,
-  event.class,
-  event.tool,
-  event.source,
-  event.event_type,
-  event.instance_id,
-  event.session_id,
-  event.ip_address,
-  event.observed_ip_address,
-  event.id,
-  event.description,
-  event.metadata,
-  event.by_service,
-]
+const storedNames = Object.keys(storedColumns) as (keyof typeof storedColumns)[]
+
+/** Values in the order of `storedColumns`. */
+export const storedValues = (event: StoredEvent, createdAt: number) =>
+  storedNames.map((name) => (name === 'created_at' ? createdAt : event[name]))
 
 /** An event published by another program. It is not stored, so it has no seq. */
 export type OutsideEvent = Omit<EventFields, 'seq'> & { seq: null }
@@ -49,7 +37,7 @@ const observedAddress = ({ ip_address, observed_ip_address }: EventFields | Outs
  * A stored event as readers see it. Metadata is parsed and the time is formatted on first use, because most rules need few
  * fields.
  */
-class ReadEvent {
+class EventView {
   readonly #event: EventFields
   #metadata: EventRow['metadata'] | undefined
   #createdAt: string | undefined
@@ -60,9 +48,9 @@ class ReadEvent {
 
   static {
     for (const name of eventColumns) {
-      if (Object.hasOwn(ReadEvent.prototype, name)) continue
-      Object.defineProperty(ReadEvent.prototype, name, {
-        get(this: ReadEvent) {
+      if (Object.hasOwn(EventView.prototype, name)) continue
+      Object.defineProperty(EventView.prototype, name, {
+        get(this: EventView) {
           return this.#event[name]
         },
       })
@@ -87,14 +75,14 @@ class ReadEvent {
   }
 }
 
-export const eventRow = (event: EventFields): EventRow => new ReadEvent(event) as unknown as EventRow
+export const eventRow = (event: EventFields): EventRow => new EventView(event) as unknown as EventRow
 
 /** Start of the last field. It cannot occur earlier, because quotes within JSON strings are escaped. */
 const metadataMark = ',"metadata":'
 
 /**
  * Returns an event as JSON for streams and lists (EventRow of the contract). Metadata is stored as JSON and inserted
- * unchanged, so that events are not parsed again for readers. Written out for speed, like `storedValues`.
+ * unchanged, so that events are not parsed again for readers. Written out for speed: it runs for every event.
  */
 export function eventRowJson(event: EventFields | OutsideEvent): string {
   const row: Record<Exclude<EventColumn, 'metadata'>, unknown> = {

@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { open } from '../../http/route.ts'
+import { anonymous } from '../../http/route.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { createEvents, type Judge } from './events.ts'
 import type { EventToStore } from './ingest.ts'
 import { ownEventToStore } from './new-event.ts'
 
-const reporter = { principal: { ...open, keyId: 'key-1', instances: null }, address: null, idempotencyKey: undefined }
+const reporter = {
+  principal: { ...anonymous, keyId: 'key-1', instances: null },
+  address: null,
+  idempotencyKey: undefined,
+}
 const note = { severity: 'info', source: 'test', event_type: 'note', description: 'x' } as const
 const metrics = { ...note, event_type: 'session_metrics', description: '{"shell_exec_count":7}', instance_id: 'a' }
 

@@ -85,12 +85,25 @@ interface BreachAnswers {
   }): Promise<unknown>
 }
 
+/** Compares the paths of reported tool calls with decoys. */
+interface CallWatch {
+  /**
+   * Returns undefined if no decoy can match, as for nearly all requests, so that an ordinary event costs no promise. Else
+   * resolves with a function that records the hits, to be called after the commit; undefined if there are none.
+   */
+  compare(
+    events: readonly EventToStore[],
+    reporter: Reporter,
+  ): Promise<((earlier: Earlier) => Promise<void>) | undefined> | undefined
+}
+
 interface EventsTools {
   ingest: Pick<Ingest, 'store' | 'assertRoom'>
   judge: Judge
   quotas: EventQuota
   autoSuspension: BreachAnswers
   suspendedAgents: ReportWatch
+  reportedCalls: CallWatch
 }
 
 /** Cost of validating an event and building its row. */
@@ -102,7 +115,7 @@ const maxBatches = 6
 /** The only path of reported events: validated → judged → stored. */
 export function createEvents(
   { config, database, clock }: Pick<Deps, 'config' | 'database' | 'clock'>,
-  { ingest, judge, quotas, autoSuspension, suspendedAgents }: EventsTools,
+  { ingest, judge, quotas, autoSuspension, suspendedAgents, reportedCalls }: EventsTools,
 ): Events {
   const suspends = config.autoSuspend?.includes('breach') === true
 
@@ -130,14 +143,28 @@ export function createEvents(
     await Promise.all(answers)
   }
 
-  async function store(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
-    const earlier = await storeJudged(events, kind, reporter)
-    if (!earlier) suspendedAgents.noteReported(events, reporter.principal)
-    if (suspends) await answerBreaches(events, reporter.principal, earlier)
-    return earlier
+  function store(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
+    const comparing = reportedCalls.compare(events, reporter)
+    if (!comparing) return storeAndAnswer(events, kind, reporter)
+    return comparing.then(async (recordHits) => {
+      const earlier = await storeAndAnswer(events, kind, reporter)
+      await recordHits?.(earlier)
+      return earlier
+    })
   }
 
-  function storeJudged(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
+  function storeAndAnswer(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
+    const stored = judgeAndStore(events, kind, reporter)
+    // Without suspending breaches and suspended agents, avoid a further promise per event.
+    if (!suspends && suspendedAgents.isEmpty) return stored
+    return stored.then(async (earlier) => {
+      if (!earlier) suspendedAgents.noteReported(events, reporter.principal)
+      if (suspends) await answerBreaches(events, reporter.principal, earlier)
+      return earlier
+    })
+  }
+
+  function judgeAndStore(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
     const { keyId } = reporter.principal
     const once = onceOf(events, kind, reporter)
     const judging = judge(events)
@@ -190,10 +217,6 @@ export function createEvents(
     return piece.inTurns(acceptAll(items, batch, reporter, budget))
   }
 
-  // Without suspending breaches and suspended agents, avoid a further promise per event.
-  const storeAndAnswer: typeof store = (events, kind, reporter) =>
-    suspends || !suspendedAgents.isEmpty ? store(events, kind, reporter) : storeJudged(events, kind, reporter)
-
   return {
     report(report, reporter) {
       const { principal, address } = reporter
@@ -201,7 +224,7 @@ export function createEvents(
       const event = eventToStore(report, address, clock.now())
       if (isUrgent(event)) quotas.takeEvents(principal.keyId, 0, 1, 0)
       else quotas.takeEvents(principal.keyId, 1, 0, eventBytes(event))
-      return storeAndAnswer([event], 'event', reporter).then((earlier) => ({ ok: true, id: earlier?.[0] ?? event.id }))
+      return store([event], 'event', reporter).then((earlier) => ({ ok: true, id: earlier?.[0] ?? event.id }))
     },
 
     async reportBatch(batch, reporter) {
@@ -220,7 +243,7 @@ export function createEvents(
         reply.ids.push(typeof outcome === 'string' ? null : outcome.id)
       }
       if (accepted.length > 0) {
-        const earlier = await storeAndAnswer(accepted, 'batch', reporter)
+        const earlier = await store(accepted, 'batch', reporter)
         if (earlier) assignIds(reply, earlier)
       }
       return { ...reply, ok: reply.errors.length === 0 }

@@ -3,6 +3,7 @@ import { counterValue, setCounter } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import type { Schema } from '../../db/schema.ts'
+import { countProblems } from './problem-queries.ts'
 
 const newest = counterValue('event_seq')
 const indexed = counterValue('indexed_seq')
@@ -24,7 +25,8 @@ const addRefs = (condition: ReturnType<typeof sql>) => sql`insert into event_ref
   on conflict do nothing`
 
 /**
- * Indexes up to `limit` events after `from`, the current place. Has no effect if another process has moved the place.
+ * Indexes up to `limit` events after `from`, the current place, and counts the problems among them. Has no effect if
+ * another process has moved the place.
  *
  * On PostgreSQL each statement sees what was committed before it began. So the place is moved first and the entries are
  * read second: all events up to the new place are visible to them, and later ones are left for the next call. In the
@@ -36,6 +38,7 @@ export async function indexAfter({ db, batch }: Database, from: number, limit: n
     // Holds the lock until the commit, so that another process continues where this one ends.
     sql`${setCounter('indexed_seq', sql`case when ${newest} < ${end} then ${newest} else ${end} end`)} and value = ${from}`,
     addRefs(sql`seq > ${from} and seq <= ${indexed}`),
+    ...countProblems(indexed),
   ].map((statement) => statement.compile(db) as CompiledQuery)
   await batch(statements)
 }

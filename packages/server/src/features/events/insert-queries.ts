@@ -7,10 +7,13 @@ import { storedColumns, storedValues } from './event-row.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 
 type Severity = StoredEvent['severity']
-/** Options of the alert, for the outbox. */
+/** Options of the alert of an event. */
 interface EventAlerting {
+  /** No alert, for example for matches of a rule in mode observe. */
   isQuiet?: boolean
+  /** Alerts about different subjects are different problems. */
   subject?: string
+  /** Names of the only channels to notify. */
   channels?: readonly string[]
 }
 
@@ -18,7 +21,6 @@ interface EventAlerting {
 export interface EventToStore extends StoredEvent {
   /** Parsed description of a session_metrics event; undefined for other events. */
   metrics: SessionMetrics | undefined
-  /** Options of its alert. */
   alerting?: EventAlerting
 }
 

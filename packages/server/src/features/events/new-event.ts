@@ -9,7 +9,7 @@ import { isServiceName } from './service-name.ts'
 import { parseSessionMetrics, type SessionMetrics } from './session-metrics.ts'
 
 /** Returns a sentence that says why a value is not an event; undefined for an event. */
-export const eventFault = faultFinder(NewEvent)
+export const eventFault = faultFinder(NewEvent, 'The event')
 
 function metadataText(metadata: NewEvent['metadata']): string | null {
   if (metadata === undefined) return null

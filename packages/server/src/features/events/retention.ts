@@ -1,9 +1,10 @@
-import { dayMs, minuteMs, startOf } from '../../clock.ts'
+import { dayMs, hourMs, minuteMs, startOf } from '../../clock.ts'
 import { readCounter } from '../../db/counters.ts'
 import type { Day, Db } from '../../db/database.ts'
 import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { deleteRefs } from './index-queries.ts'
+import { deleteProblemsBefore } from './problem-queries.ts'
 import {
   deleteEventsBefore,
   deleteIdempotencyBefore,
@@ -53,6 +54,7 @@ export async function forgetOldEvents({ config, database, clock }: Deps, stoppin
     return gone ? limit : 0
   }, stopping)
   await deleteIdempotencyBefore(db, now - dayMs)
+  await deleteProblemsBefore(db, startOf(now - dayMs, hourMs), stopping)
   await deleteRollupsBefore(db, startOf(now - minutesKeptDays * dayMs, minuteMs), now - hoursKeptDays * dayMs)
   // Delete minutes last, because they are used to find the events.
   if (gone === undefined) await deleteMinutesBefore(db, startOf(cutoff, minuteMs))

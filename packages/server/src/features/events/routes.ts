@@ -27,7 +27,7 @@ export function mountEvents(
     const batch = {
       bytes: request.body as Buffer,
       isLines: (request.headers['content-type'] ?? '').startsWith('application/x-ndjson'),
-      faultOf: (value: unknown) => eventFault(value)?.replace('The body', 'The event'),
+      faultOf: eventFault,
       onRefused: (fault: Error) => router.noteRefusal(request, fault),
     }
     return events.reportBatch(batch, reporterOf(request))

@@ -211,8 +211,8 @@ describe('a decoy path', () => {
 
 const ownEvents = async (type: string) => {
   await service.services.ingest.whenIdle()
-  return service.rows<{ severity: string; metadata: string; instance_id: string | null }>(
-    `select severity, metadata, instance_id from events where event_type = '${type}' order by seq`,
+  return service.rows<{ severity: string; description: string; metadata: string; instance_id: string | null }>(
+    `select severity, description, metadata, instance_id from events where event_type = '${type}' order by seq`,
   )
 }
 
@@ -301,6 +301,7 @@ describe('a check that exceeds its budget', () => {
     await service.services.countedReports.run()
     const events = await ownEvents('decoy_check_exhausted')
     expect(events.map(({ metadata }) => JSON.parse(metadata).occurrences)).toEqual([1, 2])
+    expect(events.map(({ description }) => description.split(' exceeded ')[0])).toEqual(['A text', '2 texts'])
     const { text } = await service.call('GET', '/metrics')
     expect(text).toContain('wardline_decoy_checks_exhausted_total{kind="path"} 3')
   })

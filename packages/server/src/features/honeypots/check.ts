@@ -8,17 +8,23 @@ import type { Piece } from '../../work-turns.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
+import { everyAgent } from './decoy-scope.ts'
 import { createDecoySearch, type Found } from './decoy-search.ts'
 import { describeHit } from './hit-event.ts'
 import { isToolIgnored } from './ignore-queries.ts'
 import { maxKeyInputLength } from './key-extraction.ts'
 import { maxPathBytes } from './path-forms.ts'
-import { type Decoy, hitStatements, readPlanted } from './queries.ts'
+import { type Decoy, hasTouched, hitStatements, readPlanted } from './queries.ts'
 
-export interface Check {
+/** @public The types of the services name it. */
+export interface Asking {
   meta: Record<string, unknown> | undefined
   principal: Principal
   address: string | null
+}
+
+/** @public The types of the services name it. */
+export interface Check extends Asking {
   /** The work of this check. */
   piece: Piece
 }
@@ -49,6 +55,8 @@ export type DecoyChecks = ReturnType<typeof createDecoyChecks>
 
 /** With decoys at more instances than this, all agents check their calls: a longer list would be compared for each key. */
 const maxPathInstances = 1_000
+/** A call that is reported this long after its check is the checked one: clients that check a call report it at once. */
+const reportDelayMs = 60_000
 /** Decoys listed in a warning: enough to recognize the folder. */
 const namedDecoys = 10
 /** Too short for most keys: context is stored, but a submitted key never is. */
@@ -63,7 +71,7 @@ const safeContext = (value: unknown): string | null => {
 }
 
 /** Returns the instance of the caller, from its key or else the context that it sent. */
-function askingInstance({ principal, meta }: Check): string | undefined {
+function askingInstance({ principal, meta }: Asking): string | undefined {
   const named = text(meta?.instance_id) ?? text(meta?.instanceId)
   if (named !== undefined && /^[a-z0-9_-]{1,64}$/.test(named) && mayActFor(principal, named)) return named
   return onlyName(principal.instances ?? [])
@@ -73,7 +81,7 @@ export function createDecoyChecks(
   deps: Deps,
   {
     ingest,
-    countedReports: reports,
+    countedReports,
     autoSuspension,
     suspendedAgents,
   }: { ingest: Ingest; countedReports: CountedReports; autoSuspension: HitAnswers; suspendedAgents: CheckWatch },
@@ -84,13 +92,14 @@ export function createDecoyChecks(
   const search = createDecoySearch(deps)
   const reach = new DecoyReach()
 
-  /** The same decoy may be planted at several instances: prefer that of the caller. */
+  /** The same decoy may be planted at several instances: prefer that of the caller, then that of every agent. */
   function closestMatch(decoys: readonly Decoy[], asking: string | undefined): Decoy | undefined {
-    return decoys.find((decoy) => decoy.instance_id === asking) ?? decoys[0]
+    const of = (instanceId: string | undefined) => decoys.find((decoy) => decoy.instance_id === instanceId)
+    return of(asking) ?? of(everyAgent) ?? decoys[0]
   }
 
   /** Resolves with whether the hit is a breach of the agent. */
-  async function recordHit(decoy: Decoy, check: Check, form: HitForm): Promise<boolean> {
+  async function recordHit(decoy: Decoy, check: Asking, form: HitForm): Promise<boolean> {
     const now = clock.now()
     const asking = askingInstance(check)
     const tool = safeContext(check.meta?.tool)
@@ -117,13 +126,17 @@ export function createDecoyChecks(
   }
 
   /** Reports other findings of a check, once a minute per key. */
-  function note({ swept, isExhausted }: Found, check: Check, kind: 'key' | 'path'): void {
+  function note(
+    { swept, isExhausted }: Pick<Found, 'swept' | 'isExhausted'>,
+    check: Asking,
+    kind: 'key' | 'path',
+  ): void {
     const about = { tool: safeContext(check.meta?.tool), key_id: check.principal.keyId }
     const instance = askingInstance(check)
     const named = instance === undefined ? {} : { instance_id: instance }
     if (isExhausted) {
       metrics.decoyChecksExhausted.inc({ kind })
-      reports.note({ kind: eventTypes.decoyCheckExhausted, owner: check.principal.keyId }, (count) => ({
+      countedReports.note({ kind: eventTypes.decoyCheckExhausted, owner: check.principal.keyId }, (count) => ({
         severity: 'warning',
         event_type: eventTypes.decoyCheckExhausted,
         description: `${count === 1 ? 'A text' : `${count} texts`} exceeded the work limit of a decoy check: the unchecked part may contain a decoy`,
@@ -133,7 +146,7 @@ export function createDecoyChecks(
     }
     if (swept.length > 0) {
       const ids = [...new Set(swept.map(({ id }) => id))].slice(0, namedDecoys)
-      reports.note({ kind: eventTypes.decoySwept, owner: check.principal.keyId }, (count) => ({
+      countedReports.note({ kind: eventTypes.decoySwept, owner: check.principal.keyId }, (count) => ({
         severity: 'warning',
         event_type: eventTypes.decoySwept,
         description: `A command read a whole folder that contains a decoy${count === 1 ? '' : `, ${count} times`}`,
@@ -169,13 +182,42 @@ export function createDecoyChecks(
       }
       const at = clock.now()
       const context = { cwd: text(check.meta?.cwd), realPath: text(check.meta?.realPath) }
-      const found = await search.findPaths(submitted, context, check.principal, check.piece)
+      const found = await search.findPaths([submitted], context, check.principal, check.piece)
       note(found, check, 'path')
       return settle(found, check, at)
     },
 
     /** Whether any decoy can match for this caller. */
     reaches: (principal: Principal) => reach.reaches(principal),
+
+    /** Whether a decoy path can match for this agent; undefined: one that is not named. */
+    reachesPathsOf: (instanceId: string | undefined) => reach.reachesPathsOf(instanceId),
+
+    /** Finds a decoy of the agent among the paths of calls that it reported, relative ones from `cwd`; records nothing. */
+    async findAmong(
+      { paths, cwd, instanceId }: { paths: readonly string[]; cwd: string; instanceId: string | undefined },
+      principal: Principal,
+      piece: Piece,
+    ) {
+      const agent = { ...principal, instances: instanceId === undefined ? [] : [instanceId] }
+      const { decoys, isExhausted } = await search.findPaths(paths, { cwd }, agent, piece)
+      return { decoy: closestMatch(decoys, instanceId), isExhausted }
+    },
+
+    /**
+     * Records the hit of a reported call, unless a check has recorded it already. `firstStoredAt`: when an earlier request
+     * with the same Idempotency-Key stored the call.
+     */
+    async recordReported(decoy: Decoy, call: Asking, firstStoredAt: number | undefined): Promise<void> {
+      const reporter = askingInstance(call)
+      const since = (firstStoredAt ?? clock.now()) - reportDelayMs
+      const before = { decoyId: decoy.id, since, isAny: firstStoredAt !== undefined }
+      if (reporter !== undefined && (await hasTouched(database.db, { ...before, reporter }))) return
+      await recordHit(decoy, call, 'reported')
+    },
+
+    /** Reports that calls were not compared in full. */
+    noteUncompared: (call: Asking) => note({ swept: [], isExhausted: true }, call, 'path'),
 
     /** Reloads the patterns: after every change here, and periodically for changes made by other processes. */
     async refresh(): Promise<void> {

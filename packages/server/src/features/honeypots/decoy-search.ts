@@ -1,9 +1,10 @@
 import type { HitForm } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { mayActFor, type Principal } from '../../http/auth.ts'
+import type { Principal } from '../../http/auth.ts'
 import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-turns.ts'
 import { createDecoyDigest, type DigestKind } from './decoy-digest.ts'
 import { sweptForms } from './decoy-folders.ts'
+import { mayTrip } from './decoy-scope.ts'
 import { keyFormIn } from './found-form.ts'
 import { KeySearch } from './key-extraction.ts'
 import { decoyPathKeys, lookupKeys, type PathContext, type PathForms, pathForms } from './path-forms.ts'
@@ -125,15 +126,15 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
   }
 
   async function findSwept(path: string, context: PathContext, principal: Principal, paid: Paid) {
-    const mayTrip = (decoy: Decoy) => mayActFor(principal, decoy.instance_id)
+    const isHere = (decoy: Decoy) => mayTrip(principal, decoy)
     const { workplaces, others } = await paid.piece.inTurns(sweptForms(path, context, paid.budget))
-    const decoys = (await lookUp('folder', others, paid)).filter(mayTrip)
+    const decoys = (await lookUp('folder', others, paid)).filter(isHere)
     if (decoys.length > 0) return { decoys, swept: [] }
     const swept = [
       ...(await lookUp('folder', workplaces, paid)),
       ...(await lookUp('above', [...workplaces, ...others], paid)),
     ]
-    return { decoys, swept: swept.filter(mayTrip) }
+    return { decoys, swept: swept.filter(isHere) }
   }
 
   return {
@@ -154,28 +155,48 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
     },
 
-    /** Paths belong to one host, so a bound caller only matches decoys of its instances. */
-    async findPaths(path: string, context: PathContext, principal: Principal, piece: Piece): Promise<Found> {
-      const mayTrip = (decoy: Decoy) => mayActFor(principal, decoy.instance_id)
+    /**
+     * Finds decoys in any of the paths or commands. Paths belong to one host, so a bound caller only matches decoys of its
+     * instances and of every agent.
+     */
+    async findPaths(
+      paths: readonly string[],
+      context: PathContext,
+      principal: Principal,
+      piece: Piece,
+    ): Promise<Found> {
+      const isHere = (decoy: Decoy) => mayTrip(principal, decoy)
       const budget = piece.budget(pathCheckUnits)
       const paid = { budget, piece }
       const { cwd = '', realPath = '' } = context
-      if (path.length + cwd.length + realPath.length > longText) await piece.nextTurn()
-      const forms = await piece.inTurns(pathForms(path, context, budget))
+      const length = paths.reduce((sum, path) => sum + path.length, cwd.length + realPath.length)
+      if (length > longText) await piece.nextTurn()
+      const forms = new Map<string, number>()
+      for (const path of paths) {
+        for (const [form, written] of await piece.inTurns(pathForms(path, context, budget))) {
+          forms.set(form, Math.max(written, forms.get(form) ?? 0))
+        }
+      }
       const texts = [...forms.keys()]
       const exact = await lookUp('path', await piece.inTurns(lookupKeys(texts, budget)), paid)
       const fitting = await piece.inTurns(patterns.find(texts, budget))
       const byPattern = [...fitting].flatMap((pattern) => patternDecoys.get(pattern) ?? [])
-      const decoys = [...exact, ...byPattern].filter(mayTrip)
+      const decoys = [...exact, ...byPattern].filter(isHere)
       if (decoys.length > 0) {
         const formOf = async (decoy: Decoy): Promise<HitForm> => (exact.includes(decoy) ? 'path' : 'pattern')
         return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
       }
-      const { decoys: inFolders, swept } = await findSwept(path, context, principal, paid)
+      const inFolders: Decoy[] = []
+      const swept: Decoy[] = []
+      for (const path of paths) {
+        const found = await findSwept(path, context, principal, paid)
+        inFolders.push(...found.decoys)
+        swept.push(...found.swept)
+      }
       if (inFolders.length > 0)
         return { decoys: inFolders, swept, isExhausted: budget.isExhausted, formOf: async () => 'folder' }
       const globBudget = piece.budget(globUnits)
-      const byGlob = (await findByGlobs(forms, principal, { budget: globBudget, piece })).filter(mayTrip)
+      const byGlob = (await findByGlobs(forms, principal, { budget: globBudget, piece })).filter(isHere)
       const isExhausted = budget.isExhausted || globBudget.isExhausted
       return { decoys: byGlob, swept, isExhausted, formOf: async () => 'glob' }
     },

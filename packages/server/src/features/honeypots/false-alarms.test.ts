@@ -1,7 +1,7 @@
 import { keyTypes } from '@wardline/contract'
 import { expect, test } from 'vitest'
 import { effort } from '../../../../../test-servers/effort.ts'
-import { open } from '../../http/route.ts'
+import { anonymous } from '../../http/route.ts'
 import { asteriskCommands, ordinaryCommands } from '../../testing/commands.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { workLane } from '../../work-turns.ts'
@@ -46,7 +46,7 @@ const plant = (service: TestService, body: object) =>
 /** Commands, each with the folder that it runs in, that match a decoy or take too much work. */
 async function alarmsOf(service: TestService, calls: [command: string, cwd: string | undefined][]): Promise<string[]> {
   const { decoyChecks } = service.services
-  const principal = { ...open, scope: 'agent' as const, instances: ['bot-1'] }
+  const principal = { ...anonymous, scope: 'agent' as const, instances: ['bot-1'] }
   const alarms: string[] = []
   for (const [command, cwd] of calls) {
     const piece = workLane.open('bot-1', { max: 8 })

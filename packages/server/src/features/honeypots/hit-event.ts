@@ -2,6 +2,7 @@ import { eventTypes, type HitForm } from '@wardline/contract'
 import type { Schema } from '../../db/schema.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
+import { instanceOf, isOutside } from './decoy-scope.ts'
 import type { Decoy } from './queries.ts'
 
 interface Touch {
@@ -21,7 +22,7 @@ const factsOf = (decoy: Decoy) => ({
   honeypot_id: decoy.id,
   type: decoy.type,
   keyType: decoy.key_type,
-  planted_at: decoy.instance_id,
+  planted_at: instanceOf(decoy.instance_id),
   ...(decoy.retired_at === null ? {} : { retired: true }),
 })
 
@@ -29,7 +30,8 @@ const factsOf = (decoy: Decoy) => ({
 export function describeHit(ingest: Pick<Ingest, 'own'>, decoy: Decoy, touch: Touch) {
   const { asking, tool, form, check, isIgnored } = touch
   const by = tool === null ? '' : ` by ${tool}`
-  const outside = asking !== undefined && asking !== decoy.instance_id
+  const outside = isOutside(asking, decoy)
+  const instanceId = asking ?? instanceOf(decoy.instance_id)
   const metadata = { ...factsOf(decoy), tool, form, ...(outside ? { outside } : {}) }
   const event: EventToStore = {
     ...ingest.own({
@@ -38,7 +40,7 @@ export function describeHit(ingest: Pick<Ingest, 'own'>, decoy: Decoy, touch: To
       description: isIgnored
         ? `A ${nameOf(decoy)} was touched${by}, which a rule ignores`
         : `A ${nameOf(decoy)} was touched${by}`,
-      instance_id: asking ?? decoy.instance_id,
+      ...(instanceId === null ? {} : { instance_id: instanceId }),
       metadata,
     }),
     ip_address: check.address,

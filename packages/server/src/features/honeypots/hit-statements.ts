@@ -1,5 +1,6 @@
 import type { Db } from '../../db/database.ts'
 import { uuidV7Floor } from '../../ids.ts'
+import { instanceOf } from './decoy-scope.ts'
 
 interface HitRange {
   instanceId: string
@@ -19,8 +20,8 @@ const hitsOf = (db: Db, { instanceId, from, to }: HitRange) =>
     .where((e) => e.or([e('honeypots.instance_id', '=', instanceId), e('honeypot_hits.reporter', '=', instanceId)]))
 
 /** Reads a page of these hits, without key, path or label of the decoys. */
-export function readInstanceHits(db: Db, range: HitRange, after: string, limit: number) {
-  return hitsOf(db, range)
+export async function readInstanceHits(db: Db, range: HitRange, after: string, limit: number) {
+  const hits = await hitsOf(db, range)
     .select([
       'honeypot_hits.id as id',
       'honeypot_hits.at as at',
@@ -38,6 +39,7 @@ export function readInstanceHits(db: Db, range: HitRange, after: string, limit: 
     .orderBy('honeypot_hits.id')
     .limit(limit)
     .execute()
+  return hits.map((hit) => ({ ...hit, instance_id: instanceOf(hit.instance_id) }))
 }
 
 export async function countInstanceHits(db: Db, range: HitRange): Promise<number> {

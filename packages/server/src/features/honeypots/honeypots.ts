@@ -21,6 +21,7 @@ import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
 import { decoyUrlBase } from './decoy-fetches.ts'
 import { decoyFolderKeys } from './decoy-folders.ts'
 import { generateDecoyKey } from './decoy-keys.ts'
+import { everyAgent, instanceOf, isOutside } from './decoy-scope.ts'
 import { inventoryOf, notFound, rotateDecoy } from './inventory.ts'
 import { foldedForm } from './key-formats.ts'
 import { decoyPathKeys } from './path-forms.ts'
@@ -40,7 +41,10 @@ import {
 } from './queries.ts'
 
 /** Identifies decoys of these ids without key or path, removed ones included. */
-export const readDecoyLabels = async (db: Db, ids: readonly string[]) => (ids.length === 0 ? [] : readLabels(db, ids))
+export async function readDecoyLabels(db: Db, ids: readonly string[]) {
+  const rows = ids.length === 0 ? [] : await readLabels(db, ids)
+  return rows.map(({ instance_id, ...decoy }) => ({ ...decoy, instance_id: instanceOf(instance_id) }))
+}
 
 interface Prepared {
   keyType: KeyType | null
@@ -56,10 +60,11 @@ function folderDigests(path: string, digest: DecoyDigest): string[] {
   return [...own.map((form) => digest('folder', form)), ...above.map((form) => digest('above', form))]
 }
 
-function prepare({ type, keyType, path }: NewHoneypot, key: Buffer, urlBase: string | undefined): Prepared {
+function prepare({ type, keyType, path, instanceId }: NewHoneypot, key: Buffer, urlBase: string | undefined): Prepared {
   const digest = createDecoyDigest(key)
   if (type === 'api_key') {
     if (keyType === undefined) throw new AppError('invalid', 'keyType is required for type api_key.')
+    if (instanceId === undefined) throw new AppError('invalid', 'instanceId is required for type api_key.')
     if (keyType === 'url' && urlBase === undefined) {
       throw new AppError('invalid', 'keyType url needs a listener: set WARDLINE_DECOY_PORT and restart the service.')
     }
@@ -105,7 +110,8 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
     deps.secrets.decoyKey,
     decoyUrlBase(deps.config),
   )
-  const { type, instanceId, label = null } = request
+  const { type, label = null } = request
+  const instanceId = request.instanceId ?? everyAgent
   const now = deps.clock.now()
   const id = uuidV7(now)
   const row = {
@@ -120,7 +126,7 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
     deleted_at: null,
     ...unplanted,
   }
-  const after = { type, instance_id: instanceId, key_type: keyType, path, label }
+  const after = { type, instance_id: instanceOf(instanceId), key_type: keyType, path, label }
   const action = { action: 'honeypot.create', target: id, before: null, after }
   const statements = [
     ...insertHoneypotStatements(deps.database.db, row, digests),
@@ -161,7 +167,7 @@ export function deleteHoneypot(deps: Deps, protection: ProtectionAlerts, id: str
   return changeGuarded(database, async () => {
     const row = await findHoneypot(database.db, id)
     if (!row || row.deleted_at !== null) throw notFound(id)
-    const before = { instance_id: row.instance_id, type: row.type }
+    const before = { instance_id: instanceOf(row.instance_id), type: row.type }
     const action = { action: 'honeypot.delete', target: id, before, after: null }
     const statements = [
       ...removeHoneypotStatements(database, id, now),
@@ -231,7 +237,7 @@ export async function listHoneypots(
     ...listedHoneypot(row),
     details: {
       ...(row.path === null ? {} : { path: row.path }),
-      instanceId: row.instance_id,
+      instanceId: instanceOf(row.instance_id),
       label: row.label,
       ...inventoryOf(row),
       hit_count: row.hits ?? 0,
@@ -262,7 +268,7 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
     type: row.type,
     ...keyTypeOf(row.key_type),
     ...(row.path === null ? {} : { path: row.path }),
-    instanceId: row.instance_id,
+    instanceId: instanceOf(row.instance_id),
     label: row.label,
     createdAt: isoTime(row.created_at),
     deleted_at: isoTimeOrNull(row.deleted_at),
@@ -279,7 +285,7 @@ export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> 
       form: hit.form,
       test: hit.is_test === 1,
       ignored: hit.is_ignored === 1,
-      outside: hit.reporter !== null && hit.reporter !== row.instance_id,
+      outside: isOutside(hit.reporter, row),
     })),
   }
 }

@@ -6,6 +6,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { Ingest } from '../events/ingest.ts'
+import { instanceOf } from './decoy-scope.ts'
 import { describeTest } from './hit-event.ts'
 import {
   findHoneypot,
@@ -145,7 +146,7 @@ export async function exportAllowList(db: Db): Promise<DecoyAllowList> {
   const rows = await readPlacedDecoys(db)
   const placed = rows.flatMap(({ id, instance_id, path, planted_file }) => {
     const file = path ?? planted_file
-    return file === null ? [] : [{ id, instanceId: instance_id, path: file }]
+    return file === null ? [] : [{ id, instanceId: instanceOf(instance_id), path: file }]
   })
   const unplaced = rows.filter(({ path, planted_file }) => path === null && planted_file === null)
   return { paths: placed, unplaced: unplaced.map(({ id }) => id) }

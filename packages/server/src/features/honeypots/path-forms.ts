@@ -12,6 +12,12 @@ const maxSuffixNames = 16
 /** Root of paths in any user's home. No typed path has it, because `~name` becomes `/home/name`. */
 const anyHome = '~+'
 
+/**
+ * Start of relative paths whose folder is unknown: deeper than paths climb, so that they match only decoys without a root.
+ * Any other guess would take work in one folder for a decoy in another.
+ */
+export const unknownFolder = '/\ufffd'.repeat(64)
+
 /** Maximum number of folder changes in a command; commands of honest agents have fewer. */
 export const maxFolders = 32
 
@@ -226,7 +232,7 @@ export function* lookupKeys(forms: readonly string[], budget: WorkBudget): Slice
       add(`**/${end.body.slice(end.place + 1)}`)
       if (budget.isSliceOver()) yield
     }
-    ends = ends.filter(({ place }) => place > 0)
+    ends = ends.filter(({ body, place }) => place > 0 && body[place - 1] !== '\ufffd')
   }
   return [...keys]
 }

@@ -3,6 +3,7 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
+import { everyAgent, isOutside } from './decoy-scope.ts'
 
 export type HoneypotRow = Schema['honeypots']
 type HitRow = Schema['honeypot_hits']
@@ -195,7 +196,7 @@ export function readPaths(db: Db, afterId: string, limit: number): Promise<Decoy
   return pathsAfter(db, afterId, limit).execute()
 }
 
-/** Reads exact path decoys after `afterId`, ordered by id, of all instances or of matching ones. */
+/** Reads exact path decoys after `afterId`, ordered by id, of all instances, or of matching ones and of every agent. */
 export function readExactPaths(
   db: Db,
   instances: readonly string[] | undefined,
@@ -207,8 +208,10 @@ export function readExactPaths(
   return rows
     .where((e) =>
       e.or(
-        instances.map((id) =>
-          id.endsWith('*') ? e('instance_id', 'like', `${id.slice(0, -1)}%`) : e('instance_id', '=', id),
+        [...instances, everyAgent].map((id) =>
+          id !== everyAgent && id.endsWith('*')
+            ? e('instance_id', 'like', `${id.slice(0, -1)}%`)
+            : e('instance_id', '=', id),
         ),
       ),
     )
@@ -235,7 +238,7 @@ export function insertFingerprints(db: Db, fingerprints: readonly Schema['honeyp
 }
 
 /** Inserts the hit, and updates its decoy unless the hit is a test or ignored. */
-export function hitStatements(db: Db, hit: HitRow, { instance_id }: Pick<Decoy, 'instance_id'>): Statement[] {
+export function hitStatements(db: Db, hit: HitRow, decoy: Pick<Decoy, 'instance_id'>): Statement[] {
   const inserted = db.insertInto('honeypot_hits').values(hit).compile()
   if (hit.is_test === 1 || hit.is_ignored === 1) return [inserted]
   const first = (column: 'tripped_at' | 'leaked_at') =>
@@ -245,8 +248,25 @@ export function hitStatements(db: Db, hit: HitRow, { instance_id }: Pick<Decoy, 
       .where('id', '=', hit.honeypot_id)
       .where(column, 'is', null)
       .compile()
-  const isOutside = hit.reporter !== null && hit.reporter !== instance_id
-  return [inserted, first('tripped_at'), ...(isOutside ? [first('leaked_at')] : [])]
+  return [inserted, first('tripped_at'), ...(isOutside(hit.reporter, decoy) ? [first('leaked_at')] : [])]
+}
+
+/** Whether a check of the agent, or with `isAny` also a reported call, has touched the decoy since then. */
+export async function hasTouched(
+  db: Db,
+  { decoyId, reporter, since, isAny }: { decoyId: string; reporter: string; since: number; isAny: boolean },
+): Promise<boolean> {
+  const hit = await db
+    .selectFrom('honeypot_hits')
+    .select('id')
+    .where('honeypot_id', '=', decoyId)
+    .where('at', '>=', since)
+    .where('reporter', '=', reporter)
+    .where('is_test', '=', 0)
+    .$if(!isAny, (rows) => rows.where((e) => e.or([e('form', 'is', null), e('form', '!=', 'reported')])))
+    .limit(1)
+    .executeTakeFirst()
+  return hit !== undefined
 }
 
 /** Reads the digests of a decoy; a handful of rows. */

@@ -103,7 +103,7 @@ export function signatureMember(signature: ArchiveSignature): Buffer {
   return storedMember(Buffer.concat([file, Buffer.alloc(2 * tarBlock)]))
 }
 
-const hashesOfBlocks = (member: Buffer): string[] => {
+export const hashesOfBlocks = (member: Buffer): string[] => {
   const hashes: string[] = []
   for (let start = 0; start < member.length; start += blockBytes) {
     hashes.push(sha256(member.subarray(start, start + blockBytes)))

@@ -11,7 +11,7 @@ import {
 import { dayMs, isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
 import { timeBounds } from '../../http/page.ts'
 import { uuidV7 } from '../../ids.ts'
 import { version } from '../../version.ts'
@@ -83,7 +83,7 @@ async function prepare(db: Db, scope: Scope, parts: IncidentParts, now: number):
   const { instanceId } = scope
   const agent = await orAbsent(viewInstance(db, instanceId, now, suspensionStates))
   if (!agent && (await listAudit(db, keyNames, { target: instanceId }, 'newest', 1)).length === 0) {
-    throw new AppError('not_found', `No instance with id ${instanceId}; \`wardline instances\` lists them.`)
+    throw unknownInstance(instanceId)
   }
   const listed = await orAbsent(listSuspensions(db, instanceId, parts))
   const audit = await auditPart(db, keyNames, scope, now)

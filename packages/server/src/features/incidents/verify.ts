@@ -1,16 +1,20 @@
+import { isUtf8 } from 'node:buffer'
 import { type FileHandle, open } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
+import { crc32, type InflateRaw, inflateRaw } from 'node:zlib'
 import {
-  type AuditEntry,
+  AuditEntry,
   type ChainRow,
   chainRowOf,
   type EvidenceKey,
+  genesisHash,
   IncidentManifest,
   incidentKinds,
+  parsedJson,
   verifyChainPart,
   type WithheldRow,
 } from '@wardline/contract'
+import { isoTime } from '../../clock.ts'
 import { kidOf } from '../../ed25519.ts'
 import { faultFinder } from '../../validation.ts'
 import { sha256Hex } from '../audit/chain.ts'
@@ -61,13 +65,27 @@ class AlteredArchive extends Error {
   }
 }
 
-const inflate = promisify(gunzip)
+const inflate = promisify(inflateRaw) as unknown as (
+  bytes: Buffer,
+  options: { maxOutputLength: number; info: true },
+) => Promise<{ buffer: Buffer; engine: InflateRaw }>
 
-/** Decompresses a member; undefined unless the result has exactly `size` bytes. */
+/** Header and trailer of a gzip member without optional fields (RFC 1952). */
+const [gzipHeader, gzipTrailer] = [10, 8]
+
+/**
+ * Decompresses a member; undefined unless it is one gzip member to its last byte, and the result has exactly `size`
+ * bytes. Programs disagree on what they do with bytes behind a member, so a reader might see other files than `verify`.
+ */
 async function unpack(member: Buffer, size: number): Promise<Buffer | undefined> {
+  const end = member.length - gzipTrailer
+  if (end < gzipHeader || member.readUInt32BE(0) !== 0x1f8b0800) return undefined
   try {
-    const bytes = await inflate(member, { maxOutputLength: size })
-    return bytes.length === size ? bytes : undefined
+    const { buffer, engine } = await inflate(member.subarray(gzipHeader), { maxOutputLength: size, info: true })
+    const isWhole = buffer.length === size && gzipHeader + engine.bytesWritten === end
+    return isWhole && member.readUInt32LE(end) === crc32(buffer) && member.readUInt32LE(end + 4) === size
+      ? buffer
+      : undefined
   } catch {
     return undefined
   }
@@ -84,25 +102,35 @@ async function read(file: FileHandle, offset: number, size: number): Promise<Buf
   return bytes.subarray(0, filled)
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+/** One form for each time, because verifiers in other languages parse other forms differently. */
+const isTime = (text: string): boolean => {
+  const at = Date.parse(text)
+  return at >= 0 && text.length === 24 && isoTime(at) === text
+}
+
+const isBase64url = (text: string, size: number): boolean => {
+  const bytes = Buffer.from(text, 'base64url')
+  return bytes.length === size && bytes.toString('base64url') === text
 }
 
 const tarBlock = 512
+const lineFeed = 10
 const fileSize = (size: number) => tarBlock + Math.ceil(size / tarBlock) * tarBlock
 
-const isSignature = (value: unknown): value is ArchiveSignature => {
-  if (typeof value !== 'object' || value === null) return false
+const signatureFields = 'format,algorithm,kid,public_key,signed_at,manifest_bytes,signature'
+
+/** No other fields: the signature does not cover this file, so anyone could add some. */
+const isSignature = (value: object): value is ArchiveSignature => {
   const { format, algorithm, kid, public_key, signed_at, manifest_bytes, signature } = value as ArchiveSignature
   return (
+    Object.keys(value).join() === signatureFields &&
     format === 1 &&
     algorithm === 'Ed25519' &&
     [kid, public_key, signed_at, signature].every((text) => typeof text === 'string') &&
-    !Number.isNaN(Date.parse(signed_at)) &&
+    /^[0-9a-f]{16}$/.test(kid) &&
+    isBase64url(public_key, 32) &&
+    isBase64url(signature, 64) &&
+    isTime(signed_at) &&
     Number.isSafeInteger(manifest_bytes) &&
     manifest_bytes > 0 &&
     manifest_bytes <= verifyLimits.manifestBytes
@@ -117,12 +145,20 @@ async function readSignature(file: FileHandle, size: number): Promise<ArchiveSig
   if (offset < 0) throw altered
   const member = await read(file, offset, signatureMemberSize)
   const bytes = await unpack(member, signatureMemberSize - 18 - 5)
-  const value = bytes && parsed(bytes.subarray(tarBlock, 2 * tarBlock).toString('utf8'))
+  const value = bytes && parsedJson(bytes.toString('utf8', tarBlock, 2 * tarBlock))
+  if (typeof value !== 'object' || value === null) throw altered
+  const { format } = value as { format?: unknown }
+  if (Number.isSafeInteger(format) && (format as number) > 1) {
+    const newer = `The bundle has format ${format}; this version verifies format 1. Use a newer version.`
+    throw new AlteredArchive(signatureName, newer, { offset })
+  }
   if (!isSignature(value) || !signatureMember(value).equals(member)) throw altered
   return value
 }
 
 const manifestFault = faultFinder(IncidentManifest)
+const timeFault = ({ from, to }: IncidentManifest): string | undefined =>
+  isTime(from) && isTime(to) ? undefined : 'from and to must be times in UTC with milliseconds.'
 
 async function readManifest(
   file: FileHandle,
@@ -141,12 +177,13 @@ async function readManifest(
   if (!isSignedBy(public_key, manifestKind, text, signature)) {
     throw altered(`The signature does not match ${manifestName}: one of them was altered.`)
   }
-  const manifest = parsed(text.toString('utf8'))
-  const fault = manifestFault(manifest)
+  const manifest = isUtf8(text) ? parsedJson(text.toString('utf8')) : undefined
+  const fault = manifestFault(manifest) ?? timeFault(manifest as IncidentManifest)
   if (fault !== undefined) throw altered(`${manifestName} is signed, but not in the format of this version: ${fault}`)
   const found = manifest as IncidentManifest
-  if (Date.parse(found.exported_at) !== Date.parse(signed_at)) {
-    throw altered(`${manifestName} and ${signatureName} name different times.`)
+  if (found.exported_at !== signed_at) throw altered(`${manifestName} and ${signatureName} name different times.`)
+  if (found.audit.after.seq === 0 && found.audit.after.hash !== genesisHash) {
+    throw altered(`${manifestName} starts the audit log with a hash other than 64 zeros.`)
   }
   return { manifest: found, begin }
 }
@@ -218,22 +255,33 @@ async function readEntry(file: FileHandle, { name, size, sha256: hash, rows, pac
   if (!content || !tarFile(name, content, atMs).equals(bytes!) || sha256(content) !== hash) {
     throw new AlteredArchive(name, `${name} differs from its description in ${manifestName}.`)
   }
-  const lines = content.length === 0 ? [] : content.toString('utf8').slice(0, -1).split('\n')
+  if (!isUtf8(content) || (content.length > 0 && content.at(-1) !== lineFeed)) {
+    throw new AlteredArchive(name, `${name} does not consist of lines in UTF-8.`)
+  }
+  const lines = content.toString('utf8').split('\n').slice(0, -1)
   if (lines.length !== rows) throw new AlteredArchive(name, `${name} has ${lines.length} rows instead of ${rows}.`)
   return lines
 }
 
-async function* auditRows(
-  lines: AsyncIterable<{ name: string; lines: string[] }>,
-): AsyncGenerator<ChainRow | WithheldRow> {
-  for await (const part of lines) {
-    for (const line of part.lines) {
-      const row = parsed(line) as AuditEntry | WithheldRow | undefined
-      if (typeof row !== 'object' || row === null)
-        throw new AlteredArchive(part.name, `${part.name} has a row that is not an object.`)
-      yield 'withheld' in row ? row : chainRowOf(row)
-    }
-  }
+const auditFault = faultFinder(AuditEntry)
+const hashForm = /^[0-9a-f]{64}$/
+
+/** A withheld row has nothing but its place: no hash covers other fields of it. */
+const isWithheld = (row: Record<string, unknown>): boolean =>
+  Object.keys(row).sort().join() === 'hash,prev_hash,seq,withheld' &&
+  row.withheld === true &&
+  Number.isSafeInteger(row.seq) &&
+  typeof row.hash === 'string' &&
+  hashForm.test(row.hash)
+
+function auditRow(line: string, name: string): ChainRow | WithheldRow {
+  const row = parsedJson(line) as AuditEntry | WithheldRow
+  const isRow =
+    typeof row === 'object' &&
+    row !== null &&
+    ('withheld' in row ? isWithheld(row) : auditFault(row) === undefined && isTime(row.at))
+  if (!isRow) throw new AlteredArchive(name, `${name} has a row that is not an audit entry.`)
+  return 'withheld' in row ? row : chainRowOf(row)
 }
 
 async function verifyOpen(file: FileHandle, keys: readonly EvidenceKey[] | undefined): Promise<IncidentVerdict> {
@@ -250,8 +298,12 @@ async function verifyOpen(file: FileHandle, keys: readonly EvidenceKey[] | undef
     rows[entry.name.split('/')[0]!]! += lines.length
     return lines
   }
-  async function* auditParts() {
-    for (const entry of manifest.entries.filter(isAudit)) yield { name: entry.name, lines: await check(entry) }
+  let part = ''
+  async function* auditRows() {
+    for (const entry of manifest.entries.filter(isAudit)) {
+      part = entry.name
+      for (const line of await check(entry)) yield auditRow(line, part)
+    }
   }
   let isChainVerified = false
   for (const entry of manifest.entries) {
@@ -259,11 +311,12 @@ async function verifyOpen(file: FileHandle, keys: readonly EvidenceKey[] | undef
     else if (!isChainVerified) {
       isChainVerified = true
       const { after, last } = manifest.audit
-      const end = await verifyChainPart(auditRows(auditParts()), after, sha256Hex)
-      if ('fault' in end)
-        throw new AlteredArchive(entry.name, `The audit log was altered before it was exported. ${end.fault}`)
+      const end = await verifyChainPart(auditRows(), after, sha256Hex)
+      if ('fault' in end) {
+        throw new AlteredArchive(part, `The audit log was altered before it was exported. ${end.fault}`)
+      }
       if (end.seq !== last.seq || end.hash !== last.hash) {
-        throw new AlteredArchive(entry.name, `The audit log ends at entry ${end.seq} instead of ${last.seq}.`)
+        throw new AlteredArchive(part, `The audit log ends at entry ${end.seq} instead of ${last.seq}.`)
       }
     }
   }

@@ -186,7 +186,7 @@ function reportRestart(
 export function createBootWatch(
   { database, timekeeping, log }: Pick<Deps, 'database' | 'timekeeping' | 'log'>,
   {
-    countedReports: reports,
+    countedReports,
     ingest,
   }: { countedReports: Pick<CountedReports, 'note'>; ingest: Pick<Ingest, 'own' | 'storeWithin'> },
 ): BootWatch {
@@ -217,7 +217,7 @@ export function createBootWatch(
       })
       for (const [index, { isRestart }] of noted.entries()) {
         const change = changes[index]!
-        if (isRestart) reportRestart(reports, change, beats.get(change.id)!.keyId, now)
+        if (isRestart) reportRestart(countedReports, change, beats.get(change.id)!.keyId, now)
       }
       // The heartbeats are stored already, so a failure here must not fail them.
       await store(noted).catch((fault) => log.warn({ err: fault }, 'starts of instances were not noted'))

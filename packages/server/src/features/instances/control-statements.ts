@@ -9,9 +9,9 @@ export interface ControlRow {
   changedAt: number | null
   /** Time of the last kill or resume, else of the registration. */
   issuedAt: number
-  /** The version that the agent reported as applied; null: it never reported one. */
+  /** The version that the agent acknowledged; null: none. */
   applied: number | null
-  /** A version reported as applied although it was never issued. */
+  /** A version that the agent acknowledged although it was never issued. */
   claimed: number | null
 }
 
@@ -126,7 +126,7 @@ export function controlStatements({ db, dialect }: Database, change: ControlChan
   return [dialect.lockFound(asRead.compile()), update.compile()]
 }
 
-/** The columns that an ack may change. */
+/** The state of an instance as acks need it. */
 export interface AckedControl extends Omit<ControlRow, 'reason' | 'issuedAt'> {
   id: string
 }
@@ -148,22 +148,25 @@ export async function readAcked(db: Db, ids: readonly string[]): Promise<AckedCo
   }))
 }
 
-/** Records the versions that agents applied, if higher than the recorded ones; returns the ids that changed. */
+/** `last_proven_at` after an agent acknowledged `batch.version`: a suspension proves as much as a passed drill. */
+export const provenAt = (now: number) =>
+  sql`case when suspended = 1 and control_version = batch.version then ${now} else last_proven_at end`
+
+/** Records the versions that agents acknowledged, if higher than the recorded ones; returns the ids that changed. */
 export function appliedStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   applied: readonly { id: string; version: number }[],
   now: number,
 ): Statement {
   const cells = applied.map(({ id, version }) => [id, version])
-  // An applied suspension proves as much as a passed drill.
   return sql`update instances set applied_version = batch.version, applied_at = ${now}, claimed_version = null,
-      last_proven_at = case when suspended = 1 and control_version = batch.version then ${now} else last_proven_at end
+      last_proven_at = ${provenAt(now)}
     from ${dialect.rowsFromJson(JSON.stringify(cells), { id: 'text', version: 'bigint' })} as batch
     where instances.id = batch.id and (applied_version is null or applied_version < batch.version)
-    returning instances.id as confirmed`.compile(db)
+    returning instances.id`.compile(db)
 }
 
-/** Records a version that the agent reports although it was never issued. */
+/** Records a version that the agent acknowledged although it was never issued. */
 export function claimedStatement(db: Db, instanceId: string, version: number): Statement {
   return db.updateTable('instances').set({ claimed_version: version }).where('id', '=', instanceId).compile()
 }

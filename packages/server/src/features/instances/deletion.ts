@@ -3,7 +3,7 @@ import type { Database } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
 import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError, unknownId } from '../../errors.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { deleteSeenOnce, deletionStatements, findInstance, findSeenOnce } from './queries.ts'
@@ -22,7 +22,7 @@ export function deleteInstance(
 ): Promise<void> {
   return changeGuarded(database, async () => {
     const row = await findInstance(database.db, id)
-    if (!row) throw unknownId('instance', id, 'wardline instances')
+    if (!row) throw unknownInstance(id)
     if (row.suspended) throw new AppError('suspended', 'The instance is suspended: resume it before you delete it.')
     const version = row.control_version
     const before = { name: row.name, version }

@@ -1,5 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { type JsonPage, readJsonPage } from '../../db/json-page.ts'
+import type { Schema } from '../../db/schema.ts'
 
 /** Selects the instances of a fleet operation. Exactly one property is set. */
 interface FleetSelector {
@@ -219,3 +221,47 @@ export const isOutdated = (instanceId: string, version: string) =>
 export const isCurrent = (instanceId: string, version: string) =>
   sql<boolean>`exists (select 1 from instances where instances.id = ${sql.ref(instanceId)}
     and instances.control_version = ${sql.ref(version)})`
+
+const nameColumns = ['id', 'name', 'agent_tags', 'operator_tags'] as const
+/** An instance as people name it. */
+export type NamedAgent = Pick<Schema['instances'], (typeof nameColumns)[number]>
+
+/** Reads instances whose id begins so, in the order of ids. */
+export function readNamed(db: Db, { prefix, limit }: { prefix: string; limit: number }): Promise<NamedAgent[]> {
+  return (
+    db
+      .selectFrom('instances')
+      .select(nameColumns)
+      .where('id', '>=', prefix)
+      // No character of an id sorts after "z", so a range on the primary key finds the prefix.
+      .where('id', '<', `${prefix}~`)
+      .orderBy('id')
+      .limit(limit)
+      .execute()
+  )
+}
+
+/** Reads instances with all these words of lower-case letters and digits in id, name or tags, in the order of ids. */
+export function readWithWords(db: Db, words: readonly string[], limit: number): Promise<NamedAgent[]> {
+  let query = db.selectFrom('instances').select(nameColumns)
+  for (const word of words) {
+    const pattern = `%${word}%`
+    query = query.where(
+      sql<boolean>`(id like ${pattern} or lower(name) like ${pattern} or agent_tags like ${pattern} or operator_tags like ${pattern})`,
+    )
+  }
+  return query.orderBy('id').limit(limit).execute()
+}
+
+/** Reads these instances. */
+export function readNamedOf(
+  { dialect }: Pick<Database, 'dialect'>,
+  db: Db,
+  ids: readonly string[],
+): Promise<NamedAgent[]> {
+  return db.selectFrom('instances').select(nameColumns).where(ofIds({ dialect }, ids)).execute()
+}
+
+/** Reads a page of how people name instances, as rows of id, name, agent_tags and operator_tags. */
+export const readNamePage = (database: Pick<Database, 'dialect'>, db: Db, page: JsonPage) =>
+  readJsonPage(database, db, { table: 'instances', columns: nameColumns }, page)

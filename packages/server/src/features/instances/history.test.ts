@@ -145,3 +145,23 @@ it('includes the history in a page of instances per half hour, below 800 bytes e
     expect((await service.call('GET', `/api/instances?${query}`)).status).toBe(400)
   }
 })
+
+// A commit that began before the hour ended is counted after one that began later; a clock that is set back does the same.
+it('keeps the counts of an hour to which a late count is added', async () => {
+  await using service = await openTestService({ clock: clock() })
+  const { activityCounts } = service.services
+  for (let minute = 0; minute < 60; minute++) {
+    await beat(service, 'agent-1')
+    service.clock.advance(minuteMs)
+  }
+  await write(service)
+  await beat(service, 'agent-1')
+  activityCounts.noteEvents([{ instance_id: 'agent-1', tool: null, by_service: 0 }], service.clock.now() - 1)
+  await beat(service, 'agent-1')
+  await write(service)
+  service.clock.advance(1)
+  const shown = await history(service, 'agent-1')
+  expect(last(shown.heartbeats, 4)).toEqual([5, 5, 5, 2])
+  expect(last(shown.events, 2)).toEqual([1, 0])
+  expect(activityCounts.lastRequestAt('agent-1')).toBe(service.clock.now() - 2)
+})

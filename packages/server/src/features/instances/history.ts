@@ -4,7 +4,7 @@ import type { Db } from '../../db/database.ts'
 import { readAppliedAt } from '../../db/migrate.ts'
 import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
-import { unknownId } from '../../errors.ts'
+import { unknownInstance } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
 import { deleteHoursBefore, type HourCells, hoursStatement, readAlive, readHours } from './history-queries.ts'
 import { findInstance } from './queries.ts'
@@ -43,6 +43,8 @@ interface Hour {
   counts: number[]
   /** Epoch milliseconds of the last request by the instance; 0: none yet. */
   lastRequestAt: number
+  /** The hour before, which still gets counts of commits that began in it, or of a clock that was set back. */
+  before: Hour | undefined
 }
 
 /** Counts the activity of each instance in this process until it is written to the database. */
@@ -78,15 +80,15 @@ export class ActivityCounts {
       this.#count(instance_id, at, events)
       if (tool !== null) this.#count(instance_id, at, toolCalls)
       if (by_service === 1) continue
-      const hour = this.#count(instance_id, at, reports)
-      if (hour) hour.lastRequestAt = at
+      this.#count(instance_id, at, reports)
+      this.noteRequest(instance_id, at)
     }
   }
 
   /** Records a request of the agent that is not counted otherwise. */
   noteRequest(instanceId: string, at: number): void {
-    const hour = this.#hourOf(instanceId, at)
-    if (hour) hour.lastRequestAt = at
+    if (!this.#hourOf(instanceId, at)) return
+    this.#hours.get(instanceId)!.lastRequestAt = at
   }
 
   /** Time of the last request other than a heartbeat in this hour or the previous one, seen by this process; 0: none. */
@@ -105,12 +107,13 @@ export class ActivityCounts {
   #hourOf(instanceId: string, at: number): Hour | undefined {
     const start = startOf(at, hourMs)
     const known = this.#hours.get(instanceId)
-    if (known?.start === start) return known
+    for (const hour of [known, known?.before]) if (hour?.start === start) return hour
     // Unregistered ids are dropped by the next write; until then they must not fill the memory.
     if (known === undefined && this.#hours.size >= this.#maxInstances) return undefined
     const counts = new Array<number>((series.length + 1) * bucketsOfHour).fill(0)
     const lastRequestAt = known?.lastRequestAt ?? 0
-    const hour = { instanceId, key: `${instanceId} ${start}`, start, counts, lastRequestAt }
+    const hour = { instanceId, key: `${instanceId} ${start}`, start, counts, lastRequestAt, before: known }
+    if (known) known.before = undefined
     this.#hours.set(instanceId, hour)
     return hour
   }
@@ -118,8 +121,12 @@ export class ActivityCounts {
   /** Periodic job, also run on shutdown: writes the counts since the last call. */
   async write(): Promise<void> {
     await this.#unwritten.write()
-    const hour = startOf(this.#deps.clock.now(), hourMs)
-    for (const [id, { start }] of this.#hours) if (start < hour - hourMs) this.#hours.delete(id)
+    const now = this.#deps.clock.now()
+    const hour = startOf(now, hourMs)
+    for (const [id, known] of this.#hours) {
+      if (known.start < hour - hourMs) this.#hours.delete(id)
+      else if (known.start < now - bucketMs) known.before = undefined
+    }
   }
 
   async #store(hours: readonly Hour[]): Promise<void> {
@@ -243,7 +250,7 @@ export async function readHourlyActivity(db: Db, after: string, since: number, l
 /** Returns the last 24 hours of one instance. Throws AppError `not_found`. */
 export async function viewHistory(db: Db, id: string, now: number): Promise<{ id: string } & InstanceHistory> {
   const row = await findInstance(db, id)
-  if (!row) throw unknownId('instance', id, 'wardline instances')
+  if (!row) throw unknownInstance(id)
   const histories = await readHistories(db, [row], lastDayOfOne, now)
   return { id, ...histories.get(id)! }
 }

@@ -15,7 +15,7 @@ import type { Db, Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError, unknownId } from '../../errors.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import type { BootWatch } from './boots.ts'
@@ -71,14 +71,7 @@ interface HeartbeatParts {
 
 export function createHeartbeats(
   { config, database, clock, metrics }: Deps,
-  {
-    countedReports: reports,
-    quotas,
-    activityCounts: activity,
-    heartbeatAcks,
-    bootWatch,
-    registrationStops: stops,
-  }: HeartbeatParts,
+  { countedReports, quotas, activityCounts, heartbeatAcks, bootWatch, registrationStops }: HeartbeatParts,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
   const queue = new GroupCommit<Beat, AppError | undefined>({
@@ -96,11 +89,13 @@ export function createHeartbeats(
         known.map(({ heartbeat }) => heartbeat),
         now,
       )
-      const { unknown, claims, changes } = await refreshInstances(database, texts, known, now, acks?.statements)
+      const refreshed = await refreshInstances(database, texts, known, now, acks?.statements)
+      const { unknown, claims, confirmedKills, changes } = refreshed
       acks?.commit()
+      for (const killedAt of confirmedKills) metrics.killConfirmSeconds.observe((now - killedAt) / 1000)
       if (changes.length > 0) await bootWatch.note(changes, latest, now)
-      for (const claim of claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
-      for (const id of latest.keys()) activity.noteHeartbeat(id, now)
+      for (const claim of claims) reportClaim(countedReports, claim, latest.get(claim.instanceId)!.keyId)
+      for (const id of latest.keys()) activityCounts.noteHeartbeat(id, now)
       if (unknown.size === 0) return beats.map(() => undefined)
       const strangers = [...unknown].map((id) => latest.get(id)!)
       // Refused agents retry every minute, which must neither use quota nor delay registrations.
@@ -114,8 +109,13 @@ export function createHeartbeats(
         return fault ? [] : [newcomer]
       })
       if (newcomers.length > 0) {
-        const registered = await registerNewcomers({ config, database }, { texts, stops }, newcomers, now)
-        for (const claim of registered.claims) reportClaim(reports, claim, latest.get(claim.instanceId)!.keyId)
+        const registered = await registerNewcomers(
+          { config, database },
+          { texts, stops: registrationStops },
+          newcomers,
+          now,
+        )
+        for (const claim of registered.claims) reportClaim(countedReports, claim, latest.get(claim.instanceId)!.keyId)
         for (const [id, refusal] of registered.refused) {
           quotas.returnInstance(latest.get(id)!.keyId)
           refused.set(id, refusal)
@@ -187,7 +187,7 @@ type ControlColumns = Pick<
   'control_version' | 'control_changed_at' | 'applied_version' | 'applied_at' | 'claimed_version'
 >
 
-/** Returns the last kill or resume and whether the agent applied it. */
+/** Returns the last kill or resume and whether the agent confirmed it. */
 function viewControl(row: ControlColumns): ControlConfirmation {
   const { control_version: version, applied_version: applied, claimed_version: claimed } = row
   const isAhead = claimed !== null && claimed > version
@@ -246,7 +246,7 @@ export async function viewInstance(
   suspensionStates: SuspensionStates,
 ): Promise<InstanceDetail> {
   const row = await findInstance(db, id)
-  if (!row) throw unknownId('instance', id, 'wardline instances')
+  if (!row) throw unknownInstance(id)
   return {
     id: row.id,
     name: row.name,

@@ -3,6 +3,7 @@ import { CompiledQuery, sql } from 'kysely'
 import { minuteMs } from '../../clock.ts'
 import type { Database, Db, Row, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { provenAt } from './control-statements.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
 
@@ -97,15 +98,18 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
         instances.agent_type, instances.version, instances.fail_mode
       from ${dialect.rowsFromJson('', runColumns)} as batch
       left join instances on instances.id = batch.id where instances.id is null or ${isOtherRun}`),
-    // One statement for confirmed versions and for claims of versions never issued: most heartbeats change neither.
+    // One statement for acknowledged versions and for claims of versions never issued: most heartbeats change neither.
     applied: text(sql`update instances set
         applied_version = case when ${isNews} then batch.version else applied_version end,
         applied_at = case when ${isNews} then ${0} else applied_at end,
+        last_proven_at = case when ${isNews} then ${provenAt(0)} else last_proven_at end,
         claimed_version = case when batch.version > control_version then batch.version end
       from ${dialect.rowsFromJson('', { id: 'text', version: 'bigint' })} as batch
       where instances.id = batch.id
         and (${isNews} or batch.version > control_version or claimed_version is not null)
-      returning instances.id, instances.control_version, instances.claimed_version`),
+      returning instances.id, instances.control_version, instances.claimed_version,
+        case when suspended = 1 and applied_version = control_version and applied_at = ${0} then control_changed_at end
+          as confirmed_kill_at`),
     // Otherwise a suspended agent could take a tag by which others are about to be resumed.
     tags: text(sql`update instances set agent_tags = batch.tags
       from ${dialect.rowsFromJson('', { id: 'text', tags: 'text' })} as batch
@@ -153,7 +157,7 @@ function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], n
   const applied = beats.flatMap(({ heartbeat: { instance_id, control_version } }) =>
     control_version === undefined ? [] : [[instance_id, control_version]],
   )
-  return applied.length > 0 ? [CompiledQuery.raw(texts.applied, [now, JSON.stringify(applied)])] : []
+  return applied.length > 0 ? [CompiledQuery.raw(texts.applied, [now, now, JSON.stringify(applied), now])] : []
 }
 
 /** Returns no statement for heartbeats without tags. Most others carry tags that are stored already. */
@@ -227,6 +231,8 @@ export async function noteBoots(
 interface Refreshed {
   unknown: Set<string>
   claims: VersionClaim[]
+  /** Times of the kills that these heartbeats confirmed. */
+  confirmedKills: number[]
   /** Instances whose heartbeat is of another run than the previous one. */
   changes: BootChange[]
 }
@@ -261,7 +267,9 @@ export async function refreshInstances(
     if (row.last_heartbeat_at === null) unknown.add(String(row.id))
     else changes.push(row as unknown as BootChange)
   }
-  return { unknown, claims: claimsOf(others.flat()), changes }
+  const rows = others.flat()
+  const confirmedKills = rows.flatMap(({ confirmed_kill_at: at }) => (at ? [at as number] : []))
+  return { unknown, claims: claimsOf(rows), confirmedKills, changes }
 }
 
 /** Refused instances by id; `byKey`: because of the limit of the key. */

@@ -1,7 +1,7 @@
 import type { InstanceTags } from '@wardline/contract'
 import type { Database } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
-import { unknownId } from '../../errors.ts'
+import { unknownInstance } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { findInstance, type TagColumns, tagStatements } from './queries.ts'
 
@@ -26,7 +26,7 @@ export function setTags(
 ): Promise<string[]> {
   return changeGuarded(database, async () => {
     const row = await findInstance(database.db, id)
-    if (!row) throw unknownId('instance', id, 'wardline instances')
+    if (!row) throw unknownInstance(id)
     const operator_tags = tagsText(tags)
     const action = {
       action: 'instance.tags',

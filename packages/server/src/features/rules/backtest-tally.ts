@@ -4,7 +4,6 @@ import type { Db } from '../../db/database.ts'
 import { readEventIds } from '../events/log-statements.ts'
 import { readControls } from '../instances/control-statements.ts'
 import { readTagged } from '../instances/tag-statements.ts'
-import type { RuleEvent } from './language/fields.ts'
 import type { CompiledRule } from './language/rule.ts'
 import type { Firing } from './language/rule-state.ts'
 import { maxTagged } from './responder.ts'
@@ -52,18 +51,19 @@ export class BacktestTally {
   }
 
   /** Counts a firing, unless it is outside the range. */
-  add(firing: Firing, { row }: RuleEvent): void {
+  add(firing: Firing): void {
     if (!this.#isInRange(firing.time)) return
     this.#firings += 1
     const hour = startOf(firing.time, hourMs)
     this.#hours.set(hour, (this.#hours.get(hour) ?? 0) + 1)
-    this.#newest.push({ firing, eventId: row.id, instanceId: row.instance_id })
+    const { id, instance_id } = firing.event
+    this.#newest.push({ firing, eventId: id, instanceId: instance_id })
     if (this.#newest.length >= 2 * ruleLimits.backtestSamples) {
       this.#newest = this.#newest.slice(-ruleLimits.backtestSamples)
     }
-    if (row.instance_id === null || this.#instances.size >= ruleLimits.firingInstances) return
-    this.#instances.add(row.instance_id)
-    if (firing.ofOneInstance) this.#acted.add(row.instance_id)
+    if (instance_id === null || this.#instances.size >= ruleLimits.firingInstances) return
+    this.#instances.add(instance_id)
+    if (firing.ofOneInstance) this.#acted.add(instance_id)
   }
 
   /** Returns the result, for which it reads the ids of the shown events. */

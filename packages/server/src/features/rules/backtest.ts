@@ -1,5 +1,5 @@
 import { type BacktestBody, type BacktestLine, type RuleBacktest, ruleLimits } from '@wardline/contract'
-import { hourMs, isoTime, minuteMs } from '../../clock.ts'
+import { hourMs, isoTime, isoTimeOrNull, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
@@ -32,6 +32,8 @@ interface Plan {
   running: RunningRule
   from: number
   to: number
+  /** Where the stored events of the range begin; null without any. */
+  dataFrom: number | null
   /** Seqs to read, including the warm-up of the rule; undefined: no events are stored. */
   range: { first: number; last: number } | undefined
 }
@@ -120,7 +122,10 @@ export class Backtests {
           `Events before ${isoTime(oldest.created_at)} are deleted: from may not be earlier.`,
         )
       }
-      return { running, from, to, range: await readSeqRange(db, from - warmUpOf(running.rule), to) }
+      const dataFrom = oldest && oldest.created_at < to ? Math.max(from, oldest.created_at) : null
+      const range = await readSeqRange(db, from - warmUpOf(running.compiled), to)
+      if (oldest && range && oldest.seq < range.first) running.state.since = Number.NEGATIVE_INFINITY
+      return { running, from, to, dataFrom, range }
     })
   }
 
@@ -145,9 +150,9 @@ export class Backtests {
 
   async *#steps(plan: Plan, { keyId, isAbandoned }: Asking): AsyncGenerator<Progress, RuleBacktest, void> {
     const { database, clock } = this.#deps
-    const { running, from, to, range } = plan
+    const { running, from, to, dataFrom, range } = plan
     const startedAt = clock.monotonic()
-    const tally = new BacktestTally(running.rule, plan)
+    const tally = new BacktestTally(running.compiled, plan)
     const set = new RunningSet([running])
     const piece = workLane.open(`backtest ${keyId}`, { max: 1, isAbandoned })
     const pageAfter = (after: number) => {
@@ -176,10 +181,16 @@ export class Backtests {
         const { first, last: end } = range!
         yield { events_read: eventsRead, percent: Math.floor((100 * (last - first + 1)) / (end - first + 1)) }
       }
+      // Windows that end within the range, as the next events show. What these cause is outside of the range.
+      if (running.compiled.watchesTime && range) {
+        const next = await readRuleEvents(database, keyId, { after: range.last, upTo: Number.MAX_SAFE_INTEGER })
+        await this.#takeAll(next, set, tally, piece)
+      }
       const found = await tally.result(<Result>(query: (db: Db) => Promise<Result>) => database.scan(keyId, query))
       return {
         from: isoTime(from),
         to: isoTime(to),
+        data_from: isoTimeOrNull(dataFrom),
         ...found,
         events_read: eventsRead,
         evicted: running.state.memory.evicted + running.history.memory.evicted,
@@ -207,7 +218,7 @@ export class Backtests {
         await piece.nextTurn()
         turn.begin()
       }
-      for (const { firing } of step.value) tally.add(firing, event)
+      for (const { firing } of step.value) tally.add(firing)
       for (const [, count] of state.budget.takeSuppressed()) tally.addSuppressed(state.time, count)
       if (turn.isOver()) {
         await piece.nextTurn()

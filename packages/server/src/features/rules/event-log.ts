@@ -1,4 +1,4 @@
-import type { Database } from '../../db/database.ts'
+import type { Database, Db } from '../../db/database.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import { eventRow } from '../events/event-row.ts'
 import { readEventsBetween } from '../events/log-statements.ts'
@@ -7,11 +7,18 @@ import type { RuleEvent } from './language/fields.ts'
 
 const noTags: readonly string[] = []
 
-/** Converts an event to the form of the rule language; `tags` are those that operators and keys gave its instance. */
-export const ruleEventOf = (event: EventFields, tags: readonly string[] = noTags): RuleEvent => ({
-  row: eventRow(event),
-  tags,
-})
+/**
+ * Converts events to the form of the rule language. Tags, which are read if the rules use them, are those that operators
+ * and keys give the instances now.
+ */
+export async function ruleEventsOf(db: Db, events: readonly EventFields[], withTags: boolean): Promise<RuleEvent[]> {
+  const ids = withTags ? [...new Set(events.flatMap(({ instance_id }) => instance_id ?? []))] : []
+  const tags = await readOperatorTagsOf(db, ids)
+  return events.map((event) => ({
+    row: eventRow(event),
+    tags: (event.instance_id === null ? undefined : tags.get(event.instance_id)) ?? noTags,
+  }))
+}
 
 /** Rows per page: at most 16 MiB with 16 KiB of metadata each, read without blocking the event loop. */
 const pageRows = 1_000
@@ -27,7 +34,7 @@ interface LogRange {
 
 /**
  * Reads the next page of the log in order of seq, in the form of the rule language, on the connections of scans. Empty at
- * the end of the log. Tags are those that operators and keys give the instances now.
+ * the end of the log.
  */
 export async function readRuleEvents(
   database: Pick<Database, 'scan'>,
@@ -37,10 +44,6 @@ export async function readRuleEvents(
   if (after >= upTo) return []
   return database.scan(caller, async (db) => {
     const events = await readEventsBetween(db, { after, upTo, limit: pageRows })
-    const ids = withTags ? [...new Set(events.flatMap(({ instance_id }) => instance_id ?? []))] : []
-    const tags = await readOperatorTagsOf(db, ids)
-    return events.map((event) =>
-      ruleEventOf(event, event.instance_id === null ? noTags : (tags.get(event.instance_id) ?? noTags)),
-    )
+    return ruleEventsOf(db, events, withTags)
   })
 }

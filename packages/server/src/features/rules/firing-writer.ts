@@ -5,7 +5,6 @@ import type { Deps } from '../../deps.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { readEventIds } from '../events/log-statements.ts'
 import { durationMs } from './language/duration.ts'
-import type { RuleEvent } from './language/fields.ts'
 import type { Firing } from './language/rule-state.ts'
 import {
   countGroupFirings,
@@ -17,11 +16,10 @@ import {
 } from './runner-queries.ts'
 import type { RunningRule } from './running-rule.ts'
 
-/** A rule that fired, and the event that completed it. */
+/** A rule that fired. */
 export interface Matched {
   rule: RunningRule
   firing: Firing
-  event: RuleEvent
 }
 
 /** A further firing of the group within this time uses the next step of an escalation. */
@@ -65,11 +63,11 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
 
   /** `earlier`: number of earlier firings of the same group in the same batch. */
   async function responseRows(each: Matched, earlier: number, now: number): Promise<ResponseRow[]> {
-    const { rule, firing, event } = each
+    const { rule, firing } = each
     const shared = sharedSentence(each)
     const { mode } = rule.row
     if (mode === 'observe') return []
-    const { response = [] } = rule.rule.document
+    const { response = [] } = rule.compiled.document
     const escalates = new Set(response.map(ladderOf)).size < response.length && response.length > 1
     const since = firing.time - escalationMs
     const before = escalates ? earlier + (await countGroupFirings(database.db, rule.row.id, firing.group, since)) : 0
@@ -81,7 +79,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
         seq: firing.seq,
         position,
         action: given.action,
-        target: targetOf(given, event.row.instance_id),
+        target: targetOf(given, firing.event.instance_id),
         duration_ms: given.for === undefined ? null : durationMs(given.for),
         // The alert is written with the firing.
         state: given.action === 'alert' ? 'done' : isShared ? 'skipped' : 'pending',
@@ -91,21 +89,18 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
     })
   }
 
-  function matchedEvent(
-    { rule, firing, event }: Matched,
-    events: readonly (readonly [number, string])[],
-  ): EventToStore {
+  function matchedEvent({ rule, firing }: Matched, events: readonly (readonly [number, string])[]): EventToStore {
     const { id, title, version, mode, severity } = rule.row
     const isQuiet = mode === 'observe'
-    const isHeldBack = mode === 'enforce' && rule.rule.document.response?.some(isAboutInstance)
+    const isHeldBack = mode === 'enforce' && rule.compiled.document.response?.some(isAboutInstance)
     const shared = isHeldBack ? sharedSentence({ firing }) : undefined
     const own = ingest.own({
       // A match of a rule in mode observe is not an incident.
       severity: isQuiet ? 'info' : severity,
       event_type: eventTypes.ruleMatched,
       description: `Rule matched: ${title}${shared === undefined ? '' : `. Nobody was suspended. ${shared}`}`,
-      ...(event.row.instance_id === null ? {} : { instance_id: event.row.instance_id }),
-      ...(event.row.session_id === null ? {} : { session_id: event.row.session_id }),
+      ...(firing.event.instance_id === null ? {} : { instance_id: firing.event.instance_id }),
+      ...(firing.event.session_id === null ? {} : { session_id: firing.event.session_id }),
       metadata: {
         rule: id,
         title,
@@ -116,7 +111,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
         count: firing.count,
       },
     })
-    const alerts = (rule.rule.document.response ?? []).filter(({ action }) => action === 'alert')
+    const alerts = (rule.compiled.document.response ?? []).filter(({ action }) => action === 'alert')
     const channels = alerts.flatMap(({ channel }) => channel ?? [])
     // An alert without channel names is for all channels.
     const named = alerts.length > 0 && channels.length === alerts.length ? { channels } : {}
@@ -130,7 +125,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
       now: number,
     ): Promise<{ statements: Statement[]; pending: PendingResponse[]; stored(rowsOf: RowsOf): void }> {
       if (matched.length === 0) return { statements: [], pending: [], stored() {} }
-      const own = new Map(matched.map(({ event }) => [event.row.seq!, event.row.id]))
+      const own = new Map(matched.map(({ firing: { event } }) => [event.seq!, event.id]))
       const others = new Set(matched.flatMap(({ firing }) => firing.events).filter((seq) => !own.has(seq)))
       const ids = await readEventIds(database.db, [...others])
       const firings: FiringRow[] = []
@@ -139,7 +134,8 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
       const groups = new Map<string, number>()
       const hours = new Map<string, HourRow>()
       for (const each of matched) {
-        const { rule, firing, event } = each
+        const { rule, firing } = each
+        const { event } = firing
         const known = firing.events.flatMap((seq) => {
           const id = own.get(seq) ?? ids.get(seq)
           return id === undefined ? [] : [[seq, id] as const]
@@ -152,9 +148,9 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
           version: rule.row.version,
           mode: rule.row.mode,
           group_key: firing.group,
-          instance_id: event.row.instance_id,
-          by_service: event.row.by_service ? 1 : 0,
-          event_id: event.row.id,
+          instance_id: event.instance_id,
+          by_service: event.by_service ? 1 : 0,
+          event_id: event.id,
           fired_at: firing.time,
           count: firing.count,
           events: JSON.stringify(known),
@@ -168,7 +164,7 @@ export function createFiringWriter({ database }: Pick<Deps, 'database'>, { inges
         const group = JSON.stringify([rule.row.id, firing.group])
         const rows = await responseRows(each, groups.get(group) ?? 0, now)
         const { title, version } = rule.row
-        const cause = { title, version, event_id: event.row.id, instance_id: event.row.instance_id }
+        const cause = { title, version, event_id: event.id, instance_id: event.instance_id }
         responses.push(...rows.map((row) => ({ ...row, ...cause })))
         groups.set(group, (groups.get(group) ?? 0) + 1)
       }

@@ -31,9 +31,13 @@ export async function readOtherCosts(db: Db, id: string): Promise<number> {
   return Number(cost ?? 0)
 }
 
-/** Stores what a version of a rule costs. */
-export async function storeCost(db: Db, { id, version }: Pick<RuleRow, 'id' | 'version'>, cost: number): Promise<void> {
-  await db.updateTable('rules').set({ cost }).where('id', '=', id).where('version', '=', version).execute()
+/** Stores what a version of a rule costs, and what runs of it. */
+export async function storeCompiled(
+  db: Db,
+  { id, version }: Pick<RuleRow, 'id' | 'version'>,
+  compiled: Pick<RuleRow, 'cost' | 'document'>,
+): Promise<void> {
+  await db.updateTable('rules').set(compiled).where('id', '=', id).where('version', '=', version).execute()
 }
 
 /** Returns the last version of a rule with this id, also of a deleted one; 0: none. */
@@ -151,4 +155,58 @@ export function readResponses(db: Db, id: string, seqs: readonly number[]) {
 export async function readRunnerProgress(db: Db): Promise<{ seq: number; newest: number }> {
   const { seq } = await db.selectFrom('rule_runner').select('seq').executeTakeFirstOrThrow()
   return { seq: Number(seq), newest: await readCounter(db, 'event_seq') }
+}
+
+/** A firing with its version of the rule, and the seqs of its events. */
+export interface FiringEvents {
+  rule_id: string
+  version: number
+  seqs: number[]
+}
+
+const firingEvents = (row: { rule_id: string; version: number; events: string }): FiringEvents => ({
+  rule_id: row.rule_id,
+  version: row.version,
+  seqs: (JSON.parse(row.events) as [number, string][]).map(([seq]) => seq),
+})
+
+const firingsOf = (db: Db) => db.selectFrom('rule_firings').selectAll('rule_firings')
+
+/** Reads the firings that an event completed, by its primary key for each rule. */
+export async function readFiringsAt(db: Db, seq: number): Promise<FiringEvents[]> {
+  const rows = await firingsOf(db)
+    .innerJoin('rules', 'rules.id', 'rule_firings.rule_id')
+    .where('seq', '=', seq)
+    .orderBy('title')
+    .execute()
+  return rows.map(firingEvents)
+}
+
+/** Finds the firing that a rule_matched event reports. It is stored with the event, so that the search is short. */
+export async function findFiringOf(
+  db: Db,
+  { rule, matchedId, seq }: { rule: string; matchedId: string; seq: number },
+): Promise<FiringEvents | undefined> {
+  const row = await firingsOf(db)
+    .where('rule_id', '=', rule)
+    .where('seq', '<', seq)
+    .where('matched_id', '=', matchedId)
+    .orderBy('seq', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row && firingEvents(row)
+}
+
+/** Firings searched for one that counts an event. */
+const searchedFirings = 50
+
+/** Finds the first firing of a rule that counts an event, among those that follow it. */
+export async function findFiringWith(db: Db, rule: string, seq: number): Promise<FiringEvents | undefined> {
+  const rows = await firingsOf(db)
+    .where('rule_id', '=', rule)
+    .where('seq', '>=', seq)
+    .orderBy('seq')
+    .limit(searchedFirings)
+    .execute()
+  return rows.map(firingEvents).find(({ seqs }) => seqs.includes(seq))
 }

@@ -56,13 +56,18 @@ export async function rebuildStates(
   }
   limitTogether(rules)
   for (const rule of rules) {
-    if (asksHistory(rule.rule.correlation)) await rule.history.load(valuesOf(database, rule, holding), rest)
+    if (asksHistory(rule.compiled.correlation)) await rule.history.load(valuesOf(database, rule, holding), rest)
   }
   const [last] = await database.scan(caller, (db) => readEventsBetween(db, { after: upTo - 1, upTo, limit: 1 }))
   const time = last?.created_at ?? clock.now()
+  for (const { compiled, afterSeq: after, state } of rules) {
+    if (!compiled.watchesTime) continue
+    const [first] = await database.scan(caller, (db) => readEventsBetween(db, { after, upTo, limit: 1 }))
+    if (first) state.since = first.created_at
+  }
   const spans = new Map<number, number>()
-  for (const { rule } of rules) {
-    const span = rereadOf(rule.correlation)
+  for (const { compiled } of rules) {
+    const span = rereadOf(compiled.correlation)
     if (span === 0 || spans.has(span)) continue
     const range = await database.scan(caller, (db) => readSeqRange(db, time - span, Number.MAX_SAFE_INTEGER))
     spans.set(span, range ? range.first - 1 : upTo)
@@ -70,7 +75,7 @@ export async function rebuildStates(
   }
   const histories = new Map(rules.map((rule) => [rule, rule.history.asBefore()]))
   const begins = rules.flatMap((rule) => {
-    const from = spans.get(rereadOf(rule.rule.correlation))
+    const from = spans.get(rereadOf(rule.compiled.correlation))
     return from === undefined ? [] : [{ rule, from: Math.max(from, rule.afterSeq) }]
   })
   const work = new WorkBudget(Number.POSITIVE_INFINITY)
@@ -94,11 +99,11 @@ export async function rebuildStates(
     after = events.at(-1)!.row.seq!
     await rest()
   }
-  for (const { rule, row, afterSeq, modeAfter, state } of rules) {
+  for (const { compiled, row, afterSeq, modeAfter, state } of rules) {
     ruleStates.setSpent(state, await readSpentFirings(database.db, row, afterSeq))
-    if (rule.cooldown === 0) continue
+    if (compiled.cooldown === 0) continue
     const effective = Number.isFinite(state.time) ? state.time : time
-    const since = { seq: Math.max(afterSeq, modeAfter), time: effective - rule.cooldown }
+    const since = { seq: Math.max(afterSeq, modeAfter), time: effective - compiled.cooldown }
     ruleStates.setFirings(state, [])
     for await (const firings of readFiredSince(database, caller, row.id, since)) {
       ruleStates.addFirings(state, firings)

@@ -1,9 +1,10 @@
 import { limits } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
 import { localActor } from '../audit/audit.ts'
 import type { AutoSuspension, SuspensionOutcome } from '../auto-suspension/auto-suspension.ts'
-import { holdUntil, type KillSwitchDeps, resumeInstance } from '../control/kill-switch.ts'
+import { holdUntil, type KillSwitchParts, resumeInstance } from '../control/kill-switch.ts'
 import type { Enforcement } from '../enforcement/enforcement.ts'
 import { readControl } from '../instances/control-statements.ts'
 import { readTagged } from '../instances/tag-statements.ts'
@@ -28,7 +29,7 @@ const results: Record<SuspensionOutcome, [PendingResponse['state'], string | nul
 
 const actor = localActor('system')
 
-interface ResponderParts {
+interface ResponderParts extends KillSwitchParts {
   autoSuspension: AutoSuspension
   enforcement: Enforcement
 }
@@ -38,11 +39,11 @@ interface ResponderParts {
  * crash; repeating a response has no further effect.
  */
 export class RuleResponder {
-  readonly #deps: KillSwitchDeps
+  readonly #deps: Deps
   readonly #parts: ResponderParts
   readonly #underWay = new Map<string, Promise<void>>()
 
-  constructor(deps: KillSwitchDeps, parts: ResponderParts) {
+  constructor(deps: Deps, parts: ResponderParts) {
     this.#deps = deps
     this.#parts = parts
   }
@@ -148,7 +149,7 @@ export class RuleResponder {
     }
     const reason = `The suspension by rule ${timed.ruleId} expired`
     try {
-      await resumeInstance(this.#deps, instanceId, actor, condition, reason)
+      await resumeInstance(this.#deps, this.#parts, { instanceId, reason, actor, condition })
     } catch (fault) {
       if (!(fault instanceof AppError) || fault.code === 'overloaded') throw fault
       // A process of an earlier version may have resumed it; its row is corrected within a minute.

@@ -11,7 +11,11 @@ afterEach(async () => {
 /** Opens a service with four agents, of which at most half may be suspended automatically. */
 async function service(agents = ['agent-a', 'agent-b', 'agent-c', 'agent-d']): Promise<RuleService> {
   const opened = await openRuleService({
-    env: { WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '50', WARDLINE_ALERT_ALLOW_CIDRS: '203.0.113.0/24' },
+    env: {
+      WARDLINE_AUTO_SUSPEND_FLEET_PERCENT: '50',
+      WARDLINE_AUTO_SUSPEND_FLEET_MIN: '1',
+      WARDLINE_ALERT_ALLOW_CIDRS: '203.0.113.0/24',
+    },
   })
   open.push(opened)
   await opened.runRules()
@@ -274,7 +278,7 @@ it.each([
   const id = await on.create({ ...rule, mode: 'observe' })
   const text = JSON.stringify(rule)
   await on.execute(
-    `update rules set mode = 'enforce', text = '${text}', changed_at = changed_at + 1 where id = '${id}'`,
+    `update rules set mode = 'enforce', text = '${text}', document = null, changed_at = changed_at + 1 where id = '${id}'`,
   )
   await on.runRules()
   const step = async (n: string, instance: string) => {

@@ -5,6 +5,7 @@ import { requestActor } from '../../http/actor.ts'
 import type { Input, Router } from '../../http/route.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { Backtests, finished, lines } from './backtest.ts'
+import { draftException, explainEvent } from './explanations.ts'
 import { listFirings } from './firings.ts'
 import type { RuleFiles } from './rule-files.ts'
 import { readRule, testResults } from './rule-text.ts'
@@ -74,6 +75,12 @@ export function mountRules(
   })
 
   router.handle('testRule', ({ body }) => testResults(readRule(body.rule)))
+
+  router.handle('explainEvent', ({ query, principal }) =>
+    database.scan(principal.keyId, (db) => explainEvent(db, query)),
+  )
+
+  router.handle('draftException', ({ params, body }) => draftException(database.db, params.id, body))
 
   router.handle('listRuleFirings', ({ params, query, principal }) =>
     database.scan(principal.keyId, (db) => listFirings(db, params.id, query, clock.now())),

@@ -44,6 +44,9 @@ export function readRule(given: GivenRule): ReadRule {
   return { rule, text, format, notes, fault: (path, sentence) => source.fault(path, sentence) }
 }
 
+/** What runs of a document, as JSON. */
+export const runningText = ({ tests: _, ...document }: RuleDocument): string => JSON.stringify(document)
+
 /** Runs the tests of a rule. */
 export function testResults({ rule, notes, fault }: ReadRule): RuleTested {
   const results = runTests(rule)

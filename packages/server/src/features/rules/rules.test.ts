@@ -135,6 +135,49 @@ it('run their tests on request without being stored', async () => {
   })
 })
 
+it('say of a failed test that learning suppressed it, and only then', async () => {
+  const learning = (match: object[], more: object = {}) =>
+    service
+      .call<RuleTested>('POST', '/api/rules/test', {
+        body: {
+          rule: {
+            title: 'New tool',
+            severity: 'info',
+            detection: { call: { event_type: 'tool_call' }, condition: 'call' },
+            correlation: { type: 'new_value', field: 'tool', 'group-by': ['instance_id'], timespan: '30d' },
+            tests: { match: [match], no_match: [[{ event_type: 'x' }]] },
+            ...more,
+          },
+        },
+      })
+      .then(({ body }) => body.failed[0]?.sentence)
+  const call = (tool: string, after = '1h') => ({ after, event_type: 'tool_call', metadata: { tool } })
+  expect(await learning([call('a'), call('b')])).toMatch(/must: .*\. learning suppressed it: .*default: 1d/)
+  expect(await learning([call('a')])).toMatch(/\. No value is new in the first event of a group/)
+  expect(await learning([call('a'), call('a', '2d')])).not.toMatch(/learning/)
+  expect(await learning([call('a'), call('b', '2d')])).toBeUndefined()
+  const nested = {
+    correlation: {
+      type: 'temporal',
+      timespan: '1h',
+      'group-by': ['instance_id'],
+      rules: [
+        'call',
+        {
+          correlation: {
+            type: 'new_value',
+            field: 'tool',
+            'group-by': ['instance_id'],
+            timespan: '30d',
+            rules: ['call'],
+          },
+        },
+      ],
+    },
+  }
+  expect(await learning([call('a'), call('b')], nested)).toMatch(/learning suppressed it/)
+})
+
 it('are refused when all rules together would cost an event too much', async () => {
   await using on = await openTestService()
   const store = (id: string | undefined, values: number) =>

@@ -23,7 +23,7 @@ import {
   removeRule,
   updateRule,
 } from './queries.ts'
-import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem } from './rule-text.ts'
+import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem, runningText } from './rule-text.ts'
 
 /** Actor and time of a change of a rule. */
 interface Changing {
@@ -37,7 +37,7 @@ interface Changing {
 
 export const unknownRule = (id: string) => unknownId('rule', id, 'wardline rules list')
 
-const stateOf = ({ title, mode, version, severity, file }: RuleRow) => ({
+export const stateOf = ({ title, mode, version, severity, file }: RuleRow) => ({
   title,
   mode,
   version,
@@ -46,6 +46,15 @@ const stateOf = ({ title, mode, version, severity, file }: RuleRow) => ({
 })
 
 const actionsOf = ({ response = [] }: RuleDocument): string => JSON.stringify(response.map(({ action }) => action))
+
+/** What is stored of a document beside its text, so that neither a list nor a start reads the text. */
+export const columnsOf = (document: RuleDocument) => ({
+  title: document.title,
+  severity: document.severity,
+  responses: actionsOf(document),
+  tags: JSON.stringify(document.tags ?? []),
+  document: runningText(document),
+})
 
 /** Returns the document of a stored rule; undefined if its grammar is no longer valid. */
 function documentOf(text: string): RuleDocument | undefined {
@@ -107,15 +116,13 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
   const id = document.id ?? uuidV7(now)
   const row: RuleRow = {
     id,
-    title: document.title,
-    severity: document.severity,
+    ...columnsOf(document),
     mode,
     // A rule that is created again continues the version numbers, because firings refer to versions.
     version: (await readLastVersion(database.db, id)) + 1,
     text: read.text,
     format: read.format,
     file: null,
-    responses: actionsOf(document),
     cost: read.rule.cost,
     created_at: now,
     changed_at: now,
@@ -160,21 +167,19 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
   const read = readRule(given)
   assertSameId(read, id)
   const { document } = read.rule
-  const { title, severity, mode = old.mode } = document
+  const { mode = old.mode } = document
   assertTested(read, mode)
   const isNewVersion = read.text !== old.text
   const { text, format } = read
   const version = isNewVersion ? old.version + 1 : old.version
   const row: RuleRow = {
     ...old,
+    ...columnsOf(document),
     file: null,
-    title,
-    severity,
     mode,
     version,
     text,
     format,
-    responses: actionsOf(document),
     cost: read.rule.cost,
     changed_at: now,
     changed_by: actor.keyId,
@@ -220,12 +225,10 @@ export async function storeFileRule(
   if (old?.text === read.text && old.mode === mode && old.file === file) return
   const isNewVersion = old?.text !== read.text
   const version = old && !isNewVersion ? old.version : (await readLastVersion(database.db, id)) + 1
-  const { title, severity } = document
   const { text, format } = read
-  const responses = actionsOf(document)
   const created_at = old?.created_at ?? now
   const { cost } = read.rule
-  const columns = { title, severity, mode, version, text, format, file, responses, cost }
+  const columns = { ...columnsOf(document), mode, version, text, format, file, cost }
   const row: RuleRow = { id, ...columns, created_at, changed_at: now, changed_by: null }
   // A refused file is retried every other second: without a transaction.
   await assertCost(database.db, row, old)
@@ -288,6 +291,7 @@ async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
       version: row.version,
       file: row.file,
       responses: JSON.parse(row.responses) as string[],
+      tags: JSON.parse(row.tags) as string[],
       created_at: isoTime(row.created_at),
       changed_at: isoTime(row.changed_at),
       changed_by: row.changed_by === null ? null : (names.get(row.changed_by) ?? row.changed_by),

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { RuleFirings } from '@wardline/contract'
 import { afterEach, expect, it } from 'vitest'
 import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
@@ -115,7 +116,7 @@ function slowRunners(on: RuleService): RuleRunner[] {
   }
   return [slow, now].map((monotonic) => {
     const deps = { ...on.deps, clock: { now, monotonic } }
-    const ruleResponder = new RuleResponder({ ...deps, ...on.services }, on.services)
+    const ruleResponder = new RuleResponder(deps, on.services)
     return new RuleRunner(deps, { ...on.services, ruleResponder })
   })
 }
@@ -173,4 +174,61 @@ it('keeps the cooldown of a group after a takeover', async () => {
   await other.report(toolCall('shell-exec'), toolCall('shell-exec', 'agent-b'))
   await other.runRules()
   expect(await on.firings(id)).toMatchObject([{ group: ['agent-b'] }, { group: ['agent-a'], seq: 1 }])
+})
+
+// Retention deleted all that the rules had still to read, and an event is stored while that is read.
+it('does not skip an event that is stored during a read that finds nothing', async () => {
+  const on = await service()
+  const id = await on.create(shellRule())
+  const { database } = on.deps
+  const { scan } = database
+  let isLate = true
+  database.scan = async (caller, read) => {
+    const found = await scan(caller, read)
+    if (caller !== 'rules' || !isLate) return found
+    isLate = false
+    await on.report(toolCall('shell-exec'))
+    await expect.poll(() => on.services.logFollower.head).toBe(2)
+    return [] as never
+  }
+  // An event that no message announced, and that is gone.
+  await on.execute(`update counters set value = value + 1 where name = 'event_seq'`)
+  await on.runRules()
+  await on.runRules()
+  database.scan = scan
+  expect([isLate, await on.firings(id)]).toMatchObject([false, [{ seq: 2 }]])
+})
+
+// Its rules were read before the deletion, which was learnt meanwhile.
+it('does not run a rule again that was deleted while a changed version of it was loaded', async () => {
+  const on = await service()
+  const id = await on.create(shellRule())
+  const { database } = on.deps
+  const { db } = database
+  const gate = Promise.withResolvers<void>()
+  const reached = Promise.withResolvers<void>()
+  database.db = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'text' in row)) {
+        reached.resolve()
+        await gate.promise
+      }
+      return result
+    },
+  })
+  await on.execute('update rules set changed_at = changed_at + 1')
+  const running = on.runRules()
+  await reached.promise
+  database.db = db
+  const deleted = on.call('DELETE', `/api/rules/${id}`)
+  await pause(200)
+  gate.resolve()
+  expect((await deleted).status).toBe(200)
+  await running
+  await on.report(toolCall('shell-exec'))
+  await on.services.ruleRunner.whenIdle()
+  await pause(50)
+  await on.services.ruleRunner.whenIdle()
+  expect(await on.eventsOf('rule_matched')).toEqual([])
 })

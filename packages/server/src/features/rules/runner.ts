@@ -4,18 +4,19 @@ import { claimLease, type Lease, LeaseLost } from '../../db/lease.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
 import { randomSecret } from '../../ids.ts'
+import { SharedRun } from '../../shared-run.ts'
 import { WorkBudget } from '../../work-turns.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { LogFollower } from '../events/log-follower.ts'
-import { readOperatorTagsOf } from '../instances/tag-statements.ts'
-import { readRuleEvents, ruleEventOf } from './event-log.ts'
+import { readRuleEvents, ruleEventsOf } from './event-log.ts'
 import { EvictionReport } from './eviction-report.ts'
 import { createFiringWriter, type Matched } from './firing-writer.ts'
 import type { RuleEvent } from './language/fields.ts'
-import { storeCost } from './queries.ts'
+import { storeCompiled } from './queries.ts'
 import { rebuildStates } from './rebuild.ts'
 import type { RuleResponder } from './responder.ts'
 import { RulePace, RuleTurn } from './rule-pace.ts'
+import { runningText } from './rule-text.ts'
 import {
   batchOf,
   type Holding,
@@ -64,7 +65,7 @@ export class RuleRunner {
   readonly #writer: ReturnType<typeof createFiringWriter>
   readonly #evictions: EvictionReport
   #holding: Holding | undefined
-  #index = new RunningSet([])
+  #running = new RunningSet([])
   /** Events up to this seq were processed; the stored position lags behind. */
   #seq = 0
   #head = 0
@@ -76,6 +77,8 @@ export class RuleRunner {
   /** Rules that do not compile, by id, with the time of their change. */
   readonly #broken = new Map<string, number>()
   #work: Promise<void> | undefined
+  /** One after the other: one that read the rules earlier must not end later. */
+  readonly #refreshing = new SharedRun(() => this.#refresh())
 
   constructor(deps: Deps, { ingest, logFollower, ruleResponder }: RunnerParts) {
     this.#deps = deps
@@ -95,7 +98,7 @@ export class RuleRunner {
 
   /** Almost free if no rules run. */
   #hear({ seq }: EventFields): boolean {
-    if (!this.#holding || this.#index.rules.length === 0) return false
+    if (!this.#holding || this.#running.rules.length === 0) return false
     this.#pace.note(1)
     this.#head = Math.max(this.#head, seq)
     this.#wake()
@@ -132,11 +135,11 @@ export class RuleRunner {
         await this.#alone(() => this.#take({ lease, seq: Number(row.seq) }))
       }
       this.#head = Math.max(this.#head, await readCounter(database.db, 'event_seq'))
-      await this.#refresh()
+      await this.#refreshing.get()
       await this.#follow()
       await this.#alone(() => this.#move())
       if (this.#holding) await this.#responder.run()
-      await this.#evictions.report(this.#index.rules, now)
+      await this.#evictions.report(this.#running.rules, now)
       metrics.rulesLag.set(Math.max(0, this.#head - this.#seq))
     } catch (fault) {
       if (!(fault instanceof LeaseLost)) throw fault
@@ -152,7 +155,7 @@ export class RuleRunner {
     if (!this.#holding) return
     try {
       this.#head = Math.max(this.#head, await readCounter(this.#deps.database.db, 'event_seq'))
-      await this.#refresh()
+      await this.#refreshing.get()
     } catch (fault) {
       if (fault instanceof LeaseLost) this.#drop()
       else this.#deps.log.warn({ err: fault }, 'changed rules wait for the database')
@@ -175,7 +178,7 @@ export class RuleRunner {
 
   #drop(): void {
     this.#holding = undefined
-    this.#index = new RunningSet([])
+    this.#running = new RunningSet([])
   }
 
   /** Runs tasks one at a time, because they share the states. */
@@ -197,7 +200,7 @@ export class RuleRunner {
       const until = this.#deps.clock.monotonic() + followMs
       const isDue = () => this.#seq < this.#head && this.#deps.clock.monotonic() < until
       while (this.#isOpen && this.#holding && isDue()) {
-        if (this.#index.rules.length === 0) this.#seq = this.#head
+        if (this.#running.rules.length === 0) this.#seq = this.#head
         else if (!(await this.#takePage(this.#holding))) return
       }
     }).catch((fault) => {
@@ -210,6 +213,8 @@ export class RuleRunner {
   /** False if the page could not be read: the next run retries. */
   async #takePage(holding: Holding): Promise<boolean> {
     let events: RuleEvent[]
+    // Events that are stored during the read may be missing from it.
+    const head = this.#head
     try {
       events = await this.#nextPage()
     } catch (fault) {
@@ -219,10 +224,10 @@ export class RuleRunner {
     }
     if (events.length === 0) {
       // Events up to there were deleted.
-      this.#seq = this.#head
+      this.#seq = head
       return true
     }
-    const rules = this.#index
+    const rules = this.#running
     const matched: Matched[] = []
     const turn = new RuleTurn(this.#deps.clock)
     const work = new WorkBudget(Number.POSITIVE_INFINITY)
@@ -232,7 +237,7 @@ export class RuleRunner {
       let step = steps.next()
       for (; step.done !== true; step = steps.next()) if (turn.isOverAfterSlice()) await this.#rest(holding, turn)
       this.#seq = event.row.seq!
-      for (const { running, firing } of step.value) matched.push({ rule: running, firing, event })
+      for (const { running, firing } of step.value) matched.push({ rule: running, firing })
       if (matched.length >= maxMatched || rules.pendingValues() >= maxPendingValues) {
         await this.#write(holding, matched.splice(0))
         turn.begin()
@@ -257,12 +262,9 @@ export class RuleRunner {
   async #nextPage(): Promise<RuleEvent[]> {
     const { database } = this.#deps
     const near = this.#seq < this.#follower.head ? this.#follower.after(this.#seq, nearRows) : undefined
-    if (!near)
-      return readRuleEvents(database, caller, { after: this.#seq, upTo: this.#head, withTags: this.#index.withTags })
-    if (!this.#index.withTags) return near.map((event) => ruleEventOf(event))
-    const ids = [...new Set(near.flatMap(({ instance_id }) => instance_id ?? []))]
-    const tags = await readOperatorTagsOf(database.db, ids)
-    return near.map((event) => ruleEventOf(event, event.instance_id === null ? undefined : tags.get(event.instance_id)))
+    const { withTags } = this.#running
+    if (near) return ruleEventsOf(database.db, near, withTags)
+    return readRuleEvents(database, caller, { after: this.#seq, upTo: this.#head, withTags })
   }
 
   /** Writes firings, values of new_value and the position in the log in one transaction. */
@@ -270,11 +272,11 @@ export class RuleRunner {
     const { clock, metrics } = this.#deps
     const now = clock.now()
     const writing = await this.#writer.prepare(matched, now)
-    const values = this.#index.rules.flatMap(({ row, basis, history }) =>
+    const values = this.#running.rules.flatMap(({ row, basis, history }) =>
       history.pending === 0 ? [] : this.#statements.values(row.id, basis, history.takeChanges()),
     )
     // Written together with the position in the log, so that each is counted exactly once, even after a crash.
-    const suppressed = this.#index.takeSuppressed()
+    const suppressed = this.#running.takeSuppressed()
     const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
     const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
     const moving = holding.lease.change({ seq: this.#seq })
@@ -296,7 +298,7 @@ export class RuleRunner {
   /** Writes the position in the log regularly, which limits what a restart reads again. */
   async #move(): Promise<void> {
     const holding = this.#holding
-    if (!holding || (holding.seq === this.#seq && this.#index.pendingValues() === 0)) return
+    if (!holding || (holding.seq === this.#seq && this.#running.pendingValues() === 0)) return
     if (this.#isMoveDue()) await this.#write(holding, [])
   }
 
@@ -314,8 +316,11 @@ export class RuleRunner {
     await rebuildStates(this.#deps, known, holding)
     await this.#begin(holding, rules, starts)
     this.#holding = holding
-    this.#index = new RunningSet(rules)
-    log.info({ epoch: holding.lease.epoch, rules: rules.length, seq: holding.seq }, 'this process runs the rules')
+    this.#running = new RunningSet(rules)
+    log.info(
+      { epoch: holding.lease.epoch, rules: rules.length, seq: holding.seq },
+      'rule engine started: this process evaluates the rules',
+    )
   }
 
   /** Stores from where on rules process events, and since when they have their mode. */
@@ -337,9 +342,11 @@ export class RuleRunner {
         const running = newRunningRule(row, afterSeq)
         rules.push(running)
         this.#broken.delete(row.id)
-        const { cost } = running.rule
-        // Of a rule that an earlier version stored, the cost is not known.
-        if (row.cost !== cost) await storeCost(this.#deps.database.db, row, cost)
+        const { cost, document } = running.compiled
+        // Of a rule that an earlier version stored, and of a starter rule, these are not known.
+        if (row.cost !== cost || row.document === null) {
+          await storeCompiled(this.#deps.database.db, row, { cost, document: runningText(document) })
+        }
       } catch (fault) {
         this.#broken.set(row.id, row.changed_at)
         this.#deps.log.error({ err: fault, rule: row.id }, 'a rule does not compile; it is not run')
@@ -355,7 +362,7 @@ export class RuleRunner {
   async #refresh(): Promise<void> {
     const found = await readRuleMarks(this.#deps.database.db)
     const marks = found.filter(({ id, changed_at }) => this.#broken.get(id) !== changed_at)
-    const running = new Map(this.#index.rules.map((rule) => [rule.row.id, rule]))
+    const running = new Map(this.#running.rules.map((rule) => [rule.row.id, rule]))
     const changed = marks.filter(({ id, version, mode, changed_at }) => {
       const row = running.get(id)?.row
       return row?.version !== version || row.mode !== mode || row.changed_at !== changed_at
@@ -373,7 +380,7 @@ export class RuleRunner {
   async #exchange(ids: readonly string[], compiled: readonly RunningRule[]): Promise<void> {
     const holding = this.#holding
     if (!holding) return
-    const running = new Map(this.#index.rules.map((rule) => [rule.row.id, rule]))
+    const running = new Map(this.#running.rules.map((rule) => [rule.row.id, rule]))
     if (running.size === 0) this.#seq = this.#head
     const next = compiled.map((rule) => {
       const before = running.get(rule.row.id)
@@ -386,6 +393,6 @@ export class RuleRunner {
     if (holding.seq !== this.#seq) await this.#write(holding, [])
     await this.#begin(holding, next, stored)
     const replaced = new Map(next.map((rule) => [rule.row.id, rule]))
-    this.#index = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))
+    this.#running = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))
   }
 }

@@ -1,35 +1,59 @@
 import { readFileSync } from 'node:fs'
-import type { RuleList } from '@wardline/contract'
+import { type RuleList, ruleLimits } from '@wardline/contract'
 import { describe, expect, it, test } from 'vitest'
 import { dayMs, hourMs } from '../../clock.ts'
 import { logged } from '../../testing/rules.ts'
 import { openTestService } from '../../testing/service.ts'
+import { sliceUnits } from '../../work-turns.ts'
 import { lintRules, testRules } from './language/offline.ts'
-import { parseRules } from './language/rule.ts'
+import { compileStored, parseRules } from './language/rule.ts'
 import { RuleSet } from './language/rule-set.ts'
 import { ruleStates } from './language/rule-state.ts'
 import { ValueMemory } from './language/value-memory.ts'
-import { starterRules } from './starter-rules.ts'
+import { starterDocuments, starterRules } from './starter-rules.ts'
 
 const rules = starterRules()
+const packs = ['all-agents', 'coding-agents', 'assistants', 'data-agents', 'tool-servers', 'hunting'].map(
+  (name) => `pack.${name}`,
+)
 const guide = readFileSync(new URL('../../../../../docs/guide/rules.md', import.meta.url), 'utf8')
 
 describe('starter rules', () => {
-  it('are ten in number', () => expect(rules).toHaveLength(10))
+  it('are forty-five in number', () => expect(rules).toHaveLength(45))
+
+  it('cost little enough to leave room for others', () => {
+    const cost = rules.reduce((sum, { text }) => sum + parseRules(text).rules[0]!.rule.cost, 0)
+    expect(cost / sliceUnits).toBeLessThan(0.8 * ruleLimits.eventMs)
+  })
+
+  it('are shipped as documents that run like their texts', () => {
+    const documents = starterDocuments()
+    for (const { name, text } of rules) {
+      const { document, ...compiled } = parseRules(text).rules[0]!.rule
+      const { tests: _, ...running } = document
+      expect(documents[name]).toEqual(running)
+      expect(compileStored(documents[name]!).cost).toBe(compiled.cost)
+    }
+  })
 
   test.each(rules)('$name has mode observe, passes its tests and is documented', ({ name, text }) => {
     expect(lintRules(text).faults).toEqual([])
-    const { mode, description } = parseRules(text).rules[0]!.rule.document
+    const { mode, description, tags = [], falsepositives = [] } = parseRules(text).rules[0]!.rule.document
     expect(mode).toBe('observe')
+    expect(tags.filter((tag) => packs.includes(tag))).toHaveLength(1)
+    expect(tags.some((tag) => /^atlas\.aml\.t\d{4}(\.\d{3})?$/.test(tag))).toBe(true)
+    expect(tags.some((tag) => /^owasp\.(asi|llm)(0[1-9]|10)$/.test(tag))).toBe(true)
+    expect(falsepositives.length).toBeGreaterThan(0)
     const [tested] = testRules(text).rules
     expect(tested?.failed).toEqual([])
     expect(tested?.passed).toBeGreaterThanOrEqual(2)
     expect(guide).toContain(`| \`${name}\` |`)
-    expect(guide).toContain(description)
+    expect(guide).toContain(description!.trim())
   })
 
   // Attack: an agent shows a value that harms nobody, and does what it is after while the rule is silent.
   test.each([
+    ['first-use-of-a-host', 'host', ['a.example', 'b.example', 'c.example', '10.0.0.1', 'd.example']],
     ['first-use-of-a-tool', 'tool', ['read-notes', 'shell-exec', 'email-send', 'http-request', 'code-exec']],
     ['unusual-hour', 'hour', [3, 4, 15, 20, 23]],
   ] as const)('%s fires for each new value, also right after another one', (name, kind, values) => {
@@ -40,12 +64,15 @@ describe('starter rules', () => {
     expect(explicit!.document.cooldown).toBe('0s')
     expect(byDefault!.document.cooldown).toBeUndefined()
     for (const rule of [explicit!, byDefault!]) {
-      const set = new RuleSet([{ rule, state: ruleStates.start(rule), history: new ValueMemory() }])
+      const set = new RuleSet([{ compiled: rule, state: ruleStates.start(rule), history: new ValueMemory() }])
       let seq = 0
       const isFiredAt = (day: number, value?: string | number) => {
         seq += 1
         const hour = kind === 'hour' ? Number(value ?? 12) : 12
-        const metadata = { toolName: kind === 'tool' ? (value ?? 'file-read') : 'file-read' }
+        const metadata = {
+          toolName: kind === 'tool' ? (value ?? 'file-read') : 'file-read',
+          hosts: [kind === 'host' ? (value ?? 'usual.example') : 'usual.example'],
+        }
         const at = Math.floor(day) * dayMs + hour * hourMs
         return set.take(logged({ seq, at, event_type: 'tool_call', metadata })).length === 1
       }

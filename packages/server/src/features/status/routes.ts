@@ -3,9 +3,12 @@ import type { Router } from '../../http/route.ts'
 import { SharedRun } from '../../shared-run.ts'
 import { severityCounts, toolCounts } from '../events/counts.ts'
 import type { FleetLists } from '../instances/fleet-list.ts'
+import { readProblemList } from './problems.ts'
 
 /** Many requests for the status must not occupy the process. */
 const restMs = 50
+/** Problems of a flood are counted from many more rows. */
+const problemsRestMs = 1_000
 
 export function mountStatus(
   router: Router,
@@ -27,6 +30,10 @@ export function mountStatus(
   const readCounts = async () => JSON.stringify({ instances: [], ...(await counts(clock.now())) })
   const whole = new SharedRun(readWhole, { restMs })
   const countsAlone = new SharedRun(readCounts, { restMs })
+  const problems = new SharedRun(() => database.scan('problems', (db) => readProblemList(db, clock.now())), {
+    restMs: problemsRestMs,
+  })
+  router.handle('listProblems', () => problems.get())
   router.handle('getStatus', async ({ query }, reply) => {
     reply.type('application/json; charset=utf-8')
     return (await (query.omit ? countsAlone : whole).get()) as never

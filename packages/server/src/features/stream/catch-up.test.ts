@@ -112,3 +112,28 @@ it('delays a caller that replays repeatedly, and no other', async () => {
   await expect.poll(afterASecond).toBe(true)
   catchUp.close()
 })
+
+// Retention deleted all that the client has missed, and an event is stored while that is read.
+it('does not skip an event that is stored during a read that finds nothing', async () => {
+  await using service = await openTestService()
+  await using opened = await openSockets(1)
+  const { deps } = service
+  const source = sourceOf(40)
+  let reads = 0
+  const database = {
+    ...deps.database,
+    async scan() {
+      reads += 1
+      if (reads === 1) source.head = 41
+      return reads === 1
+        ? []
+        : [{ ...eventToStore({ severity: 'info', source: 's', event_type: 'n', description: 'd' }, null, 0), seq: 41 }]
+    },
+  }
+  const catchUp = new CatchUp({ ...deps, database: database as never }, source, new StreamBacklog(deps.metrics))
+  const [follower] = followersOf(opened.sockets, 1)
+  catchUp.add(follower!)
+  await expect.poll(() => follower!.live).toBe(true)
+  catchUp.close()
+  expect([follower!.seq, reads]).toEqual([41, 2])
+})

@@ -102,7 +102,7 @@ export class CatchUp {
       return rows === undefined && this.#reads >= maxReads
     })
     if (follower) {
-      if (rows) this.#serve(follower, rows)
+      if (rows) this.#serve(follower, rows, this.#source.head)
       else void this.#readFor(follower)
       this.#schedule()
     } else if (soonestMs < Infinity) {
@@ -114,9 +114,11 @@ export class CatchUp {
   async #readFor(follower: Follower): Promise<void> {
     if (follower.socket.destroyed) return
     this.#reads += 1
+    // Events that are stored during the read may be missing from it.
+    const { head } = this.#source
     try {
       const read = (db: Db) => readEventsAfter(db, follower.seq, pageRows)
-      this.#serve(follower, await this.#deps.database.scan(`stream ${follower.caller}`, read))
+      this.#serve(follower, await this.#deps.database.scan(`stream ${follower.caller}`, read), head)
     } catch (fault) {
       if (fault instanceof AppError && this.#isOpen) {
         this.#enqueueLater(follower)
@@ -142,11 +144,12 @@ export class CatchUp {
     this.#deps.log.warn({ err: fault }, 'a stream client could not catch up and was disconnected')
   }
 
-  #serve(follower: Follower, rows: readonly EventFields[]): void {
+  /** `head`: where the log ended when the rows were read; without rows, the client has everything up to there. */
+  #serve(follower: Follower, rows: readonly EventFields[], head: number): void {
     if (follower.socket.destroyed) return
     const page = pageOf(rows)
     this.#pace.take(follower.caller, page?.rows ?? 1, this.#deps.clock.monotonic())
-    follower.seq = page?.lastSeq ?? this.#source.head
+    follower.seq = page?.lastSeq ?? head
     this.#write(follower, page?.bytes ?? ':\n\n')
   }
 

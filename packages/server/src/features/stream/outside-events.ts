@@ -33,7 +33,7 @@ function instant(given: unknown): number | undefined {
 export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   const report = withoutNulls(parseJson(bodyText(message)))
   const fault = eventFault(report)
-  if (fault !== undefined) throw new AppError('invalid', fault.replace('The body', 'The message'))
+  if (fault !== undefined) throw new AppError('invalid', fault)
   const { id, created_at } = report as { id?: unknown; created_at?: unknown }
   const { class: _class, tool: _tool, metrics: _metrics, ...row } = eventToStore(report as NewEvent, null, now)
   return { ...row, id: isUuid(id) ? (id as string) : row.id, created_at: instant(created_at) ?? now, seq: null }

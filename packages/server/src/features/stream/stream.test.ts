@@ -218,7 +218,9 @@ describe('the event stream', () => {
     ['one address', () => '192.0.2.7'],
     ['one /64 of IPv6', (host: number) => `2001:db8::${host.toString(16)}`],
   ])('allows at most 100 connections from %s, and frees them when they close', async (_whose, address) => {
-    await using service = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
+    await using service = await openTestService({
+      env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1', WARDLINE_STREAM_AUTH: 'none' },
+    })
     const { hostname, port } = new URL(await urlOf(service))
     const open = (host: number) =>
       new Promise<Socket>((resolve, reject) => {

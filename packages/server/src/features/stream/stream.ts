@@ -3,7 +3,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Holder } from '../../http/auth.ts'
 import { httpLimits } from '../../http/limits.ts'
-import { open } from '../../http/route.ts'
+import { anonymous } from '../../http/route.ts'
 import { closeEventStream, firstFrame, frame, openEventStream, type StreamReply } from '../../http/sse.ts'
 import { fits, type StreamBacklog } from '../../http/stream-backlog.ts'
 import type { OutsideEvent } from '../events/event-row.ts'
@@ -65,19 +65,18 @@ export class EventStream {
     this.#catchUp = new CatchUp(deps, logFollower, streamBacklog)
   }
 
-  /** Starts at the newest stored event. */
   async open(): Promise<void> {
     if (this.#deps.bus.state !== 'in-process') {
       // Imported on demand, because the validator takes 0.1 s to load and is needed only with a backplane.
       const { subscribeToOutsideEvents } = await import('./outside-events.ts')
       subscribeToOutsideEvents(this.#deps, (row) => this.#receiveOutside(row))
     }
-    await Promise.all([this.#follower.open(), this.#control.open()])
+    await this.#control.open()
   }
 
-  /** Sends events and control changes that other processes stored without a message arriving here. */
+  /** Sends control changes that other processes stored without a message arriving here. */
   async reconcile(): Promise<void> {
-    await Promise.all([this.#follower.reconcile(), this.#control.reconcile()])
+    await this.#control.reconcile()
   }
 
   /** Serves one client from `lastSeq`, or from now. Throws AppError `overloaded` when the stream limits are reached. */
@@ -92,7 +91,7 @@ export class EventStream {
     // A seq beyond the head comes from another database, so there is nothing to resume.
     const resumes = lastSeq !== undefined && lastSeq < this.#follower.head
     const seq = resumes ? lastSeq : this.#follower.head
-    const caller = holder.keyId === open.keyId ? address : holder.keyId
+    const caller = holder.keyId === anonymous.keyId ? address : holder.keyId
     const client: Client = { socket, address, holder, caller, seq, live: !resumes }
     this.#clients.add(client)
     if (hasControl) this.#control.add(socket)
@@ -122,7 +121,6 @@ export class EventStream {
 
   close(delayMs: () => number): void {
     this.#stats.close()
-    this.#follower.close()
     this.#control.close()
     this.#catchUp.close()
     for (const { socket } of this.#clients) closeEventStream(socket, delayMs())

@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { migrate } from '../../db/migrate.ts'
 import { openTestDatabase, openTestService, type TestService } from '../../testing/service.ts'
-import { localActor } from '../audit/audit.ts'
-import { suspendInstance } from '../control/kill-switch.ts'
 import { forgetSuspensions } from './suspensions.ts'
 
 const dayMs = 86_400_000
@@ -39,15 +37,6 @@ describe('the row of a suspension', () => {
     expect(await rows()).toMatchObject([
       { version: 1, requested_at: requested, resumed_at: requested + 5_000 },
       { version: 3, requested_at: requested + 5_000, resumed_at: null, can_acknowledge: 1 },
-    ])
-  })
-
-  it('names its cause', async () => {
-    await beat()
-    const cause = { ruleId: 'r1', eventId: 'e1', containmentId: 'c1' }
-    await suspendInstance({ ...service.deps, ...service.services }, bot, 'Rule', localActor('system'), cause)
-    expect(await rows()).toMatchObject([
-      { actor: 'system', rule_id: 'r1', event_id: 'e1', containment_id: 'c1', reason: 'Rule' },
     ])
   })
 

@@ -6,7 +6,7 @@ import type {
   Suspension,
   SuspensionCounts,
 } from '@wardline/contract'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { listenOnFreePort, openControlStream } from '../../testing/control-stream.ts'
 import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 import { indexEvents } from '../events/event-index.ts'
@@ -287,6 +287,21 @@ describe('silence', () => {
 
 describe('activity while suspended', () => {
   const breaches = () => events('activity_while_suspended')
+
+  // Not only a minute later, when all suspended agents are looked at.
+  it('is reported by the next run if the database fails before the log is read', async () => {
+    await beat({ control_version: 0 })
+    await kill()
+    await poll()
+    await ack(1)
+    await pass(11)
+    await report()
+    const failing = vi.spyOn(service.services.suspendedAgents, 'writeUnlogged').mockRejectedValueOnce(new Error('away'))
+    await expect(watch()).rejects.toThrow('away')
+    failing.mockRestore()
+    await pass(1)
+    expect(await state()).toBe('violated')
+  })
 
   it('is reported as a breach with a count at most once a minute, and the state stays violated', async () => {
     await beat({ control_version: 0 })

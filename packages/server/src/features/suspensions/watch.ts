@@ -158,14 +158,14 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     /** Periodic work. */
     async run(): Promise<void> {
       const active = [...(await suspendedAgents.takeActive())]
-      await suspendedAgents.writeUnlogged()
-      for (let first = 0; first < active.length; first += chunkRows) {
-        try {
+      let first = 0
+      try {
+        await suspendedAgents.writeUnlogged()
+        for (; first < active.length; first += chunkRows)
           await look(await readLasting(db, active.slice(first, first + chunkRows).toSorted()))
-        } catch (fault) {
-          suspendedAgents.putBack(active.slice(first))
-          throw fault
-        }
+      } catch (fault) {
+        suspendedAgents.putBack(active.slice(first))
+        throw fault
       }
       for (let done = 0; done < runRows; done += chunkRows) {
         const due = await readDue(db, clock.now(), chunkRows)

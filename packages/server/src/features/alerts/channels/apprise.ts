@@ -2,14 +2,17 @@ import type { Severity } from '@wardline/contract'
 import type { HttpChannel } from './channel.ts'
 import { jsonPost, judgeByStatus, receiverHost, refused } from './http-receiver.ts'
 import type { Message } from './message.ts'
-import { bodyLines, messageLines } from './message-lines.ts'
+import { bodyLines, messageLines, openOf } from './message-lines.ts'
 import { unlinked } from './plain-text.ts'
 
 /** With note and count, the body stays below 4,096 characters: the limit of Telegram, to which Apprise may forward. */
 const room = 3_000
 
 const types: Record<Severity, string> = { breach: 'failure', critical: 'failure', warning: 'warning', info: 'info' }
-const typeOf = ({ kind, severity }: Message): string => (kind === 'resolved' ? 'success' : types[severity])
+const typeOf = (message: Message): string => {
+  if (message.kind !== 'resolved') return types[message.severity]
+  return openOf(message) ? 'warning' : 'success'
+}
 
 /**
  * https://github.com/caronc/apprise-api. Services behind Apprise may turn domains into links and names into mentions,

@@ -12,6 +12,15 @@ export interface Sender {
   publicUrl?: string | undefined
   /** Epoch milliseconds of this attempt. */
   now: number
+  /** The first message of the incident as the receiver stored it; undefined for the first one itself. */
+  thread?: Thread | undefined
+}
+
+/** A delivered message that later ones of its incident answer or extend. */
+export interface Thread {
+  /** Id that the receiver gave the message. */
+  reference: string
+  first: Message
 }
 
 /** Result of one attempt. */
@@ -25,6 +34,8 @@ export interface Verdict {
   error: string | null
   /** Minimum delay before the next attempt, as requested by the receiver. */
   retryAfterSeconds?: number
+  /** Id that the receiver gave the message, for later ones of its incident; at most 100 characters. */
+  reference?: string
   /** The receiver does not want any more messages (410). */
   gone?: boolean
 }

@@ -188,7 +188,7 @@ describe.concurrent('a mail', () => {
   it('goes once to all recipients, with the expected headers', async () => {
     const { headers, from, to } = await mailFor(messagesByKind.alert)
     expect({ from, to }).toEqual({ from: addresses.from, to: addresses.to })
-    const thread = '<group.172e1574d409efcdad74811bfd859e52@00112233445566ff.wardline.invalid>'
+    const thread = '<incident.019bbf6e-0000-7000-8000-0000000000fe@00112233445566ff.wardline.invalid>'
     expect(headers).toEqual([
       ['Auto-Submitted', 'auto-generated'],
       ['X-Wardline-Message', '019bbf6e-0000-7000-8000-0000000000ff'],
@@ -235,14 +235,17 @@ describe.concurrent('a mail', () => {
     )
   })
 
-  it('has the same Message-ID at every attempt, and shares a thread with all mails of its group', async () => {
+  it('has the same Message-ID at every attempt, and shares a thread with all mails of its incident', async () => {
     const value = ({ headers }: ReadMail, wanted: string) => headers.find(([name]) => name === wanted)?.[1]
     const [first, second] = [await mailFor(messagesByKind.alert), await mailFor(messagesByKind.alert)]
     const other = await mailFor({ ...messagesByKind.resolved, id: '019bbf6e-0000-7000-8000-0000000000aa' })
     expect(first.headers).toEqual(second.headers)
     expect(value(other, 'Message-ID')).not.toBe(value(first, 'Message-ID'))
     expect(value(other, 'References')).toBe(value(first, 'References'))
-    const elsewhere = await mailFor({ ...messagesByKind.resolved, group: 'honeypot_triggered bot-2' })
+    const elsewhere = await mailFor({
+      ...messagesByKind.resolved,
+      incident: { id: '019bbf6e-0000-7000-8000-0000000000bb', group: 'honeypot_triggered bot-1', place: 0 },
+    })
     expect(value(elsewhere, 'References')).not.toBe(value(first, 'References'))
   })
 

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { ChannelSettings } from '@wardline/contract'
 import { isLoopback } from '@wardline/text'
 import type { SMTPTransportOptions } from 'nodemailer'
@@ -71,12 +70,8 @@ function htmlText(lines: MessageLines): string {
 /** `.invalid` is reserved (RFC 2606, section 2) and the deployment is unique, so no other sender uses the same id. */
 const messageId = (name: string, { deployment }: Sender): string => `<${name}@${deployment}.wardline.invalid>`
 
-/**
- * All mails of a group reply to the same id, which belongs to no mail, so that mail programs show them as one thread.
- * The group is hashed because it may contain any text.
- */
-const threadId = (group: string, sender: Sender): string =>
-  messageId(`group.${createHash('sha256').update(group).digest('hex').slice(0, 32)}`, sender)
+/** All mails of an incident reply to the same id, which belongs to no mail, so that mail programs show them as one thread. */
+const threadId = (incident: string, sender: Sender): string => messageId(`incident.${incident}`, sender)
 
 /**
  * Returns a message as a mail for nodemailer. Every attempt uses the same Message-ID, by which mail systems detect
@@ -84,7 +79,7 @@ const threadId = (group: string, sender: Sender): string =>
  */
 function mailOf(message: Message, { from, to }: ChannelSettings['email'], sender: Sender) {
   const lines = messageLines(message, sender, { room, change: unlinked })
-  const thread = message.group === null ? {} : { inReplyTo: threadId(message.group, sender) }
+  const thread = message.incident === null ? {} : { inReplyTo: threadId(message.incident.id, sender) }
   // Objects, because nodemailer parses an address string as a list, in which comments and groups have a meaning.
   const sent = { from: { name: '', address: from }, to: to.map((address) => ({ name: '', address })) }
   return {

@@ -16,7 +16,7 @@ export interface MachineRow extends Omit<DeliveredAlert, 'metadata' | 'created_a
 }
 
 /** Context that a machine needs to act on the alert. */
-export interface MachineContext extends Omit<AlertContext, 'suspension'> {
+export interface MachineContext extends Omit<AlertContext, 'suspension' | 'open'> {
   suspension: (Omit<SuspensionContext, 'at'> & { at: string | null }) | null
   /** Commands for a person, the most urgent first. */
   next: string[]

@@ -1,4 +1,4 @@
-import type { Severity } from '@wardline/contract'
+import { descriptionOf, type Severity } from '@wardline/contract'
 import { type CharacterSize, cutText, utf16Size } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
 import { isClaimed } from '../outbox/alert.ts'
@@ -18,6 +18,18 @@ const notes: Record<Message['kind'], string | null> = {
   resolved: 'This alert is resolved.',
   test: 'This test was requested by an operator. No action is needed.',
   check: 'This daily message shows that alerts arrive here. No action is needed.',
+}
+
+/** What is left of an incident whose agent has stopped; null if nothing is. */
+export const openOf = ({ kind, alerts }: Message): DeliveredAlert['open'] =>
+  kind === 'resolved' ? (alerts.at(-1)?.open ?? null) : null
+
+function noteOf(message: Message): string | null {
+  const open = openOf(message)
+  if (open === null) return notes[message.kind]
+  return open.severity === 'breach'
+    ? 'The breach is still open: acknowledge it.'
+    : 'The critical alert about it is still open: acknowledge it.'
 }
 
 /** Whether the message is sent without a sound. */
@@ -71,7 +83,11 @@ function agentText({ instance_id, instance_name }: DeliveredAlert): string {
 const keyKind = ({ type, key_type }: DecoyContext): string =>
   type === 'api_key' ? `${key_type ?? 'unknown'} key` : 'path'
 export const decoyText = (decoy: DecoyContext): string =>
-  between(decoy.label ?? `${keyKind(decoy)} planted at ${decoy.instance_id}`, 200)
+  between(
+    decoy.label ??
+      `${keyKind(decoy)} ${decoy.instance_id === null ? 'for every agent' : `planted at ${decoy.instance_id}`}`,
+    200,
+  )
 
 /** Returns facts with a label, because their values look alike. */
 function namedFacts(alert: DeliveredAlert, isAlone: boolean): string[] {
@@ -92,7 +108,7 @@ function alertText(alert: DeliveredAlert, message: Message): string {
   const maxLength = message.alerts.length > 1 ? maxTogether : maxAlone
   const type = `${isClaimed(alert) ? 'claimed by a client: ' : ''}${plainText(alert.event_type, 100)}`
   const facts = [alert.severity, agentText(alert), type, ...namedFacts(alert, message.group !== null)]
-  const texts = [...facts, plainText(alert.description, maxLength)].filter((text) => text !== '')
+  const texts = [...facts, plainText(descriptionOf(alert), maxLength)].filter((text) => text !== '')
   return `${timeText(alert.created_at, message.created_at)} UTC · ${texts.join(' · ')}`
 }
 
@@ -132,11 +148,11 @@ export function messageLines(message: Message, { publicUrl }: Pick<Sender, 'publ
     link: dashboardLink(message, publicUrl),
   }
   const left = belowLines(below).reduce((rest, line) => rest - costOf(line, size), room)
-  const mark = message.kind === 'resolved' ? '✅' : severityMarks[message.severity]
+  const mark = message.kind !== 'resolved' ? severityMarks[message.severity] : openOf(message) ? '🛑' : '✅'
   const share = Math.floor(left / Math.max(1, message.alerts.length))
   return {
     headline: `${mark} ${titleText(message, medium)}`,
-    note: notes[message.kind],
+    note: noteOf(message),
     alerts: message.alerts.map((alert) => cutText(change(alertText(alert, message)), share, size)),
     rest: message.more > 0 ? `+${message.more} more` : null,
     ...below,

@@ -2,6 +2,14 @@ import type { EventColumn, EventRow, messageKinds, Severity } from '@wardline/co
 import { uuidV7 } from '../../../ids.ts'
 import type { PlannedAlert } from '../outbox/queries.ts'
 
+/** Id and group of the first message about an incident. */
+export interface Incident {
+  id: string
+  group: string
+  /** Number of the message among those about the instance, because several may be of the same millisecond. */
+  place: number
+}
+
 /** A decoy that an alert is about. The label is only sent to channels, which are private: events do not contain it. */
 export interface DecoyContext {
   id: string
@@ -10,7 +18,8 @@ export interface DecoyContext {
   type: 'api_key' | 'file_path'
   key_type: string | null
   /** The instance where it is planted. */
-  instance_id: string
+  /** Null: a path that is a decoy for every agent. */
+  instance_id: string | null
 }
 
 /** A suspension that is in force when the message is composed. */
@@ -36,9 +45,18 @@ export interface AlertContext {
   key: { id: string; name: string } | null
   /** The suspension of the instance; null if it is not suspended. */
   suspension: SuspensionContext | null
+  /** Of a confirmed suspension: the newest open alert of critical or breach about the instance, which is not over. */
+  open: { id: string; severity: Severity } | null
 }
 
-export const noContext: AlertContext = { instance_name: null, tool: null, decoys: [], key: null, suspension: null }
+export const noContext: AlertContext = {
+  instance_name: null,
+  tool: null,
+  decoys: [],
+  key: null,
+  suspension: null,
+  open: null,
+}
 
 /** Columns of an event that its alert does not store. */
 export type OnlyOfEvents = Exclude<EventColumn, keyof PlannedAlert>
@@ -73,16 +91,25 @@ export interface Message {
    * checks.
    */
   group: string | null
+  /**
+   * The first message of this channel about the same trouble of an instance, which may be this one. Null for machines,
+   * digests, tests and checks.
+   */
+  incident: Incident | null
   /** Newest last, at most ten. Empty for tests and checks. */
   alerts: DeliveredAlert[]
   /** Number of further alerts, which are not in `alerts`. */
   more: number
 }
 
-/** Parses a stored message. Messages stored by earlier versions have no context. */
+/** Parses a stored message. Messages stored by earlier versions have neither context nor incident. */
 export function readMessage(content: string): Message {
   const message: Message = JSON.parse(content)
-  return { ...message, alerts: message.alerts.map((alert) => ({ ...noContext, ...alert })) }
+  return {
+    ...message,
+    incident: message.incident ?? null,
+    alerts: message.alerts.map((alert) => ({ ...noContext, ...alert })),
+  }
 }
 
 const noticeTitles = { test: 'Test message of Wardline', check: 'Daily check: alerts reach this channel' }
@@ -95,6 +122,7 @@ export const noticeMessage = (kind: keyof typeof noticeTitles, now: number): Mes
   severity: 'info',
   title: noticeTitles[kind],
   group: null,
+  incident: null,
   alerts: [],
   more: 0,
 })

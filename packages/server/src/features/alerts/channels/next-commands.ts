@@ -39,6 +39,7 @@ export function nextCommands({ kind, group, alerts }: Pick<Message, 'kind' | 'gr
   const newest = alerts.at(-1)
   if (newest === undefined || !word.test(newest.id)) return []
   if (group === null) return ['wardline alerts list --status open']
+  if (newest.open !== null && word.test(newest.open.id)) return [`wardline alerts ack ${newest.open.id}`]
   if (kind === 'resolved' || isEnding(newest)) return [`wardline alerts show ${newest.id}`]
   return [...firstSteps(newest), `wardline alerts ack ${newest.id}`]
 }

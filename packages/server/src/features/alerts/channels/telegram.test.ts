@@ -34,6 +34,15 @@ it('marks exactly the lines of alerts as code after a line of 1,000 emoji', () =
   ])
 })
 
+it('answers the first message of its incident, if Telegram still has that', () => {
+  const first = telegram.judge({ status: 200, headers: {}, body: '{"ok":true,"result":{"message_id":77}}' })
+  expect(first).toMatchObject({ delivered: true, reference: '77' })
+  const thread = { reference: first.reference!, first: messagesByKind.alert }
+  const answer = JSON.parse(telegram.request(messagesByKind.resolved, settings, { ...testSender, thread }).body)
+  expect(answer.reply_parameters).toEqual({ message_id: 77, allow_sending_without_reply: true })
+  expect(payload(messagesByKind.resolved)).not.toHaveProperty('reply_parameters')
+})
+
 // Telegram makes domains, mentions and commands clickable, except within code.
 it('has no text of an event outside of code in a message of Telegram', () => {
   fc.assert(

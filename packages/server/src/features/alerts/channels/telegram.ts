@@ -35,15 +35,26 @@ export const telegram: HttpChannel<'telegram'> = {
       entities: [{ type: 'bold', offset: 0, length: lines.headline.length }, ...code],
       link_preview_options: { is_disabled: true },
       disable_notification: isQuiet(message),
+      ...(sender.thread === undefined
+        ? {}
+        : {
+            reply_parameters: {
+              message_id: Number(sender.thread.reference),
+              // The first message may have been deleted.
+              allow_sending_without_reply: true,
+            },
+          }),
     }
     return jsonPost(`https://api.telegram.org/bot${token}/sendMessage`, payload, sender)
   },
   judge(answer) {
     const verdict = judgeByStatus(answer)
-    const { ok, parameters } = answerFields(answer.body)
+    const { ok, parameters, result } = answerFields(answer.body)
     if (!verdict.delivered) {
       return { ...verdict, ...askedPause((parameters as { retry_after?: unknown } | undefined)?.retry_after) }
     }
-    return ok === true ? verdict : refused(verdict, 'The response of Telegram is not ok.')
+    const id = (result as { message_id?: unknown } | undefined)?.message_id
+    if (ok === true) return Number.isSafeInteger(id) ? { ...verdict, reference: String(id) } : verdict
+    return refused(verdict, 'The response of Telegram is not ok.')
   },
 }

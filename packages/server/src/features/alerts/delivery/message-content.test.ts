@@ -53,7 +53,9 @@ describe('the content of a message', () => {
   it('has [secret] in place of fields that are settings', () => {
     expect(JSON.parse(contents.get('pagerduty')!.body).routing_key).toBe('[secret]')
     expect(JSON.parse(contents.get('ntfy')!.body).topic).toBe('[secret]')
-    expect(contents.get('email')!.body).toMatch(/^Subject: .*agent-1: policy_violation, reported by another source\n\n/)
+    expect(contents.get('email')!.body).toMatch(
+      /^Subject: .*agent-1: a policy violation, reported by another source\n\n/,
+    )
   })
 
   it('contains a link to the alert in the dashboard', async () => {

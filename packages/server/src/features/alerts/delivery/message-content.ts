@@ -7,8 +7,8 @@ import { readMessage } from '../channels/message.ts'
 import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
 import type { KnownChannel } from '../routing/routing-table.ts'
 import { signingSettings } from '../routing/sealed-settings.ts'
-import { findContent } from './queries.ts'
-import { senderAt } from './sender.ts'
+import { findContent, readThread } from './queries.ts'
+import { senderAt, threadAt } from './sender.ts'
 
 /** Shorter parts of an address, such as `services`, are ordinary words, which must not be removed from texts. */
 const minSecret = 16
@@ -43,7 +43,8 @@ export async function viewContent(
   const now = deps.clock.now()
   const message = readMessage(stored.content)
   const settings = signingSettings(channel, now) as never
-  const sender = senderAt(deps, now)
+  const thread = stored.attempts > 1 ? undefined : await readThread(deps.database.db, message)
+  const sender = { ...senderAt(deps, now), thread: threadAt(channel, thread) }
   const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
   const { type, body } =
     'deliver' in adapter

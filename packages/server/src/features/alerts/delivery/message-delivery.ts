@@ -2,12 +2,20 @@ import { channelKinds } from '@wardline/contract'
 import { GroupCommit } from '../../../db/group-commit.ts'
 import { attemptWithinMs, Delivery } from '../../../delivery/delivery.ts'
 import type { Deps } from '../../../deps.ts'
-import type { Verdict } from '../channels/channel.ts'
-import { readMessage } from '../channels/message.ts'
+import type { Thread, Verdict } from '../channels/channel.ts'
+import { type Message, readMessage } from '../channels/message.ts'
 import { type Lane, lanes } from '../outbox/alert.ts'
 import { receiverStatement } from '../routing/queries.ts'
 import type { KnownChannel, RoutingTable } from '../routing/routing-table.ts'
-import { type ClaimedMessage, claimMessages, type MessageAttempt, messages, resultStatement } from './queries.ts'
+import {
+  type ClaimedMessage,
+  claimMessages,
+  isOvertaken,
+  type MessageAttempt,
+  messages,
+  readThread,
+  resultStatement,
+} from './queries.ts'
 import type { Receivers } from './receivers.ts'
 import { pausesMs } from './retry-schedule.ts'
 import type { Send } from './sender.ts'
@@ -80,6 +88,12 @@ export function createMessageDelivery(
     return { free: attempts - running(lane), claim }
   }
 
+  async function threadOf(row: ClaimedMessage, message: Message): Promise<Thread | undefined> {
+    // A retry stands alone: the receiver may have refused because its first message is gone.
+    if (row.attempts > 0 || (await isOvertaken(database.db, row))) return undefined
+    return readThread(database.db, message)
+  }
+
   const delivery: MessageDelivery = new Delivery(deps, {
     queue: messages,
     leaseMs,
@@ -87,7 +101,11 @@ export function createMessageDelivery(
     capacity,
     claim: ({ lane, channel: { id } }, claim, limit) =>
       claimMessages(database.db, { channelId: id, lane, limit, unattemptedOnly: receivers.isPaused(id) }, claim),
-    attempt: ({ channel }, { content }, signal) => send(currentOf(channel) ?? channel, readMessage(content), signal),
+    async attempt({ channel }, row, signal) {
+      const message = readMessage(row.content)
+      const thread = await threadOf(row, message).catch(() => undefined)
+      return send(currentOf(channel) ?? channel, message, signal, thread)
+    },
     pausesMs: ({ kind }) => pausesMs[kind],
     close: closeEgresses,
     store: (attempt) => results.add(attempt),

@@ -49,6 +49,7 @@ export async function testChannel(
       channel_id: channel.id,
       kind: 'test',
       content: JSON.stringify(message),
+      subject: null,
       created_at: now,
       attempts: 0,
     },

@@ -1,17 +1,22 @@
 import { type Selectable, sql } from 'kysely'
+import { dayMs } from '../../../clock.ts'
 import type { Db, Statement, Trx } from '../../../db/database.ts'
 import { claimRows, isFree, type LeasedQueue, type TimedClaim, unclaimed } from '../../../db/lease.ts'
 import type { Schema } from '../../../db/schema.ts'
 import type { Attempted } from '../../../delivery/delivery.ts'
-import type { Verdict } from '../channels/channel.ts'
-import type { Message } from '../channels/message.ts'
+import type { Thread, Verdict } from '../channels/channel.ts'
+import { type Incident, type Message, readMessage } from '../channels/message.ts'
+import { openOf } from '../channels/message-lines.ts'
 import type { Lane } from '../outbox/alert.ts'
 
 // Owns alert_messages, which is both the queue of each channel and the delivery log.
 
 type MessageRow = Selectable<Schema['alert_messages']>
 
-export type ClaimedMessage = Pick<MessageRow, 'id' | 'channel_id' | 'kind' | 'content' | 'created_at' | 'attempts'>
+export type ClaimedMessage = Pick<
+  MessageRow,
+  'id' | 'channel_id' | 'kind' | 'content' | 'subject' | 'created_at' | 'attempts'
+>
 export type MessageAttempt = Attempted<ClaimedMessage, Verdict>
 
 const viewColumns = [
@@ -38,6 +43,79 @@ const unrepeatable = ['test', 'check'] as const
 const isPending = sql<boolean>`state = 'pending'`
 export const messages: LeasedQueue = { table: 'alert_messages', isOpen: isPending, mayBeLeased: isPending }
 
+/** What the messages of an incident are about; null if later messages cannot belong to the same. */
+function subjectOf({ group, incident }: Message, lane: Lane): string | null {
+  if (incident === null || group === null) return null
+  const [, instance] = group.split(' ')
+  // Whatever an agent reports begins and joins no incident of the service's own alerts.
+  return lane === 'own' && instance ? instance : `~${group}`
+}
+
+/** After so long without a message, trouble of an instance is another incident. */
+const incidentMs = dayMs
+/** Messages that may be of the same millisecond: the plan of one step. */
+const sameTime = 20
+
+/** Returns the incident that a message to people about one problem belongs to. */
+export async function findIncident(
+  trx: Trx,
+  channelId: string,
+  lane: Lane,
+  message: Message,
+): Promise<Incident | null> {
+  const { id, group, created_at } = message
+  if (group === null) return null
+  const own = { id, group, place: 0 }
+  const rows = await trx
+    .selectFrom('alert_messages')
+    .select('content')
+    .where('channel_id', '=', channelId)
+    .where('subject', '=', subjectOf({ ...message, incident: own }, lane))
+    .where('created_at', '>', created_at - incidentMs)
+    .orderBy('created_at', 'desc')
+    .limit(sameTime)
+    .execute()
+  const placeOf = ({ incident }: Message): number => incident?.place ?? 0
+  const before = rows
+    .map(({ content }) => readMessage(content))
+    .reduce<Message | undefined>((last, each) => (last && placeOf(last) > placeOf(each) ? last : each), undefined)
+  if (!before?.incident) return own
+  const isOver = before.kind === 'resolved' && before.group === before.incident.group && openOf(before) === null
+  return { ...(isOver ? own : before.incident), place: before.incident.place + 1 }
+}
+
+/** Returns the first message of the incident as its receiver stored it, if that gave it an id. */
+export async function readThread(db: Db, { id, incident }: Message): Promise<Thread | undefined> {
+  if (incident === null || incident.id === id) return undefined
+  const first = await db
+    .selectFrom('alert_messages')
+    .select(['content', 'reference'])
+    .where('id', '=', incident.id)
+    .executeTakeFirst()
+  return first?.reference ? { reference: first.reference, first: readMessage(first.content) } : undefined
+}
+
+/**
+ * Whether a later message about the same was delivered, before one that is sent again or late. An edit by the earlier one
+ * would hide what the later one says.
+ */
+export async function isOvertaken(
+  db: Db,
+  { channel_id, subject, created_at }: Pick<ClaimedMessage, 'channel_id' | 'subject' | 'created_at'>,
+): Promise<boolean> {
+  if (subject === null) return false
+  const later = await db
+    .selectFrom('alert_messages')
+    .select('id')
+    .where('channel_id', '=', channel_id)
+    .where('subject', '=', subject)
+    .where('created_at', '>', created_at)
+    .where('state', '=', sql.lit('delivered'))
+    .limit(1)
+    .executeTakeFirst()
+  return later !== undefined
+}
+
 /** Inserts messages that are due now, with a lease if the caller sends them itself. */
 export async function insertMessages(
   db: Db,
@@ -55,6 +133,7 @@ export async function insertMessages(
     title: message.title,
     severity: message.severity,
     content: JSON.stringify(message),
+    subject: subjectOf(message, lane),
     state: 'pending' as const,
     created_at: message.created_at,
     due_at: message.created_at,
@@ -110,8 +189,11 @@ export function resultStatement(db: Db, { row, owner, verdict, now, nextAt }: Me
     .set((e) => ({ attempts: e('attempts', '+', 1) }))
     .where('id', '=', row.id)
     .where('state', '=', 'pending')
-  if (verdict.delivered) return update.set({ state: 'delivered', delivered_at: now }).compile()
-  const held = update.where('lease_owner', '=', owner)
+  if (verdict.delivered) {
+    return update.set({ state: 'delivered', delivered_at: now, reference: verdict.reference ?? null }).compile()
+  }
+  // The count, because a failure whose storing went unanswered is stored again, when the next attempt may be running.
+  const held = update.where('lease_owner', '=', owner).where('attempts', '=', row.attempts)
   return nextAt === undefined ? held.set({ state: 'dead' }).compile() : held.set({ due_at: nextAt }).compile()
 }
 
@@ -195,7 +277,11 @@ export function findMessage(db: Db, id: string): Promise<LoggedMessage | undefin
 
 /** A message of the delivery log. */
 export function findContent(db: Db, id: string) {
-  return db.selectFrom('alert_messages').select(['channel_id', 'content']).where('id', '=', id).executeTakeFirst()
+  return db
+    .selectFrom('alert_messages')
+    .select(['channel_id', 'content', 'attempts'])
+    .where('id', '=', id)
+    .executeTakeFirst()
 }
 
 export async function findMessages(db: Db, ids: readonly string[]): Promise<LoggedMessage[]> {

@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto'
 import type { Deps } from '../../../deps.ts'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
 import { version } from '../../../version.ts'
 import { allChannels } from '../channels/all-channels.ts'
-import type { HttpChannel, Sender, SocketChannel, Verdict } from '../channels/channel.ts'
+import type { HttpChannel, Sender, SocketChannel, Thread, Verdict } from '../channels/channel.ts'
 import type { Message } from '../channels/message.ts'
 import { plainText } from '../channels/plain-text.ts'
 import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
@@ -34,7 +35,17 @@ function removerOf(channel: KnownChannel): (text: string) => string {
 }
 
 /** Makes one attempt; resolves with its result, also if it failed. */
-export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal) => Promise<Verdict>
+export type Send = (channel: KnownChannel, message: Message, signal: AbortSignal, thread?: Thread) => Promise<Verdict>
+
+/** Identifies the receiver in references: ids of one chat mean other messages in another. */
+const receiverMark = ({ settings }: KnownChannel): string =>
+  createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
+
+/** The thread as the adapter uses it; undefined if the channel had other settings when its first message was sent. */
+export function threadAt(channel: KnownChannel, thread: Thread | undefined): Thread | undefined {
+  const [mark, reference] = thread?.reference.split(' ') ?? []
+  return thread && reference && mark === receiverMark(channel) ? { ...thread, reference } : undefined
+}
 
 /** Arguments of an adapter besides message and settings. */
 export const senderAt = ({ config, secrets }: Pick<Deps, 'config' | 'secrets'>, now: number): Sender => ({
@@ -50,25 +61,31 @@ export function createSend({ clock, log, ...deps }: Pick<Deps, 'config' | 'clock
 } {
   let egresses: ReturnType<typeof openEgresses> | undefined
 
-  async function attempt(channel: KnownChannel, message: Message, signal: AbortSignal): Promise<Verdict> {
+  async function attempt(
+    channel: KnownChannel,
+    message: Message,
+    signal: AbortSignal,
+    thread?: Thread,
+  ): Promise<Verdict> {
     const now = clock.now()
     egresses ??= openEgresses(deps.config.alertAllowCidrs ?? [])
     const { guarded, open } = await egresses
     const egress = channel.managed_by === 'api' ? guarded : open
     const settings = signingSettings(channel, now) as never
-    const sender = senderAt(deps, now)
+    const sender = { ...senderAt(deps, now), thread: threadAt(channel, thread) }
     const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
     if ('deliver' in adapter) return adapter.deliver(message, settings, sender, egress, signal)
     return adapter.judge(await egress.post(adapter.request(message, settings, sender), signal))
   }
 
-  const send: Send = async (channel, message, signal) => {
+  const send: Send = async (channel, message, signal, thread) => {
     const remove = removerOf(channel)
     // Repeated after sanitizing, which may have joined the parts of a secret.
     const clean = (text: string | null) => (text === null ? null : remove(plainText(remove(text), keptAnswer)))
     try {
-      const verdict = await attempt(channel, message, signal)
-      return { ...verdict, answer: clean(verdict.answer), error: clean(verdict.error) }
+      const { reference, ...verdict } = await attempt(channel, message, signal, thread)
+      const stored = reference === undefined ? {} : { reference: `${receiverMark(channel)} ${reference}` }
+      return { ...verdict, ...stored, answer: clean(verdict.answer), error: clean(verdict.error) }
     } catch (fault) {
       const isOfReceiver = fault instanceof EgressError
       if (!isOfReceiver) {

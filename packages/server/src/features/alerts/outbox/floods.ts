@@ -7,6 +7,8 @@ import type { OverflowRow } from './queries.ts'
 const minuteMs = 60_000
 /** Reported alerts per instance, severity and minute: ten a second, more than a working agent has. */
 const maxReported = 600
+/** The same while there are no channels, and so no machines that receive each: people look at no more than one a second. */
+const maxListed = 60
 /** Own alerts per instance, type and minute: an attacker can touch a decoy any number of times. */
 const maxOwn = 60
 /** Instances per key whose decoy hits alert individually, because a prefix key may name any: as many as a channel sends a minute. */
@@ -32,12 +34,12 @@ export class FloodBound {
 
   /**
    * Returns undefined if the alert is within the limit, else the key under which to count it. `touchedBy`: the API key
-   * that touched a decoy.
+   * that touched a decoy. `isReceived`: whether there are channels.
    */
   beyond(
     { severity, event_type, instance_id, by_service }: AlertFacts,
     now: number,
-    touchedBy?: string,
+    { touchedBy, isReceived = true }: { touchedBy?: string | undefined; isReceived?: boolean } = {},
   ): Overflow | undefined {
     const minute = now - (now % minuteMs)
     if (minute !== this.#minute) {
@@ -59,7 +61,8 @@ export class FloodBound {
     }
     const { name, counts } = this.#countsOf(instance_id ?? '')
     const rank = severities.indexOf(severity)
-    if (counts[rank]! >= maxReported) return { minute, by_service, instance_id: name, event_type: '', severity }
+    if (counts[rank]! >= (isReceived ? maxReported : maxListed))
+      return { minute, by_service, instance_id: name, event_type: '', severity }
     counts[rank]! += 1
     return undefined
   }

@@ -3,6 +3,7 @@ import type { Statement, Trx } from '../../../db/database.ts'
 import type { StoredEvent } from '../../../db/schema/events.ts'
 import type { Deps } from '../../../deps.ts'
 import { uuidV7 } from '../../../ids.ts'
+import type { EventToStore } from '../../events/ingest.ts'
 import { type AlertFacts, endedBy, type OwnAlert } from './alert.ts'
 import { countOverflow, FloodBound, type Overflow, summarize } from './floods.ts'
 import {
@@ -17,30 +18,20 @@ import {
 
 const minuteMs = 60_000
 
-/** Decides which alerts are written: only those that at least one channel accepts. */
+/** The channels. Alerts below warning are written only for them. */
 export interface Recipients {
-  /** False: events are not inspected at all. */
+  /** False: no channel takes anything. */
   readonly hasAny: boolean
   take(alert: AlertFacts): boolean
 }
 
-/** Options of the alert of an event. */
-interface Alerting {
-  /** No alert, for example for matches of a rule in mode observe. */
-  isQuiet?: boolean
-  /** Alerts about different subjects are different problems. */
-  subject?: string
-  /** Names of the only channels to notify. */
-  channels?: readonly string[]
-}
-
-type WrittenEvent = Omit<StoredEvent, 'seq'> & { alerting?: Alerting }
+type WrittenEvent = Omit<StoredEvent, 'seq'> & Pick<EventToStore, 'alerting'>
 
 export interface Outbox {
   /**
-   * Returns statements that write an alert for each event that a channel accepts, or count it beyond the limit of its
-   * instance. They belong into the transaction that stores the events, after these, so that neither exists without the
-   * other. `touchedBy`: keys that touched decoys, by event id.
+   * Returns statements that write an alert for each event of severity warning and above, and for each other one that a
+   * channel accepts or that ends a problem, or count it beyond the limit of its instance. They belong into the transaction
+   * that stores the events, after these, so that neither exists without the other. `touchedBy`: keys that touched decoys, by event id.
    */
   statements(events: readonly WrittenEvent[], createdAt: number, touchedBy?: ReadonlyMap<string, string>): Statement[]
   /** Returns statements that write alerts of the service itself, for the batch of the reported change. */
@@ -64,8 +55,12 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
   const bound = new FloodBound()
   let listener = () => {}
 
-  /** The end of a problem is stored as resolved. */
-  const statusOf = (alert: AlertFacts) => (endedBy(alert).length > 0 ? ('resolved' as const) : ('open' as const))
+  const isEnd = (alert: AlertFacts) => endedBy(alert).length > 0
+  /** From warning on, people handle alerts in the queue, whether or not a channel takes them. */
+  const isWritten = (alert: AlertFacts) => alert.severity !== 'info' || isEnd(alert) || recipients.take(alert)
+  /** The end of a problem, and what machines receive below warning, leave nothing to handle: they are never open. */
+  const statusOf = (alert: AlertFacts) =>
+    isEnd(alert) || alert.severity === 'info' ? ('resolved' as const) : ('open' as const)
 
   /** A problem ends for all channels, whichever are notified. */
   function written(alerts: readonly NewAlert[], now: number): Statement[] {
@@ -79,19 +74,17 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
 
   function ownStatements(alerts: readonly OwnAlert[], now: number): Statement[] {
     const facts = alerts.map((alert) => ({ ...alert, by_service: 1 as const }))
-    const taken = facts
-      .filter((alert) => recipients.take(alert))
-      .map((alert) => ({
-        ...alert,
-        subject: alert.subject ?? null,
-        only_channels: null,
-        id: uuidV7(now),
-        created_at: now,
-        source: serviceSource,
-        session_id: null,
-        status: statusOf(alert),
-        back: null,
-      }))
+    const taken = facts.filter(isWritten).map((alert) => ({
+      ...alert,
+      subject: alert.subject ?? null,
+      only_channels: null,
+      id: uuidV7(now),
+      created_at: now,
+      source: serviceSource,
+      session_id: null,
+      status: statusOf(alert),
+      back: null,
+    }))
     return written(taken, now)
   }
 
@@ -106,15 +99,18 @@ export function createOutbox({ database, clock }: Pick<Deps, 'database' | 'clock
     statements(events, createdAt, touchedBy) {
       const alerts: NewAlert[] = []
       const beyond: Overflow[] = []
-      if (!recipients.hasAny) return []
       for (const [index, event] of events.entries()) {
         const { alerting } = event
         if (event.event_type === eventTypes.sessionMetrics || alerting?.isQuiet) continue
+        // Most events are ordinary, and most services have no channel for them.
+        if (event.severity === 'info' && event.by_service === 0 && !recipients.hasAny) continue
         const only_channels = alerting?.channels ? JSON.stringify(alerting.channels) : null
-        if (!recipients.take({ ...event, only_channels })) continue
+        if (!isWritten({ ...event, only_channels })) continue
         const status = statusOf(event)
         // The end of a problem is never only counted, otherwise the problem would stay open.
-        const counted = status === 'open' ? bound.beyond(event, createdAt, touchedBy?.get(event.id)) : undefined
+        const counted = isEnd(event)
+          ? undefined
+          : bound.beyond(event, createdAt, { touchedBy: touchedBy?.get(event.id), isReceived: recipients.hasAny })
         if (counted) {
           beyond.push(counted)
           continue

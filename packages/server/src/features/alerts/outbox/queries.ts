@@ -182,8 +182,8 @@ interface AlertPage {
 const toHandle = (e: ExpressionBuilder<Schema, 'alerts'>) =>
   e.and([e('status', '<>', sql.lit('resolved')), e('severity', '<>', sql.lit('info'))])
 
-const asksForToHandle = ({ status, severity = 'info', min_severity = 'info' }: AlertQuery): boolean =>
-  (status === 'open' || status === 'acknowledged') && (severity !== 'info' || min_severity !== 'info')
+const asksForToHandle = ({ status, severity }: AlertQuery): boolean =>
+  (status === 'open' || status === 'acknowledged') && severity !== 'info'
 
 /** Returns the lowest seq of the `max` alerts to handle below a seq; undefined if there are fewer. */
 async function lowestToHandle(db: Db, below: number, max: number): Promise<number | undefined> {
@@ -234,6 +234,18 @@ export async function readAlertPage(db: Db, filter: AlertQuery, before: number, 
   return { rows, lookedDownTo: rows.length === limit ? rows.at(-1)!.seq : lowest }
 }
 
+/** Reads what names the newest alerts above info, newest first. */
+export async function readTitledAlerts(db: Db, limit: number) {
+  return db
+    .selectFrom('alerts')
+    .select(['id', 'event_type', 'by_service', 'instance_id', 'source', 'severity', 'status', 'created_at'])
+    .where('seq', '>=', (await lowestOfAll(db, Number.MAX_SAFE_INTEGER, scanWindow)) ?? 0)
+    .where('severity', '<>', sql.lit('info') as never)
+    .orderBy('seq', 'desc')
+    .limit(limit)
+    .execute()
+}
+
 /**
  * Counts alerts by status and severity: among alerts to handle the newest 10,000, among others those within the newest
  * 10,000 of all alerts.
@@ -262,6 +274,71 @@ export async function countAlertRows(db: Db, filter: AlertCountQuery) {
 
 export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> {
   return db.selectFrom('alerts').selectAll().where('id', '=', id).executeTakeFirst()
+}
+
+/** Alerts searched for an open one, from the newest: an incident is not further back. */
+const searched = 10_000
+
+/** Returns the newest open alert of critical or breach about an instance before a seq; null if there is none. */
+export async function findOpenAlert(
+  db: Db,
+  instanceId: string,
+  before: number,
+): Promise<Pick<StoredAlert, 'id' | 'severity'> | null> {
+  const found = await db
+    .selectFrom('alerts')
+    .select(['id', 'severity'])
+    .where('seq', '<', before)
+    .where('seq', '>', before - searched)
+    .where('instance_id', '=', instanceId)
+    .where('status', '=', 'open')
+    .where('severity', 'in', ['critical', 'breach'])
+    .where(toHandle)
+    .orderBy('seq', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return found ?? null
+}
+
+/** What people did about the alerts of one type about one instance. */
+export interface ProblemState extends Pick<StoredAlert, 'event_type' | 'instance_id' | 'by_service'> {
+  /** When the last alert was acknowledged or resolved. */
+  handled_at: number | null
+  /** The newest open alert. */
+  open_seq: number | null
+}
+
+/** Reads the state of critical problems and breaches, from the newest 100,000 alerts since a time. */
+export async function readProblemStates(db: Db, since: number): Promise<ProblemState[]> {
+  const lowest = await lowestOfAll(db, Number.MAX_SAFE_INTEGER, scanWindow)
+  return db
+    .selectFrom('alerts')
+    .select((e) => [
+      'event_type',
+      'instance_id',
+      'by_service',
+      e.fn
+        .max<number | null>(e.case().when('status', '<>', 'open').then(e.fn.coalesce('changed_at', 'created_at')).end())
+        .as('handled_at'),
+      e.fn.max<number | null>(e.case().when('status', '=', 'open').then(e.ref('seq')).end()).as('open_seq'),
+    ])
+    .where('seq', '>=', lowest ?? 0)
+    .where('created_at', '>', since)
+    .where('severity', 'in', ['critical', 'breach'])
+    .groupBy(['event_type', 'instance_id', 'by_service'])
+    .execute()
+}
+
+/** Returns the ids of these alerts by seq. */
+export async function findOpenIds(db: Db, seqs: readonly number[]): Promise<Map<number, string>> {
+  if (seqs.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('alerts')
+    .select(['seq', 'id'])
+    .where('seq', 'in', [...seqs])
+    .where('status', '=', 'open')
+    .execute()
+  return new Map(rows.map(({ seq, id }) => [seq, id]))
 }
 
 /** Columns that people change. */

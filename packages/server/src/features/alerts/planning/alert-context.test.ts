@@ -175,6 +175,6 @@ describe('the context of an alert', () => {
 it('a message stored by an earlier version has an empty context', () => {
   const alerts = [{ id: 'a', seq: 1, description: 'x' }]
   expect(readMessage(JSON.stringify({ id: 'm', alerts })).alerts).toEqual([
-    { ...alerts[0], instance_name: null, tool: null, decoys: [], key: null, suspension: null },
+    { ...alerts[0], instance_name: null, tool: null, decoys: [], key: null, suspension: null, open: null },
   ])
 })

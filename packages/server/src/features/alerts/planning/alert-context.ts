@@ -1,4 +1,4 @@
-import { type EventRow, eventColumns, toolOf } from '@wardline/contract'
+import { alertTypes, type EventRow, eventColumns, toolOf } from '@wardline/contract'
 import type { Db } from '../../../db/database.ts'
 import { lastActors, localNames } from '../../audit/audit.ts'
 import { readEventsOf } from '../../events/log-statements.ts'
@@ -6,7 +6,7 @@ import { readDecoyLabels } from '../../honeypots/honeypots.ts'
 import { type AgentState, readAgentStates } from '../../instances/agent-states.ts'
 import { keyNames } from '../../keys/key-names.ts'
 import type { DecoyContext, DeliveredAlert, OnlyOfEvents, SuspensionContext } from '../channels/message.ts'
-import type { PlannedAlert } from '../outbox/queries.ts'
+import { findOpenAlert, type PlannedAlert } from '../outbox/queries.ts'
 
 /** As many as the service lists in one event. */
 const maxDecoys = 10
@@ -37,6 +37,18 @@ function suspensionOf(state: AgentState | undefined, by: string | undefined): Su
   return { by: by ?? null, at, reason, confirmed }
 }
 
+/** Returns the open alerts of agents whose suspension was confirmed, by seq of the confirmation. */
+async function readOpenAlerts(db: Db, rows: readonly PlannedAlert[]): Promise<Map<number, DeliveredAlert['open']>> {
+  const confirmed = rows.filter(
+    ({ by_service, event_type }) => by_service === 1 && event_type === alertTypes.killConfirmed,
+  )
+  const found = new Map<number, DeliveredAlert['open']>()
+  for (const { seq, instance_id } of confirmed) {
+    if (instance_id !== null) found.set(seq, await findOpenAlert(db, instance_id, seq))
+  }
+  return found
+}
+
 /** The columns of an event that alerts lack, and others; null without an event. */
 const ofEvent = (event: EventRow | undefined) =>
   Object.fromEntries(eventColumns.map((name) => [name, event?.[name] ?? null])) as Pick<DeliveredAlert, OnlyOfEvents>
@@ -54,6 +66,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
   })
   const agents = await readAgentStates(db, unique(rows.map(({ instance_id }) => instance_id)))
   const labels = await readDecoyLabels(db, unique(read.flatMap((one) => one.decoyIds)))
+  const open = await readOpenAlerts(db, rows)
   const suspended = [...agents].flatMap(([id, { suspension }]) => (suspension ? [id] : []))
   const suspendedBy = await lastActors(db, 'instance.suspend', suspended)
   const keys = await keyNames.names(db, unique([...suspendedBy.values(), ...read.map((one) => one.keyId)]))
@@ -79,6 +92,7 @@ export async function addContext(db: Db, rows: readonly PlannedAlert[]): Promise
       decoys: ids.decoyIds.flatMap((id) => decoys.get(id) ?? []),
       key,
       suspension: suspensionOf(agent, by),
+      open: open.get(row.seq) ?? null,
     }
   })
 }

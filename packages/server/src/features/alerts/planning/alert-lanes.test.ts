@@ -216,7 +216,7 @@ it('delayed alerts are sent when quiet hours are removed, also by a process with
   await turn()
   expect(textsAt('/slack').join()).toContain('From Wardline itself: 1 alert during quiet hours')
   await report('after_the_change')
-  expect(textsAt('/slack').join()).toContain('agent-1 reports after_the_change')
+  expect(textsAt('/slack').join()).toContain('agent-1: after_the_change')
 })
 
 describe('a channel', () => {

@@ -1,4 +1,4 @@
-import { type Severity, titleOf } from '@wardline/contract'
+import { alertTypes, type Severity, titleOf } from '@wardline/contract'
 import { uuidV7 } from '../../../ids.ts'
 import type { DeliveredAlert, Message } from '../channels/message.ts'
 import { highest } from '../outbox/alert.ts'
@@ -36,11 +36,26 @@ interface Parts {
   count: number
 }
 
+/** Types of the groups whose name does not begin with one. */
+const typesOfGroups: Record<string, string> = {
+  kill: alertTypes.instanceSuspended,
+  containment: alertTypes.containmentStarted,
+  '~more': alertTypes.alertsSummarized,
+}
+
+/** The problem of a group none of whose alerts is listed, such as one that a person resolved. */
+function problemOf(group: string) {
+  const [type = '', instance_id = null] = group.replace(/^reported /, '').split(' ')
+  const by_service = !group.startsWith('reported ') || type === '~more'
+  return { event_type: typesOfGroups[type] ?? type, instance_id, by_service, source: instance_id ?? '' }
+}
+
 function messageTitle({ kind, group, alerts, count }: Parts, severity: Severity): string {
   const newest = alerts.at(-1)
   if (kind === 'digest') return delayedTitles[group]!(count)
-  const problem = newest ? titleOf(newest) : group
-  if (kind === 'resolved') return `Resolved: ${problem}`
+  const problem = titleOf(newest ?? problemOf(group))
+  if (kind === 'resolved')
+    return `${newest?.event_type === alertTypes.killConfirmed ? 'Stopped' : 'Resolved'}: ${problem}`
   const more = count > 1 ? ` (${count} alerts)` : ''
   return kind === 'reminder' ? `Not acknowledged: ${problem}${more}` : `${names[severity]}: ${problem}${more}`
 }
@@ -57,6 +72,7 @@ export function composeMessage(parts: Parts): Message {
     severity,
     title: messageTitle(parts, severity).slice(0, 200),
     group: kind === 'digest' ? null : group.slice(0, 255),
+    incident: null,
     alerts: shown,
     more: Math.max(0, count - shown.length),
   }

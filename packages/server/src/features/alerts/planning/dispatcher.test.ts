@@ -424,6 +424,36 @@ describe('the kill switch', () => {
     expect(slackTexts()[2]).toContain('agent-1 was resumed')
   })
 
+  // One second after a breach people read that it was resolved.
+  it.each([
+    ['breach', 'The breach is still open: acknowledge it.'],
+    ['critical', 'The critical alert about it is still open: acknowledge it.'],
+  ])('says of an agent that stopped that its %s is still open, until it is acknowledged', async (severity, says) => {
+    await open({ ...slack(), ...webhook() })
+    await beat()
+    const id = await report({ severity })
+    await dispatch()
+    await kill()
+    await service.call('POST', '/api/instances/agent-1/ack', { body: { version: 1 } })
+    await results()
+    const stopped = at('/slack').at(-1)!.body
+    expect(stopped.text).toBe('🛑 Stopped: agent-1 confirmed its suspension')
+    const text = JSON.stringify(stopped)
+    expect(text).toContain(says)
+    expect(text).toContain(`wardline alerts ack ${id}`)
+    expect(text).not.toMatch(/resolved/i)
+    expect(JSON.stringify(at('/webhook'))).not.toContain('"open":')
+
+    await service.call('PATCH', `/api/alerts/${id}`, { body: { status: 'acknowledged' } })
+    await service.call('POST', '/api/resume/agent-1')
+    await kill()
+    await service.call('POST', '/api/instances/agent-1/ack', { body: { version: 3 } })
+    await results()
+    const again = at('/slack').at(-1)!.body
+    expect(again.text).toBe('✅ Stopped: agent-1 confirmed its suspension')
+    expect(JSON.stringify(again)).not.toContain('still open')
+  })
+
   it('notifies people if an agent does not confirm within 35 seconds, and if it confirms later', async () => {
     await open(slack())
     await beat()

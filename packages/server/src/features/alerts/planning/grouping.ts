@@ -98,11 +98,11 @@ type Decision =
   | { outcome: 'sent'; kind: 'alert'; group: AlertGroup; ended?: undefined }
   | { outcome: 'sent'; kind: 'resolved'; ended: string }
 
-/** Whether the alert is sent at once, even in quiet hours: kills, their results, and the first critical own alert of a problem. */
+/** Whether the alert is the first critical own alert of a problem: it is sent at once, even in quiet hours, up to a limit. */
 const isUrgent = (alert: AlertFacts, group: AlertGroup | undefined): boolean =>
   group === undefined && laneOf(alert) === 'own' && isAtOrAbove(alert.severity, 'critical')
 
-/** Time of the first reminder, or of the end of a less severe group. */
+/** Returns a group after its first message. `due_at`: time of the first reminder, or of the end of a less severe group. */
 const fresh = (name: string, severity: Severity, now: number): AlertGroup => ({
   name,
   severity,

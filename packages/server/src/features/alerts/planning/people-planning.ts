@@ -2,7 +2,7 @@ import { alertTypes, severities } from '@wardline/contract'
 import { minuteMs } from '../../../clock.ts'
 import type { Trx } from '../../../db/database.ts'
 import { uuidV7 } from '../../../ids.ts'
-import { countMessagesSince, insertMessages } from '../delivery/queries.ts'
+import { countMessagesSince, findIncident, insertMessages } from '../delivery/queries.ts'
 import { groupNameOf, type Lane, laneOf, lanes } from '../outbox/alert.ts'
 import type { PlannedAlert } from '../outbox/queries.ts'
 import type { KnownChannel, Silence } from '../routing/routing-table.ts'
@@ -46,7 +46,8 @@ async function write(
   rows: readonly PlannedAlert[],
 ): Promise<string> {
   const composed = composeMessage({ ...message, now, alerts: await addContextForPeople(trx, rows) })
-  await insertMessages(trx, channel.id, lane, [composed])
+  const incident = await findIncident(trx, channel.id, lane, composed)
+  await insertMessages(trx, channel.id, lane, [{ ...composed, incident }])
   return composed.id
 }
 

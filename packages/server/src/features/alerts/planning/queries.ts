@@ -86,7 +86,7 @@ export async function deleteGroups(trx: Trx, channelId: string, names: readonly 
     .execute()
 }
 
-/** Marks alerts as dropped that joined an unwritten message of these groups. */
+/** Deletes all groups of a channel. */
 export async function deleteAllGroups(trx: Trx, channelId: string): Promise<void> {
   await trx.deleteFrom('alert_groups').where('channel_id', '=', channelId).execute()
 }

@@ -35,6 +35,6 @@ test('the order of use is that of a map in which each used key is deleted and ad
         expect(members.oldest?.key).toBe(plain.keys().next().value)
       }
     }),
-    { numRuns: effort(300, 50_000) },
+    { numRuns: effort(100, 50_000) },
   )
 })

@@ -150,6 +150,18 @@ export function namesIn(condition: Condition): string[] {
   }
 }
 
+/** Returns the condition over renamed selections. */
+export function renamed(condition: Condition, rename: (name: string) => string): Condition {
+  switch (condition.kind) {
+    case 'selection':
+      return { kind: 'selection', name: rename(condition.name) }
+    case 'not':
+      return { kind: 'not', operand: renamed(condition.operand, rename) }
+    default:
+      return { kind: condition.kind, operands: condition.operands.map((operand) => renamed(operand, rename)) }
+  }
+}
+
 /** Formats the condition, with renamed selections. */
 export function printCondition(condition: Condition, rename: (name: string) => string): string {
   switch (condition.kind) {

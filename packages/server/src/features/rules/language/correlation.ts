@@ -1,11 +1,13 @@
 import { type RuleCorrelation, ruleLimits } from '@wardline/contract'
+import { addAwaited, isUnpreceded } from './absence.ts'
 import { ByUse } from './by-use.ts'
 import type { RuleEvent } from './fields.ts'
+import { Figures, type FigureType } from './figures.ts'
 import { type GroupKey, instanceOf } from './group-keys.ts'
 import { type Group, Groups } from './groups.ts'
 import { type Mark, Marks } from './marks.ts'
 import type { MemoryLimit } from './memory-limit.ts'
-import type { Predicate } from './selection.ts'
+import type { Predicate } from './predicate.ts'
 
 /** A correlation, checked and compiled. Times in milliseconds. */
 export interface Correlation {
@@ -13,18 +15,33 @@ export interface Correlation {
   steps: Step[]
   /** Returns undefined if the event belongs to no group. */
   group(event: RuleEvent): GroupKey | undefined
+  /** With aliases: the group of an event as one of each step. */
+  groupOfStep: readonly ((event: RuleEvent) => GroupKey | undefined)[] | undefined
   timespan: number
   /** For value_count and new_value: returns the values of their fields in the event. */
   values: ((event: RuleEvent) => readonly string[]) | undefined
-  /** Counts from `min` to `max` fire the rule. */
+  /** For value_sum, value_avg and value_percentile: what is compared, and how. */
+  figure: FigureTest | undefined
+  /** Counts from `min` to `max` fire the rule, except `not`. */
   min: number
   max: number
+  not: number | undefined
+  /** Whether each event is judged once its timespan has passed, by the count of the events since. */
+  isLate: boolean
   /** For new_value: minimum age of a group. */
   learning: number
   /** For new_value: key of a group in the history of the rule, which several correlations may share. */
   historyKey: ((event: RuleEvent) => string) | undefined
   /** For new_value: whether a group has the values of one instance only. */
   isOfInstance: boolean
+}
+
+export interface FigureTest {
+  type: FigureType
+  /** Of value_percentile, from 0 to 1. */
+  share: number
+  read(event: RuleEvent): number | undefined
+  isMet(figure: number): boolean
 }
 
 export type Step = { predicate: Predicate } | { correlation: Correlation }
@@ -62,6 +79,8 @@ interface Surroundings {
   time: number
   seq: number
   history: ValueHistory
+  /** Time of the first event that the rule has seen: before it, nothing is known. */
+  since: number
 }
 
 interface Hit {
@@ -81,7 +100,11 @@ export const newState = ({ steps }: Correlation, memory: MemoryLimit): Correlati
 })
 
 /** Number of events that the condition distinguishes: above `max` only that there are more matters. */
-const capOf = ({ min, max }: Correlation): number => Math.max(1, Number.isFinite(max) ? max + 1 : min)
+const capOf = ({ min, max, not = 0 }: Correlation): number => Math.max(1, Number.isFinite(max) ? max + 1 : min, not + 1)
+
+/** Whether a count fires. */
+export const isMet = ({ min, max, not }: Correlation, count: number): boolean =>
+  count >= min && count <= max && count !== not
 
 function countEvents(correlation: Correlation, group: Group, { time, seq }: Surroundings): number {
   if (group.marks) group.marks.add(time, seq)
@@ -110,6 +133,21 @@ function countValues(
   const cap = capOf(correlation)
   while (values.oldest!.time < from || values.size > cap) values.delete(values.oldest!)
   return values.size
+}
+
+/** Returns the number of figures in the window if they meet the condition, else 0. */
+function countFigures(
+  { figure, timespan }: Correlation,
+  group: Group,
+  value: number,
+  { time, seq }: Surroundings,
+): number {
+  const { type, share, isMet } = figure!
+  group.figures ??= new Figures(type)
+  const { figures } = group
+  figures.add(time, seq, value)
+  figures.drop(time - timespan)
+  return isMet(figures.of(type, share)) ? figures.marks.length : 0
 }
 
 const stepsSince = ({ steps }: Group, from: number): Mark[] =>
@@ -199,9 +237,9 @@ function matchedSteps(
   let ofOneInstance = true
   const found = steps.map((step, index) => {
     if ('predicate' in step) return matched.includes(step.predicate)
-    const hit = advance(step.correlation, inner[index]!, event, matched, around)
-    if (hit?.ofOneInstance === false) ofOneInstance = false
-    return hit !== undefined
+    const hits = advance(step.correlation, inner[index]!, event, matched, around)
+    if (hits.some((hit) => !hit.ofOneInstance)) ofOneInstance = false
+    return hits.length > 0
   })
   return found.includes(true) ? { steps: found, ofOneInstance } : undefined
 }
@@ -212,6 +250,10 @@ function oldestSeq({ type, timespan }: Correlation, group: Group, time: number):
       return group.marks!.oldestSeq!
     case 'value_count':
       return group.values!.oldest!.seq
+    case 'value_sum':
+    case 'value_avg':
+    case 'value_percentile':
+      return group.figures!.oldestSeq!
     case 'temporal':
       return Math.min(...stepsSince(group, time - timespan).map(([, seq]) => seq))
     default:
@@ -225,6 +267,10 @@ const marksOf = ({ type, timespan }: Correlation, group: Group, time: number): r
       return [...group.marks!]
     case 'value_count':
       return [...group.values!].map(({ time, seq }): Mark => [time, seq])
+    case 'value_sum':
+    case 'value_avg':
+    case 'value_percentile':
+      return group.figures!.marks
     case 'temporal':
       return stepsSince(group, time - timespan)
     default:
@@ -232,9 +278,11 @@ const marksOf = ({ type, timespan }: Correlation, group: Group, time: number): r
   }
 }
 
+const noHits: readonly Hit[] = []
+
 /**
  * Processes an event in a correlation and nested ones. `matched`: the predicates that match it. Must be called once per
- * event of the log, in order of seq.
+ * event of the log, in order of seq. With aliases, an event may belong to several groups.
  */
 export function advance(
   correlation: Correlation,
@@ -242,15 +290,36 @@ export function advance(
   event: RuleEvent,
   matched: readonly Predicate[],
   around: Surroundings,
-): Hit | undefined {
+): readonly Hit[] {
   const found = matchedSteps(correlation, state, event, matched, around)
-  if (!found) return undefined
-  const { steps, ofOneInstance } = found
-  const key = correlation.group(event)
-  if (key === undefined) return undefined
+  if (!found) return noHits
+  const { groupOfStep } = correlation
+  if (!groupOfStep) {
+    const key = correlation.group(event)
+    const hit = key && advanceGroup(correlation, state, event, key, found, around)
+    return hit ? [hit] : noHits
+  }
+  const keys = groupOfStep.map((group, index) => (found.steps[index] ? group(event) : undefined))
+  return keys.flatMap((key, index) => {
+    if (key === undefined || keys.findIndex((other) => other?.key === key.key) < index) return []
+    const steps = keys.map((other) => other?.key === key.key)
+    return advanceGroup(correlation, state, event, key, { ...found, steps }, around) ?? []
+  })
+}
+
+function advanceGroup(
+  correlation: Correlation,
+  state: CorrelationState,
+  event: RuleEvent,
+  key: GroupKey,
+  { steps, ofOneInstance }: MatchedSteps,
+  around: Surroundings,
+): Hit | undefined {
   const values = correlation.values?.(event)
   if (values?.length === 0) return undefined
-  const { type, min, max, timespan } = correlation
+  const figure = correlation.figure?.read(event)
+  if (correlation.figure && figure === undefined) return undefined
+  const { type, timespan } = correlation
   const { time } = around
   if (type === 'new_value') {
     if (!isNewTo(correlation, event, values!, around)) return undefined
@@ -259,6 +328,10 @@ export function advance(
     return { group: key.text, count: 1, ofOneInstance: isOwn, seqs: () => [around.seq] }
   }
   const instance = instanceOf(event)
+  if (type === 'not_preceded') {
+    if (!isUnpreceded(state.groups, key.key, { steps, instance, timespan, ...around })) return undefined
+    return { group: key.text, count: 1, ofOneInstance, seqs: () => [around.seq] }
+  }
   const group = state.groups.enter(key.key, instance, { time, since: time - timespan })
   if (!ofOneInstance || instance !== group.instance) {
     group.instance = ofOneInstance ? instance : undefined
@@ -267,10 +340,20 @@ export function advance(
   let count: number
   switch (type) {
     case 'event_count':
+      if (correlation.isLate) {
+        group.text = key.text
+        addAwaited(state.groups, group, { time, event: event.row }, correlation.max)
+        return undefined
+      }
       count = countEvents(correlation, group, around)
       break
     case 'value_count':
       count = countValues(correlation, group, values!, around)
+      break
+    case 'value_sum':
+    case 'value_avg':
+    case 'value_percentile':
+      count = countFigures(correlation, group, figure!, around)
       break
     case 'temporal':
       count = findTogether(correlation, group, steps, around)
@@ -279,7 +362,7 @@ export function advance(
       count = findInOrder(correlation, group, steps, around)
   }
   state.groups.changed(group)
-  if (count < min || count > max) return undefined
+  if (!isMet(correlation, count)) return undefined
   const seqs = () => marksOf(correlation, group, time).map(([, seq]) => seq)
   return {
     group: key.text,

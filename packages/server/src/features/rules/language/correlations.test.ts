@@ -1,4 +1,4 @@
-import type { RuleCorrelation } from '@wardline/contract'
+import { type RuleCorrelation, ruleLimits } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
@@ -106,7 +106,7 @@ const correlated = (correlation: Partial<RuleCorrelation>, cooldownSeconds: numb
     cooldown: `${cooldownSeconds}s`,
   })
 const seqs = (firings: Firing[]) => firings.map(({ seq }) => seq)
-const runs = { numRuns: effort(400, 100_000) }
+const runs = { numRuns: effort(150, 100_000) }
 
 describe('a correlation fires where counting all events again says so:', () => {
   test('event_count holds with lower and upper bounds', () => {
@@ -136,6 +136,45 @@ describe('a correlation fires where counting all events again says so:', () => {
         const judge: Judge = (window, { value }) => {
           const values = window.map((each) => each.value).filter((each) => each !== undefined)
           return value !== undefined && new Set(values).size >= gte
+        }
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+
+  test.each([
+    ['value_sum', (values: number[]) => values.reduce((sum, value) => sum + value, 0)],
+    ['value_avg', (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length],
+    // The nearest rank.
+    ['value_percentile', (values: number[]) => values.toSorted((a, b) => a - b)[Math.ceil(0.6 * values.length) - 1]!],
+  ] as const)('%s compares the figure of all numbers of the window', (type, figureOf) => {
+    const conditions = fc.record(
+      { gte: fc.integer({ min: 1, max: 6 }), lt: fc.double({ min: 1, max: 9, noNaN: true }) },
+      { requiredKeys: [] },
+    )
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, conditions, (logged, span, pause, { gte, lt }) => {
+        // Numbers, and texts that look like numbers, which are none.
+        const events = logged.map((event) => {
+          const { v } = event.row.metadata ?? {}
+          const metadata = v === undefined ? {} : { v: v === '3' ? v : 1.5 * Number(v) }
+          return { ...event, row: { ...event.row, metadata } }
+        })
+        const condition = { ...(gte === undefined ? { lte: 5 } : { gte }), ...(lt === undefined ? {} : { lt }) }
+        const more = type === 'value_percentile' ? { percentile: 60 } : {}
+        const rule = correlated(
+          { type, timespan: `${span}s`, field: 'metadata.v', condition: { ...condition, ...more } },
+          pause,
+        )
+        const judge: Judge = (window, { value }) => {
+          if (typeof value !== 'number') return false
+          const figure = figureOf(window.map((each) => each.value).filter((each) => typeof each === 'number'))
+          return (
+            figure >= (gte ?? Number.NEGATIVE_INFINITY) &&
+            figure <= (gte === undefined ? 5 : Number.POSITIVE_INFINITY) &&
+            figure < (lt ?? Number.POSITIVE_INFINITY)
+          )
         }
         expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
       }),
@@ -195,6 +234,124 @@ describe('a correlation fires where counting all events again says so:', () => {
   })
 })
 
+/** Firings by counting all events again, for rules whose events are judged when their timespan has passed. */
+function lateFirings(
+  events: readonly RuleEvent[],
+  spanSeconds: number,
+  cooldownSeconds: number,
+  isMet: (count: number) => boolean,
+): number[] {
+  const all = seenOf(events, ['x', 'y', 'z', 'other'])
+  const counted = all.filter(({ type, group }) => type !== 'other' && group !== '')
+  const span = spanSeconds * 1_000
+  const firedAt = new Map<string, number>()
+  return counted.flatMap(({ seq, time, group }) => {
+    const hasEnded = all.some((other) => other.time - time > span)
+    const since = counted.filter((other) => other.group === group && other.seq >= seq && other.time - time <= span)
+    const last = firedAt.get(group)
+    const isQuiet = last !== undefined && time + span - last < cooldownSeconds * 1_000
+    if (!hasEnded || isQuiet || !isMet(since.length)) return []
+    firedAt.set(group, time + span)
+    return [seq]
+  })
+}
+
+describe('a correlation about what is missing fires where looking at all events again says so:', () => {
+  test('event_count with an upper bound alone, once the timespan has passed', () => {
+    const bounds = fc.record({
+      lt: fc.integer({ min: 2, max: 5 }),
+      neq: fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined }),
+    })
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, bounds, (events, span, pause, { lt, neq }) => {
+        const condition = { lt, ...(neq === undefined ? {} : { neq }) }
+        const rule = correlated({ type: 'event_count', timespan: `${span}s`, condition }, pause)
+        const expected = lateFirings(events, span, pause, (count) => count < lt && count !== neq)
+        expect(seqs(run(rule, events))).toEqual(expected)
+      }),
+      runs,
+    )
+  })
+
+  test('not_preceded, from the time on that the rule has seen the whole timespan before', () => {
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, (events, span, pause) => {
+        const rule = correlated(
+          { type: 'not_preceded', rules: ['x or z', 'y or z'], timespan: `${span}s` },
+          pause,
+          detection,
+        )
+        const since = Date.parse(events[0]?.row.created_at ?? '') - epoch
+        const timed = seenOf(events, ['x', 'y', 'z', 'other'])
+        const timeOf = new Map(timed.map(({ seq, time }) => [seq, time]))
+        const judge: Judge = (window, { type, seq, time }) =>
+          type !== 'y' && time - span * 1_000 >= since && !window.some((other) => other.type !== 'x' && other.seq < seq)
+        // Time is that of all events.
+        const shifted = events.map((event) => ({
+          ...event,
+          row: { ...event.row, created_at: new Date(epoch + timeOf.get(event.row.seq)!).toISOString() },
+        }))
+        expect(seqs(run(rule, events))).toEqual(bruteForce(shifted, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+
+  test('neq leaves out a count', () => {
+    fc.assert(
+      fc.property(logs(), timespan, cooldown, fc.integer({ min: 1, max: 5 }), (events, span, pause, neq) => {
+        const rule = correlated({ type: 'event_count', timespan: `${span}s`, condition: { gte: 2, neq } }, pause)
+        const judge: Judge = ({ length }) => length >= 2 && length !== neq
+        expect(seqs(run(rule, events))).toEqual(bruteForce(events, ['x', 'y', 'z'], span, pause, judge))
+      }),
+      runs,
+    )
+  })
+})
+
+test('a value may be found in other fields of other events by an alias', () => {
+  const rule = correlated(
+    {
+      type: 'temporal_ordered',
+      rules: ['x', 'y'],
+      'group-by': ['ip'],
+      aliases: { ip: { x: 'metadata.source', y: 'metadata.target' } },
+      timespan: '1m',
+    },
+    1,
+    { x: { 'metadata.source|exists': true }, y: { 'metadata.target|exists': true } },
+  )
+  const events = [
+    { source: 'a' },
+    { target: 'b' },
+    { target: 'a' },
+    // An event of two groups: it ends the sequence of one, and begins that of the other.
+    { source: 'c', target: 'a' },
+    { target: 'c' },
+    // As the second rule alone, after itself: an event counts once.
+    { source: 'd', target: 'd' },
+  ].map((metadata, index) => logged({ seq: index + 1, at: index * 2_000, event_type: 'x', metadata }))
+  expect(run(rule, events).map(({ group, seq, events }) => [group, seq, events])).toEqual([
+    ['["a"]', 3, [1, 3]],
+    ['["a"]', 4, [1, 4]],
+    ['["c"]', 5, [4, 5]],
+  ])
+})
+
+test('one event that ends thousands of windows makes a bounded number of firings, and counts the others', () => {
+  const rule = correlated({ type: 'event_count', timespan: '1m', condition: { lt: 2 } }, 60)
+  const count = ruleLimits.endedWindows + 100
+  const events = Array.from({ length: count }, (_, index) =>
+    logged({ seq: index + 1, event_type: 'x', instance_id: `a${index}` }),
+  )
+  const state = ruleStates.start(rule)
+  const take = (event: RuleEvent) => step(rule, state, event, new ValueMemory())
+  expect(events.flatMap(take)).toEqual([])
+  const last = logged({ seq: count + 1, at: 60_001, event_type: 'other' })
+  expect(take(last)).toHaveLength(ruleLimits.endedWindows)
+  expect(state.budget.takeSuppressed().reduce((sum, [, each]) => sum + each, 0)).toBe(100)
+})
+
 /** Rules of every type, one within another. */
 const ruleKinds: Record<string, CompiledRule> = {
   plain: compiled({ detection: any, cooldown: '7s' }),
@@ -202,6 +359,25 @@ const ruleKinds: Record<string, CompiledRule> = {
   value_count: correlated({ type: 'value_count', timespan: '9s', condition: { gte: 2 }, field: 'metadata.v' }, 4),
   temporal: correlated({ type: 'temporal', timespan: '6s', rules: ['x', 'y', 'z'] }, 4, detection),
   temporal_ordered: correlated({ type: 'temporal_ordered', timespan: '9s', rules: ['x', 'y', 'z'] }, 4, detection),
+  value_sum: correlated({ type: 'value_sum', timespan: '9s', condition: { gte: 3 }, field: 'hour' }, 4),
+  value_percentile: correlated(
+    { type: 'value_percentile', timespan: '9s', condition: { percentile: 50, lt: 20 }, field: 'hour' },
+    4,
+  ),
+  late: correlated({ type: 'event_count', timespan: '9s', condition: { lt: 3 } }, 4),
+  not_preceded: correlated({ type: 'not_preceded', timespan: '6s', rules: ['x', 'y or z'] }, 4, detection),
+  aliases: correlated(
+    {
+      type: 'temporal',
+      timespan: '9s',
+      rules: ['x', 'y', 'z'],
+      'group-by': ['name'],
+      aliases: { name: { x: 'metadata.v', y: 'metadata.v', z: 'instance_id' } },
+      condition: { gte: 2 },
+    },
+    4,
+    detection,
+  ),
   new_value: correlated({ type: 'new_value', timespan: '5s', field: 'metadata.v', learning: '3s' }, 4),
   chain: correlated(
     {
@@ -230,20 +406,19 @@ describe.each(Object.entries(ruleKinds))('the state of a rule of type %s', (_nam
     fc.assert(
       fc.property(logs(), fc.nat(40), (events, cut) => {
         const through = run(rule, events)
-        const stored = through.filter(({ seq }) => seq <= cut)
         // What groups showed before is stored as well, not read from the log.
         const history = new ValueMemory()
         const live = ruleStates.start(rule)
-        for (const event of events.slice(0, cut)) step(rule, live, event, history)
+        const stored = events.slice(0, cut).flatMap((event) => step(rule, live, event, history))
         const ignored: ValueHistory = { look: () => ({}), note: () => undefined }
-        const rebuilt = ruleStates.start(rule)
+        const rebuilt = { ...ruleStates.start(rule), since: live.since }
         const from = live.time - lookbackOf(rule)
         // From the first event of the window on: a later one whose clock went back counts as of the time before it.
         const first = events.findIndex(({ row }) => Date.parse(row.created_at) >= from)
         for (const event of events.slice(Math.max(0, first), cut)) step(rule, rebuilt, event, ignored)
         ruleStates.setFirings(rebuilt, storedFirings(stored, events))
         const after = events.slice(cut).flatMap((event) => step(rule, rebuilt, event, history))
-        expect(after).toEqual(through.filter(({ seq }) => seq > cut))
+        expect(after).toEqual(through.slice(stored.length))
       }),
       runs,
     )
@@ -254,7 +429,15 @@ test('a firing names its group, its events and their number', () => {
   const rule = correlated({ type: 'event_count', timespan: '10s', condition: { gt: 2 } }, 10)
   const events = [1, 2, 3, 4].map((seq) => logged({ seq, at: seq * 1_000, event_type: 'x', instance_id: 'a' }))
   expect(run(rule, events)).toEqual([
-    { group: '["a"]', time: epoch + 3_000, seq: 3, events: [1, 2, 3], count: 3, ofOneInstance: true },
+    {
+      group: '["a"]',
+      time: epoch + 3_000,
+      seq: 3,
+      event: events[2]!.row,
+      events: [1, 2, 3],
+      count: 3,
+      ofOneInstance: true,
+    },
   ])
 })
 
@@ -412,11 +595,35 @@ describe('a correlation that means nothing is refused:', () => {
       correlation: { timespan: '5m', ...correlation },
     })
   test.each([
-    [{ type: 'event_count' }, 'The condition needs a lower bound'],
-    [{ type: 'event_count', condition: { lt: 5 } }, 'The condition needs a lower bound'],
-    [{ type: 'event_count', condition: { gte: 5, lt: 5 } }, 'No count meets this condition.'],
-    [{ type: 'event_count', condition: { neq: 5 } }, 'correlation.condition.neq is not a known field.'],
-    [{ type: 'event_count', condition: { gte: 10_001 } }, 'must be <= 10000'],
+    [{ type: 'event_count' }, 'The condition needs a bound'],
+    [{ type: 'value_count', field: 'source', condition: { lt: 5 } }, 'The condition needs a lower bound'],
+    [{ type: 'event_count', condition: { lt: 1 } }, 'No count meets this condition'],
+    [{ type: 'event_count', condition: { gte: 5, lt: 5 } }, 'No count meets this condition'],
+    [{ type: 'event_count', condition: { neq: 5 } }, 'With neq alone the count passes every other number'],
+    [{ type: 'not_preceded', rules: ['a'] }, 'needs rules, at least two'],
+    [{ type: 'not_preceded', rules: ['a', 'a', 'a'] }, 'has two rules'],
+    [{ type: 'not_preceded', rules: ['a', 'a'], condition: { gte: 1 } }, 'has no condition'],
+    [
+      { type: 'event_count', condition: { gte: 5 }, 'group-by': ['ip'], aliases: { ip: { a: 'source' } } },
+      'aliases is for correlations with rules',
+    ],
+    [
+      { type: 'temporal', rules: ['a', 'not a'], 'group-by': ['ip'], aliases: { ip: { a: 'source' } } },
+      'The alias ip needs a field for each rule, and has none for the rule not a.',
+    ],
+    [
+      { type: 'temporal', rules: ['a', 'not a'], 'group-by': ['ip'], aliases: { ip: { a: 'source', b: 'tool' } } },
+      'b is none of the rules of this correlation.',
+    ],
+    [
+      { type: 'temporal', rules: ['a', 'not a'], aliases: { ip: { a: 'source', 'not a': 'tool' } } },
+      'The alias ip is not in group-by.',
+    ],
+    [
+      { type: 'temporal', rules: ['a', 'not a'], 'group-by': ['x'], aliases: { x: { a: 'source', 'not a': 'no' } } },
+      'Events have no field no',
+    ],
+    [{ type: 'event_count', condition: { gte: 10_001 } }, 'whole numbers from 0 to 10000'],
     [{ type: 'event_count', condition: { gte: 5 }, timespan: '91d' }, '91d is too long'],
     [{ type: 'event_count', condition: { gte: 5 }, timespan: '5' }, 'must be a whole number followed by s, m, h or d'],
     [{ type: 'event_count', condition: { gte: 5 }, field: 'source' }, 'has no field'],
@@ -424,7 +631,7 @@ describe('a correlation that means nothing is refused:', () => {
     [{ type: 'event_count', condition: { gte: 5 }, 'group-by': ['tags'] }, 'cannot be grouped by tags'],
     [{ type: 'value_count', condition: { gte: 5 } }, 'needs field'],
     [
-      { type: 'value_sum', condition: { gte: 5 }, field: 'source' },
+      { type: 'value_median' as never, condition: { gte: 5 }, field: 'source' },
       'correlation.type must be event_count, value_count',
     ],
     [{ type: 'temporal' }, 'needs rules, at least two'],
@@ -432,8 +639,11 @@ describe('a correlation that means nothing is refused:', () => {
     [{ type: 'temporal', rules: ['a', 'a'], condition: { gte: 3 } }, 'counts rules, of which there are 2'],
     [{ type: 'temporal_ordered', rules: ['a', 'a'], condition: { gte: 2 } }, 'has no condition'],
     [
-      { type: 'temporal', rules: ['a', { correlation: { type: 'event_count', timespan: '5m' } }] },
-      'The condition needs a lower bound',
+      {
+        type: 'temporal',
+        rules: ['a', { correlation: { type: 'event_count', timespan: '5m', condition: { lt: 3 } } }],
+      },
+      'The condition needs a lower bound of at least 1 within another correlation',
     ],
     [{ type: 'temporal', rules: ['a', { other: 1 }] }, 'a map with correlation alone'],
     [{ type: 'event_count', condition: { gte: 5 }, learning: '1d' }, 'learning is only for new_value'],
@@ -451,4 +661,32 @@ describe('a correlation that means nothing is refused:', () => {
     expect(faultsOf(text(within(3)))).toEqual([])
     expect(faultsOf(text(within(4))).join()).toContain('at most 3 levels deep')
   })
+})
+
+test('figures keep the newest numbers of a group, and need a condition that fits', () => {
+  const events = Array.from({ length: ruleLimits.figures + 5 }, (_, at) =>
+    logged({ seq: at + 1, at, event_type: 'x', instance_id: 'a', metadata: { v: at < 5 ? 1_000_000 : 1 } }),
+  )
+  const rule = correlated(
+    { type: 'value_sum', timespan: '1d', field: 'metadata.v', condition: { eq: ruleLimits.figures } },
+    1,
+  )
+  const [firing] = run(rule, events)
+  expect(firing).toMatchObject({ seq: ruleLimits.figures + 5, count: ruleLimits.figures })
+  expect(firing!.events).toHaveLength(100)
+  const faults = (correlation: Partial<RuleCorrelation>) =>
+    faultsOf(
+      JSON.stringify({
+        title: 'x',
+        severity: 'info',
+        detection: any,
+        correlation: { type: 'value_sum', timespan: '1m', field: 'metadata.v', ...correlation },
+      }),
+    )[0]
+  expect(faults({})).toMatch(/value_sum needs a condition, such as gt: 1000\.$/)
+  expect(faults({ condition: { lt: 5 } })).toBeUndefined()
+  expect(faults({ condition: { gt: 5, percentile: 5 } })).toMatch(/percentile is only for value_percentile\.$/)
+  expect(faults({ type: 'value_percentile', condition: { gt: 5 } })).toMatch(/needs percentile in its condition/)
+  expect(faults({ condition: { gt: 5 }, field: ['metadata.v', 'tool'] })).toMatch(/value_sum has one field\.$/)
+  expect(faults({ type: 'event_count', condition: { gt: 1.5 } })).toMatch(/whole numbers from 0 to/)
 })

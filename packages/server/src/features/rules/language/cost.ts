@@ -1,5 +1,6 @@
 import { limits, ruleLimits } from '@wardline/contract'
 import { sliceUnits } from '../../../work-turns.ts'
+import type { CharacterSet } from './character-set.ts'
 
 /** Costs of tests in addition to a lookup. */
 export interface Cost {
@@ -7,23 +8,40 @@ export interface Cost {
   compared: number
   /** Characters of parts with `?` that are searched for. */
   signs: number
-  expressions: number
-  /** Instructions of expressions that read the beginning of a value. */
-  sizes: number
+  /** Passes of expressions over a bit for each character. */
+  passes: number
+  /** Sets of characters of expressions, whose places are found once for all tests of a value. */
+  sets: readonly CharacterSet[]
   /** Lists of networks. */
   networks: number
 }
 
-export const noCost: Readonly<Cost> = { compared: 0, signs: 0, expressions: 0, sizes: 0, networks: 0 }
+export const noCost: Readonly<Cost> = { compared: 0, signs: 0, passes: 0, sets: [], networks: 0 }
+
+/** Passes that take as long as finding the places of a set: of one or two letters, of others, of such that are not ASCII. */
+const setPasses = ({ ranges }: CharacterSet): number => {
+  const isLetter = ranges.length <= 4 && ranges.every((code, at) => at % 2 === 1 || code === ranges[at + 1])
+  return isLetter ? 2 : (ranges.at(-1) ?? 0) < 128 ? 25 : 60
+}
+
+/** Steps of a pass beside the characters: it takes 20 ns for an empty text. */
+const passSteps = 500
 
 /**
  * Units of `WorkBudget` (about 2 ns) for reading a value of so many characters. Measured with the costliest texts and
- * lists that were found: 16 µs for `contains` and 16 KiB, 0.3 ms for an expression, 35 µs for a sign, 5 ms for 200
- * instructions, 0.3 ms for addresses.
+ * lists that were found: 16 µs for `contains` and 16 KiB, 0.7 µs for a pass, 35 µs for a sign, 0.3 ms for addresses.
  */
-export function unitsOf({ compared, signs, expressions, sizes, networks }: Cost, characters: number): number {
-  const each = compared / 2 + signs + 10 * (expressions + networks)
-  return Math.ceil(characters * each) + 12 * sizes * Math.min(characters, ruleLimits.expressionText)
+export function unitsOf({ compared, signs, passes, sets, networks }: Cost, characters: number): number {
+  const each = compared / 2 + signs + 10 * networks
+  const inPasses = sets.reduce((sum, set) => sum + setPasses(set), passes)
+  return Math.ceil(characters * each + (inPasses * (characters + passSteps)) / 48)
+}
+
+/** The cost without the sets that tests before it have found; notes its own. */
+export function withoutFound(cost: Cost, found: Set<CharacterSet>): Cost {
+  const sets = cost.sets.filter((set) => !found.has(set))
+  for (const set of sets) found.add(set)
+  return { ...cost, sets }
 }
 
 /** Units for each value of an event that a correlation compares with earlier ones. */
@@ -48,15 +66,32 @@ export const sizeCost = (tests: number, walks: number): number =>
 export const highestValuesCost = (fields: readonly { isList: boolean }[]): number =>
   fields.length === 1 && fields[0]!.isList ? valueUnits * maxValues : 0
 
+/** Units for adding up the figures of a window, or moving them: 20 µs for the most. */
+export const figureUnits = 10_000
+
 /** Units for a pattern of an exception, which is compared with the instance or with each of its tags. */
 const patternUnits = 10
 export const exceptionsCost = (patterns: number, tags: number): number => patternUnits * patterns * (1 + tags)
 
-const inMs = (units: number): string => (units / sliceUnits).toFixed(1)
+export const inMs = (units: number): string => (units / sliceUnits).toFixed(1)
 
 /** Why a rule of this cost cannot run beside others; undefined if it can. */
 export function costFault(cost: number, others: number): string | undefined {
   const { eventMs } = ruleLimits
   if (cost + others <= eventMs * sliceUnits) return undefined
   return `The rule costs an event of 16 KiB up to ${inMs(cost)} ms, and the other rules ${inMs(others)} ms: all rules together may cost at most ${eventMs} ms. Use fewer values with contains or wildcards, fewer regular expressions and fewer fields, above all on metadata, or delete a rule.`
+}
+
+/** Above these units, the tests of a value are run in slices: a few of them then make one. */
+export const costlyUnits = sliceUnits / 4
+/** Of a test whose field is found by a walk: a few of them make a slice. */
+export const deepUnits = costlyUnits / 4
+export function added(one: Cost, other: Cost): Cost {
+  return {
+    compared: one.compared + other.compared,
+    signs: one.signs + other.signs,
+    passes: one.passes + other.passes,
+    sets: [...new Set([...one.sets, ...other.sets])],
+    networks: one.networks + other.networks,
+  }
 }

@@ -83,7 +83,9 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
       if (isLiteral) place.text = start + (type === 'PLAIN' ? 0 : 1)
       const isOdd = typeof value === 'number' && (!Number.isFinite(value) || Math.abs(value) > Number.MAX_SAFE_INTEGER)
       if (isOdd) throw refuse(`${shown(source)} is a number that cannot be compared exactly; put it in quotes.`)
-      return { value, place }
+      // Digits after a zero are an id, not a number: as one they would lose their zeros.
+      const isId = type === 'PLAIN' && typeof value === 'number' && /^[-+]?0[0-9]+$/.test(source)
+      return { value: isId ? source : value, place }
     }
     const children = new Map<string | number, Place>()
     place.children = children

@@ -147,7 +147,7 @@ describe.each(Object.entries(rules))('of the rule %s', (name, { rule, logs }) =>
         expect(suppressedOf(rebuilt)).toBe(count)
         suppressed += count
       }),
-      { numRuns: effort(400, 50_000) },
+      { numRuns: effort(150, 50_000) },
     )
     expect(suppressed, name).toBeGreaterThan(0)
   })
@@ -168,6 +168,6 @@ test('the budget is that of the minute of the highest time so far, for each repo
         )
       }
     }),
-    { numRuns: effort(400, 50_000) },
+    { numRuns: effort(150, 50_000) },
   )
 })

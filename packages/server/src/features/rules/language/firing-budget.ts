@@ -49,6 +49,11 @@ export class FiringBudget {
       known.firings += 1
       return true
     }
+    return this.suppress(time)
+  }
+
+  /** Counts a firing as suppressed. */
+  suppress(time: number): false {
     const hour = startOf(time, hourMs)
     this.#suppressed.set(hour, (this.#suppressed.get(hour) ?? 0) + 1)
     return false

@@ -1,3 +1,5 @@
+import { IndexedText } from './indexed-text.ts'
+
 type Scalar = string | number | boolean
 
 const isScalar = (value: unknown): value is Scalar =>
@@ -11,6 +13,7 @@ export class ListIndex {
   #set: ReadonlySet<unknown> | undefined
   #text: string | undefined
   #range: readonly number[] | undefined
+  #indexed: IndexedText | undefined
 
   constructor(list: readonly unknown[]) {
     this.scalars = list.flat(Number.POSITIVE_INFINITY).filter(isScalar)
@@ -32,6 +35,12 @@ export class ListIndex {
   mayContain(text: string): boolean {
     this.#text ??= this.scalars.join('\n')
     return this.#text.includes(text)
+  }
+
+  /** The scalars as texts, for expressions. */
+  get indexed(): IndexedText {
+    this.#indexed ??= new IndexedText(this.scalars.map(String))
+    return this.#indexed
   }
 
   /** The lowest and the highest number; empty if there is none. */

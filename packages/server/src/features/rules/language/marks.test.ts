@@ -20,6 +20,6 @@ test('a window holds what a list holds from which old and surplus marks are take
       }
       expect([...marks]).toEqual(plain)
     }),
-    { numRuns: effort(300, 20_000) },
+    { numRuns: effort(100, 20_000) },
   )
 })

@@ -13,7 +13,7 @@ const counting = (field: string) =>
     correlation: { type: 'event_count', 'group-by': [field], timespan: '1h', condition: { gte: 2 } },
   })
 const running = (rule: ReturnType<typeof compiled>) => ({
-  rule,
+  compiled: rule,
   state: ruleStates.start(rule),
   history: new ValueMemory(),
 })

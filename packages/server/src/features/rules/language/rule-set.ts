@@ -2,9 +2,9 @@ import { type Slices, WorkBudget } from '../../../work-turns.ts'
 import type { Correlation, ValueHistory } from './correlation.ts'
 import { exceptionsCost, valueUnits } from './cost.ts'
 import { type RuleEvent, takeWalked, toolName, typeName } from './fields.ts'
+import { asked, type EventKind, isCostly, type Matches, type Predicate } from './predicate.ts'
 import type { CompiledRule } from './rule.ts'
-import { type Firing, type RuleState, ruleBounds, step, stepMatched } from './rule-state.ts'
-import { asked, type EventKind, isCostly, type Matches, type Predicate } from './selection.ts'
+import { type Firing, passTime, type RuleState, ruleBounds, step, stepMatched } from './rule-state.ts'
 
 /** Maximum cached candidates, about 15 MiB: kinds of events are combinations of the types and tools that rules name. */
 const maxCandidates = 50_000
@@ -13,7 +13,7 @@ const maxCandidates = 50_000
  * A rule with its state. The runner keeps these objects, so that states survive when a set is rebuilt after a change.
  */
 interface RunningRule {
-  rule: CompiledRule
+  compiled: CompiledRule
   state: RuleState
   history: ValueHistory
 }
@@ -37,11 +37,9 @@ interface Candidate<Running> {
   isCounted: boolean
 }
 
-const noFiring: readonly never[] = []
-
 /** Returns undefined if no event of the kind can match. */
 function candidateOf<Running extends RunningRule>(running: Running, kind: EventKind): Candidate<Running> | undefined {
-  const left = running.rule.predicates.map((predicate) => ({ predicate, matches: predicate.ofKind(kind) }))
+  const left = running.compiled.predicates.map((predicate) => ({ predicate, matches: predicate.ofKind(kind) }))
   const certain = left.filter(({ matches }) => matches === true).map(({ predicate }) => predicate)
   const asked = left.flatMap(({ predicate, matches }) =>
     typeof matches === 'function' ? [{ predicate, matches }] : [],
@@ -53,7 +51,7 @@ function candidateOf<Running extends RunningRule>(running: Running, kind: EventK
     certain,
     asked,
     isCostly: isCostly(questions) && (questions.length > 1 || questions[0]!.inSlices !== undefined),
-    isCounted: isCountedRule(running.rule),
+    isCounted: isCountedRule(running.compiled),
   }
 }
 
@@ -102,28 +100,30 @@ const matchedCost = ({ correlation, exceptionPatterns }: CompiledRule, event: Ru
 
 /** Like `step`, in slices of about a millisecond. Another event must wait until the last slice is done. */
 export function* stepInSlices(
-  { rule, state, history }: RunningRule,
+  { compiled, state, history }: RunningRule,
   event: RuleEvent,
   work: WorkBudget,
 ): Slices<readonly Firing[]> {
   if (work.isSliceOver()) yield
-  const isCheap = !isCountedRule(rule) && !isCostly(rule.predicates.map(({ matches }) => matches))
+  const isCheap =
+    !isCountedRule(compiled) && !compiled.watchesTime && !isCostly(compiled.predicates.map(({ matches }) => matches))
   if (isCheap) {
-    const firings = step(rule, state, event, history, ruleBounds, work)
+    const firings = step(compiled, state, event, history, ruleBounds, work)
     work.count(takeWalked())
     return firings
   }
-  const questions = rule.predicates.map((predicate) => ({ predicate, matches: predicate.matches }))
+  const late = yield* passTime(compiled, state, event, ruleBounds, work)
+  const questions = compiled.predicates.map((predicate) => ({ predicate, matches: predicate.matches }))
   const matched = yield* matchedInSlices({ certain: [], asked: questions }, event, work)
-  if (matched.length === 0) return noFiring
-  work.count(matchedCost(rule, event))
-  return stepMatched(rule, state, event, matched, history, ruleBounds)
+  if (matched.length === 0) return late
+  work.count(matchedCost(compiled, event))
+  return [...late, ...stepMatched(compiled, state, event, matched, history, ruleBounds)]
 }
 
 /**
  * Runs many rules over one log: the same firings as `step` for each rule, but faster.
  *
- *     const set = new RuleSet(rules.map((rule) => ({ rule, state: ruleStates.start(rule), history: new ValueMemory() })))
+ *     const set = new RuleSet(rules.map((rule) => ({ compiled: rule, state: ruleStates.start(rule), history: new ValueMemory() })))
  *     for (const event of eventsInOrderOfSeq) for (const { running, firing } of set.take(event)) …
  *
  * Tests on type and tool run once per combination. All types and tools that no rule names count as one, because agents
@@ -132,6 +132,7 @@ export function* stepInSlices(
  */
 export class RuleSet<Running extends RunningRule> {
   readonly #rules: readonly Running[]
+  readonly #watching: readonly Running[]
   /** Rules that may match, by type and tool. */
   readonly #candidates = new Map<EventKind['event_type'], Map<EventKind['tool'], readonly Candidate<Running>[]>>()
   #kept = 0
@@ -140,7 +141,8 @@ export class RuleSet<Running extends RunningRule> {
 
   constructor(rules: readonly Running[]) {
     this.#rules = rules
-    this.#names = new Set(rules.flatMap(({ rule }) => rule.predicates.flatMap(({ names }) => [...names])))
+    this.#watching = rules.filter(({ compiled }) => compiled.watchesTime)
+    this.#names = new Set(rules.flatMap(({ compiled }) => compiled.predicates.flatMap(({ names }) => [...names])))
   }
 
   /** Runs the next event of the log through every rule. Returns firings in the order of the rules. */
@@ -154,8 +156,13 @@ export class RuleSet<Running extends RunningRule> {
 
   /** The same in slices of about a millisecond: the rules together may cost an event much more. */
   *takeInSlices(event: RuleEvent, work: WorkBudget): Slices<readonly RuleFiring<Running>[]> {
-    const candidates = this.#candidatesOf(event)
     const found: RuleFiring<Running>[] = []
+    for (const running of this.#watching) {
+      const { compiled, state } = running
+      const firings = yield* passTime(compiled, state, event, ruleBounds, work)
+      for (const firing of firings) found.push({ running, firing })
+    }
+    const candidates = this.#candidatesOf(event)
     for (let at = 0; ; at += 1) {
       at = this.#run(candidates, at, event, work, found)
       const costly = candidates[at]
@@ -191,9 +198,9 @@ export class RuleSet<Running extends RunningRule> {
     found: RuleFiring<Running>[],
   ): void {
     if (matched.length === 0) return
-    const { rule, state, history } = running
-    if (isCounted) work.count(matchedCost(rule, event))
-    const firings = stepMatched(rule, state, event, matched, history, ruleBounds)
+    const { compiled, state, history } = running
+    if (isCounted) work.count(matchedCost(compiled, event))
+    const firings = stepMatched(compiled, state, event, matched, history, ruleBounds)
     for (const firing of firings) found.push({ running, firing })
   }
 

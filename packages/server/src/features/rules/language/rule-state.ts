@@ -1,21 +1,25 @@
 import { eventTypes, ruleLimits } from '@wardline/contract'
 import { minuteMs, startOf } from '../../../clock.ts'
-import type { WorkBudget } from '../../../work-turns.ts'
+import { type Slices, WorkBudget } from '../../../work-turns.ts'
+import { takeEnded } from './absence.ts'
 import { askedOnce } from './asked-once.ts'
 import { Cooldowns, type Fired } from './cooldowns.ts'
-import { advance, type Bounds, type CorrelationState, newState, type ValueHistory } from './correlation.ts'
+import { advance, type Bounds, type CorrelationState, isMet, newState, type ValueHistory } from './correlation.ts'
 import type { RuleEvent } from './fields.ts'
 import { FiringBudget, type SpentFirings } from './firing-budget.ts'
 import { instanceOf } from './group-keys.ts'
+import type { FiredEvent } from './groups.ts'
 import { MemoryLimit } from './memory-limit.ts'
+import type { Predicate } from './predicate.ts'
 import type { CompiledRule } from './rule.ts'
 import { stateBytes } from './rule-memory.ts'
-import type { Predicate } from './selection.ts'
 
 /** The state of a rule, which depends only on the events so far. */
 export interface RuleState {
-  /** Highest time of the matched events, in epoch milliseconds. */
+  /** Highest time of the matched events, in epoch milliseconds; of all events if the rule watches the time. */
   time: number
+  /** If it watches the time: that of the first event it saw; before the first one infinite. */
+  since: number
   root: CorrelationState
   cooldowns: Cooldowns
   budget: FiringBudget
@@ -27,9 +31,11 @@ export interface RuleState {
 export interface Firing {
   /** Values of group-by as a JSON list. */
   group: string
-  /** Effective time of the event that completed it. */
+  /** Effective time of the event that completed it; of a late one, when the window of its event ended. */
   time: number
   seq: number
+  /** The event that completed it, or whose window ended. */
+  event: FiredEvent
   /** Seqs of the newest 100 events that caused it, oldest first. */
   events: number[]
   /** Count of events, values or rules. */
@@ -48,6 +54,7 @@ function start({ correlation }: CompiledRule, bytes: number = stateBytes): RuleS
   const memory = new MemoryLimit(bytes)
   return {
     time: Number.NEGATIVE_INFINITY,
+    since: Number.POSITIVE_INFINITY,
     root: newState(correlation, memory),
     cooldowns: new Cooldowns(memory),
     budget: new FiringBudget(),
@@ -82,8 +89,51 @@ export function step(
   bounds: Bounds = ruleBounds,
   work?: WorkBudget,
 ): readonly Firing[] {
+  const passing = passTime(rule, state, event, bounds, work ?? new WorkBudget(Number.POSITIVE_INFINITY))
+  let passed = passing.next()
+  while (passed.done !== true) passed = passing.next()
   const matched = rule.predicates.filter(({ matches }) => matches(event, work))
-  return stepMatched(rule, state, event, matched, history, bounds)
+  const firings = stepMatched(rule, state, event, matched, history, bounds)
+  return passed.value.length === 0 ? firings : [...passed.value, ...firings]
+}
+
+/** Units of judging an event whose window ended. */
+const endedUnits = 1_000
+
+/**
+ * Lets a rule that watches the time know that of an event, before the event itself. Returns the firings of the events whose
+ * windows ended before it.
+ */
+export function* passTime(
+  { watchesTime, correlation, cooldown }: CompiledRule,
+  state: RuleState,
+  event: RuleEvent,
+  bounds: Bounds,
+  work: WorkBudget,
+): Slices<readonly Firing[]> {
+  if (!watchesTime) return noFiring
+  const at = timeOf(event)
+  if (state.since === Number.POSITIVE_INFINITY) state.since = at
+  // What rules cause is not in the log of a backtest.
+  if (isPassedOver(event)) return noFiring
+  state.time = Math.max(state.time, at)
+  if (!correlation.isLate) return noFiring
+  const firings: Firing[] = []
+  for (;;) {
+    const found = takeEnded(state.root.groups, state.time - correlation.timespan, firingEvents)
+    if (found === undefined) return firings
+    work.count(endedUnits)
+    if (work.isSliceOver()) yield
+    const { group, event: ended, count, seqs: events, ofOneInstance } = found
+    if (!isMet(correlation, count)) continue
+    const time = found.time + correlation.timespan
+    const instance = ended.instance_id ?? ''
+    const isFull = firings.length >= ruleLimits.endedWindows
+    const spend = () =>
+      isFull ? state.budget.suppress(time) : state.budget.take(ended, { time, bounds, counter: state.memory })
+    if (!state.cooldowns.mayFire({ group, instance, time }, cooldown, spend)) continue
+    firings.push({ group, time, seq: ended.seq!, event: ended, events, count, ofOneInstance })
+  }
 }
 
 /** Like `step`, for an event whose matching predicates are known. */
@@ -106,15 +156,18 @@ export function stepMatched(
   // The only state of a rule without correlation and cooldown is its budget.
   if (correlation.timespan === 0 && cooldown === 0) {
     if (!spend()) return noFiring
-    return [{ group: correlation.group(event)!.text, time, seq, events: [seq], count: 1, ofOneInstance: true }]
+    const { text: group } = correlation.group(event)!
+    return [{ group, time, seq, event: event.row, events: [seq], count: 1, ofOneInstance: true }]
   }
   const instance = instanceOf(event)
-  const hit = advance(correlation, state.root, event, matched, { time, seq, history })
-  const fires = hit !== undefined && state.cooldowns.mayFire({ group: hit.group, instance, time }, cooldown, spend)
+  const { since } = state
+  const hits = advance(correlation, state.root, event, matched, { time, seq, history, since })
+  // An event that belongs to several groups fires for one of them, since its seq names the firing.
+  const hit = hits.find(({ group }) => state.cooldowns.mayFire({ group, instance, time }, cooldown, spend))
   state.memory.settle(instance)
-  if (!fires) return noFiring
+  if (!hit) return noFiring
   const { group, count, ofOneInstance } = hit
-  return [{ group, time, seq, events: hit.seqs().slice(-firingEvents), count, ofOneInstance }]
+  return [{ group, time, seq, event: event.row, events: hit.seqs().slice(-firingEvents), count, ofOneInstance }]
 }
 
 const noFiring: readonly Firing[] = []

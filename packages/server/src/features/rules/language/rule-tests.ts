@@ -1,4 +1,5 @@
 import { type EventRow, eventColumns, type RuleTestEvent } from '@wardline/contract'
+import type { Correlation } from './correlation.ts'
 import { durationMs } from './duration.ts'
 import type { RuleEvent } from './fields.ts'
 import type { CompiledRule } from './rule.ts'
@@ -59,6 +60,33 @@ function explain({ selections }: CompiledRule, events: RuleEvent[]): string {
   return `${lines.join('; ')}${others > 0 ? `; and ${others} more` : ''}`
 }
 
+function firstFiring(rule: CompiledRule, events: readonly RuleEvent[]) {
+  // As if the rule had run long enough to know what came before.
+  const state = { ...ruleStates.start(rule), since: Number.NEGATIVE_INFINITY }
+  const set = new RuleSet([{ compiled: rule, state, history: new ValueMemory() }])
+  return events.flatMap((event) => set.take(event).map(({ firing }) => firing))[0]
+}
+
+const withoutLearning = (correlation: Correlation): Correlation => ({
+  ...correlation,
+  learning: 0,
+  steps: correlation.steps.map((step) =>
+    'correlation' in step ? { correlation: withoutLearning(step.correlation) } : step,
+  ),
+})
+
+const learns = ({ type, steps }: Correlation): boolean =>
+  type === 'new_value' || steps.some((step) => 'correlation' in step && learns(step.correlation))
+
+/** Says if a case did not fire because its groups are too young for new values. */
+function explainLearning(rule: CompiledRule, events: readonly RuleEvent[]): string {
+  if (!learns(rule.correlation)) return ''
+  if (firstFiring({ ...rule, correlation: withoutLearning(rule.correlation) }, events)) {
+    return ' learning suppressed it: the group was younger than learning (default: 1d). Begin the case with an event of the group, and let the next one follow `after` that time.'
+  }
+  return events.length === 1 ? ' No value is new in the first event of a group, with which learning begins.' : ''
+}
+
 function runCase(
   rule: CompiledRule,
   kind: CaseResult['kind'],
@@ -66,9 +94,7 @@ function runCase(
   index: number,
 ): CaseResult {
   const events = caseEvents(given)
-  const set = new RuleSet([{ rule, state: ruleStates.start(rule), history: new ValueMemory() }])
-  const firings = events.flatMap((event) => set.take(event).map(({ firing }) => firing))
-  const [first] = firings
+  const first = firstFiring(rule, events)
   if ((first !== undefined) === (kind === 'match')) return { kind, index, passed: true }
   const what = first
     ? `fired at event ${first.seq} but must not (group ${first.group}, count ${first.count})`
@@ -77,7 +103,7 @@ function runCase(
     kind,
     index,
     passed: false,
-    sentence: `Case ${index + 1} of tests.${kind} ${what}: ${explain(rule, events)}.`,
+    sentence: `Case ${index + 1} of tests.${kind} ${what}: ${explain(rule, events)}.${first ? '' : explainLearning(rule, events)}`,
   }
 }
 

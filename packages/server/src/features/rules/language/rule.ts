@@ -1,15 +1,18 @@
 import { limits, RuleDocument, ruleLimits } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import { lazyCheck, validationSentence } from '../../../validation.ts'
+import { Budget } from './budget.ts'
 import { type CorrelationParts, compileCorrelation, pointer, spanMs } from './compile-correlation.ts'
 import { namesIn, parseCondition, selectionNameFault } from './condition.ts'
 import type { Correlation } from './correlation.ts'
 import { exceptionsCost } from './cost.ts'
+import { isTimeZone } from './date-part.ts'
 import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
 import { fieldOf, type RuleEvent } from './fields.ts'
 import { groupReader } from './group-keys.ts'
-import { Budget, compileCondition, compileSelection, type Predicate } from './selection.ts'
+import type { Predicate } from './predicate.ts'
+import { compileCondition, compileSelection } from './selection.ts'
 
 export interface CompiledRule {
   document: RuleDocument
@@ -21,6 +24,8 @@ export interface CompiledRule {
   isExcepted(event: RuleEvent, time: number): boolean
   /** Patterns of all exceptions. */
   exceptionPatterns: number
+  /** Whether its firings depend on the time that passes: it sees each event, also those that it does not match. */
+  watchesTime: boolean
   /** Predicates of all its correlations. */
   predicates: readonly Predicate[]
   /** Selections by name, to explain failed tests. */
@@ -46,10 +51,14 @@ const single = (predicate: Predicate): Correlation => ({
   type: 'event_count',
   steps: [{ predicate }],
   group: groupReader([instanceOrNone]),
+  groupOfStep: undefined,
   timespan: 0,
   values: undefined,
+  figure: undefined,
   min: 1,
   max: Number.POSITIVE_INFINITY,
+  not: undefined,
+  isLate: false,
   learning: 0,
   historyKey: undefined,
   isOfInstance: true,
@@ -100,6 +109,9 @@ const patternsOf = ({ exceptions = [] }: RuleDocument): number =>
 const defaultCooldown = (correlation: Correlation | undefined): number =>
   correlation === undefined || correlation.type === 'new_value' ? 0 : correlation.timespan
 
+const watchesTime = ({ type, isLate, steps }: Correlation): boolean =>
+  isLate || type === 'not_preceded' || steps.some((step) => 'correlation' in step && watchesTime(step.correlation))
+
 const predicatesOf = ({ steps }: Correlation): Predicate[] =>
   steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
 
@@ -113,11 +125,16 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
     return void faults.add(['detection'], `A rule has at most ${ruleLimits.selections} selections.`)
   }
   const budget = new Budget()
+  const { timezone } = document
+  // Reading the data of time zones takes time and memory, and most rules name none.
+  const isKnownZone = timezone === undefined || isTimeZone(timezone)
+  if (!isKnownZone) faults.add(['timezone'], `${timezone} is not a time zone: write a name such as Europe/Berlin.`)
+  const scope = { budget, timezone: (isKnownZone ? timezone : undefined) ?? 'UTC' }
   const selections = new Map<string, Predicate>()
   for (const name of names) {
     const nameFault = selectionNameFault(name)
     if (nameFault) faults.add(['detection', name], nameFault)
-    const predicate = compileSelection(selectionTexts[name], ['detection', name], faults, budget)
+    const predicate = compileSelection(selectionTexts[name], ['detection', name], faults, scope)
     if (predicate) selections.set(name, predicate)
   }
   const used = new Set<string>()
@@ -160,6 +177,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
     predicates,
     isExcepted,
     exceptionPatterns,
+    watchesTime: watchesTime(correlation),
     selections,
   }
 }
@@ -178,6 +196,14 @@ function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults:
   const document = value as RuleDocument
   const rule = compile(document, faults)
   return rule && found.length === 0 ? { rule: { document, ...rule }, faults: [] } : { faults: found }
+}
+
+/** Compiles the document of a stored rule, which was checked before. Throws if it does not compile. */
+export function compileStored(document: RuleDocument): CompiledRule {
+  const sentences: string[] = []
+  const rule = compile(document, { add: (path, sentence) => sentences.push(`${path.join('.')}: ${sentence}`) })
+  if (!rule || sentences.length > 0) throw new Error(sentences.join(' '))
+  return { document, ...rule }
 }
 
 /**

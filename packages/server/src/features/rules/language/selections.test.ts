@@ -1,3 +1,4 @@
+import { ruleLimits } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { effort } from '../../../../../../test-servers/effort.ts'
@@ -6,8 +7,8 @@ import type { RuleEvent } from './fields.ts'
 import { ruleStates, step } from './rule-state.ts'
 import { ValueMemory } from './value-memory.ts'
 
-const fires = (detection: object, event: RuleEvent): boolean => {
-  const rule = compiled({ detection })
+const fires = (detection: object, event: RuleEvent, more: object = {}): boolean => {
+  const rule = compiled({ detection, ...more })
   return step(rule, ruleStates.start(rule), event, new ValueMemory()).length > 0
 }
 /** Whether a selection of one field matches metadata with `a`. */
@@ -179,7 +180,7 @@ describe('a compiled detection', () => {
         const fired = log.map((event) => step(rule, ruleStates.start(rule), event, new ValueMemory()).length > 0)
         expect(fired).toEqual(log.map((event) => interpret(ast, all, event)))
       }),
-      { numRuns: effort(1_000, 200_000) },
+      { numRuns: effort(300, 200_000) },
     )
   })
 
@@ -264,12 +265,169 @@ describe('a value', () => {
     expect(matches('metadata.a|cidr', network, address)).toBe(expected)
   })
 
+  test.each([
+    ['host', 'Evil.example', 'evil.example', true],
+    ['host', 'evil.example', 'https://u@EVIL.example.:8443/x?good.example', true],
+    ['host', 'evil.example', 'http://evil.example\\@good.example', true],
+    ['host', 'evil.example', 'bob@evil.example', true],
+    ['host', 'evil.example', 'a.evil.example', false],
+    ['host', 'evil.example', 'https://good.example/evil.example', false],
+    ['host', ['good.example', '169.254.169.254'], 'http://0xa9fea9fe/latest', true],
+    ['host', '::1', 'http://[::1]:80/', true],
+    ['host', '::1', '0:0::1', true],
+    ['host', 'evil.example', 'no host at all', false],
+    ['host', 'evil.example', 7, false],
+    ['domain', 'evil.example', 'a.b.evil.example', true],
+    ['domain', 'evil.example', 'ssh://evil.example/x', true],
+    ['domain', 'evil.example', 'notevil.example', false],
+    ['domain', ['x.example', 'evil.example'], ['good.example', 'a.evil.example'], true],
+    ['domain', 'bücher.example', 'www.xn--bcher-kva.example', true],
+  ])('%s %s holds %s: %s', (modifier, wanted, given, expected) => {
+    expect(matches(`metadata.a|${modifier}`, wanted, given)).toBe(expected)
+  })
+
   test('re is case-sensitive and finds a part, i, m and s change that', () => {
     expect(matches('metadata.a|re', 'b+', 'abbc')).toBe(true)
     expect(matches('metadata.a|re', 'B+', 'abbc')).toBe(false)
     expect(matches('metadata.a|re|i', 'B+', 'abbc')).toBe(true)
     expect(matches('metadata.a|re|m', '^b$', 'a\nb\nc')).toBe(true)
     expect(matches('metadata.a|re|s', 'a.b', 'a\nb')).toBe(true)
+  })
+
+  test.each([
+    ['a|cased', 'Admin', 'Admin', true],
+    ['a|cased', 'Admin', 'admin', false],
+    ['a|contains|cased', 'dm?n', 'AdmiN', false],
+    ['a|contains|cased', 'dm?N', 'AdmiN', true],
+    ['a|cased|all', ['A*', '*z'], 'Abz', true],
+    ['a|neq', 'x', 'y', true],
+    ['a|neq', 'x', 'X', false],
+    ['a|cased|neq', 'x', 'X', true],
+    ['a|cased', 5, 5, true],
+    ['a|cased', ['x', '5'], [5], true],
+    ['a|cased', true, true, true],
+    ['a|cased', 5, 55, false],
+    ['a|cased|all', [5, true], [true, 5], true],
+    ['a|neq', ['x', 'y'], 'y', false],
+    ['a|neq', 5, 5, false],
+    ['a|neq', 5, '6', true],
+    ['a|startswith|neq', 'ab', 'abc', false],
+    ['a|neq', 'x', null, false],
+    ['a|gte', [5, 9], 6, true],
+    ['a|lt', [5, 9], 9, false],
+    // The hyphen of a word is no option.
+    ['a|contains|windash', ' -f x-y', 'rm /f x-y', true],
+    ['a|contains|windash', ' /f', 'rm \u2013f', true],
+    ['a|contains|windash', ' -f', 'rm \u2015f', true],
+    ['a|contains|windash', ' -f x-y', 'rm -f x/y', false],
+    ['a|contains|all|windash', ['-a', '-b'], 'x /a \u2014b', true],
+    ['a|contains|all|windash', ['-a', '-b'], 'x /a', false],
+    ['a|base64', 'foobar', 'Zm9vYmFy', true],
+    ['a|utf16le|base64|contains', 'cmd', Buffer.from('cmd', 'utf16le').toString('base64'), true],
+    ['a|utf16be|base64|contains', 'cmd', Buffer.from('cmd', 'utf16le').swap16().toString('base64'), true],
+    ['a|utf16|base64|contains', 'cmd', '//5jAG0AZAA=', true],
+    ['a|wide|base64offset|contains', 'http://', Buffer.from('xyzhttp://evil', 'utf16le').toString('base64'), true],
+    ['a|base64offset|contains', '\\*x', Buffer.from('ab*xyz').toString('base64'), true],
+    ['a|contains', 'ΟΔΟΣ', 'ΟΔΟΣΑ', true],
+    ['a', 'ΟΔΟΣ', 'οδος', true],
+    ['a|cidr', '::/0', '10.0.0.1', false],
+    ['a|cidr', '::/0', '2001:db8::1', true],
+    ['a|cidr', ['::/1', '10.0.0.0/8'], '10.1.2.3', true],
+    ['a|re', '\\.env$', '/app/.env\n', true],
+    ['a|re', '\\.env$', '/app/.env\nx', false],
+    ['a|re', '^\\x{2060}+$', '\u2060\u2060', true],
+  ])('%s: %j holds %j: %s', (name, wanted, given, expected) => {
+    expect(matches(`metadata.${name}`, wanted, given)).toBe(expected)
+  })
+
+  test('base64offset finds a text wherever it begins in an encoded one', () => {
+    for (const before of ['', 'a', 'ab', 'abc', 'abcd']) {
+      for (const after of ['', 'x', 'xy', 'xyz']) {
+        const given = Buffer.from(`${before}/bin/sh -i${after}`).toString('base64')
+        expect(matches('metadata.a|base64offset|contains', '/bin/sh -i', given), `${before}…${after}`).toBe(true)
+        expect(matches('metadata.a|base64offset|contains', '/bin/zsh -i', given)).toBe(false)
+      }
+    }
+  })
+
+  test('fieldref compares two fields, also lists and other fields than those of the metadata', () => {
+    const event = logged({ instance_id: 'bot-1', metadata: { owner: 'BOT-1', list: ['x', 'bot-1'], other: 'y' } })
+    const fired = (selection: object) => fires({ one: selection, condition: 'one' }, event)
+    expect(fired({ 'metadata.owner|fieldref': 'instance_id' })).toBe(true)
+    expect(fired({ 'metadata.owner|cased|fieldref': 'instance_id' })).toBe(false)
+    expect(fired({ 'metadata.list|fieldref': 'metadata.owner' })).toBe(true)
+    expect(fired({ 'metadata.other|fieldref': 'metadata.owner' })).toBe(false)
+    expect(fired({ 'metadata.other|fieldref|neq': 'metadata.owner' })).toBe(true)
+    expect(fired({ 'metadata.missing|fieldref|neq': 'metadata.owner' })).toBe(false)
+    expect(fired({ 'metadata.owner|fieldref|neq': 'metadata.missing' })).toBe(true)
+  })
+
+  // A Sunday in New York, a Monday in Berlin.
+  test.each([
+    ['time|hour', 2, 'UTC', true],
+    ['time|hour', 3, 'Europe/Berlin', true],
+    ['time|hour|lt', 22, 'America/New_York', true],
+    ['time|minute', 30, 'Asia/Kolkata', false],
+    ['time|minute', 0, 'Asia/Kolkata', true],
+    ['time|weekday', 1, 'Europe/Berlin', true],
+    ['time|weekday|gte', 6, 'America/New_York', true],
+    ['time|day', [4, 7], 'America/New_York', true],
+    ['time|week', 2, 'Europe/Berlin', true],
+    ['time|week', 1, 'America/New_York', true],
+    ['time|month', 1, 'UTC', true],
+    ['time|year|neq', 2025, 'UTC', true],
+    ['metadata.at|hour', 23, 'Europe/Berlin', true],
+    ['metadata.bad|hour', 0, 'UTC', false],
+  ])('%s: %j in %s: %s', (key, wanted, timezone, expected) => {
+    const created_at = '2026-01-05T02:30:00.000Z'
+    const event = logged({ created_at, metadata: { at: '2026-03-29T21:15:00', bad: '2026-13-01T00:00:00Z' } })
+    expect(fires({ one: { [key]: wanted }, condition: 'one' }, event, { timezone })).toBe(expected)
+  })
+
+  test('a field whose name looks like a part of a date has its own answer', () => {
+    const name = 'metadata.at|hour in UTC'
+    const event = logged({
+      created_at: '2026-01-05T02:30:00.000Z',
+      metadata: { at: '2026-03-29T21:15:00', 'at|hour in UTC': 'x', same: 'x' },
+    })
+    expect(fires({ one: { 'metadata.at|hour': 21 }, condition: 'one' }, event)).toBe(true)
+    expect(fires({ one: { 'metadata.same|fieldref': name }, condition: 'one' }, event)).toBe(true)
+  })
+
+  test('keywords are found in every text of an event, and by their modifiers', () => {
+    const event = logged({
+      description: 'Reads a file',
+      metadata: { deep: [{ er: 'an Evil.example host' }], count: 4625, yes: true },
+    })
+    const fired = (one: unknown) => fires({ one, condition: 'one' } as never, event)
+    for (const word of ['evil.EXAMPLE', 'reads a', 4625, 'e*host']) expect(fired([word]), String(word)).toBe(true)
+    expect(fired(['nothing', 'evil'])).toBe(true)
+    expect(fired('evil')).toBe(true)
+    expect(fired({ '|all': ['evil', 'reads'] })).toBe(true)
+    expect(fired({ '|all': ['evil', 'writes'] })).toBe(false)
+    expect(fired({ '|re': 'Evil\\.\\w+' })).toBe(true)
+    expect(fired({ '|contains|cased': 'evil' })).toBe(false)
+    expect(fired(['nothing', { description: 'Reads*' }])).toBe(true)
+    expect(fired(['deep'])).toBe(false)
+  })
+
+  test('metrics.<name> is a number of session_metrics', () => {
+    const metrics = (description: string, event_type = 'session_metrics') =>
+      fires({ one: { 'metrics.tool_calls_per_5min|gt': 60 }, condition: 'one' }, logged({ event_type, description }))
+    expect(metrics('{"tool_calls_per_5min":61}')).toBe(true)
+    expect(metrics('{"tool_calls_per_5min":60}')).toBe(false)
+    expect(metrics('{"tool_calls_per_5min":"61"}')).toBe(false)
+    expect(metrics('{"tool_calls_per_5min":61}', 'tool_call')).toBe(false)
+    for (const broken of ['', 'null', '[61]', '{"tool', '"x"']) expect(metrics(broken)).toBe(false)
+  })
+
+  test('a name in metadata may contain dots itself', () => {
+    const metadata = { 'gen_ai.tool.name': 'shell', a: { 'b.c': [{ 'd.e': 'x' }] }, 'f.g': { h: 'y' } }
+    const fired = (selection: object) => fires({ one: selection, condition: 'one' }, logged({ metadata }))
+    expect(fired({ 'metadata.gen_ai.tool.name': 'shell' })).toBe(true)
+    expect(fired({ 'metadata.a.b.c.d.e': 'x' })).toBe(true)
+    expect(fired({ 'metadata.f.g.h': 'y' })).toBe(true)
+    expect(fired({ 'metadata.gen_ai.tool': 'shell' })).toBe(false)
   })
 
   test('lists within metadata match by any element, by path as well', () => {
@@ -292,7 +450,7 @@ const rule = (detection: string, more = '') => `title: x\nseverity: info\n${more
 
 describe('a rule that cannot be compiled is refused by place and name:', () => {
   test.each([
-    ['  a: {event_type|base64offset: x}\n  condition: a', '4:7 The modifier base64offset is not supported'],
+    ['  a: {event_type|expand: x}\n  condition: a', '4:7 The modifier expand is not supported'],
     [
       '  a: {event_type|contains|endswith: x}\n  condition: a',
       '4:7 The modifiers contains and endswith cannot be combined.',
@@ -306,9 +464,26 @@ describe('a rule that cannot be compiled is refused by place and name:', () => {
       '  a: {metadata.a|cidr: 10.0.0.0/33}\n  condition: a',
       '4:7 cidr needs a network such as 10.0.0.0/8, not 10.0.0.0/33.',
     ],
+    [
+      '  a: {metadata.a|host: https://evil.example/x}\n  condition: a',
+      '4:7 host needs the name of a host such as files.example, not https://evil.example/x.',
+    ],
+    [
+      '  a: {metadata.a|domain: 10.0.0.1}\n  condition: a',
+      '4:7 domain needs the name of a domain such as files.example, not 10.0.0.1.',
+    ],
+    ['  a: {metadata.a|host: "*.example"}\n  condition: a', '4:7 host needs the name of a host'],
     ['  a: {metadata.a|re: "(?=x)"}\n  condition: a', '4:7 The regular expression (?=x) cannot be compiled'],
-    ['  a: [evil]\n  condition: a', '4:3 Keywords such as evil are not supported'],
-    ['  a: {"|all": [x, y]}\n  condition: a', '4:7 Keywords (|all without a field) are not supported'],
+    [
+      '  a: {metadata.a|cased|cidr: 10.0.0.0/8}\n  condition: a',
+      '4:7 The modifiers cased and cidr cannot be combined.',
+    ],
+    ['  a: {metadata.a|neq|all: [x, y]}\n  condition: a', '4:7 The modifiers neq and all cannot be combined.'],
+    ['  a: {metadata.a|wide|re: x}\n  condition: a', '4:7 The modifiers wide and re cannot be combined.'],
+    ['  a: {time|hour|contains: 3}\n  condition: a', '4:7 The modifiers hour and contains cannot be combined.'],
+    ['  a: {metadata.a|fieldref|contains: tool}\n  condition: a', '4:7 The modifiers fieldref and contains cannot'],
+    ['  a: {metadata.a|fieldref: nothing}\n  condition: a', '4:7 Events have no field nothing'],
+    ['  a: {metadata.a|windash: "-a -b -c -d -e"}\n  condition: a', '4:7 windash allows at most 4 options in a value.'],
     ['  a: {}\n  condition: a', '4:3 The selection has no field.'],
     ['  a: {event_type: x}\n  condition: a and b', '5:20 The condition names the selection b, which is missing.'],
     ['  a: {event_type: x}\n  b: {event_type: x}\n  condition: a', '5:3 The selection b is not used by the condition.'],
@@ -332,7 +507,7 @@ describe('a rule that cannot be compiled is refused by place and name:', () => {
   })
 
   test('every fault of a document and of the others in the text is listed', () => {
-    const text = `${rule('  a: {Image: x}\n  b: {event_type|wide: x}\n  condition: a')}---\n${rule('  a: {event_type: x}\n  condition: c')}`
+    const text = `${rule('  a: {Image: x}\n  b: {event_type|expand: x}\n  condition: a')}---\n${rule('  a: {event_type: x}\n  condition: c')}`
     expect(faultsOf(text)).toHaveLength(4)
   })
 
@@ -400,8 +575,8 @@ describe('a hostile document ends in a sentence:', () => {
     ['documents without end', '--- a\n'.repeat(5_000), 'more than 100 documents'],
     [
       'a list of too many values',
-      rule(`  a: {event_type: [${'1,'.repeat(1_001)}]}\n  condition: a`),
-      'A list has at most 1000 values.',
+      rule(`  a: {event_type: [${'1,'.repeat(ruleLimits.values + 1)}]}\n  condition: a`),
+      `A list has at most ${ruleLimits.values} values.`,
     ],
     [
       'a value that is too long',

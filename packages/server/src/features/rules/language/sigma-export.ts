@@ -1,8 +1,9 @@
 import type { RuleCorrelation, RuleDocument } from '@wardline/contract'
-import { stringify } from 'yaml'
 import { namesIn, parseCondition } from './condition.ts'
 import type { RuleFault } from './fault.ts'
 import { parseRules } from './rule.ts'
+import { ruleText } from './rule-yaml.ts'
+import { ownTypes } from './sigma-read.ts'
 
 interface Exported {
   text: string
@@ -64,11 +65,17 @@ function documentsOf({ title, id, description, severity, detection, correlation 
   }: RuleCorrelation): SigmaDocument => {
     const counted = field ?? limits?.field
     const merged = { ...(counted === undefined ? {} : { field: counted }), ...limits }
-    const groupBy = rest['group-by']
+    const { 'group-by': groupBy, aliases } = rest
+    const names = rules?.map(ruleOf) ?? [base(condition!)]
+    const ofNames = (fields: Record<string, string>) =>
+      Object.fromEntries(names.map((name, index) => [name, fields[String(rules![index])]]))
     return {
       type,
-      rules: rules?.map(ruleOf) ?? [base(condition!)],
+      rules: names,
       ...(groupBy && { 'group-by': groupBy }),
+      ...(aliases && {
+        aliases: Object.fromEntries(Object.entries(aliases).map(([name, fields]) => [name, ofNames(fields)])),
+      }),
       timespan,
       ...(Object.keys(merged).length > 0 && { condition: merged }),
     }
@@ -77,11 +84,15 @@ function documentsOf({ title, id, description, severity, detection, correlation 
   return [{ ...head, correlation: body, level }, ...parts]
 }
 
-const hasNewValue = ({ type, rules = [] }: RuleCorrelation): boolean =>
-  type === 'new_value' || rules.some((rule) => typeof rule !== 'string' && hasNewValue(rule.correlation))
+/** Returns a type of the correlation, or of one within it, that Sigma does not know. */
+const ownType = ({ type, rules = [] }: RuleCorrelation): string | undefined =>
+  ownTypes.includes(type)
+    ? type
+    : rules.flatMap((rule) => (typeof rule === 'string' ? [] : (ownType(rule.correlation) ?? [])))[0]
 
 /** Parts that Sigma has no field for. */
-const ownParts = ['response', 'cooldown', 'exceptions', 'tests'] as const
+const ownParts = ['response', 'cooldown', 'exceptions', 'tests', 'timezone'] as const
+const ownModifiers = ['host', 'domain', 'weekday']
 
 /** Converts rules to Sigma rules and correlations; adds faults for what Sigma cannot express. */
 export function exportSigma(text: string): Exported {
@@ -89,8 +100,18 @@ export function exportSigma(text: string): Exported {
   const notes: string[] = []
   const refused: RuleFault[] = []
   const documents = rules.flatMap(({ rule: { document }, source }) => {
-    if (document.correlation && hasNewValue(document.correlation)) {
-      refused.push(source.fault(['correlation', 'type'], 'Sigma has no correlation of type new_value.'))
+    const type = document.correlation && ownType(document.correlation)
+    if (type !== undefined) {
+      refused.push(source.fault(['correlation', 'type'], `Sigma has no correlation of type ${type}.`))
+      return []
+    }
+    const own = Object.values(document.detection)
+      .flat()
+      .flatMap((map) => (typeof map === 'object' && map !== null ? Object.keys(map) : []))
+      .flatMap((key) => key.split('|').slice(1))
+      .find((modifier) => ownModifiers.includes(modifier))
+    if (own !== undefined) {
+      refused.push(source.fault(['detection'], `Sigma has no modifier ${own}.`))
       return []
     }
     const lost = ownParts.filter((part) => document[part] !== undefined)
@@ -98,8 +119,6 @@ export function exportSigma(text: string): Exported {
     return documentsOf(document)
   })
   const all = [...faults, ...refused]
-  const output = documents
-    .map((document) => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false }))
-    .join('---\n')
+  const output = documents.map(ruleText).join('---\n')
   return { text: all.length === 0 ? output : '', notes, faults: all }
 }

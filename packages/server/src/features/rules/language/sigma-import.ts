@@ -1,12 +1,13 @@
 import type { RuleCorrelation, RuleDocument, Severity } from '@wardline/contract'
-import { stringify } from 'yaml'
-import { printCondition, selectionNameFault } from './condition.ts'
+import { printCondition, renamed, selectionNameFault } from './condition.ts'
 import { shown } from './fault.ts'
 import { parseRules } from './rule.ts'
+import { ruleText } from './rule-yaml.ts'
 import {
   asList,
   type Base,
   type Correlated,
+  customFields,
   type Fields,
   type FileFault,
   isMap,
@@ -19,8 +20,8 @@ import {
 } from './sigma-read.ts'
 
 interface Imported {
-  /** YAML; empty if there are faults. */
-  text: string
+  /** Converted rules, as YAML. */
+  rules: { title: string; text: string }[]
   /** Changes and omissions, one sentence each. */
   notes: string[]
   faults: FileFault[]
@@ -92,7 +93,7 @@ function merge(bases: readonly Base[]): Merged {
 }
 
 function buildCorrelation({ given }: Correlated, named: Named, merged: Merged, isOuter: boolean): RuleCorrelation {
-  const { type, rules, timespan, condition: { field, ...condition } = {} } = given
+  const { type, rules, timespan, aliases = {}, condition: { field, ...condition } = {} } = given
   const groupBy = given['group-by'] ?? []
   const fields = asList(field).map((name) => mapField(String(name)))
   const steps = rules.map((name) => {
@@ -101,12 +102,28 @@ function buildCorrelation({ given }: Correlated, named: Named, merged: Merged, i
       ? merged.conditions.get(found)!
       : { correlation: buildCorrelation(found, named, merged, false) }
   })
+  const isAlias = (name: string) => Object.hasOwn(aliases, name)
+  // The name of a rule becomes its condition.
+  const ruleOf = (name: string): string => {
+    const found = named.get(name)
+    return found && isBase(found) ? (merged.conditions.get(found) ?? name) : name
+  }
+  const fieldsOf = (alias: Record<string, string>) =>
+    Object.fromEntries(Object.entries(alias).map(([name, each]) => [ruleOf(name), mapField(each)]))
   // A single rule becomes the condition of the detection.
-  const isPlain = isOuter && merged.conditions.size === 1 && steps.length === 1 && typeof steps[0] === 'string'
+  const isPlain =
+    isOuter &&
+    Object.keys(aliases).length === 0 &&
+    merged.conditions.size === 1 &&
+    steps.length === 1 &&
+    typeof steps[0] === 'string'
   return {
     type,
     ...(isPlain ? {} : { rules: steps }),
-    ...(groupBy.length > 0 && { 'group-by': groupBy.map(mapField) }),
+    ...(groupBy.length > 0 && { 'group-by': groupBy.map((name) => (isAlias(name) ? name : mapField(name))) }),
+    ...(Object.keys(aliases).length > 0 && {
+      aliases: Object.fromEntries(Object.entries(aliases).map(([name, alias]) => [name, fieldsOf(alias)])),
+    }),
     timespan,
     ...(Object.keys(condition).length > 0 && { condition: condition as Record<'gte', number> }),
     ...(fields.length > 0 && { field: fields.length === 1 ? fields[0]! : fields }),
@@ -139,44 +156,82 @@ function noteMeaning(base: Base, notes: string[]): void {
   if (logsource !== undefined && !isOurs) {
     notes.push(`${title}: logsource is not supported; the rule checks every event.`)
   }
-  const mapped = [
+  const custom = customFields(value)
+  if (custom.length > 0) notes.push(`${title}: ${custom.map(shown).join(', ')}: left out, as no part of Sigma.`)
+  const names = [
     ...new Set(
       Object.values((value.detection as Fields) ?? {})
         .flat()
         .flatMap((map) => (isMap(map) ? Object.keys(map) : []))
         .map((key) => key.split('|')[0]!)
-        .filter((name) => name !== '' && mapField(name) !== name),
+        .filter((name) => name !== ''),
     ),
   ]
+  const mapped = names.filter((name) => mapField(name) !== name)
   if (mapped.length > 0)
     notes.push(`${title}: ${mapped.map((name) => `${name} is read as ${mapField(name)}`).join(', ')}.`)
+  const own = names.filter((name) => mapField(name) === name && !name.startsWith('metadata.'))
+  if (own.length > 0 && logsource !== undefined && !isOurs) {
+    notes.push(`${title}: ${own.join(', ')} ${own.length === 1 ? 'is a field' : 'are fields'} of Wardline's events.`)
+  }
+}
+
+/** Reads all documents that can be read; adds faults for the others. */
+function readAll(files: readonly SigmaFile[], faults: FileFault[]) {
+  const all: (Base | Correlated)[] = []
+  const filters: Base[] = []
+  const named: Named = new Map()
+  for (const source of files.flatMap((file) => sourcesOf(file, faults))) {
+    const { value } = source
+    if (value.action !== undefined) {
+      source.faults.add(['action'], 'Collections by action are not supported: write whole rules.')
+      continue
+    }
+    const before = faults.length
+    const isFilter = value.filter !== undefined
+    const found =
+      value.correlation === undefined ? readBase(source, isFilter ? 'filter' : 'detection') : readCorrelation(source)
+    if (!found || faults.length > before) continue
+    if (isFilter) {
+      filters.push(found as Base)
+      continue
+    }
+    all.push(found)
+    for (const key of [value.name, value.id]) {
+      if (typeof key !== 'string') continue
+      if (named.has(key)) source.faults.add([key === value.name ? 'name' : 'id'], `${shown(key)} names two rules.`)
+      named.set(key, found)
+    }
+  }
+  return { all, filters, named }
+}
+
+/** Adds the condition of a filter to the rules that it names. */
+function applyFilter({ source, selections, condition }: Base, named: Named, index: number, notes: string[]): void {
+  const { value, faults } = source
+  const title = text(value.title) ?? source.file
+  for (const [at, name] of asList((value.filter as Fields).rules).entries()) {
+    const rule = named.get(String(name))
+    if (rule === undefined || !isBase(rule)) {
+      faults.add(['filter', 'rules', at], `The rule ${shown(name)} is in none of the files.`)
+      continue
+    }
+    const rename = (each: string): string => `filter_${index + 1}_${each}`
+    for (const [each, selection] of Object.entries(selections)) rule.selections[rename(each)] = selection
+    rule.condition = { kind: 'and', operands: [rule.condition, renamed(condition, rename)] }
+    notes.push(`${text(rule.source.value.title) ?? rule.source.file}: the filter ${title} is part of it.`)
+  }
 }
 
 /**
- * Converts Sigma rules and correlations, which may name rules of other files, to Wardline rules. Rules that a
- * correlation names become part of it.
+ * Converts Sigma rules, filters and correlations, which may name rules of other files, to Wardline rules. Rules that a
+ * correlation names become part of it. What cannot be converted leaves out its document only.
  */
 export function importSigma(files: readonly SigmaFile[]): Imported {
   const faults: FileFault[] = []
   const notes: string[] = []
-  const all: (Base | Correlated)[] = []
-  const named: Named = new Map()
-  for (const source of files.flatMap((file) => sourcesOf(file, faults))) {
-    const { value } = source
-    if (value.filter !== undefined) source.faults.add(['filter'], 'Sigma filters are not supported.')
-    else if (value.action !== undefined)
-      source.faults.add(['action'], 'Collections by action are not supported: write whole rules.')
-    else {
-      const found = value.correlation === undefined ? readBase(source) : readCorrelation(source)
-      if (!found) continue
-      all.push(found)
-      for (const key of [value.name, value.id]) {
-        if (typeof key !== 'string') continue
-        if (named.has(key)) source.faults.add([key === value.name ? 'name' : 'id'], `${shown(key)} names two rules.`)
-        named.set(key, found)
-      }
-    }
-  }
+  const { all, filters, named } = readAll(files, faults)
+  for (const [index, filter] of filters.entries()) applyFilter(filter, named, index, notes)
   const correlations = all.filter((found): found is Correlated => !isBase(found))
   const partOf = new Set(
     correlations
@@ -206,13 +261,12 @@ export function importSigma(files: readonly SigmaFile[]): Imported {
     for (const { source } of correlations)
       source.faults.add(['correlation', 'rules'], 'These correlations refer to each other.')
   }
-  const texts = documents.map((document) => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false }))
   // Checks the limits of each rule as a whole.
-  if (faults.length === 0) {
-    for (const [index, each] of texts.entries()) {
-      const left = parseRules(each).faults
-      faults.push(...left.map((fault) => ({ ...fault, file: `${documents[index]!.title}, as imported` })))
-    }
-  }
-  return { text: faults.length === 0 ? texts.join('---\n') : '', notes, faults }
+  const rules = documents.flatMap((document) => {
+    const written = ruleText(document)
+    const left = parseRules(written).faults
+    faults.push(...left.map((fault) => ({ ...fault, file: `${document.title}, as imported` })))
+    return left.length === 0 ? [{ title: document.title, text: written }] : []
+  })
+  return { rules, notes, faults }
 }

@@ -1,9 +1,10 @@
 import { correlationTypes } from '@wardline/contract'
-import { type Condition, namesIn, parseCondition, selectionNameFault } from './condition.ts'
+import { Budget } from './budget.ts'
+import { type Condition, namesIn, parseCondition, renamed, selectionNameFault } from './condition.ts'
 import { readText, type SourceDocument } from './document.ts'
 import { type Faults, type RuleFault, shown } from './fault.ts'
 import { isOwnField } from './fields.ts'
-import { Budget, compileSelection } from './selection.ts'
+import { compileSelection } from './selection.ts'
 
 export interface SigmaFile {
   name: string
@@ -40,12 +41,13 @@ interface SigmaCorrelation {
   type: (typeof correlationTypes)[number]
   rules: string[]
   'group-by'?: string[]
+  aliases?: Record<string, Record<string, string>>
   timespan: string
   condition?: Record<string, unknown>
 }
 
-/** Fields that describe a rule without changing what it matches. */
-const descriptive = [
+/** Fields of the specification. A rule may have others, which change nothing. */
+const specified = [
   'title',
   'id',
   'name',
@@ -65,7 +67,14 @@ const descriptive = [
   'scope',
   'taxonomy',
   'generate',
+  'logsource',
+  'detection',
+  'correlation',
+  'filter',
 ]
+
+/** Returns the fields of a document that the specification does not know. */
+export const customFields = (value: Fields): string[] => Object.keys(value).filter((key) => !specified.includes(key))
 
 export const isMap = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -83,12 +92,17 @@ function mapKey(key: string): string {
 
 function mapSelection(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(mapSelection)
-  return isMap(value) ? Object.fromEntries(Object.entries(value).map(([key, values]) => [mapKey(key), values])) : value
+  if (!isMap(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, values]) => [mapKey(key), mapReference(key, values)]))
 }
 
+/** The value of `fieldref` is a field too. */
+const mapReference = (key: string, value: unknown): unknown =>
+  key.split('|').includes('fieldref') && typeof value === 'string' ? mapField(value) : value
+
 /** Reports faults in mapped names at the original names in the file. */
-function unmapped(source: Source, name: string): Faults {
-  const selection = (source.value.detection as Fields)[name]
+function unmapped(source: Source, part: 'detection' | 'filter', name: string): Faults {
+  const selection = (source.value[part] as Fields)[name]
   const keys = [selection].flat().flatMap((map) => (isMap(map) ? Object.keys(map) : []))
   return {
     add(path, sentence) {
@@ -98,31 +112,32 @@ function unmapped(source: Source, name: string): Faults {
   }
 }
 
-export function readBase(source: Source): Base | undefined {
+/** Selections of Sigma may have any name. */
+const nameOf = (name: string): string => name.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+
+/** Reads the selections and the condition of a rule or filter, which are in its field `part`. */
+export function readBase(source: Source, part: 'detection' | 'filter' = 'detection'): Base | undefined {
   const { value, faults } = source
-  const { detection } = value
-  for (const key of Object.keys(value)) {
-    if (![...descriptive, 'logsource', 'detection'].includes(key))
-      faults.add([key], `The field ${shown(key)} is not supported.`)
-  }
-  if (!isMap(detection)) return void faults.add(['detection'], 'The detection is a map of selections and a condition.')
-  const { condition, timeframe, ...selections } = detection
+  const given = value[part]
+  if (!isMap(given)) return void faults.add([part], `The ${part} is a map of selections and a condition.`)
+  const { condition, timeframe, ...rest } = given
+  const { rules: _, ...selections } = part === 'filter' ? rest : { ...rest, rules: undefined }
   if (timeframe !== undefined)
     faults.add(
-      ['detection', 'timeframe'],
+      [part, 'timeframe'],
       'timeframe is not supported: it belongs to aggregations in conditions, which correlations replaced.',
     )
-  const budget = new Budget()
-  const names = Object.keys(selections)
+  const scope = { budget: new Budget(), timezone: 'UTC' }
+  const names = Object.keys(selections).filter((name) => selections[name] !== undefined)
   for (const name of names) {
-    const nameFault = selectionNameFault(name)
-    if (nameFault) faults.add(['detection', name], nameFault)
-    compileSelection(mapSelection(selections[name]), ['detection', name], unmapped(source, name), budget)
+    const nameFault = selectionNameFault(nameOf(name))
+    if (nameFault) faults.add([part, name], nameFault)
+    compileSelection(mapSelection(selections[name]), [part, name], unmapped(source, part, name), scope)
   }
   const conditions = asList(condition)
-  if (conditions.length === 0) faults.add(['detection'], 'The detection has no condition.')
+  if (conditions.length === 0) faults.add([part], `The ${part} has no condition.`)
   const parsed = conditions.map((each, index) => {
-    const path = Array.isArray(condition) ? ['detection', 'condition', index] : ['detection', 'condition']
+    const path = Array.isArray(condition) ? [part, 'condition', index] : [part, 'condition']
     const result =
       typeof each === 'string' ? parseCondition(each, names) : { offset: 0, sentence: 'A condition is text.' }
     if ('condition' in result) return result.condition
@@ -134,19 +149,17 @@ export function readBase(source: Source): Base | undefined {
   const all: Condition = parsed.length === 1 ? only! : { kind: 'or', operands: parsed as Condition[] }
   const used = new Set(namesIn(all))
   const mapped = Object.fromEntries(
-    names.filter((name) => used.has(name)).map((name) => [name, mapSelection(selections[name])]),
+    names.filter((name) => used.has(name)).map((name) => [nameOf(name), mapSelection(selections[name])]),
   )
-  return { source, selections: mapped, condition: all }
+  return { source, selections: mapped, condition: renamed(all, nameOf) }
 }
 
-const correlationFields = ['type', 'rules', 'group-by', 'timespan', 'condition']
+const correlationFields = ['type', 'rules', 'group-by', 'aliases', 'timespan', 'condition']
+/** Types that Sigma does not know. */
+export const ownTypes: readonly string[] = ['new_value', 'not_preceded']
 
 export function readCorrelation(source: Source): Correlated | undefined {
   const { value, faults } = source
-  for (const key of Object.keys(value)) {
-    if (![...descriptive, 'correlation'].includes(key))
-      faults.add([key], `The field ${shown(key)} is not supported beside a correlation.`)
-  }
   const { correlation } = value
   if (!isMap(correlation)) return void faults.add(['correlation'], 'The correlation is a map.')
   for (const key of Object.keys(correlation)) {
@@ -155,7 +168,7 @@ export function readCorrelation(source: Source): Correlated | undefined {
   }
   const { type, rules, timespan } = correlation
   const groupBy = asList(correlation['group-by'])
-  const supported: readonly unknown[] = correlationTypes.filter((each) => each !== 'new_value')
+  const supported: readonly unknown[] = correlationTypes.filter((each) => !ownTypes.includes(each))
   if (!supported.includes(type)) {
     return void faults.add(
       ['correlation', 'type'],
@@ -175,7 +188,16 @@ export function readCorrelation(source: Source): Correlated | undefined {
       `timespan is a whole number followed by s, m, h or d, not ${shown(timespan)}.`,
     )
   }
-  const { condition } = correlation
+  const { condition, aliases } = correlation
+  const areAliases =
+    aliases === undefined ||
+    (isMap(aliases) &&
+      Object.values(aliases).every(
+        (fields) => isMap(fields) && Object.values(fields).every((field) => typeof field === 'string'),
+      ))
+  if (!areAliases) {
+    return void faults.add(['correlation', 'aliases'], 'aliases is a map of names, each a map of rules to fields.')
+  }
   if (condition !== undefined && !isMap(condition)) {
     return void faults.add(
       ['correlation', 'condition'],
@@ -183,7 +205,7 @@ export function readCorrelation(source: Source): Correlated | undefined {
     )
   }
   for (const key of Object.keys(condition ?? {})) {
-    if (!['gt', 'gte', 'lt', 'lte', 'eq', 'field'].includes(key)) {
+    if (!['gt', 'gte', 'lt', 'lte', 'eq', 'neq', 'field', 'percentile'].includes(key)) {
       faults.add(['correlation', 'condition', key], `${shown(key)} is not supported in the condition of a correlation.`)
     }
   }
@@ -193,6 +215,7 @@ export function readCorrelation(source: Source): Correlated | undefined {
       type: type as SigmaCorrelation['type'],
       rules: names,
       'group-by': groupBy,
+      ...(aliases !== undefined && { aliases: aliases as Record<string, Record<string, string>> }),
       timespan,
       ...(condition && { condition }),
     },

@@ -1,3 +1,5 @@
+import { folded } from './fold.ts'
+
 const any = Symbol('any')
 const one = Symbol('one')
 type Part = string | typeof any | typeof one
@@ -30,9 +32,9 @@ function partsOf(value: string): Part[] {
 }
 
 interface Wildcards {
-  /** The only matching text, in lower case; undefined if the value has wildcards. */
+  /** The only matching text, in lower case unless cased; undefined if the value has wildcards. */
   exact: string | undefined
-  /** Expects text in lower case. */
+  /** Expects text in lower case unless cased. */
   matches(text: string): boolean
   /** Maximum characters compared at each position of a text. */
   signs: number
@@ -112,9 +114,9 @@ function matchTexts(parts: readonly Part[], texts: readonly string[], given: str
 
 export type Anchor = 'contains' | 'startswith' | 'endswith'
 
-/** Parses a value. Case is ignored: both sides are compared in lower case. */
-export function readWildcards(value: string, anchor?: Anchor): Wildcards {
-  const parts = partsOf(value.toLowerCase())
+/** Parses a value. Unless it is `cased`, both sides are compared in lower case. */
+export function readWildcards(value: string, anchor?: Anchor, isCased = false): Wildcards {
+  const parts = partsOf(isCased ? value : folded(value))
   if (anchor === 'contains' || anchor === 'endswith') if (parts[0] !== any) parts.unshift(any)
   if (anchor === 'contains' || anchor === 'startswith') if (parts.at(-1) !== any || parts.length === 1) parts.push(any)
   const texts = parts.filter((part) => typeof part === 'string')

@@ -1,0 +1,84 @@
+import { type EventRow, eventTypes, titleOf, toolCallOf, toolOf } from '@wardline/contract'
+import { plainText } from '../ui/unseen-characters.ts'
+
+/** Characters of a value to compare: a rule takes 1,000, and each may need an escape. */
+const maxValue = 400
+const maxValues = 20
+
+/** A text in quotes that YAML reads as it is, whatever is in it. */
+const quoted = (text: string): string =>
+  JSON.stringify(text).replace(
+    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+
+const yamlOf = (value: unknown): string =>
+  Array.isArray(value)
+    ? `[${value.map(yamlOf).join(', ')}]`
+    : typeof value === 'object' && value !== null
+      ? `{ ${Object.entries(value)
+          .map(([name, each]) => `${name}: ${yamlOf(each)}`)
+          .join(', ')} }`
+      : quoted(String(value))
+
+/** `*` and `?` are wildcards in rules. */
+const literal = (text: string): string => text.replace(/[*?\\]/g, '\\$&')
+
+/** A selection by a value: a long one by its beginning. */
+const selected = (field: string, text: string): [string, string] =>
+  text.length <= maxValue ? [field, literal(text)] : [`${field}|startswith`, literal(text.slice(0, maxValue))]
+
+const short = (texts: readonly string[]) => texts.filter((text) => text.length <= maxValue).slice(0, maxValues)
+
+/** Fields that characterise an event, as a selection, and the same as an event of a test. */
+function partsOf(row: EventRow) {
+  const { event_type, source, description, metadata } = row
+  const { action, paths, hosts, command } = toolCallOf(row)
+  const tool = toolOf(metadata)
+  const isCall = event_type === eventTypes.toolCall
+  const lists = [
+    ['paths', short(paths)],
+    ['hosts', short(hosts)],
+  ] as const
+  const selection: [string, string | string[]][] = [['event_type', event_type]]
+  if (tool !== null && tool.length <= maxValue) selection.push(['tool', literal(tool)])
+  if (action !== null && action.length <= maxValue) selection.push(['metadata.action', literal(action)])
+  if (command !== null) selection.push(selected('metadata.command', command))
+  for (const [name, texts] of lists) if (texts.length > 0) selection.push([`metadata.${name}`, texts.map(literal)])
+  // A call without details, and every other report, is known by its text.
+  if (selection.length < (isCall ? 3 : 2)) selection.push(selected('description', description))
+  const given = {
+    ...(tool === null ? {} : { toolName: tool }),
+    ...(action === null ? {} : { action }),
+    ...(command === null ? {} : { command }),
+    ...Object.fromEntries(lists.filter(([, texts]) => texts.length > 0)),
+  }
+  const event = {
+    event_type,
+    source,
+    description,
+    ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
+  }
+  return { selection, event }
+}
+
+/** A rule that matches the event, and others like it, with the event as its test. */
+export function ruleFromEvent(row: EventRow): string {
+  const { selection, event } = partsOf(row)
+  const other = row.event_type === 'other_event' ? 'another_event' : 'other_event'
+  const title = plainText(titleOf(row)).slice(0, 200).trim() || row.event_type
+  return `title: ${quoted(title)}
+description: ${quoted(`Like event ${row.seq} of ${row.created_at}.`)}
+severity: ${row.severity === 'info' ? 'warning' : row.severity}
+detection:
+  # Delete the fields that need not match; * stands for any characters.
+  event:
+${selection.map(([field, value]) => `    ${field}: ${yamlOf(value)}`).join('\n')}
+  condition: event
+tests:
+  match:
+    - - ${yamlOf(event)}
+  no_match:
+    - - { event_type: ${other} }
+`
+}

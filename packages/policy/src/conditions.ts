@@ -1,0 +1,95 @@
+import { commandsOf } from './commands.ts'
+import { hostOf, matchesGlob, matchesHost, matchesPath } from './glob.ts'
+
+export type Arguments = Readonly<Record<string, unknown>>
+/** What a condition says of a call. `unknown`: it cannot be evaluated. */
+export type Truth = true | false | 'unknown'
+export type Scalar = string | number | boolean
+
+export const modifiers = ['glob', 'in', 'host', 'path', 'command', 'lt', 'lte', 'gt', 'gte'] as const
+export type Modifier = (typeof modifiers)[number]
+
+/** Values of one argument that are compared. A call with more cannot be evaluated. */
+const maxLeaves = 10_000
+
+/** Returns the strings, numbers and truth values within an argument. */
+function scalarsOf(value: unknown, found: Scalar[] = []): Scalar[] {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') found.push(value)
+  else if (typeof value === 'object' && value !== null && found.length <= maxLeaves) {
+    for (const inner of Object.values(value)) scalarsOf(inner, found)
+  }
+  return found
+}
+
+/** Finds an argument by name, or by a path such as `options.url`; `*` finds all. Undefined: it is absent. */
+function argumentOf(args: Arguments, name: string): unknown {
+  if (name === '*') return args
+  if (Object.hasOwn(args, name)) return args[name]
+  let value: unknown = args
+  for (const part of name.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined
+    value = (value as Arguments)[part]
+  }
+  return value
+}
+
+const numberOf = (value: Scalar): number | undefined => {
+  if (typeof value === 'number') return value
+  return typeof value === 'string' && /^\s*-?\d+(?:\.\d+)?\s*$/.test(value) ? Number(value) : undefined
+}
+
+const limits: Partial<Record<Modifier, (value: number, limit: number) => boolean>> = {
+  lt: (value, limit) => value < limit,
+  lte: (value, limit) => value <= limit,
+  gt: (value, limit) => value > limit,
+  gte: (value, limit) => value >= limit,
+}
+
+/** Compares one value with the values of a condition. */
+export function compare(modifier: Modifier, value: Scalar, wanted: readonly Scalar[]): Truth {
+  const limit = limits[modifier]
+  if (limit) {
+    const number = numberOf(value)
+    return number === undefined ? 'unknown' : wanted.some((other) => limit(number, Number(other)))
+  }
+  if (modifier === 'in') return wanted.some((other) => String(other) === String(value))
+  const text = String(value)
+  const patterns = wanted.map((other) => String(other).toLowerCase())
+  if (modifier === 'path') return patterns.some((pattern) => matchesPath(pattern, text))
+  if (modifier === 'host') {
+    const host = hostOf(text)
+    return host === undefined ? 'unknown' : patterns.some((pattern) => matchesHost(pattern, host))
+  }
+  if (modifier === 'command') {
+    const commands = commandsOf(text)
+    if (!commands) return 'unknown'
+    const lines = [text.trim(), ...commands.map((words) => words.join(' '))].map((line) => line.toLowerCase())
+    return patterns.some((pattern) => lines.some((line) => matchesGlob(pattern, line)))
+  }
+  return patterns.some((pattern) => matchesGlob(pattern, text.toLowerCase()))
+}
+
+/**
+ * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. An
+ * absent or empty argument meets none. Values that cannot be compared are unknown.
+ */
+export function evaluate(
+  args: Arguments,
+  {
+    name,
+    modifier,
+    isNegated,
+    wanted,
+  }: { name: string; modifier: Modifier; isNegated: boolean; wanted: readonly Scalar[] },
+): Truth {
+  const values = scalarsOf(argumentOf(args, name)).filter((value) => value !== '')
+  if (values.length > maxLeaves) return 'unknown'
+  let isUnknown = false
+  for (const value of values) {
+    // Of all arguments only some are addresses or numbers.
+    const truth = compare(modifier, value, wanted)
+    if (truth === 'unknown') isUnknown ||= name !== '*'
+    else if (truth !== isNegated) return true
+  }
+  return isUnknown ? 'unknown' : false
+}

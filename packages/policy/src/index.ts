@@ -1,0 +1,6 @@
+export { Decider } from './decide.ts'
+export { guessLabels, type ListedTool } from './guess.ts'
+export { lintPolicy } from './lint.ts'
+export { SessionMemory } from './memory.ts'
+export { packs } from './packs.ts'
+export { type Policy, type PolicyFault, readLabels, readPolicy } from './policy.ts'

@@ -1,0 +1,79 @@
+import { setImmediate } from 'node:timers/promises'
+import {
+  type EventRow,
+  type ExceptionBody,
+  eventColumns,
+  eventTypes,
+  type RuleExplanation,
+  ruleLimits,
+} from '@wardline/contract'
+import type { Db } from '../../db/database.ts'
+import type { StoredEvent } from '../../db/schema/events.ts'
+import { AppError } from '../../errors.ts'
+import { readEventsBetween } from '../events/log-statements.ts'
+import { ruleEventsOf } from './event-log.ts'
+import { withException } from './exception-text.ts'
+import { explainMatch } from './language/explain.ts'
+import { type FiringEvents, findFiringOf, findFiringWith, findRule, findVersion, readFiringsAt } from './queries.ts'
+import { readRule } from './rule-text.ts'
+import { unknownRule } from './rules.ts'
+
+/** A stored row reads its columns when asked, which JSON would not show. */
+const plain = (row: EventRow) => Object.fromEntries(eventColumns.map((name) => [name, row[name]])) as EventRow
+
+async function findEvent(db: Db, seq: number): Promise<StoredEvent | undefined> {
+  const [event] = await readEventsBetween(db, { after: seq - 1, upTo: seq, limit: 1 })
+  return event
+}
+
+/** Firings to explain, each with the events of it that are asked about. */
+async function firingsOf(db: Db, event: StoredEvent, ruleId: string | undefined): Promise<FiringEvents[]> {
+  if (event.by_service === 1 && event.event_type === eventTypes.ruleMatched && ruleId === undefined) {
+    const { rule } = JSON.parse(event.metadata ?? '{}') as { rule?: string }
+    const firing =
+      rule === undefined ? undefined : await findFiringOf(db, { rule, matchedId: event.id, seq: event.seq })
+    return firing ? [{ ...firing, seqs: firing.seqs.slice(-ruleLimits.explainedEvents) }] : []
+  }
+  const alone = (firing: FiringEvents): FiringEvents => ({ ...firing, seqs: [event.seq] })
+  if (ruleId === undefined) return (await readFiringsAt(db, event.seq)).map(alone)
+  const firing = await findFiringWith(db, ruleId, event.seq)
+  if (firing) return [alone(firing)]
+  const rule = await findRule(db, ruleId)
+  return rule ? [{ rule_id: rule.id, version: rule.version, seqs: [event.seq] }] : []
+}
+
+/** Throws AppError `not_found`. */
+export async function explainEvent(db: Db, asked: { event: string; rule?: string }): Promise<RuleExplanation> {
+  const seq = Number(asked.event)
+  const event = await findEvent(db, seq)
+  if (!event) throw new AppError('not_found', `No event with seq ${seq}. Retention may have deleted it.`)
+  const rules: RuleExplanation['rules'] = []
+  for (const { rule_id, version, seqs } of await firingsOf(db, event, asked.rule)) {
+    const stored = await findVersion(db, rule_id, version)
+    if (!stored) continue
+    const { rule } = readRule(stored.text)
+    const found = await Promise.all(seqs.map((each) => findEvent(db, each)))
+    const events = []
+    for (const each of await ruleEventsOf(
+      db,
+      found.filter((one) => one !== undefined),
+      true,
+    )) {
+      // One event may cost the rule's limit several times: others go on in between.
+      await setImmediate()
+      events.push({ event: plain(each.row), matches: explainMatch(rule, each) })
+    }
+    rules.push({ id: rule_id, title: rule.document.title, version, events })
+  }
+  return { rules }
+}
+
+/** Throws AppError `not_found` or `invalid`. */
+export async function draftException(db: Db, id: string, body: ExceptionBody) {
+  const row = await findRule(db, id)
+  if (!row) throw unknownRule(id)
+  const { text: before, rule } = readRule(row.text)
+  const text = withException(before, rule.document, body)
+  readRule(text)
+  return { version: row.version, before, text }
+}

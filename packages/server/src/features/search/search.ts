@@ -1,0 +1,151 @@
+import { type SearchReply, searchKinds, titleOf } from '@wardline/contract'
+import { textCost } from '@wardline/text'
+import { isoTime, minuteMs } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { SharedRun } from '../../shared-run.ts'
+import type { Piece } from '../../work-turns.ts'
+import { readNewestAlerts } from '../alerts/alerts.ts'
+import { readEventsByIdPrefix } from '../events/log-statements.ts'
+import { readRuleTitles } from '../rules/title-statements.ts'
+import { NameIndex } from './name-index.ts'
+import { agentNames, decoyNames, nothing, readAgents } from './named.ts'
+import { type Asked, asked, BestHits, rankOf, SearchIndex } from './search-index.ts'
+
+/** Without a search for this long, names are forgotten: in most services nobody searches for hours. */
+const keptMs = 10 * minuteMs
+const maxAlerts = 1_000
+
+/** A UUID or its beginning. */
+const idPrefix = /^[0-9a-f]{8}(-|$)[0-9a-f-]{0,27}$/
+
+/** Settings by name. They do not change while the service runs; their values are not searched. */
+const indexSettings = (settings: readonly { name: string; meaning: string }[]): SearchIndex =>
+  new SearchIndex(
+    'setting',
+    settings.map(({ name, meaning }) => ({
+      hit: { ...nothing, id: name, title: name, detail: meaning },
+      text: `${name} ${meaning}`,
+    })),
+  )
+
+interface Asking {
+  q: string
+  limit: number
+  keyId: string
+  /** Whether the caller may read the configuration. */
+  hasSettings: boolean
+  piece: Piece
+}
+
+type Groups = ReturnType<BestHits['groups']>
+
+/** Finds what the service knows by name. */
+export class Search {
+  readonly #deps: Pick<Deps, 'database' | 'clock'>
+  readonly #settings: SearchIndex
+  readonly #current: SharedRun<SearchIndex[]>
+  readonly #names: { agent: ReturnType<typeof agentNames>; decoy: ReturnType<typeof decoyNames> }
+  #indexes: { agents: NameIndex; decoys: NameIndex }
+  #askedAt = 0
+
+  constructor(
+    deps: Pick<Deps, 'database' | 'clock'>,
+    { configuration }: { configuration: readonly { name: string; meaning: string }[] },
+  ) {
+    this.#deps = deps
+    this.#settings = indexSettings(configuration)
+    this.#names = { agent: agentNames(deps.database), decoy: decoyNames(deps.database) }
+    this.#indexes = this.#openIndexes()
+    this.#current = new SharedRun(() => this.#readCurrent(), { clock: deps.clock })
+  }
+
+  #openIndexes() {
+    const { agent, decoy } = this.#names
+    const { clock } = this.#deps
+    return { agents: new NameIndex(agent, clock), decoys: new NameIndex(decoy, clock) }
+  }
+
+  /** Frees the memory of the names if nobody has searched for a while. */
+  forget(): void {
+    if (this.#deps.clock.monotonic() - this.#askedAt >= keptMs) this.#indexes = this.#openIndexes()
+  }
+
+  async find({ q, limit, keyId, hasSettings, piece }: Asking): Promise<SearchReply> {
+    const query = asked(q)
+    const best = new BestHits(limit)
+    this.#askedAt = this.#deps.clock.monotonic()
+    const { agents, decoys } = this.#indexes
+    const [named, current] = await Promise.all([Promise.all([agents.get(), decoys.get()]), this.#current.get()])
+    const words = named[0].isComplete ? [] : query.words.map(({ word }) => word)
+    await Promise.all([
+      this.#findEvents(query, best, { limit, keyId }),
+      this.#findAgents(query, best, { limit, keyId, words }),
+    ])
+    const budget = piece.budget(Infinity)
+    const indexes = [...named.flatMap((each) => each.indexes), ...current, ...(hasSettings ? [this.#settings] : [])]
+    for (const index of indexes) await piece.inTurns(index.find(query, best, budget))
+    const groups = await this.#readAgain(best.groups(searchKinds), query, keyId)
+    return { groups, complete: named.every(({ isComplete }) => isComplete) }
+  }
+
+  async #findEvents({ text }: Asked, best: BestHits, { limit, keyId }: { limit: number; keyId: string }) {
+    if (!idPrefix.test(text)) return
+    for (const event of await this.#deps.database.scan(keyId, (db) => readEventsByIdPrefix(db, text, limit))) {
+      const { id, seq, severity, instance_id } = event
+      const title = titleOf({ ...event, by_service: event.by_service === 1 })
+      const hit = { id, title, detail: severity, instance_id, seq, at: isoTime(event.created_at) }
+      best.add({ kind: 'event', hit, rank: -1 })
+    }
+  }
+
+  /** Adds agents that the index may not have yet. */
+  async #findAgents(
+    query: Asked,
+    best: BestHits,
+    { limit, keyId, words }: { limit: number; keyId: string; words: readonly string[] },
+  ): Promise<void> {
+    for (const { hit, text } of await readAgents(this.#deps.database, keyId, { prefix: query.text, words, limit })) {
+      const cost = textCost(query.words, text)
+      if (cost !== undefined) best.add({ kind: 'agent', hit, rank: rankOf(query, hit, cost) })
+    }
+  }
+
+  /** Returns agents and decoys as they are now, without those that no longer match. */
+  async #readAgain(groups: Groups, query: Asked, keyId: string): Promise<Groups> {
+    const read = await Promise.all(
+      groups.map(async ({ kind, hits }) => {
+        if (kind !== 'agent' && kind !== 'decoy') return { kind, hits }
+        const entries = await this.#names[kind].entries(
+          keyId,
+          hits.map(({ id }) => id),
+        )
+        const matching = entries.filter(({ text }) => textCost(query.words, text) !== undefined)
+        const byId = new Map(matching.map(({ hit }) => [hit.id, hit]))
+        return { kind, hits: hits.map(({ id }) => byId.get(id)).filter((hit) => hit !== undefined) }
+      }),
+    )
+    return read.filter(({ hits }) => hits.length > 0)
+  }
+
+  async #readCurrent(): Promise<SearchIndex[]> {
+    const [alerts, rules] = await this.#deps.database.scan('search', async (db) => [
+      await readNewestAlerts(db, maxAlerts),
+      await readRuleTitles(db),
+    ])
+    const ofAlerts = alerts.map((alert) => {
+      const title = titleOf({ ...alert, by_service: alert.by_service === 1 })
+      const { id, event_type, instance_id, severity, status } = alert
+      const hit = {
+        ...nothing,
+        id,
+        title,
+        detail: `${severity}, ${status}`,
+        instance_id,
+        at: isoTime(alert.created_at),
+      }
+      return { hit, text: `${title} ${event_type} ${instance_id ?? ''}` }
+    })
+    const ofRules = rules.map(({ id, title, mode }) => ({ hit: { ...nothing, id, title, detail: mode }, text: title }))
+    return [new SearchIndex('alert', ofAlerts), new SearchIndex('rule', ofRules)]
+  }
+}
