@@ -4,6 +4,7 @@ import type { Deps } from '../deps.ts'
 import { AppError, DatabaseError } from '../errors.ts'
 import { fullBucket, spend, waitFor } from '../token-bucket.ts'
 import { validationSentence } from '../validation.ts'
+import { isBeyondCap } from './connections.ts'
 
 interface Problem {
   code: ErrorCode
@@ -107,6 +108,9 @@ export function problemHandler({ log, clock, metrics }: Pick<Deps, 'log' | 'cloc
     metrics.requests.inc({ endpoint: request.routeOptions.config.endpoint ?? 'other', status })
     if (problem.code === 'database') logFault(fault, request, 'the database failed')
     if (problem.code === 'internal') logFault(fault, request, 'request failed')
+    // Fastify would close the connection while the client still sends, which then sees EPIPE in place of the refusal.
+    // Node reads and discards the rest of the body, at the longest until its request timeout.
+    if (problem.code === 'too_large' && !isBeyondCap(request.raw.socket)) reply.removeHeader('connection')
     const wait = problem.retryAfterSeconds === undefined ? 0 : pace.next(clock.monotonic())
     if (wait === 0) sendProblem(problem, reply)
     else setTimeout(sendProblem, wait, problem, reply)

@@ -1,7 +1,8 @@
+import { on } from 'node:events'
 import { connect } from 'node:net'
 import { endpoints } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openTestService, type TestService } from '../testing/service.ts'
+import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { createServer } from './server.ts'
 
 let service: TestService
@@ -290,6 +291,24 @@ describe('bytes that are not a request', () => {
     await Promise.all(['\0\0\0', '\r\n\r\n', 'GET', ''].map(raw))
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
   })
+})
+
+it.each([
+  ['content-length: 600000', (part: string) => part],
+  ['transfer-encoding: chunked', (part: string) => `${part.length.toString(16)}\r\n${part}\r\n`],
+])('a client that is still sending a body that is too large reads the refusal (%s)', async (length, framed) => {
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+  const answers = on(socket, 'data', { close: ['close'] })
+  const answer = async () => String((await answers.next()).value?.[0])
+  socket.write(
+    `POST /api/events HTTP/1.1\r\nhost: localhost\r\nx-monitor-key: ${adminKey}\r\ncontent-type: application/json\r\n`,
+  )
+  socket.write(`${length}\r\n\r\n${framed('x'.repeat(300_000))}`)
+  expect(await answer()).toMatch(/^HTTP\/1\.1 413 /)
+  const end = length.startsWith('transfer') ? '0\r\n\r\n' : ''
+  socket.write(`${framed('x'.repeat(300_000))}${end}GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n`)
+  expect(await answer()).toMatch(/^HTTP\/1\.1 200 /)
+  socket.destroy()
 })
 
 describe('a path refused before routing', () => {
