@@ -40,16 +40,14 @@ interface Page extends Content {
 }
 
 /**
- * The names of agents or decoys, indexed in pages by id. They are read in the background, and only pages that changed are
- * indexed again. Meanwhile a search gets the pages that are there.
+ * The names of agents or decoys, indexed in pages by id. Few are read for each search. Many are read after it, and again
+ * while people search; only pages that changed are indexed again.
  */
 export class NameIndex {
   readonly #source: Source
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #pages: Page[] = []
-  readonly #reading: SharedRun<void>
-  /** Resolves once the first page is full. */
-  readonly #grown = Promise.withResolvers<void>()
+  readonly #first: SharedRun<void>
   #isLarge = false
   #isReading = false
   #isComplete = false
@@ -58,30 +56,37 @@ export class NameIndex {
   constructor(source: Source, clock: Pick<Clock, 'monotonic'>) {
     this.#source = source
     this.#clock = clock
-    this.#reading = new SharedRun(() => this.#readAll(), { clock })
+    this.#first = new SharedRun(() => this.#readFirst(), { clock })
   }
 
   /** Returns what is indexed. Of many rows it may be incomplete, or older than `keptMs` by the time of one reading. */
   async get(): Promise<{ indexes: SearchIndex[]; isComplete: boolean }> {
-    const isDue = !this.#isReading && this.#clock.monotonic() - this.#readAt >= keptMs
-    if (!this.#isLarge) await Promise.race([this.#reading.get(), this.#grown.promise])
-    // The next search reads again; this one fails with its other reads if the database is down.
-    else if (isDue) this.#reading.get().catch(() => {})
+    if (!this.#isLarge) await this.#first.get()
     return { indexes: this.#pages.map(({ index }) => index), isComplete: this.#isComplete }
   }
 
-  async #readAll(): Promise<void> {
+  /** Reads all of many rows if that is due: after a search is answered, so that it does not wait for the work. */
+  async refresh(): Promise<void> {
+    if (!this.#isLarge || this.#isReading || this.#clock.monotonic() - this.#readAt < keptMs) return
     this.#isReading = true
     this.#readAt = this.#clock.monotonic()
     try {
       await this.#readPages()
       this.#isComplete = true
-    } catch (fault) {
+    } catch {
+      // The next search reads again; it fails with its other reads if the database is down.
       this.#readAt = -Infinity
-      throw fault
     } finally {
       this.#isReading = false
     }
+  }
+
+  async #readFirst(): Promise<void> {
+    const content = this.#indexed((await this.#source.read({ after: '', upTo: undefined, limit: pageRows })) ?? '[]', this.#pages[0])
+    if (this.#isLarge) return
+    this.#isLarge = content.index.size === pageRows
+    this.#isComplete = !this.#isLarge
+    this.#pages[0] = { ...content, upTo: content.last }
   }
 
   async #readPages(): Promise<void> {
@@ -103,8 +108,6 @@ export class NameIndex {
       if (upTo === undefined && size < limit) return
       if (size > 0) place += 1
       bytes += content.bytes
-      this.#isLarge = true
-      this.#grown.resolve()
     }
     pages.length = place
   }

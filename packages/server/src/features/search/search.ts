@@ -85,6 +85,7 @@ export class Search {
     const indexes = [...named.flatMap((each) => each.indexes), ...current, ...(hasSettings ? [this.#settings] : [])]
     for (const index of indexes) await piece.inTurns(index.find(query, best, budget))
     const groups = await this.#readAgain(best.groups(searchKinds), query, keyId)
+    setImmediate(() => void Promise.all([agents.refresh(), decoys.refresh()]))
     return { groups, complete: named.every(({ isComplete }) => isComplete) }
   }
 

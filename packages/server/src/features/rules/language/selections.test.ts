@@ -606,30 +606,36 @@ describe('a hostile document ends in a sentence:', () => {
     expect(faultsOf(text).join('\n')).toContain(expected)
   })
 
+  const withExpressions = (...expressions: string[]) =>
+    JSON.stringify({
+      title: 'x',
+      severity: 'info',
+      detection: { a: { 'metadata.a|re': expressions }, condition: 'a' },
+    })
+
   test.each([
-    '(a{1,50}){1,50}',
-    '(((a{10}){10}){10}){10}',
-    'a{1001}',
-    `(${'\\pL'.repeat(100)}){20}`,
-    `${'(a|b){99}'.repeat(40)}`,
-    '('.repeat(400),
-  ])('the regular expression %s', (expression) => {
-    const [fault] = faultsOf(
-      JSON.stringify({ title: 'x', severity: 'info', detection: { a: { 'source|re': expression }, condition: 'a' } }),
-    )
-    expect(fault).toMatch(/is too large|cannot be compiled/)
+    ['(((a{10}){10}){10}){10}', 'takes 12358 passes over a text; at most 3000 are possible'],
+    ['a{1001}', 'has the invalid repetition {1001}: at most 1000 are possible'],
+    ['('.repeat(400), 'has more than 100 groups in one another'],
+  ])('the regular expression %s', (expression, sentence) => {
+    expect(faultsOf(withExpressions(expression)).join('\n')).toContain(sentence)
   })
 
-  test('more regular expressions than a rule may have', () => {
-    const list = Array.from({ length: 11 }, (_, index) => `a${index}`)
-    const [fault] = faultsOf(
-      JSON.stringify({
-        title: 'x',
-        severity: 'info',
-        detection: { a: { 'source|re': list }, b: { 'source|re': list }, condition: 'a and b' },
-      }),
+  test('more regular expressions than a rule may cost', () => {
+    const expressions = Array.from({ length: 20 }, (_, index) => `(((${'abcdefghijklmnopqrst'[index]}x){10}){10}){5}`)
+    expect(faultsOf(withExpressions(...expressions)).join('\n')).toMatch(
+      /The regular expressions of this rule cost an event of 16 KiB up to [\d.]+ ms so far; at most \d+ ms are possible/,
     )
-    expect(fault).toContain('A rule has at most 20 regular expressions.')
+  })
+
+  // With an engine of states they are too large.
+  test.each([
+    ['(a{1,50}){1,50}$', 'a'.repeat(2_500)],
+    [`^(${'\\pL'.repeat(100)}){20}$`, 'é'.repeat(2_000)],
+    [`^${'(a|b){99}'.repeat(40)}$`, 'ab'.repeat(1_980)],
+  ])('the expression %s is small enough', (expression, text) => {
+    expect(matches('metadata.a|re', expression, text)).toBe(true)
+    expect(matches('metadata.a|re', expression, `${text}1`)).toBe(false)
   })
 
   // Attack: an agent that sends the text on which a careless expression takes exponential time. With a backtracking engine
