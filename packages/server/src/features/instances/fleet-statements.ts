@@ -244,7 +244,11 @@ export function readNamed(db: Db, { prefix, limit }: { prefix: string; limit: nu
 /** Reads instances with all these words of lower-case letters and digits in id, name or tags, in the order of ids. */
 export function readWithWords(db: Db, words: readonly string[], limit: number): Promise<NamedAgent[]> {
   let query = db.selectFrom('instances').select(nameColumns)
-  for (const word of words) {
+  // Numbers and long words first: fewer instances have them, and only those are compared with the next word.
+  const rarestFirst = words.toSorted(
+    (one, other) => Number(/\d/.test(other)) - Number(/\d/.test(one)) || other.length - one.length,
+  )
+  for (const word of rarestFirst) {
     const pattern = `%${word}%`
     query = query.where(
       sql<boolean>`(id like ${pattern} or lower(name) like ${pattern} or agent_tags like ${pattern} or operator_tags like ${pattern})`,

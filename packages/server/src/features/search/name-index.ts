@@ -65,13 +65,13 @@ export class NameIndex {
     return { indexes: this.#pages.map(({ index }) => index), isComplete: this.#isComplete }
   }
 
-  /** Reads all of many rows if that is due: after a search is answered, so that it does not wait for the work. */
-  async refresh(): Promise<void> {
+  /** Reads all of many rows if that is due. Waits for `isFree` before each page. */
+  async refresh(isFree: () => Promise<unknown>): Promise<void> {
     if (!this.#isLarge || this.#isReading || this.#clock.monotonic() - this.#readAt < keptMs) return
     this.#isReading = true
     this.#readAt = this.#clock.monotonic()
     try {
-      await this.#readPages()
+      await this.#readPages(isFree)
       this.#isComplete = true
     } catch {
       // The next search reads again; it fails with its other reads if the database is down.
@@ -82,20 +82,24 @@ export class NameIndex {
   }
 
   async #readFirst(): Promise<void> {
-    const content = this.#indexed((await this.#source.read({ after: '', upTo: undefined, limit: pageRows })) ?? '[]', this.#pages[0])
+    const content = this.#indexed(
+      (await this.#source.read({ after: '', upTo: undefined, limit: pageRows })) ?? '[]',
+      this.#pages[0],
+    )
     if (this.#isLarge) return
     this.#isLarge = content.index.size === pageRows
     this.#isComplete = !this.#isLarge
     this.#pages[0] = { ...content, upTo: content.last }
   }
 
-  async #readPages(): Promise<void> {
+  async #readPages(isFree: () => Promise<unknown>): Promise<void> {
     const { read, maxBytes } = this.#source
     const pages = this.#pages
     let after = ''
     let bytes = 0
     let place = 0
     while (bytes < maxBytes) {
+      await isFree()
       const known = pages[place]
       // The last page has no end. Others have room for new rows before they are split.
       const upTo = place < pages.length - 1 ? known!.upTo : undefined

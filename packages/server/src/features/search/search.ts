@@ -14,6 +14,8 @@ import { type Asked, asked, BestHits, rankOf, SearchIndex } from './search-index
 /** Without a search for this long, names are forgotten: in most services nobody searches for hours. */
 const keptMs = 10 * minuteMs
 const maxAlerts = 1_000
+/** Alerts and rules are read again after this, not with every letter that a person types. */
+const currentMs = 1_000
 
 /** A UUID or its beginning. */
 const idPrefix = /^[0-9a-f]{8}(-|$)[0-9a-f-]{0,27}$/
@@ -47,6 +49,7 @@ export class Search {
   readonly #names: { agent: ReturnType<typeof agentNames>; decoy: ReturnType<typeof decoyNames> }
   #indexes: { agents: NameIndex; decoys: NameIndex }
   #askedAt = 0
+  readonly #answering = new Set<Promise<SearchReply>>()
 
   constructor(
     deps: Pick<Deps, 'database' | 'clock'>,
@@ -56,7 +59,7 @@ export class Search {
     this.#settings = indexSettings(configuration)
     this.#names = { agent: agentNames(deps.database), decoy: decoyNames(deps.database) }
     this.#indexes = this.#openIndexes()
-    this.#current = new SharedRun(() => this.#readCurrent(), { clock: deps.clock })
+    this.#current = new SharedRun(() => this.#readCurrent(), { clock: deps.clock, keptMs: currentMs })
   }
 
   #openIndexes() {
@@ -70,22 +73,41 @@ export class Search {
     if (this.#deps.clock.monotonic() - this.#askedAt >= keptMs) this.#indexes = this.#openIndexes()
   }
 
-  async find({ q, limit, keyId, hasSettings, piece }: Asking): Promise<SearchReply> {
-    const query = asked(q)
-    const best = new BestHits(limit)
+  async find(asking: Asking): Promise<SearchReply> {
     this.#askedAt = this.#deps.clock.monotonic()
     const { agents, decoys } = this.#indexes
-    const [named, current] = await Promise.all([Promise.all([agents.get(), decoys.get()]), this.#current.get()])
-    const words = named[0].isComplete ? [] : query.words.map(({ word }) => word)
-    await Promise.all([
-      this.#findEvents(query, best, { limit, keyId }),
+    const answer = this.#answer(asking, { agents, decoys })
+    this.#answering.add(answer)
+    try {
+      return await answer
+    } finally {
+      this.#answering.delete(answer)
+      // After the reply is sent, and a page at a time between searches: nobody waits for names that are read.
+      const isFree = () => Promise.allSettled(this.#answering)
+      setImmediate(() => void Promise.all([agents.refresh(isFree), decoys.refresh(isFree)]))
+    }
+  }
+
+  async #answer(
+    { q, limit, keyId, hasSettings, piece }: Asking,
+    { agents, decoys }: { agents: NameIndex; decoys: NameIndex },
+  ): Promise<SearchReply> {
+    const query = asked(q)
+    const best = new BestHits(limit)
+    const namedAgents = await agents.get()
+    const words = namedAgents.isComplete ? [] : query.words.map(({ word }) => word)
+    // First the longest read: the others are processed while it is under way.
+    const [, namedDecoys, current] = await Promise.all([
       this.#findAgents(query, best, { limit, keyId, words }),
+      decoys.get(),
+      this.#current.get(),
+      this.#findEvents(query, best, { limit, keyId }),
     ])
+    const named = [namedAgents, namedDecoys]
     const budget = piece.budget(Infinity)
     const indexes = [...named.flatMap((each) => each.indexes), ...current, ...(hasSettings ? [this.#settings] : [])]
     for (const index of indexes) await piece.inTurns(index.find(query, best, budget))
     const groups = await this.#readAgain(best.groups(searchKinds), query, keyId)
-    setImmediate(() => void Promise.all([agents.refresh(), decoys.refresh()]))
     return { groups, complete: named.every(({ isComplete }) => isComplete) }
   }
 
