@@ -33,6 +33,7 @@ const stops = 300
 const backtestEvents = 1_000_000
 const backtestRounds = 3
 const stopEveryMs = 50
+const largeEvents = 5_000
 
 const tools = ['web-search', 'file-read', 'http-request', 'shell-exec', 'email-send', 'code-exec']
 
@@ -344,7 +345,47 @@ async function measureBacktest(): Promise<Figure> {
   }
 }
 
+/** The longest answer of /healthz in each backtest that reads pages of 1,000 events with 16 KiB of metadata. */
+async function measurePages(): Promise<Figure> {
+  const service = await startService(undefined, onlyOwnRules())
+  const large = { ...eventBody(0, eventBytes), metadata: { text: 'a word '.repeat(2_300) } }
+  const batch = Array(batchEvents).fill(large)
+  for (let sent = 0; sent < largeEvents; sent += batchEvents) {
+    await service.call('POST', '/api/events/batch', [200], batch)
+  }
+  const detection = { a: { 'metadata.text|contains': 'zzzz' }, condition: 'a' }
+  const from = new Date(Date.now() - 3_600_000).toISOString()
+  const body = { rule: { title: 'A text', severity: 'warning', detection }, from }
+  const rounds: number[] = []
+  for (let round = 0; round < backtestRounds; round++) {
+    let isRunning = true
+    let longest = 0
+    const backtest = service.call('POST', '/api/rules/backtest', [200], body)
+    void backtest.finally(() => {
+      isRunning = false
+    })
+    while (isRunning) {
+      const askedAt = performance.now()
+      await service.call('GET', '/healthz', [200])
+      longest = Math.max(longest, performance.now() - askedAt)
+    }
+    const { events_read } = JSON.parse((await backtest).text)
+    if (events_read !== largeEvents) throw new Error(`${events_read} of ${largeEvents} events were read.`)
+    rounds.push(longest)
+  }
+  await service.stop()
+  const name = 'pages of 1,000 events of 16 KiB, /healthz'
+  return { name, value: median(rounds), unit: 'ms', max: 20, sides: [], rounds, notes: [], faults: [] }
+}
+
 /** Speed and memory of rules, their cost for ingest, the delay of their suspensions, and the duration of a backtest. */
 export async function measureRules(): Promise<Figure[]> {
-  return [measureEvaluation(), measureBound(), await measureCost(), await measureResponse(), await measureBacktest()]
+  return [
+    measureEvaluation(),
+    measureBound(),
+    await measureCost(),
+    await measureResponse(),
+    await measureBacktest(),
+    await measurePages(),
+  ]
 }
