@@ -6,6 +6,8 @@ pragma solidity ^0.8.0;
 contract IdentityRegistry {
     event Registered(uint256 indexed agentId, string agentURI, address indexed owner);
 
+    error ERC721NonexistentToken(uint256 tokenId);
+
     mapping(uint256 => address) owners;
     mapping(uint256 => address) wallets;
     mapping(uint256 => string) uris;
@@ -20,8 +22,13 @@ contract IdentityRegistry {
     }
 
     function ownerOf(uint256 agentId) public view returns (address) {
-        require(owners[agentId] != address(0), "unknown agent");
+        if (owners[agentId] == address(0)) revert ERC721NonexistentToken(agentId);
         return owners[agentId];
+    }
+
+    /// ERC-165 itself, ERC-721, and ERC-4906 for addresses of documents that change.
+    function supportsInterface(bytes4 id) external pure returns (bool) {
+        return id == 0x01ffc9a7 || id == 0x80ac58cd || id == 0x49064906;
     }
 
     function getAgentWallet(uint256 agentId) external view returns (address) {
@@ -52,11 +59,13 @@ struct SchemaRecord {
 }
 
 contract SchemaRegistry {
+    error AlreadyExists();
+
     mapping(bytes32 => SchemaRecord) schemas;
 
     function register(string calldata schema, address resolver, bool revocable) external returns (bytes32 uid) {
         uid = keccak256(abi.encodePacked(schema, resolver, revocable));
-        require(schemas[uid].uid == 0, "AlreadyExists");
+        if (schemas[uid].uid != 0) revert AlreadyExists();
         schemas[uid] = SchemaRecord(uid, resolver, revocable, schema);
     }
 
@@ -100,6 +109,11 @@ contract EAS {
         RevocationRequestData data;
     }
 
+    error InvalidSchema();
+    error NotFound();
+    error AccessDenied();
+    error AlreadyRevoked();
+
     event Attested(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID);
 
     SchemaRegistry immutable registry;
@@ -112,8 +126,12 @@ contract EAS {
         registry = schemaRegistry;
     }
 
+    function getSchemaRegistry() external view returns (address) {
+        return address(registry);
+    }
+
     function attest(AttestationRequest calldata request) external payable returns (bytes32 uid) {
-        require(registry.getSchema(request.schema).uid != 0, "InvalidSchema");
+        if (registry.getSchema(request.schema).uid == 0) revert InvalidSchema();
         AttestationRequestData calldata given = request.data;
         uid = keccak256(abi.encodePacked(request.schema, given.recipient, msg.sender, block.timestamp, given.data, count));
         attestations[uid] = Attestation(
@@ -127,7 +145,9 @@ contract EAS {
 
     function revoke(RevocationRequest calldata request) external payable {
         Attestation storage attestation = attestations[request.data.uid];
-        require(attestation.attester == msg.sender && attestation.revocationTime == 0, "refused");
+        if (attestation.uid == 0) revert NotFound();
+        if (attestation.attester != msg.sender) revert AccessDenied();
+        if (attestation.revocationTime != 0) revert AlreadyRevoked();
         attestation.revocationTime = uint64(block.timestamp);
     }
 
@@ -161,6 +181,10 @@ contract ValidationRegistry {
 
     constructor(IdentityRegistry identityRegistry) {
         identity = identityRegistry;
+    }
+
+    function getIdentityRegistry() external view returns (address) {
+        return address(identity);
     }
 
     function validationRequest(address validator, uint256 agentId, string calldata requestURI, bytes32 requestHash) external {
@@ -218,6 +242,10 @@ contract ReputationRegistry {
 
     constructor(IdentityRegistry identityRegistry) {
         identity = identityRegistry;
+    }
+
+    function getIdentityRegistry() external view returns (address) {
+        return address(identity);
     }
 
     // Strings in memory take one place of the stack instead of two.

@@ -1,3 +1,4 @@
+import { knownRegistries } from './known-chains.ts'
 import { address, flag, integer, oneOf, refuse, setting, text } from './values.ts'
 
 /** Parses a decimal amount in units of 10^`digits` of the smallest unit, and returns it in the smallest unit. */
@@ -83,13 +84,13 @@ export const chainSettings = {
   trustEas: setting({
     env: 'TRUST_EAS_ADDRESS',
     unset: undefined,
-    meaning: 'Address of EAS; default: that of Base and Base Sepolia, none on other chains',
+    meaning: 'Address of EAS; default: the known address of the chain, if EAS is deployed there',
     parse: address,
   }),
   trustSchemaRegistry: setting({
     env: 'TRUST_EAS_SCHEMA_REGISTRY',
     unset: undefined,
-    meaning: 'Address of the schema registry of EAS; default: that of Base and Base Sepolia, none on other chains',
+    meaning: 'Address of the schema registry of EAS; default: the known address of the chain, if EAS is deployed there',
     parse: address,
   }),
   trustVerify: setting({
@@ -123,6 +124,9 @@ interface ChainConfig {
   trustAttestOnChain: boolean
   trustVerify: boolean
   trustAttestTo: string
+  trustChainId: number
+  trustRegistry: string | undefined
+  trustReputationRegistry: string | undefined
   trustAgentId: string | undefined
   trustValidationRegistry: string | undefined
   publicUrl: string | undefined
@@ -138,6 +142,12 @@ export function incompleteChain(config: ChainConfig): string[] {
     )
   if (config.trustAttestTo !== 'eas' && config.trustAgentId === undefined)
     faults.push(`TRUST_ATTEST_TO=${config.trustAttestTo} needs TRUST_AGENT_ID: set it to the agent that it is about.`)
+  const isKnown = knownRegistries(config.trustChainId) !== undefined
+  const unknown = `TRUST_CHAIN_ID=${config.trustChainId} is none of the chains whose registries are known`
+  if (!isKnown && config.trustRegistry === undefined)
+    faults.push(`${unknown}: set TRUST_ERC8004_REGISTRY to the identity registry there.`)
+  if (!isKnown && config.trustAttestTo === 'feedback' && config.trustReputationRegistry === undefined)
+    faults.push(`${unknown}: set TRUST_REPUTATION_REGISTRY to the reputation registry there.`)
   if (config.trustAttestTo === 'validation' && config.trustValidationRegistry === undefined)
     faults.push('TRUST_ATTEST_TO=validation needs TRUST_VALIDATION_REGISTRY: set it to the address of the registry.')
   if (config.trustWalletKeyFile !== undefined) {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { identityRegistryOf } from '../features/chain/known-contracts.ts'
 import { ConfigError, databaseFile, describeConfig, readConfig, settings, withoutConfiguredSecrets } from './config.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-config-'))
@@ -100,6 +101,36 @@ describe('readConfig', () => {
     ['WARDLINE_LOG_LEVEL', 'INFO'],
   ])('refuses %s=%s', (name, value) => {
     expect(faultsOf({ [name]: value })).toEqual([expect.stringMatching(new RegExp(`^${name} must be .*\\.$`))])
+  })
+
+  // The examples of EIP-55, and each with one letter in the other case.
+  it.each([
+    '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed',
+    '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359',
+    '0x52908400098527886E0F7030069857D2E4169EE7',
+    '0xde709f2102306220921060314715629080e2fb77',
+  ])('takes the address %s, and no other spelling with a checksum', (address) => {
+    expect(faultsOf({ TRUST_WALLET_ADDRESS: address })).toEqual([])
+    expect(faultsOf({ TRUST_WALLET_ADDRESS: address.toLowerCase() })).toEqual([])
+    const at = [...address].findIndex((digit, place) => place > 2 && /[a-f]/i.test(digit))
+    const digit = address[at]!
+    const other = digit === digit.toLowerCase() ? digit.toUpperCase() : digit.toLowerCase()
+    const wrong = `${address.slice(0, at)}${other}${address.slice(at + 1)}`
+    expect(faultsOf({ TRUST_WALLET_ADDRESS: wrong })).toEqual([
+      `TRUST_WALLET_ADDRESS has a wrong checksum in its capital letters: compare it with ${address}, and correct it.`,
+    ])
+  })
+
+  // A guessed registry would be an address without code, which takes the fee of every call.
+  it('knows the registries of 23 chains and 24 test networks, and of others takes no address for granted', () => {
+    const registryOn = (chain: number) => identityRegistryOf(readConfig({ TRUST_CHAIN_ID: String(chain) }))
+    for (const chain of [1, 10, 137, 8453, 42161, 1187947933]) expect(registryOn(chain)).toMatch(/^0x8004A169/)
+    for (const chain of [97, 80002, 84532, 421614, 11155111, 324705682])
+      expect(registryOn(chain)).toMatch(/^0x8004A818/)
+    expect(faultsOf({ TRUST_CHAIN_ID: '31337' })).toEqual([
+      'TRUST_CHAIN_ID=31337 is none of the chains whose registries are known: set TRUST_ERC8004_REGISTRY to the identity registry there.',
+    ])
+    expect(faultsOf({ TRUST_CHAIN_ID: '31337', TRUST_ERC8004_REGISTRY: `0x${'1'.repeat(40)}` })).toEqual([])
   })
 
   // Two processes on copies of one file would each act as the whole service.

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net'
+import { keccak_256 } from '@noble/hashes/sha3'
 import { urlFault } from './setting-faults.ts'
 
 export interface Setting<Value> {
@@ -6,7 +7,7 @@ export interface Setting<Value> {
   /** Default, as it would be written in the environment; undefined = none. */
   unset: string | undefined
   meaning: string
-  /** Throws for an invalid value. The error message never contains the value, which may be secret. */
+  /** Throws for an invalid value. The error message never contains a value that may be secret. */
   parse: (text: string) => Value
   secret?: boolean
 }
@@ -39,8 +40,22 @@ export const someOf =
     return isValid ? parts : refuse(`must be one or several of ${values.join(', ')}, separated by commas`)
   }
 export const flag = (value: string) => oneOf(['true', 'false'])(value) === 'true'
-export const address = (value: string) =>
-  /^0x[0-9a-fA-F]{40}$/.test(value) ? value : refuse('must be 0x and 40 hexadecimal digits')
+/** Returns an address in the spelling of EIP-55, whose capital letters are a checksum. */
+function checksummed(address: string): string {
+  const digits = address.slice(2).toLowerCase()
+  const hash = Buffer.from(keccak_256(Buffer.from(digits))).toString('hex')
+  const letters = [...digits].map((digit, at) => (Number.parseInt(hash[at]!, 16) >= 8 ? digit.toUpperCase() : digit))
+  return `0x${letters.join('')}`
+}
+/** Digits without capital letters, or with nothing else, have no checksum. */
+export function address(value: string): string {
+  if (!/^0x[0-9a-fA-F]{40}$/.test(value)) return refuse('must be 0x and 40 hexadecimal digits')
+  const hasNone = /^0x([0-9a-f]+|[0-9A-F]+)$/.test(value)
+  const right = checksummed(value)
+  return hasNone || value === right
+    ? value
+    : refuse(`has a wrong checksum in its capital letters: compare it with ${right}, and correct it`)
+}
 export const longSecret = (value: string) => (value.length >= 32 ? value : refuse('must have at least 32 characters'))
 
 export function cidrs(value: string): string[] {

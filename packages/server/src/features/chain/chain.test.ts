@@ -176,20 +176,21 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(await revokedAt()).toEqual([service.clock.now()])
   })
 
-  it('fails a transaction that the contract refuses, reports an event, and sends the next ones', async () => {
+  it('waits for its schema, says so, and is sent once the schema is registered', async () => {
     await using on = await openChainService()
     await using service = await on.open()
     await service.services.chain!.submit([record()])
     await turn(service)
-    expect(await transactions(service)).toMatchObject([{ state: 'failed', error: expect.stringContaining('refuse') }])
-    await turn(service)
-    const events = await service.rows(
-      `select severity, by_service from events where event_type = 'chain_transaction_failed'`,
+    expect(await transactions(service)).toMatchObject([{ state: 'pending', error: null }])
+    expect(await errorOf(service)).toBe(
+      'TRUST_EAS_ADDRESS: the schema of the attestations is not registered on this chain: run `wardline chain schema`.',
     )
-    expect(events).toEqual([{ severity: 'warning', by_service: 1 }])
     await withSchema(on, service)
-    await attest(on, service, 2)
+    await mine(on.chain, 3)
+    await turn(service)
+    expect((await transactions(service)).map(({ state }) => state)).toEqual(['confirmed', 'confirmed'])
     expect(await countOf(on)).toBe(1)
+    expect(await errorOf(service)).toBeNull()
   })
 })
 
@@ -234,7 +235,7 @@ describe.skipIf(missing !== undefined)('the identity', () => {
     await chain.ask('eth_sendTransaction', { from: otherAddress, to: contracts.identity, data: register })
     await mine(chain, 1)
     await using service = await on.open({ TRUST_AGENT_ID: '0' })
-    expect((await trust(service)).identity).toMatchObject({ registered: false, status: 'unverified', agent_id: '0' })
+    expect((await trust(service)).identity).toMatchObject({ registered: false, status: 'claimed', agent_id: '0' })
     await turn(service)
     expect((await trust(service)).identity).toMatchObject({ registered: false, status: 'unverified' })
     expect((await trust(service)).chain).toMatchObject({ erc8004_status: 'registering' })

@@ -3,6 +3,7 @@ import type { Deps } from '../../deps.ts'
 import type { AttestationSink } from './attestation-sink.ts'
 import { readTransaction, readTransactions, readUnsettled, removeFailed } from './chain-queries.ts'
 import { readIdentity } from './chain-statements.ts'
+import { assertContract } from './contract-check.ts'
 import { isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
 import { registerAgent } from './identity-registry.ts'
 import { schemaRegistryOf, unavailable } from './known-contracts.ts'
@@ -75,6 +76,7 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
       const schemaRegistry = schemaRegistryOf(config)
       if (schemaRegistry === undefined) throw unavailable('TRUST_EAS_SCHEMA_REGISTRY')
       await needQueue().queue.assertChain()
+      await assertContract(rpc, registerSchema(schemaRegistry))
       if (await isSchemaRegistered(rpc, schemaRegistry)) return { isRegistered: true, plan: undefined, send: undefined }
       return {
         isRegistered: false,
@@ -106,9 +108,6 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
         { kind: 'respond', subject: requestHash, ...validation.respond(answer, dataUriOf(report)) },
       ] as const
       const { gas, fees } = await queue.quote(calls[0])
-      // An address without code accepts every transaction and logs nothing, so the posting would never be confirmed.
-      if ((await rpc.code(calls[0].target)) === '0x')
-        throw new Error(`TRUST_VALIDATION_REGISTRY: no contract at ${calls[0].target} on chain ${config.trustChainId}.`)
       const whole = gas + responseGas(calls[1].data)
       const plan = { from: wallet.address, to: calls[0].target, gas: whole, maxFee: fees.max }
       const cost = ether(BigInt(whole) * fees.max)

@@ -1,9 +1,9 @@
 import type { Attestation } from '@wardline/contract'
+import { knownEas, knownRegistries } from '../../config/known-chains.ts'
 import { createEgress } from '../../egress/open-egress.ts'
 import type { AttestationSink } from './attestation-sink.ts'
 import { createEas } from './eas.ts'
 import { createFeedbackSink } from './feedback-sink.ts'
-import { knownEas, knownReputation } from './known-contracts.ts'
 import { Rpc, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry, isSameResponse } from './validation-registry.ts'
 import { createValidationSink } from './validation-sink.ts'
@@ -31,14 +31,19 @@ export async function openPublished(asked: Asked) {
   const rpc = new Rpc(rpcUrl, egress)
   try {
     const chainId = await rpc.chainId()
-    const address = eas ?? knownEas(chainId)
+    const address = eas ?? knownEas(chainId)?.[0]
     const validations = validationRegistry && createValidationRegistry(validationRegistry, attester)
     const sinkOf = ({ sink }: OnChain): Pick<AttestationSink, 'state'> | undefined => {
       if (sink === 'validation')
         return validationRegistry === undefined ? undefined : createValidationSink(validationRegistry, '', attester)
       if (sink === 'feedback') {
-        const registry = asked.reputationRegistry ?? knownReputation(chainId)
-        return agentId === undefined ? undefined : createFeedbackSink(registry, agentId, attester)
+        if (agentId === undefined) return undefined
+        const registry = asked.reputationRegistry ?? knownRegistries(chainId)?.reputation
+        if (registry === undefined)
+          throw new Error(
+            `The reputation registry of chain ${chainId} is not known: give it with --reputation-registry <address>.`,
+          )
+        return createFeedbackSink(registry, agentId, attester)
       }
       if (address === undefined)
         throw new Error(`The address of EAS on chain ${chainId} is not known: give it with --eas <address>.`)

@@ -20,6 +20,7 @@ import {
   storeAttempt,
   type TransactionRow,
 } from './chain-queries.ts'
+import { assertContract, targetOf } from './contract-check.ts'
 import { countedCost, type Fees, feesFor, raisedFees } from './fees.ts'
 import { nonceFault } from './nonce.ts'
 import { type Receipt, type Rpc, RpcError } from './rpc.ts'
@@ -91,10 +92,11 @@ export class TransactionQueue {
     )
   }
 
-  /** Returns the maximum cost of sending now. Throws RpcError when the chain would refuse the transaction. */
+  /** Returns the maximum cost of sending now. Throws RpcError when the contract is not the one meant or refuses the call. */
   async quote({ target, data }: Pick<New, 'target' | 'data'>): Promise<{ gas: number; fees: Fees; cost: bigint }> {
     const { rpc } = this.#parts
     await this.assertChain()
+    await assertContract(rpc, { target, data })
     const gas = gasWithReserve(await rpc.gas(this.account.address, target, data))
     const fees = feesFor(await rpc.fees(), this.#deps.config.trustMaxFeeGwei)
     return { gas, fees, cost: BigInt(gas) * fees.max }
@@ -166,10 +168,24 @@ export class TransactionQueue {
         isFree = false
       }
     }
-    const next = rows.find(({ state }) => state === 'pending')
     // One nonce at a time: transactions queued behind a stuck one would wait on the chain, where they cannot be
     // withdrawn.
-    if (next && isFree) await this.#send(lease, next)
+    if (isFree) first ??= await this.#sendNext(lease, rows)
+    return first
+  }
+
+  /** Sends the first transaction that can be sent. Returns why those before it cannot: one may be what they wait for. */
+  async #sendNext(lease: Lease, rows: readonly TransactionRow[]): Promise<RpcError | undefined> {
+    let first: RpcError | undefined
+    for (const row of rows.filter(({ state }) => state === 'pending')) {
+      try {
+        await this.#send(lease, row)
+        return first
+      } catch (fault) {
+        if (!(fault instanceof RpcError) || fault.kind !== 'contract') throw fault
+        first ??= fault
+      }
+    }
     return first
   }
 
@@ -296,9 +312,11 @@ export class TransactionQueue {
       )
   }
 
-  async #send(lease: Lease, row: TransactionRow): Promise<void> {
+  async #send(lease: Lease, queued: TransactionRow): Promise<void> {
     const { database, clock, config } = this.#deps
     const { rpc, wallet } = this.#parts
+    const row = { ...queued, target: targetOf(config, queued) }
+    if (row.target !== queued.target) await changeHeld(database, lease, row, { target: row.target })
     const giveUp = (error: string) => changeHeld(database, lease, row, { state: 'failed', error })
     if (clock.now() - row.created_at > pendingMs) {
       const sender = await readSender(database.db, this.account)

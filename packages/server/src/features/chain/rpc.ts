@@ -1,13 +1,18 @@
 import { Type } from '@wardline/contract'
 import { cutText, sanitize, utf16Size } from '@wardline/text'
+import type { Hex } from 'viem'
+import { decodeErrorResult, parseAbi } from 'viem/utils'
 import { type Egress, EgressError } from '../../egress/egress.ts'
 import { faultFinder } from '../../validation.ts'
 
 /** A missing or invalid response of a node. The message is one sentence without the node's address. */
 export class RpcError extends Error {
   override name = 'RpcError'
-  /** 'revert': the contract refused the call; 'refused': the node refused it; otherwise a retry may succeed. */
-  readonly kind: 'revert' | 'refused' | 'unavailable' | 'wrong'
+  /**
+   * 'revert': the contract refused the call; 'refused': the node refused it; 'contract': the address has no contract that can
+   * do it; otherwise a retry may succeed.
+   */
+  readonly kind: 'revert' | 'refused' | 'contract' | 'unavailable' | 'wrong'
 
   constructor(message: string, kind: RpcError['kind']) {
     super(message)
@@ -86,6 +91,34 @@ const same = (one: string | null, other: string) => one?.toLowerCase() === other
 /** Sanitizes a node's text before it is shown or logged. */
 const said = (text: unknown) => cutText(sanitize(String(text)), maxMessage, utf16Size)
 
+/**
+ * Errors of EAS 1.4.0 and its schema registry, and of the registries of ERC-8004 with OpenZeppelin's ERC-721, as far as our
+ * calls can cause them. Nodes show no more than their first four bytes.
+ */
+const errors = parseAbi([
+  'error AccessDenied()',
+  'error AlreadyExists()',
+  'error AlreadyRevoked()',
+  'error InvalidExpirationTime()',
+  'error InvalidSchema()',
+  'error Irrevocable()',
+  'error NotFound()',
+  'error NotPayable()',
+  'error ERC721InvalidReceiver(address receiver)',
+  'error ERC721NonexistentToken(uint256 tokenId)',
+  'error OwnableUnauthorizedAccount(address account)',
+])
+
+/** Returns ` (InvalidSchema)` for the data of a revert; empty if the error is not known. */
+function errorName(data: unknown): string {
+  if (typeof data !== 'string' || !/^0x([0-9a-fA-F]{2}){4,}$/.test(data)) return ''
+  try {
+    return ` (${decodeErrorResult({ abi: errors, data: data as Hex }).errorName})`
+  } catch {
+    return ''
+  }
+}
+
 /** JSON-RPC client for an untrusted node: each response is limited in size, validated and compared with the request. */
 export class Rpc {
   readonly #url: string
@@ -123,7 +156,10 @@ export class Rpc {
     if (typeof parsed.error === 'object' && parsed.error !== null) {
       const { code, message, data } = parsed.error
       const isRevert = code === 3 || /revert/i.test(String(message)) || (typeof data === 'string' && data !== '0x')
-      throw new RpcError(`The RPC refused ${method}: ${said(message)}`, isRevert ? 'revert' : 'refused')
+      throw new RpcError(
+        `The RPC refused ${method}: ${said(message)}${errorName(data)}`,
+        isRevert ? 'revert' : 'refused',
+      )
     }
     if (answer.status !== 200 || parsed.id !== id)
       throw new RpcError(`The RPC answered a different request than ${method} (status ${answer.status}).`, 'wrong')

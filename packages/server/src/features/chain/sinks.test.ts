@@ -119,6 +119,13 @@ describe.skipIf(missing !== undefined)('attestations in an ERC-8004 registry', (
     expect(await transactions(service)).toMatchObject([
       { state: 'failed', error: expect.stringContaining('Self-feedback not allowed') },
     ])
+    await turn(service)
+    const events = await service.rows(
+      `select severity, by_service from events where event_type = 'chain_transaction_failed'`,
+    )
+    expect(events).toEqual([{ severity: 'warning', by_service: 1 }])
+    await withIdentity(on, service)
+    expect((await transactions(service)).at(-1)).toMatchObject({ kind: 'register', state: 'confirmed' })
   })
 
   it('require an agent id, and validations also a registry', async () => {
@@ -128,7 +135,7 @@ describe.skipIf(missing !== undefined)('attestations in an ERC-8004 registry', (
         () => 'opened',
         (fault: Error) => fault.message,
       )
-    expect(await refused({ TRUST_ATTEST_TO: 'feedback' })).toBe(
+    expect(await refused({ TRUST_ATTEST_TO: 'feedback', TRUST_REPUTATION_REGISTRY: on.contracts.reputation })).toBe(
       'TRUST_ATTEST_TO=feedback needs TRUST_AGENT_ID: set it to the agent that it is about.',
     )
     expect(await refused({ TRUST_ATTEST_TO: 'validation', TRUST_AGENT_ID: '0', TRUST_VALIDATION_REGISTRY: '' })).toBe(

@@ -1,8 +1,9 @@
 import type { TrustSummary } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
+import { explorerOf, transactionUrl } from '../../config/known-chains.ts'
 import type { Deps } from '../../deps.ts'
 import { readIdentity } from '../chain/chain-statements.ts'
-import { explorerOf, identityRegistryOf, transactionUrl } from '../chain/known-contracts.ts'
+import { identityRegistryOf } from '../chain/known-contracts.ts'
 
 type Identity = TrustSummary['identity']
 type KnownIdentity = Awaited<ReturnType<typeof readIdentity>>
@@ -26,8 +27,9 @@ export function identityOf(config: Config, known?: KnownIdentity): Identity {
   const { trustChainId: chainId, trustSlug, trustName, trustWallet } = config
   const registry = identityRegistryOf(config)
   const agentId = config.trustAgentId ?? known?.agent_id
-  const isVerified = config.trustRpcUrl === undefined || known?.status === 'live'
-  const registered = agentId !== undefined && isVerified
+  const registered = agentId !== undefined && known?.status === 'live'
+  // Anyone can set the id of another's agent: only the registry shows whose it is.
+  const isRead = known !== undefined
   return {
     registered,
     slug: trustSlug,
@@ -37,13 +39,14 @@ export function identityOf(config: Config, known?: KnownIdentity): Identity {
     wallet_address: trustWallet ?? null,
     registry_explorer_url: `${explorerOf(chainId)}/address/${registry}`,
     register_tx_url: registered && known?.register_tx_hash ? transactionUrl(chainId, known.register_tx_hash) : null,
-    status: registered ? 'live' : agentId === undefined ? 'pending' : 'unverified',
+    status: registered ? 'live' : agentId === undefined ? 'pending' : isRead ? 'unverified' : 'claimed',
   }
 }
 
 const labels: Record<string, string> = {
   live: 'ERC-8004 identity registered',
-  unverified: 'ERC-8004 identity not verified on the chain',
+  unverified: 'ERC-8004 identity that the registry gives to another wallet',
+  claimed: 'ERC-8004 identity claimed, not checked on the chain',
   pending: 'No on-chain identity configured',
 }
 

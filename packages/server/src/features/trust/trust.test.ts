@@ -248,17 +248,18 @@ describe('identity', () => {
     })
   })
 
-  it('is live with an agent id, including id 0', () => {
-    const wallet = `0x${'Ab'.repeat(20)}`
+  // The id of any agent can be set: only the registry shows whose it is.
+  it('is claimed, not registered, with an agent id that nothing proves, including id 0', () => {
+    const wallet = `0x${'ab'.repeat(20)}`
     expect(identity({ TRUST_AGENT_ID: '0', TRUST_CHAIN_ID: '8453', TRUST_WALLET_ADDRESS: wallet })).toMatchObject({
-      registered: true,
+      registered: false,
       agent_id: '0',
       agent_registry: 'eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
       wallet_address: wallet,
       registry_explorer_url: 'https://basescan.org/address/0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
-      status: 'live',
-      erc8004_status: 'live',
-      erc8004_label: 'ERC-8004 identity registered',
+      status: 'claimed',
+      erc8004_status: 'registering',
+      erc8004_label: 'ERC-8004 identity claimed, not checked on the chain',
     })
   })
 
