@@ -125,7 +125,13 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       expect(JSON.parse(verification.on_chain.report!)).toMatchObject({ unified_risk_score: 0, response: 100 })
 
       const validations = ['--validation-registry', contracts.validation]
+      const part = await runCommand([...verify, ...node], {})
+      expect([part.code, part.stderr]).toEqual([
+        5,
+        expect.stringContaining('Not checked: the posted verification: give --validation-registry <address>.'),
+      ])
       const whole = await runCommand([...verify, ...node, ...validations], {})
+      expect(whole.code, whole.output).toBe(0)
       expect(JSON.parse(whole.stdout)).toMatchObject({ ok: true, verification: { on_chain: 'valid' } })
 
       // A service whose operator changes what was published.

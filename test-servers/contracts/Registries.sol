@@ -21,6 +21,10 @@ contract IdentityRegistry {
         emit Registered(agentId, agentURI, msg.sender);
     }
 
+    function balanceOf(address owner) external view returns (uint256 count) {
+        for (uint256 agentId = 0; agentId < next; agentId++) if (owners[agentId] == owner) count++;
+    }
+
     function ownerOf(uint256 agentId) public view returns (address) {
         if (owners[agentId] == address(0)) revert ERC721NonexistentToken(agentId);
         return owners[agentId];

@@ -150,8 +150,21 @@ async function judgeAll(summary: TrustSummary, options: VerifyOptions): Promise<
   }
 }
 
+/** What a summary says is on a chain and no node was asked about, each with the option that was missing. */
+function uncheckedParts(summary: TrustSummary, { attestations, verification }: Verdicts): string[] {
+  const left = summary.attestations.filter(({ on_chain }, place) => on_chain && attestations[place]!.on_chain === null)
+  const countOf = (kind: 'feedback' | 'validation') => left.filter(({ on_chain }) => on_chain!.sink === kind).length
+  const [feedback, validations] = [countOf('feedback'), countOf('validation')]
+  return [
+    ...(feedback > 0 ? [`${feedback} attestations as feedback: give the agent with --agent <id>`] : []),
+    ...(validations > 0 ? [`${validations} attestations as validations: give --validation-registry <address>`] : []),
+    ...(verification?.on_chain === null ? ['the posted verification: give --validation-registry <address>'] : []),
+  ]
+}
+
 async function verify(url: string, options: VerifyOptions): Promise<void> {
-  const { attestations, verification } = await judgeAll(await readSummary(url), options)
+  const summary = await readSummary(url)
+  const { attestations, verification } = await judgeAll(summary, options)
   const wrong = attestations.filter(
     ({ is_hash_right, on_chain }) => !is_hash_right || on_chain === 'missing' || on_chain === 'revoked',
   )
@@ -174,9 +187,11 @@ async function verify(url: string, options: VerifyOptions): Promise<void> {
       console.log(`Verification: ${report}; on chain: ${on_chain ?? 'not asked'}`)
     }
   }
+  const unchecked = options.rpc === undefined ? [] : uncheckedParts(summary, { attestations, verification })
   if (wrong.length > 0)
     throw new Failure(`${wrong.length} of ${attestations.length} attestations are invalid.`, 'not_verified', 'failed')
   if (isPostedWrong) throw new Failure('The posted verification is invalid.', 'not_verified', 'failed')
+  if (unchecked.length > 0) throw new Failure(`Not checked: ${unchecked.join('; ')}.`, 'unchecked', 'unconfirmed')
 }
 
 export function addAttest(program: Command): void {

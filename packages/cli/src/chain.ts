@@ -129,8 +129,11 @@ const status = ({ json }: { json?: boolean }) =>
       `Chain     ${found.chainId}${found.rpcChainId === found.chainId ? '' : `, but the RPC is of ${found.rpcChainId}`}`,
     )
     console.log(`Block     ${found.head}`)
-    console.log(`Wallet    ${found.wallet === null ? 'none' : `${found.wallet} with ${found.balance}`}`)
-    console.log(`Identity  ${identity ? `agent ${identity.agent_id}, ${identity.status}` : 'none'}`)
+    const money = found.balance === '0' ? 'without money: send it some, or nothing is sent' : `with ${found.balance}`
+    console.log(`Wallet    ${found.wallet === null ? 'none' : `${found.wallet} ${money}`}`)
+    const made = transactions.find(({ kind }) => kind === 'register')
+    const onItsWay = made === undefined || made.state === 'failed' ? 'none' : `on its way: registration ${made.state}`
+    console.log(`Identity  ${identity ? `agent ${identity.agent_id}, ${identity.status}` : onItsWay}`)
     if (found.lastError !== null) console.log(`Waits     ${sanitize(found.lastError)}`)
     if (transactions.length === 0) return
     const rows = transactions.map(({ id, kind, state, tx_hash, result, error, revoked_at }) => [

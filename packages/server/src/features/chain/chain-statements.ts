@@ -11,6 +11,9 @@ interface OnChain {
   txHash: string
   /** Undefined for EAS. */
   sink: 'feedback' | 'validation' | undefined
+  /** Addresses of the contract and of the wallet that signed. */
+  contract: string
+  attester: string
 }
 
 /** Sinks by function selector (ERC-8004). The configured sink may have changed since the transaction was sent. */
@@ -21,18 +24,20 @@ export async function readOnChain(db: Db, chainId: number, hashes: readonly stri
   if (hashes.length === 0) return []
   const rows = await db
     .selectFrom('chain_transactions')
-    .select(['subject', 'result', 'tx_hash', 'data'])
+    .select(['subject', 'result', 'tx_hash', 'data', 'target', 'sender'])
     .where('chain_id', '=', chainId)
     .where('kind', '=', 'attest')
     .where('state', '=', 'confirmed')
     .where('revoked_at', 'is', null)
     .where('subject', 'in', hashes)
     .execute()
-  return rows.map(({ subject, result, tx_hash, data }) => ({
+  return rows.map(({ subject, result, tx_hash, data, target, sender }) => ({
     hash: subject,
     uid: result!,
     txHash: tx_hash!,
     sink: sinks[data.slice(0, 10)],
+    contract: target,
+    attester: sender,
   }))
 }
 

@@ -69,11 +69,16 @@ export async function createChain(deps: Deps) {
       ? createValidationRegistry(trustValidationRegistry, wallet.address)
       : undefined
 
+  let checkedAt = -Infinity
   // The receipt and the contract's state are separate responses of the node, and both must agree.
   const readResult: ReadResult = async ({ kind, subject, sender, data }, { hash: txHash, logs }) => {
     switch (kind) {
-      case 'register':
-        return agentIdOf(logs, registry, sender)
+      case 'register': {
+        const agentId = agentIdOf(logs, registry, sender)
+        if (agentId === undefined || !(await isOwnAgent(rpc, registry, agentId, sender))) return undefined
+        checkedAt = -Infinity
+        return agentId
+      }
       case 'validate':
       case 'ask':
         return validation?.isRequested(logs, subject) ? subject : undefined
@@ -88,7 +93,6 @@ export async function createChain(deps: Deps) {
     }
   }
   const queue = wallet && new TransactionQueue(deps, { rpc, wallet, readResult })
-  let checkedAt = -Infinity
 
   /** Reads who owns the configured agent, or else the one that this service registered. */
   async function checkIdentity(): Promise<void> {

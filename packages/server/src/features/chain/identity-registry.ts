@@ -7,6 +7,7 @@ const abi = parseAbi([
   'function register(string agentURI) returns (uint256)',
   'function ownerOf(uint256 agentId) view returns (address)',
   'function getAgentWallet(uint256 agentId) view returns (address)',
+  'function balanceOf(address owner) view returns (uint256)',
 ])
 
 /** Registered(uint256 indexed agentId, string agentURI, address indexed owner) */
@@ -26,6 +27,17 @@ export function agentIdOf(logs: readonly Log[], registry: string, owner: string)
       topics[2]?.slice(26).toLowerCase() === owner.slice(2).toLowerCase(),
   )
   return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1]).toString()
+}
+
+/** Returns how many agents the address owns. */
+export async function countAgents(rpc: Rpc, registry: string, owner: string): Promise<bigint> {
+  const functionName = 'balanceOf'
+  const data = await rpc.call(registry, encodeFunctionData({ abi, functionName, args: [owner as Hex] }))
+  try {
+    return decodeFunctionResult({ abi, functionName, data: data as Hex })
+  } catch {
+    throw new RpcError('The identity registry returned data of another format than its interface.', 'wrong')
+  }
 }
 
 /** Whether the registry names the address as the agent's owner or as its wallet. */

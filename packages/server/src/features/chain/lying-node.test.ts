@@ -23,8 +23,9 @@ type Lie = (method: string, params: unknown[], result: unknown) => unknown
 /** Lets the node answer with what `lie` makes of the true result. */
 function lying(on: ChainService, lie: Lie): void {
   on.lies.answer = async (method, params, truth) => {
-    const { id, result } = JSON.parse(await truth())
-    return { body: JSON.stringify({ jsonrpc: '2.0', id, result: lie(method, params, result) }) }
+    const { id, result, error } = JSON.parse(await truth())
+    const answer = error ? { error } : { result: lie(method, params, result) }
+    return { body: JSON.stringify({ jsonrpc: '2.0', id, ...answer }) }
   }
 }
 const countingAs =
@@ -229,6 +230,111 @@ describe.skipIf(missing !== undefined)('a dropped transaction', () => {
     expect(await attests(service)).toMatchObject([
       { state: 'failed', error: 'An operator dropped it before it was sent.' },
     ])
+  })
+})
+
+describe.skipIf(missing !== undefined)('a node that lies about the registration', () => {
+  it('cannot have an agent confirmed that the registry gives to nobody', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    const { send } = await service.services.chain!.planRegistration()
+    await send!()
+    await turn(service)
+    await mine(on.chain, 3)
+    const topic = (agent: number) => `0x${agent.toString(16).padStart(64, '0')}`
+    lying(on, (method, _params, result) =>
+      method === 'eth_getTransactionReceipt'
+        ? JSON.parse(JSON.stringify(result).replace(topic(0), topic(777)))
+        : result,
+    )
+    await turn(service)
+    expect(await transactions(service)).toMatchObject([{ kind: 'register', state: 'sent', result: null }])
+    expect(await lastError(service)).toMatch(/lacks what .* must have logged/)
+    on.lies.answer = undefined
+    await turn(service)
+    expect(await transactions(service)).toMatchObject([{ state: 'confirmed', result: '0' }])
+  })
+
+  // Each registration costs money, and an agent with two identities has none.
+  it('cannot have a second one made by denying the first', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    const { send } = await service.services.chain!.planRegistration()
+    await send!()
+    await turn(service)
+    await mine(on.chain, 3)
+    lying(on, (method, _params, result) =>
+      method === 'eth_getTransactionReceipt' ? { ...(result as object), status: '0x0' } : result,
+    )
+    await turn(service)
+    expect(await transactions(service)).toMatchObject([{ kind: 'register', state: 'failed' }])
+    on.lies.answer = undefined
+    await expect(service.services.chain!.planRegistration()).rejects.toThrow(
+      `${testAddress} owns 1 in this registry already: set TRUST_AGENT_ID to the one that this service is.`,
+    )
+  })
+
+  it('is published at once when it is confirmed, also in the registration file', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    const agents = async () =>
+      (await service.call<{ registrations: object[] }>('GET', '/.well-known/agent-registration.json', { key: null }))
+        .body.registrations.length
+    const { send } = await service.services.chain!.planRegistration()
+    await send!()
+    await turn(service)
+    expect(await agents()).toBe(0)
+    await mine(on.chain, 3)
+    // One run of the job, right after one that has read the identity.
+    service.clock.advance(5_000)
+    await service.services.chain!.run()
+    expect(await agents()).toBe(1)
+  })
+})
+
+// Providers put the key into the URL.
+it.skipIf(missing !== undefined)(
+  'a node that repeats its URL shows no part of it in errors, events and logs',
+  async () => {
+    await using on = await openChainService()
+    const secret = 'v3-Kj28dhq9XoLm42'
+    await using service = await on.open({ TRUST_RPC_URL: `${on.env.TRUST_RPC_URL}/${secret}?token=${secret}-too` })
+    await service.services.chain!.submit([record()])
+    const url = `${on.env.TRUST_RPC_URL}/${secret}?token=${secret}-too`
+    on.lies.answer = () => ({
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -1, message: `bad key at ${url}` } }),
+    })
+    for (let round = 0; round < 20; round++) await turn(service)
+    expect(await lastError(service)).toContain('[secret]')
+    const shown = JSON.stringify([await lastError(service), await service.rows('select * from events'), service.logged])
+    expect(shown).not.toContain(secret)
+  },
+)
+
+describe.skipIf(missing !== undefined)('an offer below the base fee of blocks', () => {
+  it('is raised at once', async () => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withSchema(on, service)
+    await service.services.chain!.submit([record()])
+    const attempts = () => service.rows<{ max_fee: string }>('select max_fee from chain_attempts order by created_at')
+    on.lies.answer = async (method, _params, truth) => {
+      if (method !== 'eth_sendRawTransaction') return { body: await truth() }
+      const error = { code: -32000, message: 'max fee per gas less than block base fee: maxFeePerGas: 1, baseFee: 2' }
+      return { body: JSON.stringify({ jsonrpc: '2.0', id: 1, error }) }
+    }
+    await service.services.chain!.run()
+    expect(await attempts()).toHaveLength(2)
+    service.clock.advance(10_000)
+    await service.services.chain!.run()
+    const fees = (await attempts()).map(({ max_fee }) => Number(max_fee))
+    expect(fees).toHaveLength(3)
+    expect(fees[2]).toBeGreaterThan(1.12 * fees[1]!)
+    on.lies.answer = undefined
+    await turn(service)
+    await mine(on.chain, 3)
+    await turn(service)
+    expect(await countOf(on)).toBe(1)
   })
 })
 

@@ -5,7 +5,7 @@ import { readTransaction, readTransactions, readUnsettled, removeFailed } from '
 import { readIdentity } from './chain-statements.ts'
 import { assertContract } from './contract-check.ts'
 import { isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
-import { registerAgent } from './identity-registry.ts'
+import { countAgents, registerAgent } from './identity-registry.ts'
 import { schemaRegistryOf, unavailable } from './known-contracts.ts'
 import { ether, type TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
@@ -68,7 +68,18 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
     /** Returns the transaction that would register the identity, or the existing registration as `done`. */
     async planRegistration() {
       const uri = agentUriOf(config)
-      return planOnce('register', registerAgent(registry, uri), { uri, file: registrationOf(config, undefined) })
+      const { queue, wallet } = needQueue()
+      const call = registerAgent(registry, uri)
+      await queue.assertChain()
+      await assertContract(rpc, call)
+      const made = await readTransaction(db, queue.account, 'register', subjects.register)
+      // A node that denied an earlier registration must not lead to a second one.
+      const owned = made && made.state !== 'failed' ? 0n : await countAgents(rpc, registry, wallet.address)
+      if (owned > 0n)
+        throw new Error(
+          `${wallet.address} owns ${owned} in this registry already: set TRUST_AGENT_ID to the one that this service is.`,
+        )
+      return planOnce('register', call, { uri, file: registrationOf(config, undefined) })
     },
 
     /** Returns the transaction that would register the schema. */

@@ -287,8 +287,8 @@ export class TransactionQueue {
     const isEmpty = row.dropped_at !== null
     const count = attempts.filter(({ is_empty }) => (is_empty === 1) === isEmpty).length
     if (count > 0) {
-      await rpc.send(last.raw)
-      if (clock.now() - last.created_at < stuckMs || count >= maxAttempts) return
+      const isTooLow = await this.#isTooLow(last.raw)
+      if ((!isTooLow && clock.now() - last.created_at < stuckMs) || count >= maxAttempts) return
     }
     const before = { max: BigInt(last.max_fee), tip: BigInt(last.max_tip) }
     const fees = raisedFees(before, feesFor(await rpc.fees(), config.trustMaxFeeGwei), config.trustMaxFeeGwei)
@@ -300,6 +300,17 @@ export class TransactionQueue {
       )
     await this.#assertBudget(BigInt(row.gas!) * fees.max - BigInt(row.cost!))
     await this.#signAndSend(lease, row, { nonce: row.nonce!, gas: row.gas!, fees })
+  }
+
+  /** Sends it again. Resolves with whether the node refuses it because the base fee of blocks has risen above its offer. */
+  async #isTooLow(raw: string): Promise<boolean> {
+    try {
+      await this.#parts.rpc.send(raw)
+      return false
+    } catch (fault) {
+      if (fault instanceof RpcError && /less than block base fee|fee ?cap.*base ?fee/i.test(fault.message)) return true
+      throw fault
+    }
   }
 
   async #assertBudget(more: bigint): Promise<void> {

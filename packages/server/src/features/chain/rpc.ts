@@ -4,6 +4,7 @@ import type { Hex } from 'viem'
 import { decodeErrorResult, parseAbi } from 'viem/utils'
 import { type Egress, EgressError } from '../../egress/egress.ts'
 import { faultFinder } from '../../validation.ts'
+import { secretRemover, secretsOfSettings } from '../alerts/channels/without-secrets.ts'
 
 /** A missing or invalid response of a node. The message is one sentence without the node's address. */
 export class RpcError extends Error {
@@ -88,9 +89,6 @@ interface RawReceipt {
 const hex = (value: number | bigint) => `0x${value.toString(16)}`
 const same = (one: string | null, other: string) => one?.toLowerCase() === other.toLowerCase()
 
-/** Sanitizes a node's text before it is shown or logged. */
-const said = (text: unknown) => cutText(sanitize(String(text)), maxMessage, utf16Size)
-
 /**
  * Errors of EAS 1.4.0 and its schema registry, and of the registries of ERC-8004 with OpenZeppelin's ERC-721, as far as our
  * calls can cause them. Nodes show no more than their first four bytes.
@@ -124,13 +122,20 @@ export class Rpc {
   readonly #url: string
   readonly #egress: Egress
   readonly #end: AbortSignal | undefined
+  readonly #withoutUrl: (text: string) => string
   #id = 0
 
   /** `end` aborts open requests. */
   constructor(url: string, egress: Egress, end?: AbortSignal) {
     this.#end = end
     this.#url = url
+    this.#withoutUrl = secretRemover(secretsOfSettings([url]))
     this.#egress = egress
+  }
+
+  /** A node's text as it may be shown and logged: providers put keys into their URLs, and some nodes repeat the URL. */
+  #said(text: unknown): string {
+    return cutText(sanitize(this.#withoutUrl(String(text))), maxMessage, utf16Size)
   }
 
   async #ask(method: string, params: unknown[], form: keyof typeof schemas, isNullable = false): Promise<unknown> {
@@ -157,7 +162,7 @@ export class Rpc {
       const { code, message, data } = parsed.error
       const isRevert = code === 3 || /revert/i.test(String(message)) || (typeof data === 'string' && data !== '0x')
       throw new RpcError(
-        `The RPC refused ${method}: ${said(message)}${errorName(data)}`,
+        `The RPC refused ${method}: ${this.#said(message)}${errorName(data)}`,
         isRevert ? 'revert' : 'refused',
       )
     }

@@ -11,6 +11,7 @@ import {
   trust,
   turn,
   withIdentity,
+  withSchema,
 } from '../../testing/chain.ts'
 import type { TestService } from '../../testing/service.ts'
 import { openPublished } from './published.ts'
@@ -124,8 +125,8 @@ describe.skipIf(missing !== undefined)('attestations in an ERC-8004 registry', (
       `select severity, by_service from events where event_type = 'chain_transaction_failed'`,
     )
     expect(events).toEqual([{ severity: 'warning', by_service: 1 }])
-    await withIdentity(on, service)
-    expect((await transactions(service)).at(-1)).toMatchObject({ kind: 'register', state: 'confirmed' })
+    await withSchema(on, service)
+    expect((await transactions(service)).at(-1)).toMatchObject({ kind: 'schema', state: 'confirmed' })
   })
 
   it('require an agent id, and validations also a registry', async () => {

@@ -47,11 +47,15 @@ async function onChainOf({ database, config }: Deps, attestations: readonly Subm
     trustChainId,
     attestations.map(({ hash }) => hash),
   )
-  for (const { hash, uid, txHash, sink } of proofs) {
+  const chain = `eip155:${trustChainId}`
+  for (const { hash, uid, txHash, sink, contract, attester } of proofs) {
     const { namespace, tag, score } = attestations.find((attestation) => attestation.hash === hash)!
     const explorer_url = transactionUrl(trustChainId, txHash)
     byHash.set(hash, {
-      on_chain: { uid, tx_hash: txHash, explorer_url, namespace, tag, score, ...(sink ? { sink } : {}) },
+      on_chain: {
+        ...{ uid, tx_hash: txHash, explorer_url, namespace, tag, score, ...(sink ? { sink } : {}) },
+        ...{ chain, contract, attester },
+      },
     })
   }
   return byHash
