@@ -1,4 +1,4 @@
-import { descriptionOf, type Severity } from '@wardline/contract'
+import { alertTypes, descriptionOf, type Severity } from '@wardline/contract'
 import { type CharacterSize, cutText, utf16Size } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
 import { isClaimed } from '../outbox/alert.ts'
@@ -20,7 +20,7 @@ const notes: Record<Message['kind'], string | null> = {
   check: 'This daily message shows that alerts arrive here. No action is needed.',
 }
 
-/** What is left of an incident whose agent has stopped; null if nothing is. */
+/** What is left of an incident whose agent has stopped or was resumed; null if nothing is. */
 export const openOf = ({ kind, alerts }: Message): DeliveredAlert['open'] =>
   kind === 'resolved' ? (alerts.at(-1)?.open ?? null) : null
 
@@ -31,6 +31,15 @@ function noteOf(message: Message): string | null {
     ? 'The breach is still open: acknowledge it.'
     : 'The critical alert about it is still open: acknowledge it.'
 }
+
+/** An agent that works again while its breach is open is neither stopped nor well. */
+function endMark(message: Message): string {
+  if (openOf(message) === null) return '✅'
+  return isStopped(message) ? '🛑' : severityMarks.warning
+}
+
+/** Whether the message says that an agent has stopped. */
+export const isStopped = ({ alerts }: Message): boolean => alerts.at(-1)?.event_type === alertTypes.killConfirmed
 
 /** Whether the message is sent without a sound. */
 export const isQuiet = ({ kind }: Message): boolean => kind === 'resolved' || kind === 'check'
@@ -148,7 +157,7 @@ export function messageLines(message: Message, { publicUrl }: Pick<Sender, 'publ
     link: dashboardLink(message, publicUrl),
   }
   const left = belowLines(below).reduce((rest, line) => rest - costOf(line, size), room)
-  const mark = message.kind !== 'resolved' ? severityMarks[message.severity] : openOf(message) ? '🛑' : '✅'
+  const mark = message.kind === 'resolved' ? endMark(message) : severityMarks[message.severity]
   const share = Math.floor(left / Math.max(1, message.alerts.length))
   return {
     headline: `${mark} ${titleText(message, medium)}`,

@@ -3,7 +3,7 @@ import { type CharacterSize, utf8Size } from '@wardline/text'
 import type { HttpChannel } from './channel.ts'
 import { answerFields, jsonPost, judgeByStatus, receiverHost, receiverUrl, refused } from './http-receiver.ts'
 import type { Message } from './message.ts'
-import { bodyLines, isQuiet, messageLines, openOf, titleText } from './message-lines.ts'
+import { bodyLines, isQuiet, isStopped, messageLines, openOf, titleText } from './message-lines.ts'
 import { unlinked } from './plain-text.ts'
 
 /** ntfy turns a message of more than 4,096 bytes into an attachment; the rest is for note and count. */
@@ -45,7 +45,13 @@ export const ntfy: HttpChannel<'ntfy'> = {
       message: bodyLines(lines).join('\n'),
       priority: priorityOf(message),
       tags: [
-        message.kind !== 'resolved' ? tags[message.severity] : openOf(message) ? 'octagonal_sign' : 'white_check_mark',
+        message.kind !== 'resolved'
+          ? tags[message.severity]
+          : openOf(message) === null
+            ? 'white_check_mark'
+            : isStopped(message)
+              ? 'octagonal_sign'
+              : tags.warning,
       ],
       ...(lines.link === null ? {} : { click: lines.link }),
     }

@@ -37,13 +37,12 @@ function suspensionOf(state: AgentState | undefined, by: string | undefined): Su
   return { by: by ?? null, at, reason, confirmed }
 }
 
-/** Returns the open alerts of agents whose suspension was confirmed, by seq of the confirmation. */
+/** Returns the open alerts of agents that stopped or were resumed, by seq of the alert that says so. */
 async function readOpenAlerts(db: Db, rows: readonly PlannedAlert[]): Promise<Map<number, DeliveredAlert['open']>> {
-  const confirmed = rows.filter(
-    ({ by_service, event_type }) => by_service === 1 && event_type === alertTypes.killConfirmed,
-  )
+  const ends: string[] = [alertTypes.killConfirmed, alertTypes.instanceResumed]
+  const ended = rows.filter(({ by_service, event_type }) => by_service === 1 && ends.includes(event_type))
   const found = new Map<number, DeliveredAlert['open']>()
-  for (const { seq, instance_id } of confirmed) {
+  for (const { seq, instance_id } of ended) {
     if (instance_id !== null) found.set(seq, await findOpenAlert(db, instance_id, seq))
   }
   return found

@@ -54,6 +54,7 @@ function messageTitle({ kind, group, alerts, count }: Parts, severity: Severity)
   const newest = alerts.at(-1)
   if (kind === 'digest') return delayedTitles[group]!(count)
   const problem = titleOf(newest ?? problemOf(group))
+  if (kind === 'resolved' && newest?.event_type === alertTypes.instanceResumed) return problem
   if (kind === 'resolved')
     return `${newest?.event_type === alertTypes.killConfirmed ? 'Stopped' : 'Resolved'}: ${problem}`
   const more = count > 1 ? ` (${count} alerts)` : ''

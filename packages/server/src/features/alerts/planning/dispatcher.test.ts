@@ -443,9 +443,14 @@ describe('the kill switch', () => {
     expect(text).toContain(`wardline alerts ack ${id}`)
     expect(text).not.toMatch(/resolved/i)
     expect(JSON.stringify(at('/webhook'))).not.toContain('"open":')
+    await service.call('POST', '/api/resume/agent-1')
+    await dispatch()
+    const resumed = at('/slack').at(-1)!.body
+    expect(resumed.text).toBe('⚠️ agent-1 was resumed')
+    expect(JSON.stringify(resumed)).toContain(says)
+    expect(JSON.stringify(resumed)).not.toMatch(/resolved/i)
 
     await service.call('PATCH', `/api/alerts/${id}`, { body: { status: 'acknowledged' } })
-    await service.call('POST', '/api/resume/agent-1')
     await kill()
     await service.call('POST', '/api/instances/agent-1/ack', { body: { version: 3 } })
     await results()

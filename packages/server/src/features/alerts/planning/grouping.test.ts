@@ -296,7 +296,7 @@ describe('a flood of alerts', () => {
     channel.acknowledge('instance_offline agent-1')
     channel.pass(5 * 3_600_000)
     for (let index = 2; index < 40; index++) channel.take({ instance_id: `agent-${index}` })
-    expect(channel.take({ ...offline, severity: 'critical' })).toBe('waiting')
+    expect(channel.take(offline)).toBe('waiting')
     channel.pass(repeatMs + 2 * minute)
     const reminded = channel.delivered.filter(({ kind }) => kind === 'reminder').map(({ name }) => name)
     expect(reminded).toContain('instance_offline agent-1')
@@ -310,6 +310,24 @@ describe('a flood of alerts', () => {
     expect(channel.delivered).toHaveLength(5)
     channel.pass(2 * minute)
     expect(kinds(channel.delivered).slice(5)).toEqual([[70, 'digest', 5]])
+  })
+
+  // Collected, it arrived after the suspension that it caused.
+  it('does not delay a hit after a pause, and collects those that follow', () => {
+    const channel = channelOf()
+    const hit = { by_service: 1, instance_id: 'agent-x', event_type: 'honeypot_triggered', severity: 'breach' } as const
+    expect(channel.take(hit)).toBe('sent')
+    channel.pass(5 * minute - second)
+    expect(channel.take(hit)).toBe('waiting')
+    channel.pass(5 * minute + 10 * second)
+    expect(channel.delivered).toHaveLength(2)
+    expect(channel.take(hit)).toBe('sent')
+    expect(channel.take(hit)).toBe('waiting')
+    // Of a problem that callers report, everything after the first message is collected.
+    const reported = { ...hit, by_service: 0 } as const
+    expect(channel.take(reported)).toBe('sent')
+    channel.pass(10 * minute)
+    expect(channel.take(reported)).toBe('waiting')
   })
 
   it('does not delay results of kills or the first hit on a decoy', () => {

@@ -98,9 +98,14 @@ type Decision =
   | { outcome: 'sent'; kind: 'alert'; group: AlertGroup; ended?: undefined }
   | { outcome: 'sent'; kind: 'resolved'; ended: string }
 
-/** Whether the alert is the first critical own alert of a problem: it is sent at once, even in quiet hours, up to a limit. */
-const isUrgent = (alert: AlertFacts, group: AlertGroup | undefined): boolean =>
-  group === undefined && laneOf(alert) === 'own' && isAtOrAbove(alert.severity, 'critical')
+/**
+ * Whether the alert is the first critical own alert of a problem, or the first one after a pause: it is sent at once, even
+ * in quiet hours, up to a limit. Sent with later ones, it would arrive after what was done about it.
+ */
+const isUrgent = (alert: AlertFacts, group: AlertGroup | undefined, now: number): boolean =>
+  (group === undefined || (group.waiting === 0 && group.told_at !== null && now - group.told_at >= groupIntervalMs)) &&
+  laneOf(alert) === 'own' &&
+  isAtOrAbove(alert.severity, 'critical')
 
 /** Returns a group after its first message. `due_at`: time of the first reminder, or of the end of a less severe group. */
 const fresh = (name: string, severity: Severity, now: number): AlertGroup => ({
@@ -209,7 +214,8 @@ export function decideAlert(alert: DecidedAlert, surroundings: Surroundings): De
     kind: 'alert' as const,
     group: afterMessage(group, name, alert.severity, now),
   }
-  if (isOfKillSwitch(alert) || isAlertingChange(alert) || (isUrgent(alert, group) && urgentRoom > 0)) return sendNow
+  if (isOfKillSwitch(alert) || isAlertingChange(alert) || (isUrgent(alert, group, now) && urgentRoom > 0))
+    return sendNow
   const delayFor = (reason: keyof (typeof delayedNames)[Lane], dueAt: number) => ({
     ...delay(delayedNames[laneOf(alert)][reason], alert.severity, dueAt, groups),
     ...remember(alert, group, dueAt, surroundings),
