@@ -59,6 +59,9 @@ const bodies: Record<string, (id: string) => unknown> = {
   redeemLoginLink: () => ({ code: 'A'.repeat(43) }),
   createView: (id) => ({ name: id, screen: 'events', query: '' }),
   replaceView: (id) => ({ name: id, screen: 'events', query: '' }),
+  // Of no list: the second scope would otherwise meet the list of the first.
+  putList: () => ({ entries: [], version: 1 }),
+  changeListEntries: () => ({ add: ['one'] }),
   createKey: (id) => ({ scope: 'viewer', name: `made by ${id}` }),
 }
 

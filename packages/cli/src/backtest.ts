@@ -4,6 +4,7 @@ import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
 import { instantOption } from './instant.ts'
+import { withLists } from './lists.ts'
 import { barText } from './progress-bar.ts'
 import { openStream } from './service/open-stream.ts'
 import { withService } from './service/options.ts'
@@ -90,11 +91,22 @@ function print(found: RuleBacktest): void {
   if (hidden > 0) console.error(`and ${counted(hidden, 'earlier firing')}.`)
 }
 
-async function backtest(name: string, flags: ServiceFlags & { from?: string; to?: string }): Promise<void> {
+interface BacktestFlags {
+  from?: string
+  to?: string
+  list?: Map<string, string[]>
+}
+
+async function backtest(name: string, flags: ServiceFlags & BacktestFlags): Promise<void> {
   const rule = uuid.test(name) ? { id: name } : { rule: readFileSync(name, 'utf8') }
   const service = await findService(flags)
-  const { from = instantOption('7d'), to } = flags
-  const body = { ...rule, from, ...(to === undefined ? {} : { to }) }
+  const { from = instantOption('7d'), to, list } = flags
+  const body = {
+    ...rule,
+    from,
+    ...(to === undefined ? {} : { to }),
+    ...(list === undefined ? {} : { lists: Object.fromEntries(list) }),
+  }
   const { isTTY } = process.stderr
   const found = await run(service, body, ({ percent, events_read }) => {
     if (isTTY) process.stderr.write(`${eraseLine}${barText(percent, 100)}  ${counted(events_read, 'event')}`)
@@ -107,11 +119,13 @@ async function backtest(name: string, flags: ServiceFlags & { from?: string; to?
 
 export function addBacktest(rules: Command): void {
   withService(
-    rules
-      .command('backtest')
-      .description('run a rule against stored events and report what it would have done; changes nothing')
-      .argument('<rule>', 'file with one rule, YAML or JSON, or the id of a stored rule')
-      .option('--from <time>', 'ISO 8601 instant, day (UTC), or age such as 12h; default: 7d', instantOption)
-      .option('--to <time>', 'end, in the same formats; default: now', instantOption),
+    withLists(
+      rules
+        .command('backtest')
+        .description('run a rule against stored events and report what it would have done; changes nothing')
+        .argument('<rule>', 'file with one rule, YAML or JSON, or the id of a stored rule')
+        .option('--from <time>', 'ISO 8601 instant, day (UTC), or age such as 12h; default: 7d', instantOption)
+        .option('--to <time>', 'end, in the same formats; default: now', instantOption),
+    ),
   ).action(backtest)
 }

@@ -40,6 +40,7 @@ const fromAnywhere: Commands = {
   login: async () => (await import('./login.ts')).addLogin,
   policy: async () => (await import('./policy.ts')).addPolicy,
   rules: async () => (await import('./rules.ts')).addRules,
+  lists: async () => (await import('./lists.ts')).addLists,
   incident: async () => (await import('./incident.ts')).addIncident,
   doctor: async () => (await import('./doctor/doctor.ts')).addDoctor,
   profile: async () => (await import('./service/profile.ts')).addProfile,

@@ -79,7 +79,7 @@ test('import converts what it can, names the rest, and writes a file for each ru
   const sigma = (title: string, key: string) => `title: ${title}\ndetection: { a: { ${key}: x }, condition: a }\n`
   expect(await rules('import', `${sigma('One', 'Image|wide')}---\n${sigma('Two', 'Image|expand')}`)).toBe(1)
   expect(output[0]).toContain('metadata.Image|wide: x')
-  expect(errors).toContainEqual(expect.stringContaining('a.yml:5:19: The modifier expand is not supported'))
+  expect(errors).toContainEqual(expect.stringContaining('a.yml:5:19: expand needs the name of a list'))
   expect(errors.at(-1)).toBe('-- 1 rule imported, 1 file with faults')
 
   const target = join(folder(), 'imported')
@@ -91,6 +91,25 @@ test('import converts what it can, names the rest, and writes a file for each ru
 })
 
 // Attack: a rule file from the internet controls the terminal of the operator who checks it.
+test('rules that name lists are checked, tested and imported with files of entries', async () => {
+  const rule = burst(2).replace('tool: shell-exec }\n', "tool|expand: '%shells%' }\n")
+  const file = write('shells.txt', '# Ours\r\n  shell-exec  \r\n\r\nbash\r\n')
+  expect(await rules('lint', rule)).toBe(1)
+  expect(output.at(-1)).toMatch(/a\.yml:4:35: There is no list shells: `wardline lists create shells` creates it;/)
+  expect(await rules('lint', rule, '--list', `shells=${file}`)).toBe(0)
+  expect(await rules('test', rule, '--list', `shells=${file}`)).toBe(0)
+  expect(await rules('test', rule, '--list', `shells=${write('other.txt', 'bash')}`)).toBe(1)
+  expect(await rules('export', rule)).toBe(0)
+  expect(errors).toContain('-- Shell burst: needs the lists shells.')
+  const sigma = "title: One\ndetection: {a: {Image|expand: '%shells%'}, condition: a}\nlevel: high\n"
+  expect(await rules('import', sigma)).toBe(1)
+  expect(await rules('import', sigma, '--list', `shells=${file}`)).toBe(0)
+  for (const wrong of ['shells', 'Shells=x', `shells=${join(folder(), 'no.txt')}`]) {
+    expect(await rules('lint', rule, '--list', wrong)).toBe(64)
+  }
+  expect(await rules('lint', rule, '--list', `shells=${write('long.txt', 'x'.repeat(301))}`)).toBe(64)
+})
+
 test('texts of rules cannot control the terminal', async () => {
   await rules('test', burst(2).replace('Shell burst', '"\\e]0;owned\\a\\e[2J"'))
   await rules('lint', burst(2).replace('tool: shell', '"x\\e[2Jx": shell'))

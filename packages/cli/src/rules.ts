@@ -4,11 +4,16 @@ import { loadRuleFiles } from '@wardline/server'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import { type Command, InvalidArgumentError } from 'commander'
 import { exitCodes } from './exit.ts'
+import { withLists } from './lists.ts'
 import { addStoredRules } from './stored-rules.ts'
 import { textTable } from './text-table.ts'
 
 interface JsonOption {
   json?: boolean
+}
+
+interface ListOption {
+  list?: Map<string, string[]>
 }
 
 interface Fault {
@@ -40,11 +45,11 @@ function end(hasFailed: boolean): void {
   if (hasFailed) process.exitCode = exitCodes.failed
 }
 
-async function lint(files: string[], { json }: JsonOption): Promise<void> {
+async function lint(files: string[], { json, list }: JsonOption & ListOption): Promise<void> {
   const { lintRules } = await loadRuleFiles()
   let others = 0
   const results = files.map((file) => {
-    const linted = lintRules(read(file), others)
+    const linted = lintRules(read(file), others, list)
     others = linted.cost
     return { file, ...linted }
   })
@@ -58,9 +63,9 @@ async function lint(files: string[], { json }: JsonOption): Promise<void> {
   if (faults.length === 0) console.error(`-- ${counted(rules, 'rule')}, no faults`)
 }
 
-async function test(files: string[], { json }: JsonOption): Promise<void> {
+async function test(files: string[], { json, list }: JsonOption & ListOption): Promise<void> {
   const { testRules } = await loadRuleFiles()
-  const results = files.map((file) => ({ file, ...testRules(read(file)) }))
+  const results = files.map((file) => ({ file, ...testRules(read(file), list) }))
   const faults = results.flatMap(({ file, faults: found, rules }) => [
     ...inFile(file, found),
     ...rules.flatMap(({ failed }) => inFile(file, failed)),
@@ -95,14 +100,15 @@ const fileNameOf = (title: string): string =>
     .replaceAll(/^-|-$/g, '')
     .slice(0, 80) || 'rule'
 
-interface ImportOptions {
+interface ImportOptions extends ListOption {
   output?: string
 }
 
 /** Converts what it can, file by file: one that cannot be converted does not hold back the others. */
-async function importFiles(files: string[], { output }: ImportOptions): Promise<void> {
+async function importFiles(files: string[], { output, list }: ImportOptions): Promise<void> {
   const { importSigma } = await loadRuleFiles()
-  const { rules, notes, faults } = importSigma(files.map((name) => ({ name, text: read(name) })))
+  const texts = files.map((name) => ({ name, text: read(name) }))
+  const { rules, notes, faults } = importSigma(texts, list)
   for (const fault of faults) console.error(faultLine(fault))
   for (const note of notes) console.error(`-- ${sanitize(note)}`)
   end(faults.length > 0)
@@ -157,29 +163,32 @@ export function addRules(program: Command): void {
   const rules = program
     .command('rules')
     .description('check, test and convert detection rules in files, and run them in a service')
-  rules
-    .command('lint')
-    .description(
-      'check rules: faults as file:line:column, and notes on probable mistakes; exit code 1 when there is a fault',
-    )
-    .argument('<files...>', 'files of rules, YAML or JSON', addFile)
-    .option('--json', 'print JSON, also for errors')
-    .action(lint)
-  rules
-    .command('test')
-    .description('run the tests of rules; exit code 1 when a case fails')
-    .argument('<files...>', 'files of rules, YAML or JSON', addFile)
-    .option('--json', 'print JSON, also for errors')
-    .action(test)
-  rules
-    .command('import')
-    .description('convert Sigma rules, filters and correlations to rules; exit code 1 when a file has a fault')
-    .argument('<files...>', 'files of Sigma rules; correlations and filters may name rules of other files', addFile)
-    .option(
-      '-o, --output <folder>',
-      'write each rule to a file in this folder, default: print all; existing files are kept',
-    )
-    .action(importFiles)
+  withLists(
+    rules
+      .command('lint')
+      .description(
+        'check rules: faults as file:line:column, and notes on probable mistakes; exit code 1 when there is a fault',
+      )
+      .argument('<files...>', 'files of rules, YAML or JSON', addFile)
+      .option('--json', 'print JSON, also for errors'),
+  ).action(lint)
+  withLists(
+    rules
+      .command('test')
+      .description('run the tests of rules; exit code 1 when a case fails')
+      .argument('<files...>', 'files of rules, YAML or JSON', addFile)
+      .option('--json', 'print JSON, also for errors'),
+  ).action(test)
+  withLists(
+    rules
+      .command('import')
+      .description('convert Sigma rules, filters and correlations to rules; exit code 1 when a file has a fault')
+      .argument('<files...>', 'files of Sigma rules; correlations and filters may name rules of other files', addFile)
+      .option(
+        '-o, --output <folder>',
+        'write each rule to a file in this folder, default: print all; existing files are kept',
+      ),
+  ).action(importFiles)
   rules
     .command('export')
     .description('print rules as Sigma rules and correlations')

@@ -21,6 +21,8 @@ export interface Endpoint {
   body?: TSchema
   /** The body may also be YAML; the handler gets it as `{ rule: <text> }`. */
   yaml?: boolean
+  /** The body may have `limits.batchBytes` instead of `limits.bodyBytes`. */
+  largeBody?: boolean
   /** Set when the handler parses the body itself, because it comes in several forms. */
   rawBody?: { contentTypes: readonly string[]; description: string }
   /** Descriptions of the request headers that the endpoint reads, by name. */

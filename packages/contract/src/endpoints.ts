@@ -19,6 +19,7 @@ import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
 import { operationEndpoints } from './operations.ts'
 import { ruleExplanationEndpoints } from './rule-explanations.ts'
+import { listEndpoints } from './rule-lists.ts'
 import { searchEndpoints } from './search.ts'
 import { statusEndpoints } from './status.ts'
 import { ruleEndpoints } from './stored-rules.ts'
@@ -41,6 +42,7 @@ export const endpoints = {
   ...enforcementEndpoints,
   ...ruleEndpoints,
   ...ruleExplanationEndpoints,
+  ...listEndpoints,
   ...statusEndpoints,
   ...trustEndpoints,
   ...chainEndpoints,

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
 import { Count, choice, Digits, Instant, nullable, Ok, Severity, Timestamp, Uuid } from './fields.ts'
+import { GivenLists } from './rule-lists.ts'
 import { modeText, type RuleDocument, ruleLimits, ruleModes } from './rules.ts'
 import { Type } from './type.ts'
 
@@ -142,6 +143,7 @@ const BacktestBody = Type.Object(
     rule: Type.Optional(GivenRule),
     id: Type.Optional({ ...Uuid, description: 'A stored rule, instead of `rule`' }),
     from: Instant('Firings since then; once old events are deleted, not before the oldest that is stored'),
+    lists: Type.Optional({ ...GivenLists, description: 'Entries by name of a list, instead of those stored' }),
     to: Type.Optional(Instant(`Firings before then, ${backtestSpan} after \`from\`; default: now`)),
   },
   { additionalProperties: false },
@@ -317,6 +319,7 @@ export const ruleEndpoints = {
         'application/x-ndjson: lines of { "progress": { "events_read", "percent" } } while it runs, then one of { "result" } or of { "error", "code" }',
     },
     body: BacktestBody,
+    largeBody: true,
     status: 200,
     reply: RuleBacktest,
     failures: {

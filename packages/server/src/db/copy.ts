@@ -71,6 +71,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'chain_attempts', key: ['hash'], grows: false },
   { table: 'chain_identities', key: ['id'], grows: false },
   { table: 'rules', key: ['id'], grows: false },
+  { table: 'rule_lists', key: ['name'], grows: false },
   { table: 'rule_versions', key: ['rule_id', 'version'], grows: false },
   { table: 'rule_firings', key: ['rule_id', 'seq'], grows: false },
   { table: 'rule_hours', key: ['rule_id', 'hour'], grows: false },

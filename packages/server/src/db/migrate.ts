@@ -50,6 +50,7 @@ import { alertThreads } from './migrations/0046-alert-threads.ts'
 import { problemCounts } from './migrations/0047-problem-counts.ts'
 import { countedEvents } from './migrations/0048-counted-events.ts'
 import { ruleDocuments } from './migrations/0049-rule-documents.ts'
+import { ruleLists } from './migrations/0050-rule-lists.ts'
 
 interface Migration {
   version: number
@@ -110,6 +111,7 @@ const migrations: Migration[] = [
   { version: 47, name: 'problem-counts', statements: problemCounts },
   { version: 48, name: 'counted-events', statements: countedEvents },
   { version: 49, name: 'rule-documents', statements: ruleDocuments },
+  { version: 50, name: 'rule-lists', statements: ruleLists },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -157,7 +157,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       url: endpoint.path,
       schema: schemaOf(endpoint),
       config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml === true },
-      bodyLimit: endpoint.rawBody ? limits.batchBytes : limits.bodyBytes,
+      bodyLimit: endpoint.rawBody || endpoint.largeBody ? limits.batchBytes : limits.bodyBytes,
       onRequest: [hooks.first, authenticateHook(endpoint), hooks.last].filter((hook) => hook !== undefined),
       ...(hooks.onSend ? { onSend: hooks.onSend } : {}),
       handler: respond,

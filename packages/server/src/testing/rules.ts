@@ -10,8 +10,9 @@ import { exampleRow } from '../features/rules/language/rule-tests.ts'
 export const epoch = Date.UTC(2026, 0, 5)
 
 /** Compiles the rule of a valid document. */
-export function compiled(document: object): CompiledRule {
-  const { rules, faults } = parseRules(stringify({ title: 'Test', severity: 'info', ...document }))
+export function compiled(document: object, lists: Record<string, string[]> = {}): CompiledRule {
+  const text = stringify({ title: 'Test', severity: 'info', ...document })
+  const { rules, faults } = parseRules(text, 1, new Map(Object.entries(lists)))
   if (faults.length > 0 || rules.length !== 1) throw new Error(JSON.stringify({ faults, document }))
   return rules[0]!.rule
 }

@@ -18,9 +18,26 @@ interface RulesTable {
   document: string | null
   /** Units of work that an event costs at worst; null = stored by an older version, until a process has compiled it. */
   cost: number | null
+  /** How often a list that it uses was changed: it is compiled again. */
+  list_changes: number
   created_at: number
   changed_at: number
   /** Key of the last change; null = read from a file. */
+  changed_by: string | null
+}
+
+/** A list that rules name by the modifier expand. */
+interface RuleListsTable {
+  name: string
+  description: string
+  /** JSON list of texts, in the order in which they were added. */
+  entries: string
+  /** Number of entries. */
+  count: number
+  version: number
+  created_at: number
+  changed_at: number
+  /** Key of the last change. */
   changed_by: string | null
 }
 
@@ -131,6 +148,7 @@ interface RuleRunnerTable {
 
 export interface RuleTables {
   rules: RulesTable
+  rule_lists: RuleListsTable
   rule_versions: RuleVersionsTable
   rule_firings: RuleFiringsTable
   rule_hours: RuleHoursTable

@@ -62,6 +62,14 @@ const reductions: Record<string, (id: string, before: State, after: State) => Re
     severity: isActive(before) ? 'critical' : 'warning',
     text: `deleted the rule ${id}, which was in mode ${before.mode}${before.file === undefined ? '' : ': its file is gone'}`,
   }),
+  // An entry more may be an exception more, and only a person can tell.
+  'list.change': (id, _, { active_rules, added, removed }) =>
+    active_rules === undefined || Number(added) + Number(removed) === 0
+      ? undefined
+      : {
+          severity: 'warning',
+          text: `changed the list ${id}, which rules that alert or enforce use (${added} added, ${removed} removed)`,
+        },
   'instance.delete': (id) => ({ severity: 'warning', text: `deleted the instance ${id}` }),
   'baseline.reset': (id) => ({ severity: 'warning', text: `reset the baseline ${id}: it is learned again` }),
   'baseline.accept': (id) => ({ severity: 'warning', text: `accepted the level of the baseline ${id} as usual` }),

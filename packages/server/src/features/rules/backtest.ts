@@ -10,9 +10,10 @@ import { readRuleEvents } from './event-log.ts'
 import type { Correlation } from './language/correlation.ts'
 import type { CompiledRule } from './language/rule.ts'
 import { lookbackOf } from './language/rule-state.ts'
+import { readListsOf } from './list-queries.ts'
 import { findRule } from './queries.ts'
 import { RuleTurn } from './rule-pace.ts'
-import { readRule } from './rule-text.ts'
+import { readRule, textOf } from './rule-text.ts'
 import { unknownRule } from './rules.ts'
 import { newRunningRule, type RunningRule, RunningSet } from './running-rule.ts'
 
@@ -129,13 +130,16 @@ export class Backtests {
     })
   }
 
-  async #compile({ rule, id }: BacktestBody): Promise<RunningRule> {
+  async #compile({ rule, id, lists: given = {} }: BacktestBody): Promise<RunningRule> {
     if ((rule === undefined) === (id === undefined)) {
       throw new AppError('invalid', 'Give either rule (a document or its text) or the id of a stored rule.')
     }
     const stored = id === undefined ? undefined : await findRule(this.#deps.database.db, id)
     if (id !== undefined && !stored) throw unknownRule(id)
-    const { text, rule: compiled } = readRule(stored?.text ?? rule!)
+    const source = stored?.text ?? rule!
+    const known = await readListsOf(this.#deps.database.db, [textOf(source)])
+    const lists = { get: (name: string) => (Object.hasOwn(given, name) ? given[name] : known.get(name)) }
+    const { text, rule: compiled } = readRule(source, lists)
     const { title, severity } = compiled.document
     const row = {
       id: id ?? '',
@@ -144,8 +148,9 @@ export class Backtests {
       mode: 'enforce',
       version: stored?.version ?? 1,
       changed_at: 0,
+      list_changes: 0,
     } as const
-    return newRunningRule({ ...row, text }, 0)
+    return newRunningRule({ ...row, text }, 0, lists)
   }
 
   async *#steps(plan: Plan, { keyId, isAbandoned }: Asking): AsyncGenerator<Progress, RuleBacktest, void> {

@@ -5,6 +5,7 @@ import {
   eventColumns,
   eventTypes,
   type RuleExplanation,
+  type RuleMatch,
   ruleLimits,
 } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
@@ -14,6 +15,10 @@ import { readEventsBetween } from '../events/log-statements.ts'
 import { ruleEventsOf } from './event-log.ts'
 import { withException } from './exception-text.ts'
 import { explainMatch } from './language/explain.ts'
+import type { RuleEvent } from './language/fields.ts'
+import { anyLists } from './language/placeholders.ts'
+import type { CompiledRule } from './language/rule.ts'
+import { readListsOf } from './list-queries.ts'
 import { type FiringEvents, findFiringOf, findFiringWith, findRule, findVersion, readFiringsAt } from './queries.ts'
 import { readRule } from './rule-text.ts'
 import { unknownRule } from './rules.ts'
@@ -42,6 +47,25 @@ async function firingsOf(db: Db, event: StoredEvent, ruleId: string | undefined)
   return rule ? [{ rule_id: rule.id, version: rule.version, seqs: [event.seq] }] : []
 }
 
+/** Reads a stored text with the lists as they are now; one that is gone is empty. */
+async function readStored(db: Db, text: string) {
+  const lists = await readListsOf(db, [text])
+  return readRule(text, { get: (name) => lists.get(name) ?? [] })
+}
+
+/**
+ * Explains a match. An event may have fired before what it names was added to a list of exceptions: the rest of the
+ * conditions is then explained as if the lists were empty.
+ */
+function explanationOf(rule: CompiledRule, text: string): (event: RuleEvent) => RuleMatch[] {
+  if (rule.lists.size === 0) return (event) => explainMatch(rule, event)
+  const { rule: without } = readRule(text, anyLists)
+  return (event) => {
+    const found = explainMatch(rule, event)
+    return found.length > 0 ? found : explainMatch(without, event)
+  }
+}
+
 /** Throws AppError `not_found`. */
 export async function explainEvent(db: Db, asked: { event: string; rule?: string }): Promise<RuleExplanation> {
   const seq = Number(asked.event)
@@ -51,7 +75,8 @@ export async function explainEvent(db: Db, asked: { event: string; rule?: string
   for (const { rule_id, version, seqs } of await firingsOf(db, event, asked.rule)) {
     const stored = await findVersion(db, rule_id, version)
     if (!stored) continue
-    const { rule } = readRule(stored.text)
+    const { rule } = await readStored(db, stored.text)
+    const explain = explanationOf(rule, stored.text)
     const found = await Promise.all(seqs.map((each) => findEvent(db, each)))
     const events = []
     for (const each of await ruleEventsOf(
@@ -61,7 +86,7 @@ export async function explainEvent(db: Db, asked: { event: string; rule?: string
     )) {
       // One event may cost the rule's limit several times: others go on in between.
       await setImmediate()
-      events.push({ event: plain(each.row), matches: explainMatch(rule, each) })
+      events.push({ event: plain(each.row), matches: explain(each) })
     }
     rules.push({ id: rule_id, title: rule.document.title, version, events })
   }
@@ -72,8 +97,8 @@ export async function explainEvent(db: Db, asked: { event: string; rule?: string
 export async function draftException(db: Db, id: string, body: ExceptionBody) {
   const row = await findRule(db, id)
   if (!row) throw unknownRule(id)
-  const { text: before, rule } = readRule(row.text)
+  const { text: before, rule } = await readStored(db, row.text)
   const text = withException(before, rule.document, body)
-  readRule(text)
+  await readStored(db, text)
   return { version: row.version, before, text }
 }

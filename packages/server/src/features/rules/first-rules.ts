@@ -28,6 +28,7 @@ function starterRows(now: number): RuleRow[] {
       file: null,
       // Known once the rule is compiled, which the process that runs the rules does.
       cost: null,
+      list_changes: 0,
       ...times,
     }
   })

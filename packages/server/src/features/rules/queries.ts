@@ -63,7 +63,7 @@ export async function insertRule(trx: Trx, row: RuleRow): Promise<void> {
 }
 
 export async function updateRule(trx: Trx, row: RuleRow, isNewVersion: boolean): Promise<void> {
-  const { id, created_at: _createdAt, ...columns } = row
+  const { id, created_at: _createdAt, list_changes: _listChanges, ...columns } = row
   await trx.updateTable('rules').set(columns).where('id', '=', id).execute()
   if (isNewVersion) await insertVersion(trx, row)
 }

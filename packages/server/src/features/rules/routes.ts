@@ -8,8 +8,17 @@ import { Backtests, finished, lines } from './backtest.ts'
 import { draftException, explainEvent } from './explanations.ts'
 import { listFirings } from './firings.ts'
 import type { RuleFiles } from './rule-files.ts'
-import { readRule, testResults } from './rule-text.ts'
-import { createRule, deleteRule, givenRule, listRules, replaceRule, setRuleMode, viewRule } from './rules.ts'
+import { testResults } from './rule-text.ts'
+import {
+  createRule,
+  deleteRule,
+  givenRule,
+  listRules,
+  readWithLists,
+  replaceRule,
+  setRuleMode,
+  viewRule,
+} from './rules.ts'
 import type { RuleRunner } from './runner.ts'
 
 const ok = { ok: true } as const
@@ -74,7 +83,7 @@ export function mountRules(
     return Readable.from(lines(backtest)).once('close', backtest.end) as unknown as RuleBacktest
   })
 
-  router.handle('testRule', ({ body }) => testResults(readRule(body.rule)))
+  router.handle('testRule', async ({ body }) => testResults(await readWithLists(database.db, body.rule)))
 
   router.handle('explainEvent', ({ query, principal }) =>
     database.scan(principal.keyId, (db) => explainEvent(db, query)),

@@ -143,3 +143,20 @@ it('are refused with the id of a rule that was stored over the API', async () =>
   write('shell.yml', shellRule({ id }))
   expect((await read()).file_faults).toMatchObject([{ error: expect.stringContaining('stored over the interface') }])
 })
+
+it('run once the list that they name is created', async () => {
+  const listed = { a: { 'tool|expand': '%shells%' }, condition: 'a' }
+  write('listed.yml', { title: 'Listed', severity: 'info', detection: listed })
+  const before = await read()
+  expect(before.rules).toEqual([])
+  expect(before.file_faults).toMatchObject([{ file: 'listed.yml', error: expect.stringContaining('no list shells') }])
+  await on.call('PUT', '/api/lists/shells', { body: { entries: ['bash'], version: 0 } })
+  const after = await read()
+  expect(after.rules).toMatchObject([{ title: 'Listed' }])
+  expect(after.file_faults).toEqual([])
+  await on.call('POST', '/api/lists/shells/entries', { body: { add: ['shell-exec'] } })
+  expect((await read()).rules).toMatchObject([{ title: 'Listed', version: 1 }])
+  await on.report(toolCall('shell-exec'))
+  await on.runRules()
+  expect(await on.firings(after.rules[0]!.id)).toHaveLength(1)
+})

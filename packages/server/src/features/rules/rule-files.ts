@@ -8,9 +8,10 @@ import { AppError } from '../../errors.ts'
 import { localActor } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { Ingest } from '../events/ingest.ts'
+import { readListRows } from './list-queries.ts'
 import { readRules } from './queries.ts'
-import { assertTested, type ReadRule, readRule } from './rule-text.ts'
-import { deleteFileRule, storeFileRule } from './rules.ts'
+import { assertTested } from './rule-text.ts'
+import { deleteFileRule, readWithLists, storeFileRule } from './rules.ts'
 
 const extensions = new Set(['.yml', '.yaml', '.json'])
 
@@ -18,7 +19,7 @@ interface FileRule {
   id: string
   file: string
   mode: RuleMode
-  read: ReadRule
+  read: Awaited<ReturnType<typeof readWithLists>>
 }
 
 interface FoundFile {
@@ -141,14 +142,16 @@ export class RuleFiles {
     }
     const files = await Promise.all(names.sort().map((name) => findFile(folder, name)))
     const found = files.filter((file) => file !== undefined)
-    const signature = JSON.stringify(found)
+    // A rule may name a list that is created later.
+    const lists = (await readListRows(this.#deps.database.db)).map(({ name, version }) => [name, version])
+    const signature = JSON.stringify([found, lists])
     if (this.#last?.signature === signature) return this.#last
     const reading: Reading = { signature, names: new Set(found.map(({ name }) => name)), rules: [], faults: [] }
     const ids = new Map<string, string>()
     for (const { name, fault } of found) {
       try {
         if (fault !== undefined) throw new AppError('invalid', fault)
-        const read = readRule(await readText(join(folder, name)))
+        const read = await readWithLists(this.#deps.database.db, await readText(join(folder, name)))
         const { id = idOfFile(name), mode = 'observe' } = read.rule.document
         assertTested(read, mode)
         const other = ids.get(id)

@@ -1,6 +1,7 @@
 import { type RuleDocument, type RuleMode, type RuleTested, ruleLimits } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
 import type { RuleFault } from './language/fault.ts'
+import { noLists } from './language/placeholders.ts'
 import { type CompiledRule, parseRules } from './language/rule.ts'
 import { ruleNotes } from './language/rule-notes.ts'
 import { runTests } from './language/rule-tests.ts'
@@ -28,14 +29,17 @@ export function ruleProblem(faults: readonly RuleFault[]): AppError {
   return new AppError('invalid', `${placed(first!)}${more}`, undefined, { faults })
 }
 
+/** The text of a rule. */
+export const textOf = (given: GivenRule): string => (typeof given === 'string' ? given : JSON.stringify(given, null, 2))
+
 /** Parses a rule. Throws AppError `invalid` with the position of each fault. */
-export function readRule(given: GivenRule): ReadRule {
-  const text = typeof given === 'string' ? given : JSON.stringify(given, null, 2)
+export function readRule(given: GivenRule, lists = noLists): ReadRule {
+  const text = textOf(given)
   if (text.trim() === '') throw new AppError('invalid', 'The rule is empty: send a document in YAML or JSON.')
   if (Buffer.byteLength(text) > ruleLimits.textBytes) {
     throw new AppError('invalid', `The rule has more than ${ruleLimits.textBytes / 1024} KiB.`)
   }
-  const { rules, faults } = parseRules(text, 1)
+  const { rules, faults } = parseRules(text, 1, lists)
   if (faults.length > 0) throw ruleProblem(faults)
   const [first] = rules
   const { rule, source } = first!

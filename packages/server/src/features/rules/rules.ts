@@ -7,6 +7,8 @@ import { type Action, type Actor, recordAction } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { costFault } from './language/cost.ts'
+import { anyLists } from './language/placeholders.ts'
+import { readListsOf, readListVersions, type StoredLists } from './list-queries.ts'
 import {
   countRules,
   findRule,
@@ -23,10 +25,10 @@ import {
   removeRule,
   updateRule,
 } from './queries.ts'
-import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem, runningText } from './rule-text.ts'
+import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem, runningText, textOf } from './rule-text.ts'
 
 /** Actor and time of a change of a rule. */
-interface Changing {
+export interface Changing {
   database: Database
   protection: ProtectionAlerts
   actor: Actor
@@ -59,7 +61,7 @@ export const columnsOf = (document: RuleDocument) => ({
 /** Returns the document of a stored rule; undefined if its grammar is no longer valid. */
 function documentOf(text: string): RuleDocument | undefined {
   try {
-    return readRule(text).rule.document
+    return readRule(text, anyLists).rule.document
   } catch {
     return undefined
   }
@@ -78,7 +80,7 @@ export const givenRule = (body: RuleDocument | { rule: GivenRule }): GivenRule =
   'rule' in body && !('detection' in body) ? body.rule : (body as RuleDocument)
 
 /** Writes the audit entry before the change: its lock serializes changes of rules, so that limits are exact. */
-function change<Result>(
+export function change<Result>(
   { database, protection, actor, now }: Changing,
   action: Action,
   work: (trx: Trx) => Promise<Result>,
@@ -106,10 +108,25 @@ async function assertCost(db: Db, { id, cost }: RuleRow, before?: RuleRow): Prom
   if (sentence !== undefined) throw new AppError('invalid', sentence)
 }
 
+/** Parses a rule with the lists that it names. Throws AppError `invalid`. */
+export async function readWithLists(db: Db, given: GivenRule): Promise<ReadRule & { lists: StoredLists }> {
+  const lists = await readListsOf(db, [textOf(given)])
+  return { ...readRule(given, lists), lists }
+}
+
+/** Throws AppError `conflict` if a list that the rule names was changed since the rule was compiled. */
+async function assertSameLists(trx: Trx, { rule, lists }: Awaited<ReturnType<typeof readWithLists>>): Promise<void> {
+  const names = [...rule.lists.keys()]
+  if (names.length === 0) return
+  const now = await readListVersions(trx, names)
+  const changed = names.find((name) => now.get(name) !== lists.versions.get(name))
+  if (changed !== undefined) throw new AppError('conflict', `The list ${changed} was changed meanwhile: try again.`)
+}
+
 /** Throws AppError `invalid`, or `conflict` if the id exists. */
 export async function createRule(changing: Changing, given: GivenRule): Promise<RuleStored> {
   const { database, actor, now } = changing
-  const read = readRule(given)
+  const read = await readWithLists(database.db, given)
   const { document } = read.rule
   const mode = document.mode ?? 'observe'
   assertTested(read, mode)
@@ -124,6 +141,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
     format: read.format,
     file: null,
     cost: read.rule.cost,
+    list_changes: 0,
     created_at: now,
     changed_at: now,
     changed_by: actor.keyId,
@@ -133,6 +151,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
       throw new AppError('invalid', `There are ${ruleLimits.rules} rules, the maximum: delete one first.`)
     }
     if (await findRule(trx, id)) throw new AppError('conflict', `A rule with id ${id} exists: replace it.`)
+    await assertSameLists(trx, read)
     await assertCost(trx, row)
     await insertRule(trx, row)
   })
@@ -164,7 +183,7 @@ async function assertUnchanged(trx: Trx, { id, version, mode }: RuleRow): Promis
 export async function replaceRule(changing: Changing, id: string, given: GivenRule): Promise<RuleStored> {
   const { actor, now } = changing
   const old = await findOwn(changing, id)
-  const read = readRule(given)
+  const read = await readWithLists(changing.database.db, given)
   assertSameId(read, id)
   const { document } = read.rule
   const { mode = old.mode } = document
@@ -188,6 +207,7 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
   const action = { action: 'rule.change', target: id, before: stateOf(old), after }
   await change(changing, action, async (trx) => {
     await assertUnchanged(trx, old)
+    await assertSameLists(trx, read)
     await assertCost(trx, row, old)
     await updateRule(trx, row, isNewVersion)
   })
@@ -198,7 +218,7 @@ export async function replaceRule(changing: Changing, id: string, given: GivenRu
 export async function setRuleMode(changing: Changing, id: string, mode: RuleMode): Promise<RuleStored> {
   const { actor, now } = changing
   const old = await findOwn(changing, id)
-  assertTested(readRule(old.text), mode)
+  assertTested(await readWithLists(changing.database.db, old.text), mode)
   const row: RuleRow = { ...old, mode, changed_at: now, changed_by: actor.keyId }
   const action = { action: 'rule.mode', target: id, before: stateOf(old), after: stateOf(row) }
   await change(changing, action, async (trx) => {
@@ -214,7 +234,12 @@ export async function setRuleMode(changing: Changing, id: string, mode: RuleMode
  */
 export async function storeFileRule(
   changing: Changing,
-  { id, file, mode, read }: { id: string; file: string; mode: RuleMode; read: ReadRule },
+  {
+    id,
+    file,
+    mode,
+    read,
+  }: { id: string; file: string; mode: RuleMode; read: Awaited<ReturnType<typeof readWithLists>> },
 ): Promise<void> {
   const { database, now } = changing
   const { document } = read.rule
@@ -228,12 +253,13 @@ export async function storeFileRule(
   const { text, format } = read
   const created_at = old?.created_at ?? now
   const { cost } = read.rule
-  const columns = { ...columnsOf(document), mode, version, text, format, file, cost }
+  const columns = { ...columnsOf(document), mode, version, text, format, file, cost, list_changes: 0 }
   const row: RuleRow = { id, ...columns, created_at, changed_at: now, changed_by: null }
   // A refused file is retried every other second: without a transaction.
   await assertCost(database.db, row, old)
   const action = { action: old ? 'rule.change' : 'rule.create', target: id, before: old ? stateOf(old) : null }
   await change(changing, { ...action, after: stateOf(row) }, async (trx) => {
+    await assertSameLists(trx, read)
     await assertCost(trx, row, old)
     if (old) return updateRule(trx, row, isNewVersion)
     if ((await countRules(trx)) >= ruleLimits.rules) {
@@ -326,7 +352,7 @@ export async function viewRule(db: Db, id: string, given: { version?: string }, 
     db,
     versions.flatMap(({ created_by }) => created_by ?? []),
   )
-  const { document } = readRule(stored.text).rule
+  const { document } = readRule(stored.text, anyLists).rule
   return {
     ...summary!,
     version,

@@ -6,6 +6,7 @@ import type { Lease } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Fired } from './language/cooldowns.ts'
 import type { SpentFirings } from './language/firing-budget.ts'
+import { readListsOf } from './list-queries.ts'
 import type { ValueChanges, ValueRow } from './value-history.ts'
 
 export type FiringRow = Schema['rule_firings']
@@ -37,13 +38,25 @@ export async function readStoredSeq(db: Db): Promise<number> {
   return Number(seq)
 }
 
-/** Columns that show whether a rule changed. */
+const markColumns = ['version', 'mode', 'changed_at', 'list_changes'] as const
+type RuleMark = Pick<Schema['rules'], (typeof markColumns)[number]>
+
+/** Columns that show whether a rule or a list of it changed. */
 export function readRuleMarks(db: Db) {
-  return db.selectFrom('rules').select(['id', 'version', 'mode', 'changed_at']).execute()
+  return db
+    .selectFrom('rules')
+    .select(['id', ...markColumns])
+    .execute()
 }
 
-export function readRulesOf(db: Db, ids: readonly string[]) {
-  return db.selectFrom('rules').selectAll().where('id', 'in', ids).execute()
+export const isSameMark = (one: RuleMark | undefined, other: RuleMark): boolean =>
+  one !== undefined && markColumns.every((name) => one[name] === other[name])
+
+/** Reads rules, and then the lists that they name, so that these are at least as new as the marks of the rules say. */
+export async function readRulesOf(db: Db, ids: readonly string[]) {
+  const rows = await db.selectFrom('rules').selectAll().where('id', 'in', ids).execute()
+  const texts = rows.map(({ document, text }) => document ?? text)
+  return { rows, lists: await readListsOf(db, texts) }
 }
 
 export function readStarts(db: Db) {

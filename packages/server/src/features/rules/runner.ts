@@ -20,6 +20,7 @@ import { runningText } from './rule-text.ts'
 import {
   batchOf,
   type Holding,
+  isSameMark,
   type RuleStart,
   readRuleMarks,
   readRulesOf,
@@ -74,8 +75,8 @@ export class RuleRunner {
   #isAwake = false
   /** The database did not answer: the next run continues. */
   #isWaiting = false
-  /** Rules that do not compile, by id, with the time of their change. */
-  readonly #broken = new Map<string, number>()
+  /** Rules that do not compile, by id, as they were then. */
+  readonly #broken = new Map<string, RunningRule['row']>()
   #work: Promise<void> | undefined
   /** One after the other: one that read the rules earlier must not end later. */
   readonly #refreshing = new SharedRun(() => this.#refresh())
@@ -337,18 +338,20 @@ export class RuleRunner {
   async #compile(ids: readonly string[], afterSeq: number, lease: Lease): Promise<RunningRule[]> {
     if (ids.length === 0) return []
     const rules: RunningRule[] = []
-    for (const row of await readRulesOf(this.#deps.database.db, ids)) {
+    const { db } = this.#deps.database
+    const { rows, lists } = await readRulesOf(db, ids)
+    for (const row of rows) {
       try {
-        const running = newRunningRule(row, afterSeq)
+        const running = newRunningRule(row, afterSeq, lists)
         rules.push(running)
         this.#broken.delete(row.id)
         const { cost, document } = running.compiled
         // Of a rule that an earlier version stored, and of a starter rule, these are not known.
         if (row.cost !== cost || row.document === null) {
-          await storeCompiled(this.#deps.database.db, row, { cost, document: runningText(document) })
+          await storeCompiled(db, row, { cost, document: runningText(document) })
         }
       } catch (fault) {
-        this.#broken.set(row.id, row.changed_at)
+        this.#broken.set(row.id, row)
         this.#deps.log.error({ err: fault, rule: row.id }, 'a rule does not compile; it is not run')
       }
       // A rule takes up to a quarter of a second at worst, and there may be hundreds.
@@ -361,12 +364,9 @@ export class RuleRunner {
   /** Loads rules that were added, changed or removed. */
   async #refresh(): Promise<void> {
     const found = await readRuleMarks(this.#deps.database.db)
-    const marks = found.filter(({ id, changed_at }) => this.#broken.get(id) !== changed_at)
+    const marks = found.filter((mark) => !isSameMark(this.#broken.get(mark.id), mark))
     const running = new Map(this.#running.rules.map((rule) => [rule.row.id, rule]))
-    const changed = marks.filter(({ id, version, mode, changed_at }) => {
-      const row = running.get(id)?.row
-      return row?.version !== version || row.mode !== mode || row.changed_at !== changed_at
-    })
+    const changed = marks.filter((mark) => !isSameMark(running.get(mark.id)?.row, mark))
     if (changed.length === 0 && marks.length === running.size) return
     const holding = this.#holding
     if (!holding) return

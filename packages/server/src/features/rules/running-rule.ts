@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { RuleDocument } from '@wardline/contract'
 import type { Slices, WorkBudget } from '../../work-turns.ts'
 import type { Correlation } from './language/correlation.ts'
 import type { RuleEvent } from './language/fields.ts'
 import { FiringBudget } from './language/firing-budget.ts'
+import { noLists } from './language/placeholders.ts'
 import { type CompiledRule, compileStored } from './language/rule.ts'
 import { limitTogether } from './language/rule-memory.ts'
 import { type RuleFiring, RuleSet, stepInSlices } from './language/rule-set.ts'
@@ -15,7 +15,7 @@ import { StoredHistory } from './value-history.ts'
 
 /** A rule with its state. */
 export interface RunningRule {
-  row: Pick<RuleRow, 'id' | 'title' | 'severity' | 'mode' | 'version' | 'changed_at'>
+  row: Pick<RuleRow, 'id' | 'title' | 'severity' | 'mode' | 'version' | 'changed_at' | 'list_changes'>
   compiled: CompiledRule
   /** Digest of the parts of the rule on which the state depends. */
   basis: string
@@ -27,9 +27,10 @@ export interface RunningRule {
   modeAfter: number
 }
 
-const basisOf = ({ detection, correlation }: RuleDocument): string =>
+/** Entries of lists are a part of the detection: other entries are another detection, as if they stood in the text. */
+const basisOf = ({ document: { detection, correlation }, lists }: CompiledRule): string =>
   createHash('sha256')
-    .update(JSON.stringify([detection, correlation]))
+    .update(JSON.stringify([detection, correlation, ...lists]))
     .digest('hex')
     .slice(0, 32)
 
@@ -37,14 +38,15 @@ const basisOf = ({ detection, correlation }: RuleDocument): string =>
 export function newRunningRule(
   row: RunningRule['row'] & Pick<RuleRow, 'text'> & Partial<Pick<RuleRow, 'document'>>,
   afterSeq: number,
+  lists = noLists,
 ): RunningRule {
   // Reading YAML takes a library of 5 MiB and, for forty rules, a quarter of a second.
-  const rule = row.document ? compileStored(JSON.parse(row.document)) : readRule(row.text).rule
-  const { id, title, severity, mode, version, changed_at } = row
+  const rule = row.document ? compileStored(JSON.parse(row.document), lists) : readRule(row.text, lists).rule
+  const { id, title, severity, mode, version, changed_at, list_changes } = row
   return {
-    row: { id, title, severity, mode, version, changed_at },
+    row: { id, title, severity, mode, version, changed_at, list_changes },
     compiled: rule,
-    basis: basisOf(rule.document),
+    basis: basisOf(rule),
     state: ruleStates.start(rule),
     history: new StoredHistory(),
     afterSeq,

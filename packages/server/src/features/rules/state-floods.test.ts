@@ -93,6 +93,7 @@ it('keeps no more of all rules together than a process has room for, live and wh
     mode: 'observe',
     version: 1,
     changed_at: 0,
+    list_changes: 0,
     text: JSON.stringify(manyFiles),
   } as const
   const rules = Array.from({ length: 8 }, (_, index) => newRunningRule({ ...row, id: `r${index}`, title: 'x' }, 0))

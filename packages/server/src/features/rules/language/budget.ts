@@ -1,4 +1,4 @@
-import { ruleLimits } from '@wardline/contract'
+import { listLimits, ruleLimits } from '@wardline/contract'
 import { sliceUnits } from '../../../work-turns.ts'
 import { added, inMs, noCost, sizeCost, unitsOf } from './cost.ts'
 import type { Faults, Path } from './fault.ts'
@@ -13,6 +13,7 @@ export class Budget {
   #names = 0
   #tests = 0
   #forms = 0
+  #entries = 0
   readonly #deepFields = new Set<string>()
   #units = 0
 
@@ -36,6 +37,12 @@ export class Budget {
   exceedsForms(forms: number): boolean {
     this.#forms += forms
     return this.#forms > ruleLimits.values
+  }
+
+  /** Counts values that come from lists; whether they are too many. */
+  exceedsEntries(entries: number): boolean {
+    this.#entries += entries
+    return this.#entries > listLimits.expanded
   }
 
   /** Adds selections named by a condition; adds a fault when they exceed the limit of the rule. */

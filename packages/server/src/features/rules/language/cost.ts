@@ -75,11 +75,11 @@ export const exceptionsCost = (patterns: number, tags: number): number => patter
 
 export const inMs = (units: number): string => (units / sliceUnits).toFixed(1)
 
-/** Why a rule of this cost cannot run beside others; undefined if it can. */
-export function costFault(cost: number, others: number): string | undefined {
+/** Why a rule, or several, of this cost cannot run beside others; undefined if it can. */
+export function costFault(cost: number, others: number, begin = 'The rule costs'): string | undefined {
   const { eventMs } = ruleLimits
   if (cost + others <= eventMs * sliceUnits) return undefined
-  return `The rule costs an event of 16 KiB up to ${inMs(cost)} ms, and the other rules ${inMs(others)} ms: all rules together may cost at most ${eventMs} ms. Use fewer values with contains or wildcards, fewer regular expressions and fewer fields, above all on metadata, or delete a rule.`
+  return `${begin} an event of 16 KiB up to ${inMs(cost)} ms, and the other rules ${inMs(others)} ms: all rules together may cost at most ${eventMs} ms. Use fewer values with contains or wildcards, fewer regular expressions and fewer fields, above all on metadata, or delete a rule.`
 }
 
 /** Above these units, the tests of a value are run in slices: a few of them then make one. */

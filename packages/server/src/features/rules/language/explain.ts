@@ -7,6 +7,7 @@ import { anywhere, type Field, findField, type RuleEvent } from './fields.ts'
 import { folded } from './fold.ts'
 import { indexOf } from './list-index.ts'
 import { type Chain, readChain } from './modifiers.ts'
+import { hasPlaceholder } from './placeholders.ts'
 import type { CompiledRule } from './rule.ts'
 import { keywordModifiers } from './selection.ts'
 
@@ -107,19 +108,20 @@ class Entry {
   readonly #field: Field | string
   readonly #names: string[]
   readonly #value: unknown
-  readonly #timezone: string
+  readonly #scope: Omit<RuleScope, 'budget'>
 
-  constructor(key: string, value: unknown, timezone: string) {
+  constructor(key: string, value: unknown, scope: Omit<RuleScope, 'budget'>) {
     const [name = '', ...names] = key.split('|')
     this.#field = name === '' ? anywhere : findField(name)
     this.#names = typeof this.#field === 'string' ? names : keywordModifiers(this.#field, names)
     this.#value = value
-    this.#timezone = timezone
+    this.#scope = scope
   }
 
   #test(field: Field, value: unknown, names = this.#names): (event: RuleEvent) => boolean {
-    const scope: RuleScope = { budget: new Budget(), timezone: this.#timezone }
-    const predicate = compileValues(field, names, value, scope)
+    // Of several values, those that are tested alone may name no list.
+    const modifiers = names.filter((each) => each !== 'expand' || [value].flat().some(hasPlaceholder))
+    const predicate = compileValues(field, modifiers, value, { budget: new Budget(), ...this.#scope })
     return typeof predicate === 'string' ? () => false : (event) => predicate.matches(event)
   }
 
@@ -177,12 +179,12 @@ class Entry {
   }
 }
 
-function entriesOf(selection: unknown, event: RuleEvent, timezone: string): Entry[] {
+function entriesOf(selection: unknown, event: RuleEvent, scope: Omit<RuleScope, 'budget'>): Entry[] {
   const list = Array.isArray(selection) ? selection : [selection]
   const maps = list.filter((each) => typeof each === 'object')
   const keywords = list.filter((each) => typeof each !== 'object')
   const all = [...maps, ...(keywords.length > 0 ? [{ '': keywords }] : [])].map((map) =>
-    Object.entries(map).map(([key, value]) => new Entry(key, value, timezone)),
+    Object.entries(map).map(([key, value]) => new Entry(key, value, scope)),
   )
   return all.filter((entries) => entries.every((entry) => entry.matches(event))).flat()
 }
@@ -191,16 +193,17 @@ function entriesOf(selection: unknown, event: RuleEvent, timezone: string): Entr
  * What of an event the conditions of a rule matched: the fields and their values, with the part of each that decided. Empty
  * if no condition is true for the event. Costs some ten times what the rule costs an event: only for a person who asks.
  */
-export function explainMatch({ document, selections }: CompiledRule, event: RuleEvent): RuleMatch[] {
+export function explainMatch({ document, selections, lists }: CompiledRule, event: RuleEvent): RuleMatch[] {
   const { condition: _condition, ...texts } = document.detection
   const holds = (name: string) => selections.get(name)?.matches(event) ?? false
   const names = conditionsOf(document).flatMap((text) => {
     const parsed = parseCondition(text, Object.keys(texts))
     return 'condition' in parsed ? (decisive(parsed.condition, holds) ?? []) : []
   })
+  const scope = { timezone: document.timezone ?? 'UTC', lists }
   const found = new Map<string, RuleMatch>()
   for (const selection of new Set(names)) {
-    for (const entry of entriesOf(texts[selection], event, document.timezone ?? 'UTC')) {
+    for (const entry of entriesOf(texts[selection], event, scope)) {
       for (const match of entry.found(event)) {
         const { field, value, start, end } = match
         const key = JSON.stringify([field, value, start, end])

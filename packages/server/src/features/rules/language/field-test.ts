@@ -4,6 +4,7 @@ import { added, deepUnits, noCost, unitsOf } from './cost.ts'
 import { datePartOf, type Field, findField } from './fields.ts'
 import { indexOf } from './list-index.ts'
 import { type Chain, equalTo, listModifiers, looksAtCase, modifiers, readChain, type Test } from './modifiers.ts'
+import { expandValue, hasPlaceholder, type RuleLists } from './placeholders.ts'
 import { type Matches, noNames, type Predicate } from './predicate.ts'
 import { valueForms } from './value-forms.ts'
 import { isMissing, sizeOf, testing } from './value-tests.ts'
@@ -13,6 +14,8 @@ export interface RuleScope {
   budget: Budget
   /** Of the modifiers of dates. */
   timezone: string
+  /** Of the modifier expand. */
+  lists: RuleLists
 }
 
 function equalToAny(exact: ReadonlySet<string>): Test {
@@ -52,29 +55,49 @@ function comparing(field: Field, name: unknown, { isCased }: Chain, budget: Budg
   return matches
 }
 
+const tooLong = (value: unknown): boolean => typeof value === 'string' && value.length > ruleLimits.valueLength
+
+/** Returns what is compared for a value: with `expand` a value for each entry, and of each the forms. */
+function shapesOf(value: unknown, { modifier, isExpanded, forms }: Chain, scope: RuleScope): unknown[] | string {
+  const isOfText = listModifiers[modifier ?? ''] === undefined
+  const values = isExpanded ? expandValue(value, scope, isOfText) : [value]
+  if (typeof values === 'string') return values
+  // Of expressions the length is checked where they are compiled.
+  if (modifier !== 're' && values.some(tooLong)) return `A value has at most ${ruleLimits.valueLength} characters.`
+  if (forms.length === 0) return values
+  const shapes: string[] = []
+  for (const each of values) {
+    if (typeof each !== 'string') return `${forms[0]} needs text.`
+    const made = valueForms(each, forms)
+    if (typeof made === 'string') return made
+    if (scope.budget.exceedsForms(made.length)) {
+      return `The values of a rule have at most ${ruleLimits.values} forms, such as those of ${forms[0]}.`
+    }
+    shapes.push(...made)
+  }
+  return shapes
+}
+
 /** Builds the tests of the values, of which one or each must pass; `exact` are texts that are looked up together. */
-function testsOf(values: readonly unknown[], chain: Chain, budget: Budget) {
-  const { modifier, isAll, isCased, forms } = chain
+function testsOf(values: readonly unknown[], chain: Chain, scope: RuleScope) {
+  const { budget } = scope
+  const { modifier, isAll, isCased } = chain
   const given = (texts: ReadonlySet<string>) => (isCased ? unchanged(texts) : texts)
   const exact = new Set<string>()
   const tests: Test[] = []
   const testOf = (value: unknown) =>
     modifier === undefined ? equalTo(value, chain) : modifiers[modifier]!(value, chain)
   const together = isAll ? undefined : listModifiers[modifier ?? '']
-  for (const value of together ? [values] : values) {
-    // Of expressions the length is checked where they are compiled.
-    if (modifier !== 're' && typeof value === 'string' && value.length > ruleLimits.valueLength) {
-      return `A value has at most ${ruleLimits.valueLength} characters.`
-    }
-    const shapes = forms.length === 0 ? [value] : typeof value === 'string' ? valueForms(value, forms) : undefined
-    if (shapes === undefined) return `${forms[0]} needs text.`
+  const shapesOfAll: unknown[][] = []
+  for (const value of values) {
+    const shapes = shapesOf(value, chain, scope)
     if (typeof shapes === 'string') return shapes
-    if (forms.length > 0 && budget.exceedsForms(shapes.length)) {
-      return `The values of a rule have at most ${ruleLimits.values} forms, such as those of ${forms[0]}.`
-    }
+    shapesOfAll.push(shapes)
+  }
+  for (const shapes of together ? [[shapesOfAll.flat()]] : shapesOfAll) {
     const alternatives: Test[] = []
     for (const shape of shapes) {
-      const test = together ? together(values) : testOf(shape)
+      const test = together ? together(shape as unknown[]) : testOf(shape)
       if (typeof test === 'string') return test
       if (typeof test === 'function') {
         const excess = budget.spend(test)
@@ -99,15 +122,11 @@ function oneOf(tests: readonly Test[]): Test {
 const isNumeric = (modifier: string | undefined): boolean => /^[gl]te?$/.test(modifier ?? '')
 
 /** Compiles the values of one field with its modifiers, or returns why it cannot. */
-export function compileValues(
-  given: Field,
-  names: string[],
-  value: unknown,
-  { budget, timezone }: RuleScope,
-): Predicate | string {
+export function compileValues(given: Field, names: string[], value: unknown, scope: RuleScope): Predicate | string {
   const chain = readChain(names)
   if (typeof chain === 'string') return chain
-  const { modifier, isAll, isNegated, isReference, part } = chain
+  const { budget, timezone } = scope
+  const { modifier, isAll, isNegated, isExpanded, isReference, part } = chain
   const field = part === undefined ? given : datePartOf(given, part, timezone)
   budget.read(field)
   const any = (matches: Matches): Predicate => {
@@ -132,7 +151,10 @@ export function compileValues(
   if (values.length > ruleLimits.values) return `A list has at most ${ruleLimits.values} values.`
   if (values.includes(null)) return 'null cannot be in a list: use a separate selection, joined by or in the condition.'
   if (isAll && values.length === 1) return 'all needs a list of at least two values.'
-  const made = testsOf(values, chain, budget)
+  if (isExpanded && !values.some(hasPlaceholder)) {
+    return 'expand needs the name of a list between percent signs, such as %allowed-hosts%.'
+  }
+  const made = testsOf(values, chain, scope)
   if (typeof made === 'string') return made
   const { exact, tests } = made
   const excess = budget.spendExpressions(tests, field)

@@ -169,14 +169,24 @@ export interface Chain {
   isCased: boolean
   /** Whether the field must have another value. */
   isNegated: boolean
+  /** Whether names of lists in the value stand for their entries. */
+  isExpanded: boolean
   /** Whether the value is the name of a field to compare with. */
   isReference: boolean
   flags: ReadonlySet<string>
 }
 
-const known = [...Object.keys(modifiers), 'exists', 'all', 'cased', 'neq', 'fieldref', ...formNames, ...dateParts].join(
-  ', ',
-)
+const known = [
+  ...Object.keys(modifiers),
+  'exists',
+  'all',
+  'cased',
+  'neq',
+  'expand',
+  'fieldref',
+  ...formNames,
+  ...dateParts,
+].join(', ')
 const expressionFlags = ['i', 'm', 's']
 
 /** Parses a chain of modifiers, or returns why it is invalid. */
@@ -188,11 +198,12 @@ export function readChain(names: readonly string[]): Chain | string {
     isAll: names.includes('all'),
     isCased: names.includes('cased'),
     isNegated: names.includes('neq'),
+    isExpanded: names.includes('expand'),
     isReference: names.includes('fieldref'),
     flags: new Set(names.filter((name) => names.includes('re') && expressionFlags.includes(name))),
   }
   for (const name of names) {
-    if (['all', 'cased', 'neq', 'fieldref'].includes(name) || chain.flags.has(name)) continue
+    if (['all', 'cased', 'neq', 'expand', 'fieldref'].includes(name) || chain.flags.has(name)) continue
     if (formNames.includes(name)) chain.forms.push(name)
     else if ((dateParts as readonly string[]).includes(name) && chain.part === undefined) chain.part = name as DatePart
     else if (name !== 'exists' && !Object.hasOwn(modifiers, name)) {
@@ -207,7 +218,7 @@ export function readChain(names: readonly string[]): Chain | string {
 
 /** Returns two modifiers that contradict each other. */
 function combinationFault(chain: Chain): [string, string] | undefined {
-  const { modifier, forms, part, isAll, isCased, isNegated, isReference } = chain
+  const { modifier, forms, part, isAll, isCased, isNegated, isExpanded, isReference } = chain
   const isNumeric = /^[gl]te?$/.test(modifier ?? '')
   const isOfText = ofText.includes(modifier) && part === undefined
   if (isAll && (modifier === 'exists' || isNumeric)) return [modifier!, 'all']
@@ -215,7 +226,8 @@ function combinationFault(chain: Chain): [string, string] | undefined {
   if (isNegated && (modifier === 'exists' || isNumeric)) return [modifier!, 'neq']
   if (forms.length > 0 && !isOfText) return [forms[0]!, modifier ?? part!]
   if (isCased && !isOfText) return ['cased', modifier ?? part!]
+  if (isExpanded && !isOfText && !Object.hasOwn(listModifiers, modifier ?? '')) return [modifier ?? part!, 'expand']
   if (part !== undefined && modifier !== undefined && !isNumeric) return [part, modifier]
-  const beside = modifier ?? part ?? forms[0] ?? (isAll ? 'all' : undefined)
+  const beside = modifier ?? part ?? forms[0] ?? (isAll ? 'all' : isExpanded ? 'expand' : undefined)
   return isReference && beside !== undefined ? ['fieldref', beside] : undefined
 }

@@ -1,5 +1,7 @@
+import { ruleLimits } from '@wardline/contract'
 import { costFault } from './cost.ts'
 import type { RuleFault } from './fault.ts'
+import { noLists } from './placeholders.ts'
 import { parseRules } from './rule.ts'
 import { ruleNotes } from './rule-notes.ts'
 import { runTests } from './rule-tests.ts'
@@ -21,8 +23,8 @@ interface Linted {
  * Returns the faults of a text of rules, and notes on probable mistakes. A rule without tests is a fault here,
  * because it can only run in mode observe. `others`: what the rules of other texts cost.
  */
-export function lintRules(text: string, others = 0): Linted {
-  const { rules, faults } = parseRules(text)
+export function lintRules(text: string, others = 0, lists = noLists): Linted {
+  const { rules, faults } = parseRules(text, ruleLimits.documents, lists)
   let cost = others
   const costly = rules.flatMap(({ rule, source }) => {
     const sentence = costFault(rule.cost, cost)
@@ -53,8 +55,8 @@ interface TestedRule {
 }
 
 /** Runs the tests of each valid rule; `faults` are those of `lintRules`. */
-export function testRules(text: string): { rules: TestedRule[]; faults: RuleFault[] } {
-  const { rules } = parseRules(text)
+export function testRules(text: string, lists = noLists): { rules: TestedRule[]; faults: RuleFault[] } {
+  const { rules } = parseRules(text, ruleLimits.documents, lists)
   const tested = rules.map(({ rule, source }): TestedRule => {
     const results = runTests(rule)
     const failed = results
@@ -62,5 +64,5 @@ export function testRules(text: string): { rules: TestedRule[]; faults: RuleFaul
       .map(({ kind, index, sentence = '' }) => source.fault(['tests', kind, index], sentence))
     return { title: rule.document.title, passed: results.length - failed.length, failed }
   })
-  return { rules: tested, faults: lintRules(text).faults }
+  return { rules: tested, faults: lintRules(text, 0, lists).faults }
 }

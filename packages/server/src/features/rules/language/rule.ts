@@ -11,12 +11,15 @@ import { readText, type SourceDocument } from './document.ts'
 import type { Faults, RuleFault } from './fault.ts'
 import { fieldOf, type RuleEvent } from './fields.ts'
 import { groupReader } from './group-keys.ts'
+import { listsIn, noLists, type RuleLists } from './placeholders.ts'
 import type { Predicate } from './predicate.ts'
 import { compileCondition, compileSelection } from './selection.ts'
 
 export interface CompiledRule {
   document: RuleDocument
   correlation: Correlation
+  /** Entries of the lists that its selections name. */
+  lists: ReadonlyMap<string, readonly string[]>
   /** Milliseconds. */
   cooldown: number
   /** Units of work (see `WorkBudget`) that an event costs at worst. */
@@ -116,7 +119,7 @@ const predicatesOf = ({ steps }: Correlation): Predicate[] =>
   steps.flatMap((each) => ('predicate' in each ? [each.predicate] : predicatesOf(each.correlation)))
 
 /** Compiles one document; adds faults, and returns undefined if they leave nothing to run. */
-function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'document'> | undefined {
+function compile(document: RuleDocument, faults: Faults, lists: RuleLists): Omit<CompiledRule, 'document'> | undefined {
   const { detection, correlation: given } = document
   const { condition: text, ...selectionTexts } = detection
   const names = Object.keys(selectionTexts)
@@ -129,7 +132,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   // Reading the data of time zones takes time and memory, and most rules name none.
   const isKnownZone = timezone === undefined || isTimeZone(timezone)
   if (!isKnownZone) faults.add(['timezone'], `${timezone} is not a time zone: write a name such as Europe/Berlin.`)
-  const scope = { budget, timezone: (isKnownZone ? timezone : undefined) ?? 'UTC' }
+  const scope = { budget, timezone: (isKnownZone ? timezone : undefined) ?? 'UTC', lists }
   const selections = new Map<string, Predicate>()
   for (const name of names) {
     const nameFault = selectionNameFault(name)
@@ -172,6 +175,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
   const exceptionPatterns = patternsOf(document)
   return {
     correlation,
+    lists: new Map(listsIn(selectionTexts).map((name) => [name, lists.get(name) ?? []])),
     cooldown,
     cost: budget.units + exceptionsCost(exceptionPatterns, 2 * limits.tags),
     predicates,
@@ -183,7 +187,7 @@ function compile(document: RuleDocument, faults: Faults): Omit<CompiledRule, 'do
 }
 
 /** Validates and compiles one document of a text. */
-function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults: RuleFault[] } {
+function compileDocument(source: SourceDocument, lists: RuleLists): { rule?: CompiledRule; faults: RuleFault[] } {
   const { value } = source
   if (!checkDocument(value)) {
     const fault = checkDocument.errors![0]!
@@ -194,14 +198,15 @@ function compileDocument(source: SourceDocument): { rule?: CompiledRule; faults:
   const found: RuleFault[] = []
   const faults: Faults = { add: (path, sentence, offset) => found.push(source.fault(path, sentence, offset)) }
   const document = value as RuleDocument
-  const rule = compile(document, faults)
+  const rule = compile(document, faults, lists)
   return rule && found.length === 0 ? { rule: { document, ...rule }, faults: [] } : { faults: found }
 }
 
 /** Compiles the document of a stored rule, which was checked before. Throws if it does not compile. */
-export function compileStored(document: RuleDocument): CompiledRule {
+export function compileStored(document: RuleDocument, lists = noLists): CompiledRule {
   const sentences: string[] = []
-  const rule = compile(document, { add: (path, sentence) => sentences.push(`${path.join('.')}: ${sentence}`) })
+  const faults: Faults = { add: (path, sentence) => sentences.push(`${path.join('.')}: ${sentence}`) }
+  const rule = compile(document, faults, lists)
   if (!rule || sentences.length > 0) throw new Error(sentences.join(' '))
   return { document, ...rule }
 }
@@ -209,14 +214,14 @@ export function compileStored(document: RuleDocument): CompiledRule {
 /**
  * Parses and compiles rules from YAML or JSON, one per document; documents after `max` are refused without compiling.
  */
-export function parseRules(text: string, max: number = ruleLimits.documents): ParsedRules {
+export function parseRules(text: string, max: number = ruleLimits.documents, lists = noLists): ParsedRules {
   const { documents, faults } = readText(text)
   const rules: ParsedRule[] = []
   const all = [...faults]
   const excess = documents[max]
   if (excess) all.push(excess.fault([], 'The text has several rules: send each separately.'))
   for (const source of documents.slice(0, max)) {
-    const compiled = compileDocument(source)
+    const compiled = compileDocument(source, lists)
     all.push(...compiled.faults)
     if (compiled.rule) rules.push({ rule: compiled.rule, source })
   }

@@ -5,6 +5,7 @@ import type { Faults, Path } from './fault.ts'
 import { compileValues, type RuleScope } from './field-test.ts'
 import { anywhere, findField } from './fields.ts'
 import { modifiers } from './modifiers.ts'
+import { listsIn } from './placeholders.ts'
 import { asked, isCostly, type Matches, type Predicate, unitsOfAll } from './predicate.ts'
 
 export type Selections = ReadonlyMap<string, Predicate>
@@ -61,9 +62,11 @@ const isMap = (value: unknown): value is Record<string, unknown> =>
 function shared(
   map: Record<string, unknown>,
   { matches, ofKind, names }: Predicate,
-  { timezone }: RuleScope,
+  { timezone, lists }: RuleScope,
 ): Predicate {
-  const once = askedOnce(`selection in ${timezone} ${JSON.stringify(map)}`, matches)
+  // Rules compiled before and after a change of a list must not share.
+  const entries = listsIn(map).map((name) => lists.get(name))
+  const once = askedOnce(`selection in ${timezone} ${JSON.stringify([map, ...entries])}`, matches)
   return {
     matches: once,
     names,

@@ -450,7 +450,7 @@ const rule = (detection: string, more = '') => `title: x\nseverity: info\n${more
 
 describe('a rule that cannot be compiled is refused by place and name:', () => {
   test.each([
-    ['  a: {event_type|expand: x}\n  condition: a', '4:7 The modifier expand is not supported'],
+    ['  a: {event_type|like: x}\n  condition: a', '4:7 The modifier like is not supported'],
     [
       '  a: {event_type|contains|endswith: x}\n  condition: a',
       '4:7 The modifiers contains and endswith cannot be combined.',

@@ -1,6 +1,7 @@
-import type { RuleCorrelation, RuleDocument } from '@wardline/contract'
+import { type RuleCorrelation, type RuleDocument, ruleLimits } from '@wardline/contract'
 import { namesIn, parseCondition } from './condition.ts'
 import type { RuleFault } from './fault.ts'
+import { anyLists } from './placeholders.ts'
 import { parseRules } from './rule.ts'
 import { ruleText } from './rule-yaml.ts'
 import { ownTypes } from './sigma-read.ts'
@@ -96,10 +97,10 @@ const ownModifiers = ['host', 'domain', 'weekday']
 
 /** Converts rules to Sigma rules and correlations; adds faults for what Sigma cannot express. */
 export function exportSigma(text: string): Exported {
-  const { rules, faults } = parseRules(text)
+  const { rules, faults } = parseRules(text, ruleLimits.documents, anyLists)
   const notes: string[] = []
   const refused: RuleFault[] = []
-  const documents = rules.flatMap(({ rule: { document }, source }) => {
+  const documents = rules.flatMap(({ rule: { document, lists }, source }) => {
     const type = document.correlation && ownType(document.correlation)
     if (type !== undefined) {
       refused.push(source.fault(['correlation', 'type'], `Sigma has no correlation of type ${type}.`))
@@ -116,6 +117,7 @@ export function exportSigma(text: string): Exported {
     }
     const lost = ownParts.filter((part) => document[part] !== undefined)
     if (lost.length > 0) notes.push(`${document.title}: Sigma does not support ${lost.join(', ')}: left out.`)
+    if (lists.size > 0) notes.push(`${document.title}: needs the lists ${[...lists.keys()].join(', ')}.`)
     return documentsOf(document)
   })
   const all = [...faults, ...refused]

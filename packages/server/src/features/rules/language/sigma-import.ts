@@ -1,6 +1,7 @@
 import type { RuleCorrelation, RuleDocument, Severity } from '@wardline/contract'
 import { printCondition, renamed, selectionNameFault } from './condition.ts'
 import { shown } from './fault.ts'
+import { noLists, type RuleLists } from './placeholders.ts'
 import { parseRules } from './rule.ts'
 import { ruleText } from './rule-yaml.ts'
 import {
@@ -177,7 +178,7 @@ function noteMeaning(base: Base, notes: string[]): void {
 }
 
 /** Reads all documents that can be read; adds faults for the others. */
-function readAll(files: readonly SigmaFile[], faults: FileFault[]) {
+function readAll(files: readonly SigmaFile[], faults: FileFault[], lists: RuleLists) {
   const all: (Base | Correlated)[] = []
   const filters: Base[] = []
   const named: Named = new Map()
@@ -190,7 +191,9 @@ function readAll(files: readonly SigmaFile[], faults: FileFault[]) {
     const before = faults.length
     const isFilter = value.filter !== undefined
     const found =
-      value.correlation === undefined ? readBase(source, isFilter ? 'filter' : 'detection') : readCorrelation(source)
+      value.correlation === undefined
+        ? readBase(source, isFilter ? 'filter' : 'detection', lists)
+        : readCorrelation(source)
     if (!found || faults.length > before) continue
     if (isFilter) {
       filters.push(found as Base)
@@ -227,10 +230,10 @@ function applyFilter({ source, selections, condition }: Base, named: Named, inde
  * Converts Sigma rules, filters and correlations, which may name rules of other files, to Wardline rules. Rules that a
  * correlation names become part of it. What cannot be converted leaves out its document only.
  */
-export function importSigma(files: readonly SigmaFile[]): Imported {
+export function importSigma(files: readonly SigmaFile[], lists = noLists): Imported {
   const faults: FileFault[] = []
   const notes: string[] = []
-  const { all, filters, named } = readAll(files, faults)
+  const { all, filters, named } = readAll(files, faults, lists)
   for (const [index, filter] of filters.entries()) applyFilter(filter, named, index, notes)
   const correlations = all.filter((found): found is Correlated => !isBase(found))
   const partOf = new Set(
@@ -264,7 +267,7 @@ export function importSigma(files: readonly SigmaFile[]): Imported {
   // Checks the limits of each rule as a whole.
   const rules = documents.flatMap((document) => {
     const written = ruleText(document)
-    const left = parseRules(written).faults
+    const left = parseRules(written, 1, lists).faults
     faults.push(...left.map((fault) => ({ ...fault, file: `${document.title}, as imported` })))
     return left.length === 0 ? [{ title: document.title, text: written }] : []
   })

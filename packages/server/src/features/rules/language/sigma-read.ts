@@ -4,6 +4,7 @@ import { type Condition, namesIn, parseCondition, renamed, selectionNameFault } 
 import { readText, type SourceDocument } from './document.ts'
 import { type Faults, type RuleFault, shown } from './fault.ts'
 import { isOwnField } from './fields.ts'
+import type { RuleLists } from './placeholders.ts'
 import { compileSelection } from './selection.ts'
 
 export interface SigmaFile {
@@ -116,7 +117,7 @@ function unmapped(source: Source, part: 'detection' | 'filter', name: string): F
 const nameOf = (name: string): string => name.replaceAll(/[^A-Za-z0-9_-]/g, '_')
 
 /** Reads the selections and the condition of a rule or filter, which are in its field `part`. */
-export function readBase(source: Source, part: 'detection' | 'filter' = 'detection'): Base | undefined {
+export function readBase(source: Source, part: 'detection' | 'filter', lists: RuleLists): Base | undefined {
   const { value, faults } = source
   const given = value[part]
   if (!isMap(given)) return void faults.add([part], `The ${part} is a map of selections and a condition.`)
@@ -127,7 +128,7 @@ export function readBase(source: Source, part: 'detection' | 'filter' = 'detecti
       [part, 'timeframe'],
       'timeframe is not supported: it belongs to aggregations in conditions, which correlations replaced.',
     )
-  const scope = { budget: new Budget(), timezone: 'UTC' }
+  const scope = { budget: new Budget(), timezone: 'UTC', lists }
   const names = Object.keys(selections).filter((name) => selections[name] !== undefined)
   for (const name of names) {
     const nameFault = selectionNameFault(nameOf(name))

@@ -259,7 +259,10 @@ describe('what is not supported is refused by name and place:', () => {
   const base = (detection: string) => `title: x\nname: x\ndetection:\n${detection}\n`
   const correlation = (lines: string) => `${blocked}---\ntitle: y\ncorrelation:\n${lines}\n`
   test.each([
-    [base('  a: {Image|expand: "%x%"}\n  condition: a'), '1.yml:4:7 The modifier expand is not supported'],
+    [
+      base('  a: {Image|expand: "%x%"}\n  condition: a'),
+      '1.yml:4:7 There is no list x: `wardline lists create x` creates it',
+    ],
     [base('  a: {Image|base64: "a*b"}\n  condition: a'), '1.yml:4:7 base64 needs a text without wildcards.'],
     [base('  a: {Image|fieldref: [x]}\n  condition: a'), '1.yml:4:7 fieldref needs the name of a field.'],
     [base('  a: [null]\n  condition: a'), '1.yml:4:3 A selection is a map of fields, a keyword'],
@@ -333,7 +336,7 @@ describe('a folder of Sigma rules', () => {
     ]
     const { rules, faults, notes } = importSigma(texts.map((text, index) => ({ name: `${index + 1}.yml`, text })))
     expect(rules.map(({ title }) => title)).toEqual(['One', 'Three'])
-    expect(faults).toMatchObject([{ file: '2.yml', sentence: expect.stringContaining('expand is not supported') }])
+    expect(faults).toMatchObject([{ file: '2.yml', sentence: expect.stringContaining('There is no list x') }])
     expect(rules[0]!.text).toContain('metadata.Details|contains: "00000429"')
     expect(rules[1]!.text).toContain('condition: a and select_it')
     expect(rules[1]!.text).toContain('metadata.User|fieldref: metadata.Owner')
