@@ -104,6 +104,16 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
         exceptions: [{ who: { instances: [idOf(index)] }, reason: cut(text, 500), until: inAnHour() }],
       }),
   },
+  'description and entries of a list': {
+    max: effort(6, 20),
+    send: (service, text, index) =>
+      put(service, 'PUT', `/api/lists/hostile-${index}`, {
+        description: cut(text, 500),
+        // An entry is one line.
+        entries: [cut(text.replaceAll(/[\0-\x1f\x7f\x85\u2028\u2029]/g, ''), 300).trim() || 'nothing'],
+        version: 0,
+      }),
+  },
   'the name of a key': {
     send: (service, text) => put(service, 'POST', '/api/keys', { scope: 'viewer', name: cut(text, 80) }),
   },
@@ -231,6 +241,7 @@ async function shownPaths(service: Service): Promise<string[]> {
   const ids: Record<string, string[]> = {
     '/fleet/:id': agents,
     '/rules/:id': (await listed('rules')).slice(0, effort(3, 20)),
+    '/rules/lists/:name': Array.from({ length: effort(3, 20) }, (_, index) => `hostile-${index}`),
     '/containments/:id': (await listed('containments')).slice(0, effort(3, 20)),
   }
   return paths.flatMap((path) => (path.includes(':') ? ids[path]!.map((id) => path.replace(/:\w+/, id)) : [path]))

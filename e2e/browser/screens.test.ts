@@ -81,6 +81,8 @@ beforeAll(async () => {
   const stored = await service.call<{ id: string }>('POST', '/api/rules', { body: rule })
   expect(stored.status, stored.text).toBe(201)
   ruleId = stored.body.id
+  const list = { description: `${unseen}${markup}`, entries: [markup, unseen, 'x'.repeat(300)], version: 0 }
+  expect((await service.call('PUT', '/api/lists/hostile', { body: list })).status).toBe(200)
   await postEvent(service, { description: markup, instance_id: hostile })
   const change = { assignee: name, note: `${unseen}${markup}` }
   const { status, text } = await service.call('PATCH', `/api/alerts/${alertId}`, { body: change })
@@ -103,6 +105,8 @@ const paths = () => [
   '/rules',
   '/rules/new',
   `/rules/${ruleId}`,
+  '/rules/lists',
+  '/rules/lists/hostile',
   '/alerts',
   `/alerts?alert=${alertId}`,
   '/alerts?view=channels',

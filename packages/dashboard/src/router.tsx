@@ -21,6 +21,7 @@ import { eventSearch } from './events/search.ts'
 import { fleetSearch } from './fleet/search.ts'
 import { incidentSearch } from './incidents/search.ts'
 import { keySearch } from './keys/search.ts'
+import { listSearch, listsSearch } from './lists/search.ts'
 import { loginSearch } from './login/search.ts'
 import { overviewSearch } from './overview/search.ts'
 import { newRuleSearch, ruleSearch, rulesSearch } from './rules/search.ts'
@@ -101,6 +102,8 @@ const screens = [
   screenIn(inside, '/decoys', decoySearch, async () => (await import('./decoys/decoys.tsx')).Decoys),
   screenIn(inside, '/rules', rulesSearch, async () => (await import('./rules/rules.tsx')).Rules),
   screenIn(inside, '/rules/new', newRuleSearch, async () => (await import('./rules/new-rule.tsx')).NewRule),
+  screenIn(inside, '/rules/lists', listsSearch, async () => (await import('./lists/lists.tsx')).Lists),
+  screenIn(inside, '/rules/lists/$name', listSearch, async () => (await import('./lists/list.tsx')).ListPage),
   screenIn(inside, '/rules/$id', ruleSearch, async () => (await import('./rules/rule.tsx')).RulePage),
   screenIn(inside, '/alerts', alertSearch, async () => (await import('./alerts/alerts.tsx')).Alerts),
   screenIn(inside, '/incidents', incidentSearch, async () => (await import('./incidents/incidents.tsx')).Incidents),

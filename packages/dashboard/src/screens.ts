@@ -6,6 +6,8 @@ export const screens: readonly string[] = [
   '/fleet/:id',
   '/containments/:id',
   '/rules/:id',
+  '/rules/lists',
+  '/rules/lists/:name',
   wallboard.to,
   '/login',
 ]

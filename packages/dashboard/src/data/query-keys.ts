@@ -69,6 +69,10 @@ export const queryKeys = {
   ruleMatches: (seq: number, rule: string | undefined) => ['rules', 'matches', seq, rule],
   ruleCheck: (text: string) => ['rule check', text],
 
+  lists: ['lists'],
+  allLists: ['lists', 'all'],
+  list: (name: string) => ['lists', 'one', name],
+
   audit: (filter: object) => ['audit', filter],
   auditEntry: (seq: number) => ['audit-entry', seq],
   auditChain: ['audit-chain'],

@@ -136,7 +136,12 @@ export function Rules() {
     <Screen
       title={data ? headingOf(all) : 'Rules'}
       lead={
-        data && lag <= usualLag && (lag === 0 ? 'Rules are up to date.' : `Rules are ${counted(lag, 'event')} behind.`)
+        <>
+          {data &&
+            lag <= usualLag &&
+            (lag === 0 ? 'Rules are up to date.' : `Rules are ${counted(lag, 'event')} behind.`)}{' '}
+          <Link to="/rules/lists">Lists</Link>
+        </>
       }
       actions={
         <OperatorButton kind="go" shortcut="n" onClick={write}>
