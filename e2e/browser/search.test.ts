@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { beat, createKey, createPathDecoy, newInstance, unique } from '../fleet.ts'
-import { useScreens } from './browser.ts'
+import { nowhereYet, useScreens } from './browser.ts'
 
 const screens = useScreens()
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -25,6 +25,65 @@ test('finds an agent in spite of a typo, and Enter opens its page', async () => 
   await page.keyboard.press('Enter')
   await page.waitForURL('**/fleet/billing-1')
   await page.getByRole('heading', { level: 1 }).getByText('billing-1').first().waitFor()
+})
+
+/** Presses the shortcut, then keys without waiting between them, faster than a person types. */
+async function searchAtOnce(page: Page, keys: string[]) {
+  await page.keyboard.press('Control+k')
+  await Promise.all(keys.map((key) => page.keyboard.press(key)))
+}
+
+// The first letters were lost, or opened another page: "g f" is a shortcut.
+test('what is typed right after the shortcut is in the field, in order, also while the dialog loads', async () => {
+  const page = await screens.signedIn({ at: nowhereYet })
+  const held = Promise.withResolvers<void>()
+  await page.route('**/assets/palette-*.js', async (route) => {
+    await held.promise
+    await route.continue()
+  })
+  await page.goto('/decoys')
+  await page.getByText('Live', { exact: true }).first().waitFor()
+  await searchAtOnce(page, [...'xg ft?', 'Backspace'])
+  await page.getByRole('dialog', { name: 'Loading…' }).waitFor({ state: 'attached' })
+  await page.keyboard.type('illing-2')
+  held.resolve()
+  const field = page.getByRole('dialog', { name: 'Search' }).getByRole('combobox')
+  await expect.poll(() => field.inputValue()).toBe('xg ftilling-2')
+  await page.keyboard.type('0')
+  expect(await field.inputValue()).toBe('xg ftilling-20')
+  await page.keyboard.press('Escape')
+  // Now it is loaded, and the field gets the focus a moment later.
+  for (let turn = 0; turn < 5; turn++) {
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await searchAtOnce(page, [...'g fleet-2'])
+    await expect.poll(() => field.inputValue()).toBe('g fleet-2')
+    await page.keyboard.press('Escape')
+  }
+  expect(new URL(page.url()).pathname).toBe('/decoys')
+})
+
+test('while the dialog loads, Escape gives up and Enter opens the best hit', async () => {
+  const agent = await newInstance(screens.service, 'early')
+  const page = await screens.signedIn({ at: nowhereYet })
+  const held = Promise.withResolvers<void>()
+  await page.route('**/assets/palette-*.js', async (route) => {
+    await held.promise
+    await route.continue()
+  })
+  await page.goto('/decoys')
+  await page.getByText('Live', { exact: true }).first().waitFor()
+  await page.keyboard.press('Control+k')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  // The keys are shortcuts again.
+  await page.keyboard.type('ge')
+  await page.waitForURL('**/events')
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type(agent)
+  await page.keyboard.press('Enter')
+  held.resolve()
+  await page.waitForURL(`**/fleet/${agent}`)
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
 })
 
 // A fast typist presses Enter before the answer arrives: that must open the agent, not nothing.

@@ -11,6 +11,7 @@ import { ControlDialog } from '../suspend/suspend-dialog.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
+import { takeTyped } from '../ui/shortcuts.ts'
 import {
   asksToSuspend,
   type Entry,
@@ -96,6 +97,12 @@ export function Palette(props: PaletteProps) {
         onChange={(text) => {
           setHurried(undefined)
           setQuery(text)
+        }}
+        onFocus={() => {
+          const { text, isEntered } = takeTyped()
+          if (text === '') return
+          setQuery(query + text)
+          if (isEntered) setHurried(query + text)
         }}
         onPick={run}
         onPickNothing={() => setHurried(isPending ? query : undefined)}

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { lazy, Suspense, useState } from 'react'
+import { lazy, Suspense, useEffect, useState } from 'react'
 import { useLiveData } from '../data/apply-live.ts'
 import { fleetQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
@@ -9,7 +9,7 @@ import { Button } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
 import { Fault } from '../ui/panel.tsx'
-import { commandKey, useKeys } from '../ui/shortcuts.ts'
+import { commandKey, holdTyped, takeTyped, useKeys } from '../ui/shortcuts.ts'
 import { switchZone, useZone } from '../ui/time.tsx'
 import { AwayNotice, ContainmentBanner } from './banners.tsx'
 import { LiveMark } from './live-mark.tsx'
@@ -54,6 +54,14 @@ export function Shell() {
   useLiveData()
   usePreload(loadPalette)
 
+  const close = () => setOpen(undefined)
+  function search() {
+    holdTyped(close)
+    setOpen('palette')
+  }
+  // A palette that is closed, or could not be loaded, must not keep the keys.
+  useEffect(() => (open === 'palette' ? () => void takeTyped() : undefined), [open])
+
   async function leave() {
     try {
       await signOut()
@@ -68,7 +76,7 @@ export function Shell() {
   useKeys({
     ...go,
     [`g ${wallboard.key}`]: () => openWallboard(navigate),
-    'mod k': () => setOpen('palette'),
+    'mod k': search,
     '?': () => setOpen('keys'),
     t: switchZone,
   })
@@ -98,7 +106,7 @@ export function Shell() {
               <span>{session.scope}</span>
             </>
           )}
-          <Button kind="plain" shortcut={`${commandKey}K`} onClick={() => setOpen('palette')}>
+          <Button kind="plain" shortcut={`${commandKey}K`} onClick={search}>
             Search
           </Button>
           <Button kind="plain" shortcut="?" onClick={() => setOpen('keys')}>
@@ -128,7 +136,7 @@ export function Shell() {
       </div>
       <nav className={css.footBar} aria-label="Screens">
         {links.filter(({ props }) => footPlaces.includes(props.to))}
-        <Button kind="plain" onClick={() => setOpen('palette')}>
+        <Button kind="plain" onClick={search}>
           More
         </Button>
       </nav>
@@ -136,14 +144,9 @@ export function Shell() {
         <Toaster />
       </Suspense>
       {open === 'palette' && (
-        <Palette
-          onClose={() => setOpen(undefined)}
-          onSignOut={leave}
-          onKeys={() => setOpen('keys')}
-          onTheme={changeTheme}
-        />
+        <Palette onClose={close} onSignOut={leave} onKeys={() => setOpen('keys')} onTheme={changeTheme} />
       )}
-      {open === 'keys' && <KeyHelp onClose={() => setOpen(undefined)} />}
+      {open === 'keys' && <KeyHelp onClose={close} />}
     </div>
   )
 }

@@ -10,6 +10,7 @@ interface ComboboxProps<Item> {
   keyOf(item: Item): string
   onChange(text: string): void
   onPick(item: Item): void
+  onFocus?(): void
   /** Enter was pressed while no item was found. */
   onPickNothing?(): void
   /** Heading of the group of an item. Items of a group follow each other. */
@@ -21,7 +22,7 @@ interface ComboboxProps<Item> {
 
 /** A text field whose list of suggestions stays open below it. Arrow keys move through the list, Enter picks. */
 export function Combobox<Item>(props: ComboboxProps<Item>) {
-  const { label, value, items, keyOf, onChange, onPick, onPickNothing, groupOf, item, note } = props
+  const { label, value, items, keyOf, onChange, onPick, onFocus, onPickNothing, groupOf, item, note } = props
   const highlighted = useRef<Item>(undefined)
   const option = (one: Item) => (
     <Base.Item key={keyOf(one)} value={one} className={css.item} onClick={() => onPick(one)}>
@@ -50,6 +51,7 @@ export function Combobox<Item>(props: ComboboxProps<Item>) {
         className={css.input}
         aria-label={label}
         placeholder={label}
+        onFocus={onFocus}
         onKeyDown={(event) => {
           if (event.key !== 'Enter') return
           // The library highlights a moment after typing; and the same press must not reach what gets the focus back.

@@ -37,6 +37,47 @@ function press(event: KeyboardEvent): void {
   action()
 }
 
+interface Typed {
+  text: string
+  /** Whether Enter was pressed. Nothing is kept after it. */
+  isEntered: boolean
+}
+let held: Typed | undefined
+let leave: () => void = () => {}
+
+function hold(event: KeyboardEvent): void {
+  const { key } = event
+  if (!held || event.metaKey || event.ctrlKey || event.altKey || key === 'Tab' || key === 'Shift') return
+  event.preventDefault()
+  event.stopImmediatePropagation()
+  if (key === 'Escape') {
+    const close = leave
+    takeTyped()
+    close()
+  } else if (held.isEntered) return
+  else if (key === 'Enter') held.isEntered = true
+  else if (key === 'Backspace') held.text = held.text.slice(0, -1)
+  else if (key.length === 1) held.text += key
+}
+
+/**
+ * Keeps what is typed from now on for a field that is not on the screen yet, until the field takes it with `takeTyped`.
+ * Its dialog may have to be loaded, and moves the focus a moment after it is there. Escape calls `onEscape`.
+ */
+export function holdTyped(onEscape: () => void): void {
+  held = { text: '', isEntered: false }
+  leave = onEscape
+  addEventListener('keydown', hold, true)
+}
+
+/** Returns what was typed since `holdTyped`, once. From now on keys go where the focus is. */
+export function takeTyped(): Typed {
+  removeEventListener('keydown', hold, true)
+  const typed = held ?? { text: '', isEntered: false }
+  held = undefined
+  return typed
+}
+
 const actionOf = (key: string) => layers.findLast((layer) => layer.current[key])?.current[key]
 
 /** Registers a component's keys while it is mounted. The most recently mounted has precedence. */
