@@ -22,6 +22,12 @@ test('a banner shows a suspension until it is proven, and then the navigation th
   for (const id of [first, second]) await service.call('POST', `/api/kill/${id}`, { body: { reason: 'as a test' } })
   await banner.getByText('2 suspended agents are not known to have stopped yet; they may still be working.').waitFor()
   await link.getByText('2 suspended').waitFor()
+  // The queue of the overview names them, so the banner does not say it again.
+  const overview = page.getByRole('link', { name: 'Overview' }).first()
+  await overview.click()
+  await page.getByText(`${first} has not confirmed its suspension`).waitFor()
+  expect(await banner.count()).toBe(0)
+  await page.goBack()
   await service.call('POST', `/api/instances/${first}/ack`, { body: { version: 1 } })
   await banner.getByText('1 suspended agent is not known to have stopped yet; it may still be working.').waitFor()
   await service.call('POST', `/api/instances/${second}/ack`, { body: { version: 1 } })

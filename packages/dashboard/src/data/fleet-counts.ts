@@ -14,7 +14,11 @@ export function shownStatus({
   return suspension?.state ?? (control.confirmed ? 'confirmed' : 'pending')
 }
 
-const mayWork: readonly ShownStatus[] = ['pending', 'delivered', 'unconfirmed', 'violated']
+/** Whether a suspended agent has not confirmed, and was not seen to be active either. */
+export const isAwaited = (status: ShownStatus): boolean => awaited.includes(status)
+const awaited: readonly ShownStatus[] = ['pending', 'delivered', 'unconfirmed']
+
+const mayWork: readonly ShownStatus[] = [...awaited, 'violated']
 /**
  * Whether an agent is suspended but not known to have stopped. `quiet` does not count: unproven, but without activity.
  */

@@ -2,6 +2,7 @@ import type { ContainmentSummary, Problem, ProblemList } from '@wardline/contrac
 import {
   descriptionOf,
   eventTypes,
+  offlineAfterMs,
   type Severity,
   serviceSource,
   severities,
@@ -313,6 +314,11 @@ function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
 const unproven: readonly ShownStatus[] = ['pending', 'unconfirmed', 'delivered', 'violated']
 const isStopped = (agent: Agent | undefined): boolean =>
   agent?.status === 'suspended' && !unproven.includes(shownStatus(agent))
+/** Whether the agent is suspended, and for all that is known still working. */
+export const isUnproven = (agent: Agent | undefined): boolean => agent?.status === 'suspended' && !isStopped(agent)
+/** A suspended agent never has the status offline, so only its last heartbeat says that it is gone. */
+const isRunning = (agent: Agent | undefined): boolean =>
+  agent?.status === 'active' || (agent !== undefined && isUnproven(agent) && agent.secondsAgo * 1_000 < offlineAfterMs)
 
 const isOfMany = ({ kind, agentIds }: AttentionItem): boolean =>
   kind === 'brake' || kind === 'containment' || agentIds !== undefined
@@ -321,6 +327,39 @@ const isOfMany = ({ kind, agentIds }: AttentionItem): boolean =>
 function isOver({ agent, agents, agentIds }: AttentionItem, fleet: ReadonlyMap<string, Agent>): boolean {
   if (!agentIds) return isStopped(agent)
   return agentIds.length === agents && agentIds.every((id) => isStopped(fleet.get(id)))
+}
+
+/**
+ * The place of an item in the queue: 0 if it is serious and an agent of it is still running, or none is known; 2 once
+ * all of its agents are stopped.
+ */
+function stageOf(item: AttentionItem, fleet: ReadonlyMap<string, Agent>): number {
+  if (isOver(item, fleet)) return 2
+  const { agent, agentIds, severity } = item
+  const known = agentIds ? agentIds.flatMap((id) => fleet.get(id) ?? []) : agent ? [agent] : []
+  const isSerious = severities.indexOf(severity) >= severities.indexOf('critical')
+  return isSerious && (known.length === 0 || known.some(isRunning)) ? 0 : 1
+}
+
+/**
+ * Joins the item of an agent whose suspension is not confirmed with that of its problem: the problem, with what is
+ * known of the suspension.
+ */
+function withoutTwins(items: readonly AttentionItem[]): AttentionItem[] {
+  const isProblem = ({ kind }: AttentionItem) => kind === 'breach' || kind === 'critical'
+  const twins = new Map(
+    items.flatMap((item) => (item.kind === 'unconfirmed' && item.agentId ? [[item.agentId, item] as const] : [])),
+  )
+  const isWorse = (twin: AttentionItem, { severity }: AttentionItem) =>
+    severities.indexOf(twin.severity) > severities.indexOf(severity)
+  const merged = new Set<AttentionItem>()
+  const others = items.map((item) => {
+    const twin = isProblem(item) ? twins.get(item.agentId ?? '') : undefined
+    if (!twin || isWorse(twin, item)) return item
+    merged.add(twin)
+    return { ...item, facts: [item.facts, `suspended ${twin.facts}`].filter(Boolean).join(' · ') }
+  })
+  return others.filter((item) => !merged.has(item))
 }
 
 /** Adds to an item about several agents which of them may still be suspended. */
@@ -334,12 +373,13 @@ function withRunning(item: AttentionItem, fleet: ReadonlyMap<string, Agent>): At
 }
 
 /**
- * Returns everything that needs a person: first what is still running, then what is stopped already; the most severe
- * first, and of these the brake, containments and problems of many agents before single agents, then the newest.
+ * Returns everything that needs a person: first what is serious and still running, then the rest, last what is stopped
+ * already; the most severe first, and of these the brake, containments and problems of many agents before single agents,
+ * then the newest.
  */
 export function attentionOf(facts: AttentionFacts): AttentionItem[] {
   const agents = new Map(facts.fleet.map((agent) => [agent.id, agent]))
-  const items = [
+  const items = withoutTwins([
     ...problemItems(facts),
     ...brakeItems(facts),
     ...containmentItems(facts),
@@ -347,12 +387,12 @@ export function attentionOf(facts: AttentionFacts): AttentionItem[] {
     ...anomalyItems(facts),
     ...offlineItems(facts),
     ...drillItems(facts),
-  ].map((item) => withRunning({ ...item, agent: agents.get(item.agentId ?? '') }, agents))
+  ]).map((item) => withRunning({ ...item, agent: agents.get(item.agentId ?? '') }, agents))
   const rank = ({ severity }: AttentionItem) => severities.indexOf(severity)
-  const over = new Set(items.filter((item) => isOver(item, agents)))
+  const stages = new Map(items.map((item) => [item, stageOf(item, agents)]))
   return items.sort(
     (one, other) =>
-      Number(over.has(one)) - Number(over.has(other)) ||
+      stages.get(one)! - stages.get(other)! ||
       rank(other) - rank(one) ||
       Number(isOfMany(other)) - Number(isOfMany(one)) ||
       Date.parse(other.at) - Date.parse(one.at),

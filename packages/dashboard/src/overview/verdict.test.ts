@@ -141,10 +141,39 @@ describe('the verdict', () => {
     expect(verdict(facts).sentence).toBe(sentence)
   })
 
-  // "Suspended" is easily read as "stopped", so an agent that has not confirmed comes before everything else.
-  test('names an unconfirmed suspension first', () => {
-    const facts = { fleet: [suspended('a'), agent('b')], problems: [problem()] }
-    expect(verdict(facts).sentence).toBe('a has not confirmed its suspension.')
+  // "Suspended" is easily read as "stopped".
+  test('says of a suspended agent with a problem that it has not confirmed, in one item', () => {
+    const fleet = [suspended('a'), agent('b')]
+    const { sentence, items } = verdict({ fleet, problems: [problem()] })
+    expect(sentence).toBe('a used a decoy and has not confirmed its suspension.')
+    const facts = 'suspended for 40 s: it may still be working · fails open'
+    expect(items).toMatchObject([{ kind: 'breach', facts }])
+    const critical = problem({ severity: 'critical', event_type: 'data_export', by_service: false, source: 'a' })
+    expect(verdict({ fleet, problems: [critical] }).sentence).toBe(
+      'a reports data_export and has not confirmed its suspension.',
+    )
+    const violated: Agent = { ...suspended('a', 21), suspension: { state: 'violated', since: at(10) } }
+    const active = verdict({ fleet: [violated], problems: [problem()] })
+    expect(active).toMatchObject({ sentence: 'a used a decoy and was active although suspended.', kinds: ['breach'] })
+  })
+
+  // The heading stayed with a stopped program of minutes ago while breached agents worked.
+  test.each([1, 2, 4])('names %d working agents with breaches before a silent one that has not confirmed', (count) => {
+    const gone: Agent = { ...suspended('curl-bot'), secondsAgo: 600 }
+    const ids = ['a', 'b', 'c', 'd'].slice(0, count)
+    const problems = [problem({ instances: ['curl-bot'], last_at: at(1) }), problem({ instances: ids })]
+    const fleet = [gone, ...ids.map((id) => agent(id))]
+    const { sentence, items } = verdict({ fleet, problems })
+    expect(sentence).toMatch(new RegExp(`^${count + 1} agents reported breaches; ${count} (is|are) still working.$`))
+    expect(items.map(({ agentId, agents }) => agentId ?? agents)).toEqual([count === 1 ? 'a' : count, 'curl-bot'])
+    expect(verdict({ fleet, problems: problems.slice(1) }).kinds).toEqual(['breach', 'unconfirmed'])
+  })
+
+  test('does not call agents stopped that have not confirmed', () => {
+    const problems = [problem(), problem({ instances: ['b'] })]
+    expect(verdict({ fleet: [suspended('a'), suspended('b', 10)], problems }).sentence).toBe(
+      '2 agents reported breaches; 1 has not confirmed its suspension.',
+    )
   })
 
   test('names a working agent with a critical report before a breach by a suspended agent', () => {
@@ -316,7 +345,7 @@ describe('the attention queue', () => {
       containments: [partial],
       problems: [problem({ severity: 'critical' })],
     })
-    expect(items.map(({ kind }) => kind)).toEqual(['containment', 'unconfirmed', 'unconfirmed', 'critical'])
+    expect(items.map(({ kind }) => kind)).toEqual(['containment', 'unconfirmed', 'critical'])
     expect(items[0]?.headline).toBe('Partial: 1 of 3 agents confirmed the suspension')
     expect(sentence).toBe('Partial: 1 of 3 agents confirmed the suspension.')
   })

@@ -3,7 +3,7 @@ import type { Agent } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
 import { spanText } from '../ui/span.ts'
-import type { AttentionItem } from './attention.ts'
+import { type AttentionItem, isUnproven } from './attention.ts'
 
 interface VerdictFacts {
   fleet: readonly Agent[]
@@ -26,13 +26,23 @@ const agentsText = (items: readonly AttentionItem[], isMore = items.some(isUnnam
   `${isMore ? 'more than ' : ''}${counted(agentsOf(items).length, 'agent')}`
 const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
 
+/** "1 is", "all are" */
+const who = (count: number, of: number, one: string, several: string) =>
+  count === 1 ? `1 ${one}` : `${count < of ? count.toLocaleString('en') : of === 2 ? 'both' : 'all'} ${several}`
+
 function breachSentence(items: readonly AttentionItem[], fleet: readonly Agent[]): string {
   const ids = agentsOf(items)
   if (ids.length > 1) {
-    const active = new Set(fleet.filter(({ status }) => status === 'active').map(({ id }) => id))
-    const working = ids.filter((id) => active.has(id)).length
-    const who = working === ids.length ? (ids.length === 2 ? 'both' : 'all') : working.toLocaleString('en')
-    const rest = working === 0 ? 'none is still working' : `${who} ${who === '1' ? 'is' : 'are'} still working`
+    const named = new Set(ids)
+    const known = fleet.filter(({ id }) => named.has(id))
+    const working = known.filter(({ status }) => status === 'active').length
+    const unproven = known.filter(isUnproven).length
+    const rest =
+      working > 0
+        ? who(working, ids.length, 'is still working', 'are still working')
+        : unproven > 0
+          ? who(unproven, ids.length, 'has not confirmed its suspension', 'have not confirmed their suspension')
+          : 'none is still working'
     const what = items.length === 1 ? items[0]!.headline : capitalized(`${agentsText(items)} reported breaches`)
     return `${what}; ${rest}.`
   }
@@ -42,35 +52,39 @@ function breachSentence(items: readonly AttentionItem[], fleet: readonly Agent[]
   const and = headline.startsWith(`${agent.id} `) ? ' and' : `; ${agent.id}`
   if (agent.status === 'active') return `${headline}${and} is still working.`
   if (agent.status === 'offline') return `${headline}${and} is silent now.`
+  if (isUnproven(agent)) return unconfirmedSentence(items[0]!)
   const after = confirmedAfter(agent)
   return after === undefined
     ? `${headline}${and} is suspended.`
     : `${headline}. Suspended, confirmed after ${after.toLocaleString('en')} ms.`
 }
 
-const isSuspended = ({ agent, running }: AttentionItem) =>
-  running === undefined ? agent?.status === 'suspended' : running.length === 0
+/** A problem of an agent, and that its suspension is not confirmed. */
+function unconfirmedSentence({ headline, agent, agentId }: AttentionItem): string {
+  const isViolated = agent?.suspension?.state === 'violated'
+  const what = isViolated ? 'was active although suspended' : 'has not confirmed its suspension'
+  return headline.startsWith(`${agentId} `) ? `${headline} and ${what}.` : `${headline}; ${agentId} ${what}.`
+}
 
-/** Returns the headline of the overview: what happened, to which agent, and whether it is over. */
+/** Returns the headline of the overview, which agrees with the first item: what happened, to whom, whether it is over. */
 export function verdictOf({ fleet, items, omitted = 0, ageMs }: VerdictFacts): string {
   if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`
   if (fleet.length === 0) return 'No agent has reported yet.'
+  const [first] = items
   const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
-  const [unconfirmed, breaches, critical] = [of('unconfirmed'), of('breach'), of('critical')]
-  const waiting = unconfirmed.reduce((sum, { agents = 1 }) => sum + agents, 0)
-  if (waiting === 1) return `${unconfirmed[0]!.headline}.`
-  if (waiting > 1 && of('containment').length > 0) return `${of('containment')[0]!.headline}.`
-  if (waiting > 1) return `${counted(waiting, 'agent')} have not confirmed their suspension.`
-  const [brake] = of('brake')
-  if (brake && breaches.length === 0) return `${brake.headline}.`
-  // An agent that is still working comes before one that is suspended.
-  const isContained = critical.length > 0 && breaches.every(isSuspended)
-  if (breaches.length > 0 && !isContained) return breachSentence(breaches, fleet)
-  if (critical.length === 1 && omitted === 0) return `${critical[0]!.headline}.`
-  if (critical.length > 0) {
+  if (first?.kind === 'unconfirmed') {
+    const waiting = of('unconfirmed').reduce((sum, { agents = 1 }) => sum + agents, 0)
+    return waiting > 1 ? `${counted(waiting, 'agent')} have not confirmed their suspension.` : `${first.headline}.`
+  }
+  if (first?.kind === 'containment' || first?.kind === 'brake') return `${first.headline}.`
+  if (first?.kind === 'breach') return breachSentence(of('breach'), fleet)
+  if (first?.kind === 'critical') {
+    const critical = of('critical')
+    if (critical.length === 1 && omitted === 0)
+      return isUnproven(first.agent) ? unconfirmedSentence(first) : `${first.headline}.`
     const named = agentsOf(critical).length
-    const of = named > 0 ? ` of ${agentsText(critical, omitted > 0 || critical.some(isUnnamed))}` : ''
-    return `${counted(critical.length + omitted, 'critical problem')}${of} in 24 h.`
+    const whose = named > 0 ? ` of ${agentsText(critical, omitted > 0 || critical.some(isUnnamed))}` : ''
+    return `${counted(critical.length + omitted, 'critical problem')}${whose} in 24 h.`
   }
   const { silent, offline, suspended, all } = countsOf(fleet)
   if (silent > 0)

@@ -4,7 +4,7 @@ import { counted } from '@wardline/text/counted'
 import { containmentHeading, unprovenText } from '../containments/containment-texts.ts'
 import { brakeQuery, containmentsQuery } from '../data/containments.ts'
 import { fleetQuery } from '../data/fleet.ts'
-import { countsOf } from '../data/fleet-counts.ts'
+import { countsOf, isAwaited, shownStatus } from '../data/fleet-counts.ts'
 import { useLiveState } from '../data/live.ts'
 import { openContainments } from '../data/open-containments.ts'
 import { Notice } from '../ui/panel.tsx'
@@ -37,7 +37,9 @@ export function ContainmentBanner() {
   const { data: brake } = useQuery(brakeQuery)
   const [open, ...others] = openContainments(data?.containments ?? [], fleet)
   const waiting = data?.resume_requests.length ?? 0
-  const counts = countsOf(fleet)
+  // The queue of the overview names those that have not confirmed, and says it once.
+  const isNamedBelow = useLocation().pathname === '/'
+  const counts = countsOf(isNamedBelow ? fleet.filter((agent) => !isAwaited(shownStatus(agent))) : fleet)
   const isBraked = brake?.engaged ?? false
   if (!open && waiting === 0 && counts.unproven === 0 && !isBraked) return null
   const isCalm = !isBraked && (!open || open.state === 'in_progress')
