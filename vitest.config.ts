@@ -70,7 +70,7 @@ const longTests = unitTests
 
 /** Black-box tests that start the service, or other programs, again and again. */
 const manyStarts =
-  'e2e/{alerts-cli,backup,cli,control-entries,drills,first-start,hooks,misbehaving-agents,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
+  'e2e/{alerts-cli,backup,cli,control-entries,drills,first-start,hooks,misbehaving-agents,outputs,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
 
 /**
  * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they

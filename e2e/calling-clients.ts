@@ -70,7 +70,7 @@ const runHook = async (home: string, agent: Agent, call: object) => {
   const input = JSON.stringify({ session_id: 's', cwd: home, ...call })
   // 2: denied.
   const run = { cwd: home, env: settings(agent), input, codes: [0, 2] }
-  await runProgram([process.execPath, agentProgram, 'hook'], run)
+  return runProgram([process.execPath, agentProgram, 'hook'], run)
 }
 
 export const byHook: Client = async (agent, calls) => {
@@ -90,28 +90,32 @@ export const byHooks: Client = async (agent, calls) => {
   }
 }
 
-export const byProxy: Client = async (agent, calls) => {
-  const home = newDataDir()
-  const server = join(home, 'server.js')
-  writeFileSync(
-    server,
-    `const lines = require('node:readline').createInterface({ input: process.stdin })
+/** The proxy in front of a server that returns `text` to calls that name a backup. */
+export const byProxyReturning =
+  (text: string): Client =>
+  async (agent, calls) => {
+    const home = newDataDir()
+    const server = join(home, 'server.js')
+    writeFileSync(
+      server,
+      `const lines = require('node:readline').createInterface({ input: process.stdin })
 lines.on('line', (line) => {
   const { id } = JSON.parse(line)
-  const text = line.includes('backup') ? '${secret}' : 'done'
+  const text = line.includes('backup') ? ${JSON.stringify(text)} : 'done'
   console.log(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text }] } }))
 })`,
-  )
-  const messages = calls.map(([name, args], id) => ({
-    jsonrpc: '2.0',
-    id,
-    method: 'tools/call',
-    params: { name, arguments: args },
-  }))
-  const input = `${messages.map((message) => JSON.stringify(message)).join('\n')}\n`
-  const args = [process.execPath, agentProgram, 'mcp-proxy', '--', process.execPath, server]
-  await runProgram(args, { cwd: home, env: settings(agent), input })
-}
+    )
+    const messages = calls.map(([name, args], id) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name, arguments: args },
+    }))
+    const input = `${messages.map((message) => JSON.stringify(message)).join('\n')}\n`
+    const args = [process.execPath, agentProgram, 'mcp-proxy', '--', process.execPath, server]
+    await runProgram(args, { cwd: home, env: settings(agent), input })
+  }
+export const byProxy = byProxyReturning(secret)
 
 const agentOfPython = `
 import json, os, sys
@@ -129,7 +133,7 @@ with Monitor(os.environ['WARDLINE_URL'], os.environ['WARDLINE_KEY'], os.environ[
         except Denied:
             pass
 `
-const inPython = async (program: string, agent: Agent, calls: Call[]) => {
+const inPython = async (program: string, agent: Agent, calls: (Call | Output)[]) => {
   const env = { ...settings(agent), PYTHONPATH: join(root, 'clients/python'), PYTHONDONTWRITEBYTECODE: '1' }
   await runProgram(['python3', '-c', program], { cwd: newDataDir(), env, input: JSON.stringify(calls) })
 }
@@ -177,3 +181,46 @@ export const reportingByCurl: Client = async (agent, calls) => {
     })
   }
 }
+
+/** What a tool returned, or what the model answered. */
+type Output = ['result' | 'answer', text: string]
+/** Reports outputs by a real client. */
+export type Outputs = (agent: Agent, outputs: Output[]) => Promise<void>
+
+export const outputsBySdk: Outputs = async (agent, outputs) => {
+  const monitor = monitorOf(agent)
+  await monitor.start()
+  for (const [of, text] of outputs) {
+    if (of === 'result') await monitor.reportToolCall({ toolName: 'Grep', params: { path: '.' }, result: text })
+    else await monitor.reportAnswer({ answer: text })
+  }
+  await monitor.stop()
+}
+
+export const outputsByHook: Outputs = async (agent, outputs) => {
+  const home = newDataDir()
+  for (const [of, text] of outputs) {
+    const event =
+      of === 'result'
+        ? {
+            hook_event_name: 'PostToolUse',
+            tool_name: 'Grep',
+            tool_input: { path: '.' },
+            tool_response: { stdout: text },
+          }
+        : { hook_event_name: 'Stop', stop_hook_active: false, last_assistant_message: text }
+    expect(await runHook(home, agent, event)).toBe('')
+  }
+}
+
+const outputsInPython = `
+import json, os, sys
+from wardline import Monitor
+with Monitor(os.environ['WARDLINE_URL'], os.environ['WARDLINE_KEY'], os.environ['WARDLINE_INSTANCE_ID'], 'Rules') as monitor:
+    for of, text in json.load(sys.stdin):
+        if of == 'result':
+            monitor.report_tool_call('Grep', params={'path': '.'}, result=text)
+        else:
+            monitor.report_answer(text)
+`
+export const outputsByPython: Outputs = (agent, outputs) => inPython(outputsInPython, agent, outputs)

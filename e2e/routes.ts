@@ -45,6 +45,7 @@ const bodies: Record<string, (id: string) => unknown> = {
   createHoneypot: (id) => ({ instanceId: id, type: 'file_path', path: `/srv/${id}/secret.env` }),
   checkKey: (id) => ({ key: `miss-${id}` }),
   checkPath: (id) => ({ path: `/x/${id}` }),
+  checkOutput: (id) => ({ of: 'result', text: `miss-${id}` }),
   changeAlert: () => ({ status: 'open' }),
   createChannel: (id) => ({ name: id, type: 'slack', settings: { url: 'https://203.0.113.7/services/x' } }),
   changeChannel: () => ({ enabled: false }),

@@ -265,7 +265,7 @@ describe('the other starter rules', () => {
   })
 
   it('have an event of a client each', () => {
-    const text = ['rule-events.test.ts', 'rule-forms.test.ts']
+    const text = ['outputs.test.ts', 'rule-events.test.ts', 'rule-forms.test.ts']
       .map((file) => readFileSync(join(root, 'e2e', file), 'utf8'))
       .join('\n')
     for (const name of Object.keys(starters)) expect(text).toMatch(new RegExp(`\\['${name}'`))

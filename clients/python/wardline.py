@@ -324,13 +324,13 @@ _ID_NAME = re.compile(r'^(?:id|uuid)$|[_-](?:id|uuid)$|[a-z0-9](?:Id|ID|Uuid|UUI
 
 def _looks_random(run: str) -> bool:
     """Random letters and digits change between upper case, lower case and digits at every second place; words seldom
-    do."""
+    do, and an initial capital does not count."""
     text = re.sub(r'[^A-Za-z0-9]', '', run)
     if re.fullmatch(r'[0-9a-fA-F]{32,}', text):
         return True
-    kinds = ['0' if sign.isdigit() else 'A' if sign.isupper() else 'a' for sign in text]
+    kinds = re.sub('A(?=a)', 'a', ''.join('0' if sign.isdigit() else 'A' if sign.isupper() else 'a' for sign in text))
     changes = sum(left != right for left, right in zip(kinds, kinds[1:]))
-    return len(text) >= 18 and changes / len(text) >= 0.28
+    return len(text) >= 18 and changes / len(text) >= (0.2 if len(text) < 32 else 0.15)
 
 
 def _without_secrets(text: str, most: int) -> str:
@@ -463,6 +463,42 @@ def _secret_formats(text: str) -> List[str]:
     return sorted(found)
 
 
+# Of an output only this much is compared with decoys. A text with more of what may be a key is data, such as checksums.
+_OUTPUT_KEYS = 8_000
+# A longer run is data. An SSH key on one line has 400 characters.
+_OUTPUT_RUN = 1_000
+# More outputs that come while these wait are not compared.
+_OUTPUTS_WAITING = 20
+# Outputs count as events: they must not use up the quota of the reports.
+_OUTPUT_PAUSE = 0.2
+_KEY_RUN = re.compile(r'[\w.~+/=-]{18,}', re.ASCII)
+_NO_KEY_SIGN = re.compile(r'[^\t\r\n -~]')
+
+
+def _keys_in(text: str) -> str:
+    """What may be a key in a text, a line for each: private keys, what begins like a key, random runs."""
+    found: Dict[str, None] = {}
+    length = 0
+
+    def add(match: str) -> None:
+        nonlocal length
+        # The service refuses some characters, and no key has them.
+        key = _NO_KEY_SIGN.sub('', match[: _OUTPUT_KEYS // 2])
+        if key not in found and length + len(key) < _OUTPUT_KEYS:
+            found[key] = None
+            length += len(key) + 1
+
+    for secret, pattern, _by in _SECRETS:
+        if secret in ('private_key', 'key'):
+            for match in pattern.finditer(text):
+                add(match[0])
+    for match in _KEY_RUN.finditer(text):
+        run = match[0]
+        if len(run) <= _OUTPUT_RUN and any(map(_looks_random, [run, *re.split('[.~/=]', run)])):
+            add(run)
+    return '\n'.join(found)
+
+
 class _ResultTexts:
     """The texts in a result, in their order."""
 
@@ -506,14 +542,15 @@ class _ResultTexts:
 
 
 class _Results:
-    """Describes results of tools. Hashes are keyed by the key of the agent, so that a reader of events cannot guess a
+    """Describes results of tools and answers of models. Hashes are keyed by the key of the agent, so that a reader of events cannot guess a
     short result, such as a code of four digits, by hashing all of them."""
 
     def __init__(self, key: str, with_text: bool) -> None:
         self._hash_key = hashlib.sha256(f'wardline-result-v1\n{key}'.encode('utf-8')).digest()
         self._with_text = with_text
 
-    def of(self, result: Any) -> Optional[Dict[str, Any]]:
+    def of(self, result: Any) -> Optional[Tuple[Dict[str, Any], str]]:
+        """The description, and what in the result may be a key."""
         texts = _ResultTexts(result)
         if not texts.found:
             return None
@@ -529,7 +566,7 @@ class _Results:
             shown = _without_secrets(text, _RESULT_TEXT)
             is_short = len(json.dumps(shown, ensure_ascii=False).encode('utf-8')) <= _RESULT_TEXT_BYTES
             described['text'] = shown if is_short else _without_secrets(text, _RESULT_TEXT // 4)
-        return described
+        return described, _keys_in(text)
 
 
 # begin tool table: written by `npm run docs` from packages/sdk/src/tool-table.ts
@@ -2186,6 +2223,54 @@ class _DecoyChecks:
         return None, _KEY_REFUSED if is_key_invalid or (code and answer.status < 500) else ''
 
 
+class _Outputs:
+    """Has results and answers compared with decoys, one after another. The service stores what it finds and does not
+    say it."""
+
+    def __init__(self, transport: _Transport, instance_id: str, decoys: _DecoyChecks) -> None:
+        self._transport = transport
+        self._instance_id = instance_id
+        self._decoys = decoys
+        self._changed = threading.Condition()
+        self._waiting: Deque[Dict[str, Any]] = collections.deque()
+        self._in_flight = False
+
+    def add(self, of: str, keys: str, tool: Optional[str]) -> None:
+        if not keys or self._decoys.none_planted:
+            return
+        meta = {'instance_id': self._instance_id, **({} if tool is None else {'tool': tool})}
+        with self._changed:
+            if len(self._waiting) < _OUTPUTS_WAITING:
+                self._waiting.append({'of': of, 'text': keys, 'meta': meta})
+                self._changed.notify_all()
+
+    def flush(self, timeout: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and not self._in_flight, timeout)
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def run(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or stopping.is_set())
+                if stopping.is_set():
+                    return
+                output = self._waiting.popleft()
+                self._in_flight = True
+            try:
+                with contextlib.suppress(_NoAnswer):
+                    self._transport.request('/api/honeypots/check/output', _to_json(output), timeout=_REQUEST_TIMEOUT)
+            finally:
+                with self._changed:
+                    self._in_flight = False
+                    self._changed.notify_all()
+            if self._waiting:
+                stopping.wait(_OUTPUT_PAUSE)
+
+
 class _Uncheckable(Exception):
     """Why arguments cannot be checked; the message holds nothing of them."""
 
@@ -2826,8 +2911,8 @@ class Monitor:
     tags            up to 20, such as 'env:production', shown and filtered by in the fleet. Default: the last ones stay
     public_key      the x of the key in <url>/.well-known/wardline-keys.json, or several separated by commas: kills,
                     resumes and poll answers without a valid signature are ignored. Default: not verified
-    result_text     also report the text of results of tools, without secrets and at most 1,000 characters. Default:
-                    only their length, a keyed hash and the formats of secrets in them
+    result_text     also report the text of results and answers, without secrets and at most 1,000 characters.
+                    Default: only their length, a keyed hash and the formats of secrets in them
 
     Proxies are taken from the environment as urllib does: http_proxy, https_proxy, no_proxy.
 
@@ -2900,6 +2985,7 @@ class Monitor:
         self._problems = _Problems(self._notices)
         self._outbox = _Outbox(self._transport, instance_id, boot_id, self._problems)
         self._decoys = _DecoyChecks(self._transport, instance_id, self._problems)
+        self._outputs = _Outputs(self._transport, instance_id, self._decoys)
         self._kill_switch = _KillSwitch(
             fail_closed,
             self._stale_after,
@@ -2940,9 +3026,11 @@ class Monitor:
                 return
             self._report_metrics()
             self._outbox.flush(timeout)
+            self._outputs.flush(max(0.0, deadline - time.monotonic()))
             self._running = False
             self._stopping.set()
             self._outbox.wake()
+            self._outputs.wake()
             self._link.end()
             self._notices.end()
             for thread in self._threads:
@@ -2967,6 +3055,7 @@ class Monitor:
                 self._link.run_polls,
                 self._link.run_stream,
                 self._outbox.run,
+                self._outputs.run,
                 self._notices.run,
                 self._run_metrics,
             )
@@ -3095,11 +3184,28 @@ class Monitor:
             metadata.update(_reported_fields(str(tool_name), params))
             if params is not None:
                 metadata['params'] = _Redaction(_PARAMS_BYTES).of(params)
-            described = self._results.of(result)
-            if described is not None:
-                metadata['result'] = described
+            read = self._results.of(result)
+            if read is not None:
+                metadata['result'] = read[0]
             event = _event('info', 'tool_call', tool if ok else f'{tool} failed', session_id, None)
-            return self._put({**event, 'metadata': metadata})
+            is_queued = self._put({**event, 'metadata': metadata})
+            if read is not None:
+                self._outputs.add('result', read[1], tool)
+            return is_queued
+        except Exception as error:  # noqa: BLE001 - a report must not end the agent
+            return self._drop_invalid(error)
+
+    def report_answer(self, answer: Any, session_id: Optional[str] = None) -> bool:
+        """Queues what the agent answers to its user or to another agent, like the result of a tool. False as well for
+        an answer without a text, and while the agent is suspended: one that reports then is at work."""
+        try:
+            read = None if self.suspended else self._results.of(answer)
+            if read is None or read[0]['length'] == 0:
+                return False
+            event = _event('info', 'model_answer', 'Answer', session_id, None)
+            is_queued = self._put({**event, 'metadata': {'result': read[0]}})
+            self._outputs.add('answer', read[1], None)
+            return is_queued
         except Exception as error:  # noqa: BLE001 - a report must not end the agent
             return self._drop_invalid(error)
 
@@ -3131,7 +3237,10 @@ class Monitor:
     def flush(self, timeout: float = 5.0) -> bool:
         """Sends what waits. False when that failed or did not end within `timeout` seconds; what is left stays."""
         self._resume_after_fork()
-        return self._outbox.flush(timeout if self._running else 0.0)
+        deadline = time.monotonic() + timeout
+        is_sent = self._outbox.flush(timeout if self._running else 0.0)
+        self._outputs.flush(max(0.0, deadline - time.monotonic()) if self._running else 0.0)
+        return is_sent
 
     # --- Decoys and guarded tools
 

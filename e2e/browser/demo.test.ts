@@ -68,7 +68,7 @@ test('npm start -- --demo opens on a living overview, and suspends agents togeth
       .first()
       .waitFor()
     await page.goto('/rules')
-    await page.getByRole('heading', { name: /^45 rules, [1-9]\d* firings in 24 h$/ }).waitFor()
+    await page.getByRole('heading', { name: /^46 rules, [1-9]\d* firings in 24 h$/ }).waitFor()
     await page.goto('/alerts?status=resolved')
     await page.getByText('demo-inbox-triager-1 used a decoy').first().waitFor()
     await page.goto('/fleet/demo-deploy-helper-1')

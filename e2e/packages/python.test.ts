@@ -295,7 +295,8 @@ import json, sys
 from wardline import _Results
 results = _Results('wl_agent_key', False)
 for line in sys.stdin:
-    print(json.dumps(results.of(json.loads(line))), flush=True)
+    read = results.of(json.loads(line))
+    print(json.dumps(read and {'result': read[0], 'keys': read[1]}), flush=True)
 `
 
 test('the Python client and the SDK say the same of a result', async ({ skip }) => {

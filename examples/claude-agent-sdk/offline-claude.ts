@@ -25,9 +25,9 @@ const emit = (message: object) =>
   send({ ...message, session_id: session.session_id, uuid: randomUUID(), parent_tool_use_id: null })
 
 /** Runs all hooks of an event. Returns the first answer that is not empty. */
-async function ask(event: string, call: Call, more: object): Promise<HookAnswer> {
+async function ask(event: string, more: object): Promise<HookAnswer> {
   const ids = (hooks[event] ?? []).flatMap(({ hookCallbackIds }) => hookCallbackIds)
-  const input = { ...session, hook_event_name: event, tool_name: call.tool, tool_input: call.input, ...more }
+  const input = { ...session, hook_event_name: event, ...more }
   const answers = ids.map((callback_id) => {
     const request_id = randomUUID()
     send({ type: 'control_request', request_id, request: { subtype: 'hook_callback', callback_id, input } })
@@ -38,8 +38,8 @@ async function ask(event: string, call: Call, more: object): Promise<HookAnswer>
 
 /** Makes a call. Returns what the model would read, and whether the agent must stop. */
 async function make(call: Call): Promise<{ content: string; is_error: boolean; isStopped?: boolean }> {
-  const tool_use_id = randomUUID()
-  const answer = await ask('PreToolUse', call, { tool_use_id })
+  const use = { tool_name: call.tool, tool_input: call.input, tool_use_id: randomUUID() }
+  const answer = await ask('PreToolUse', use)
   if (answer.hookSpecificOutput?.permissionDecision === 'deny') {
     const content = answer.hookSpecificOutput.permissionDecisionReason ?? 'denied'
     return { content, is_error: true, isStopped: answer.continue === false }
@@ -48,11 +48,11 @@ async function make(call: Call): Promise<{ content: string; is_error: boolean; i
   read.push(path)
   try {
     const content = readFileSync(path, 'utf8')
-    await ask('PostToolUse', call, { tool_use_id, tool_response: content, duration_ms: 1 })
+    await ask('PostToolUse', { ...use, tool_response: content, duration_ms: 1 })
     return { content, is_error: false }
   } catch (fault) {
     const error = (fault as Error).message
-    await ask('PostToolUseFailure', call, { tool_use_id, error, duration_ms: 1 })
+    await ask('PostToolUseFailure', { ...use, error, duration_ms: 1 })
     return { content: error, is_error: true }
   }
 }
@@ -67,7 +67,9 @@ async function work(calls: Call[]): Promise<void> {
     emit({ type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, ...result }] } })
     if (isStopped) break
   }
-  emit({ type: 'result', subtype: 'success', is_error: false, num_turns: 1, result: JSON.stringify(read) })
+  const result = JSON.stringify(read)
+  await ask('Stop', { stop_hook_active: false, last_assistant_message: result })
+  emit({ type: 'result', subtype: 'success', is_error: false, num_turns: 1, result })
 }
 
 createInterface({ input: process.stdin }).on('line', (line) => {

@@ -10,6 +10,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.honeypotTriggered]: (who, isNamed) => (isNamed ? `${who} used a decoy` : 'A decoy was used'),
   [eventTypes.honeypotIgnored]: (who) => `${who} touched a decoy with an ignored tool`,
   [eventTypes.decoySwept]: (who) => `${who} read a folder that contains a decoy`,
+  [eventTypes.decoyRead]: (who) => `${who} read a decoy key`,
   [eventTypes.decoyCheckExhausted]: (who) => `A text of ${who} was only partly checked for decoys`,
   [eventTypes.decoyConnectionsDropped]: () => 'The port of the decoy URLs is flooded',
   [eventTypes.anomalyDetected]: (who) => `${who} behaves unusually`,
@@ -81,6 +82,7 @@ const ownTitlesOfMany: Record<string, (who: string) => string> = {
 /** What agents and their guards report most often, as nouns: the service did not verify it. */
 const reportedNouns: Record<string, string> = {
   [eventTypes.toolCall]: 'a tool call',
+  [eventTypes.modelAnswer]: 'an answer',
   [eventTypes.sessionMetrics]: 'metrics',
   [eventTypes.injectionDetected]: 'a prompt injection',
   [eventTypes.injectionBlocked]: 'a blocked prompt injection',

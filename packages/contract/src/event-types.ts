@@ -1,6 +1,7 @@
 /** Event types to which the service gives a meaning. Clients may use any other snake_case name. */
 export const eventTypes = {
   toolCall: 'tool_call',
+  modelAnswer: 'model_answer',
   sessionMetrics: 'session_metrics',
   injectionDetected: 'prompt_injection_detected',
   injectionBlocked: 'injection_blocked',
@@ -10,6 +11,7 @@ export const eventTypes = {
   honeypotTriggered: 'honeypot_triggered',
   honeypotIgnored: 'honeypot_ignored',
   decoySwept: 'decoy_swept',
+  decoyRead: 'decoy_read',
   decoyCheckExhausted: 'decoy_check_exhausted',
   decoyConnectionsDropped: 'decoy_connections_dropped',
   anomalyDetected: 'anomaly_detected',
@@ -51,6 +53,7 @@ export const eventTypes = {
 /** Event types that agents and their guards report. */
 const reportedTypes: readonly string[] = [
   eventTypes.toolCall,
+  eventTypes.modelAnswer,
   eventTypes.sessionMetrics,
   eventTypes.injectionDetected,
   eventTypes.injectionBlocked,

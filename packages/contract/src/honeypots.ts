@@ -178,6 +178,20 @@ const PathCheck = Type.Object({
 })
 const CheckReply = Type.Object({ matched: Type.Boolean() })
 
+/** Where a decoy key was found, other than in the arguments of a call. */
+const outputKinds = ['result', 'answer'] as const
+export type OutputKind = (typeof outputKinds)[number]
+
+const OutputCheck = Type.Object({
+  text: Type.String({
+    minLength: 1,
+    maxLength: limits.checkedKey,
+    description: 'The output, or what in it may be a key',
+  }),
+  of: choice(outputKinds, 'The result of a tool, or an answer of the model'),
+  meta: Type.Optional(CheckMeta),
+})
+
 const HoneypotParams = Type.Object({ id: Uuid })
 const HoneypotDeleted = Type.Object({ ok: Type.Literal(true), id: Uuid })
 
@@ -267,6 +281,21 @@ export const honeypotEndpoints = {
     failures: {
       429: 'The quota of checks is exceeded. Nothing was checked: treat the call as a match until a retry succeeds',
       503: 'The key has too many costly checks in progress. Nothing was checked: treat the call as a match until a retry succeeds',
+    },
+  }),
+  checkOutput: define({
+    method: 'POST',
+    path: '/api/honeypots/check/output',
+    access: access.agents,
+    feature: 'honeypots',
+    summary:
+      'Look for decoy keys in what a tool returned or the model answered. A decoy key in a result is stored as a warning, one in an answer as a breach; the answer does not say whether there was one',
+    body: OutputCheck,
+    status: 200,
+    reply: Type.Object({ ok: Type.Literal(true) }),
+    failures: {
+      429: 'The quota of events is exceeded: an output counts as an event. Nothing was compared',
+      503: 'The key has too many costly checks in progress. Nothing was compared',
     },
   }),
   deleteHoneypot: define({

@@ -3,7 +3,7 @@ import { ActiveFaults } from './active-faults.ts'
 import { ControlLink } from './control-link.ts'
 import { DecoyChecks, isRefusal, refusals, type Verdict } from './decoy-checks.ts'
 import { type Denial, denialOf, notAllowed, uncheckedReason, WardlineDenied } from './denied.ts'
-import { eventOf, mismatchEvent, toolCallEvent } from './events.ts'
+import { answerEvent, eventOf, mismatchEvent, toolCallEvent } from './events.ts'
 import { MonitorError } from './faults.ts'
 import { KillSwitch } from './kill-switch.ts'
 import { Listeners } from './listeners.ts'
@@ -13,6 +13,7 @@ import type {
   GuardOptions,
   Health,
   MetricName,
+  ModelAnswer,
   Monitor,
   MonitorEvents,
   MonitorOptions,
@@ -20,10 +21,11 @@ import type {
   ToolCall,
 } from './monitor.ts'
 import { isUnencrypted, readOptions, type Settings } from './options.ts'
+import { Outputs } from './outputs.ts'
 import { type Pace, usualPace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { Reports } from './reports.ts'
-import { Results } from './results.ts'
+import { type ReadResult, Results } from './results.ts'
 import { Service } from './service.ts'
 import { SessionMetrics } from './session-metrics.ts'
 
@@ -44,6 +46,7 @@ class AgentMonitor implements Monitor {
   readonly #reports: Reports
   readonly #link: ControlLink
   readonly #results: Results
+  readonly #outputs: Outputs
   readonly #sums = new SessionMetrics()
   /** Set while running; resolves after the first contact or when the wait for it is over. */
   #started: Promise<void> | undefined
@@ -62,6 +65,7 @@ class AgentMonitor implements Monitor {
     const faults = this.#faults
     this.#decoys = new DecoyChecks({ service, faults, instanceId, timeoutMs: checkTimeoutMs })
     this.#reports = new Reports(service, faults, pace, instanceId)
+    this.#outputs = new Outputs(service, instanceId, pace.request)
     this.#link = new ControlLink({
       service,
       faults,
@@ -151,11 +155,34 @@ class AgentMonitor implements Monitor {
   }
 
   async reportToolCall(call: ToolCall): Promise<boolean> {
-    return this.#add(() => toolCallEvent(call, this.instanceId, this.#results))
+    return this.#add(() => {
+      const { toolName: tool, result } = Object(call) as ToolCall
+      const read = this.#results.of(result)
+      const event = toolCallEvent(call, this.instanceId, read?.result)
+      if (typeof event === 'object') this.#compare('result', read, tool)
+      return event
+    })
   }
 
-  flush(timeoutMs = this.#pace.flush): Promise<boolean> {
-    return this.#reports.flush(timeoutMs)
+  async reportAnswer(answer: ModelAnswer): Promise<boolean> {
+    // To the service, a suspended agent that reports is at work.
+    if (this.suspended) return false
+    return this.#add(() => {
+      const read = this.#results.of((Object(answer) as ModelAnswer).answer)
+      if (!read?.result.length) return undefined
+      const event = answerEvent(answer, this.instanceId, read.result)
+      if (typeof event === 'object') this.#compare('answer', read)
+      return event
+    })
+  }
+
+  #compare(of: 'result' | 'answer', read: ReadResult | undefined, tool?: string): void {
+    if (read && read.keys !== '' && this.#decoys.reach === 'some') this.#outputs.add({ of, keys: read.keys, tool })
+  }
+
+  async flush(timeoutMs = this.#pace.flush): Promise<boolean> {
+    const [isSent] = await Promise.all([this.#reports.flush(timeoutMs), within(timeoutMs, this.#outputs.settled())])
+    return isSent
   }
 
   async guard(call: GuardedCall): Promise<Denial | undefined> {
@@ -209,9 +236,10 @@ class AgentMonitor implements Monitor {
   }
 
   /** Reports contain arbitrary data of the agent, and reading it must not throw into the agent. */
-  #add(event: () => ReturnType<typeof eventOf>): boolean {
+  #add(make: () => ReturnType<typeof eventOf> | undefined): boolean {
     try {
-      return this.#reports.add(event())
+      const event = make()
+      return event !== undefined && this.#reports.add(event)
     } catch (fault) {
       return this.#reports.add(`it cannot be read (${(fault as Error | undefined)?.name})`)
     }

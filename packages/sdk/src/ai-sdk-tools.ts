@@ -83,6 +83,16 @@ async function lastOf(result: unknown): Promise<unknown> {
   return last
 }
 
+/**
+ * Returns a callback for `onFinish` (in version 7 also called `onEnd`) of `generateText`, `streamText` and
+ * `ToolLoopAgent`, which reports the answer.
+ */
+export const answerReporter =
+  (monitor: Monitor, { sessionId }: AiSdkOptions = {}) =>
+  ({ text }: { text: string }): void => {
+    void monitor.reportAnswer({ answer: text, sessionId })
+  }
+
 /** Checks the shape, not the identity: the denial may have been stored with the conversation and reloaded. */
 function isDenial(output: unknown): output is Denial {
   const { denied, reason, retryable } = Object(output) as Partial<Denial>

@@ -2,7 +2,7 @@ import { generateText, stepCountIs, streamText, tool } from 'ai-v6'
 import { convertArrayToReadableStream, MockLanguageModelV3 } from 'ai-v6/test'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { guardTools } from './ai-sdk-v6.ts'
+import { answerReporter, guardTools } from './ai-sdk-v6.ts'
 import type { Monitor } from './monitor.ts'
 import { denied, describeAdapter, openTwoMonitors, readFile } from './testing/adapter.ts'
 import type { TestFleet } from './testing/service.ts'
@@ -28,21 +28,27 @@ const toolResultOf = (model: MockLanguageModelV3): unknown => {
   return part!.output.value
 }
 
-describeAdapter('the AI SDK 6', async (monitor, path) => {
-  const ran: string[] = []
-  const tools = guardTools(monitor, {
-    'file-read': tool({
-      inputSchema: z.object({ path: z.string() }),
-      execute: async ({ path }) => {
-        ran.push(path)
-        return readFile(path)
-      },
-    }),
-  })
-  const model = modelThat(callOf('file-read', { path }))
-  await generateText({ model, tools, prompt: 'read it', stopWhen: stepCountIs(3) })
-  return { ran, output: toolResultOf(model) }
-})
+describeAdapter(
+  'the AI SDK 6',
+  async (monitor, path) => {
+    const ran: string[] = []
+    const tools = guardTools(monitor, {
+      'file-read': tool({
+        inputSchema: z.object({ path: z.string() }),
+        execute: async ({ path }) => {
+          ran.push(path)
+          return readFile(path)
+        },
+      }),
+    })
+    const model = modelThat(callOf('file-read', { path }))
+    const onFinish = answerReporter(monitor)
+    await generateText({ model, tools, prompt: 'read it', stopWhen: stepCountIs(3), onFinish })
+    return { ran, output: toolResultOf(model) }
+  },
+  'file-read',
+  'done',
+)
 
 let fleet: TestFleet
 let active: Monitor

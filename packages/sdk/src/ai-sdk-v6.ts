@@ -2,7 +2,7 @@ import { type AiSdkOptions, type AiTool, type AiTools, guardExecute } from './ai
 import { copyWith } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
-export type { AiSdkOptions, AiTools } from './ai-sdk-tools.ts'
+export { type AiSdkOptions, type AiTools, answerReporter } from './ai-sdk-tools.ts'
 
 /**
  * Wraps tools with a guard before each call and a report after it. The output of a denied call is `{ denied: true,

@@ -2,7 +2,7 @@ import { generateText, isStepCount, ToolLoopAgent, tool } from 'ai-v7'
 import { MockLanguageModelV4 } from 'ai-v7/test'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { guardApproval, guardTools } from './ai-sdk-v7.ts'
+import { answerReporter, guardApproval, guardTools } from './ai-sdk-v7.ts'
 import type { Monitor } from './monitor.ts'
 import { describeAdapter, openTwoMonitors, readFile } from './testing/adapter.ts'
 import type { TestFleet } from './testing/service.ts'
@@ -32,21 +32,29 @@ const toolResultOf = (model: MockLanguageModelV4) => {
 
 const inputSchema = z.object({ path: z.string() })
 
-describeAdapter('the AI SDK 7', async (monitor, path) => {
-  const ran: string[] = []
-  const tools = guardTools(monitor, {
-    'file-read': tool({
-      inputSchema,
-      execute: async ({ path }) => {
-        ran.push(path)
-        return readFile(path)
-      },
-    }),
-  })
-  const model = modelThat('file-read', path)
-  await new ToolLoopAgent({ model, tools, toolApproval: guardApproval(monitor) }).generate({ prompt: 'read it' })
-  return { ran, output: toolResultOf(model).value }
-})
+describeAdapter(
+  'the AI SDK 7',
+  async (monitor, path) => {
+    const ran: string[] = []
+    const tools = guardTools(monitor, {
+      'file-read': tool({
+        inputSchema,
+        execute: async ({ path }) => {
+          ran.push(path)
+          return readFile(path)
+        },
+      }),
+    })
+    const model = modelThat('file-read', path)
+    const onEnd = answerReporter(monitor)
+    await new ToolLoopAgent({ model, tools, toolApproval: guardApproval(monitor), onEnd }).generate({
+      prompt: 'read it',
+    })
+    return { ran, output: toolResultOf(model).value }
+  },
+  'file-read',
+  'done',
+)
 
 let fleet: TestFleet
 let active: Monitor

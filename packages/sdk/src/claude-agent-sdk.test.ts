@@ -46,6 +46,7 @@ describeAdapter(
     return { ran, output: output[0] }
   },
   toolName,
+  '["notes.txt"]',
 )
 
 let fleet: TestFleet

@@ -8,6 +8,7 @@ export interface HookInput {
   tool_input?: unknown
   tool_response?: unknown
   duration_ms?: number
+  last_assistant_message?: string
 }
 
 export interface HookAnswer {
@@ -25,11 +26,14 @@ export interface HookMatcher {
   onFailure?: 'block'
 }
 
-export type GuardHooks = Record<'PreToolUse' | 'PostToolUse' | 'PostToolUseFailure', HookMatcher[]>
+export type GuardHooks = Record<
+  'PreToolUse' | 'PostToolUse' | 'PostToolUseFailure' | 'Stop' | 'SubagentStop',
+  HookMatcher[]
+>
 
 /**
  * Returns `hooks` for `query()` that deny tool calls before they run, including those of subagents and MCP servers, and
- * report those that ran. Pass your own hooks as `own` to keep both. The model reads a denial as `{ denied: true,
+ * report those that ran, and the answers of the agent and its subagents. Pass your own hooks as `own` to keep both. The model reads a denial as `{ denied: true,
  * reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'`, a hook that fails
  * blocks the call, which requires a Claude Code version that supports `onFailure`.
  */
@@ -42,6 +46,8 @@ export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[
     PreToolUse: { hooks: [(input: HookInput) => decide(monitor, input)], ...onFailure },
     PostToolUse: { hooks: [(input: HookInput) => report(monitor, input, true)] },
     PostToolUseFailure: { hooks: [(input: HookInput) => report(monitor, input, false)] },
+    Stop: { hooks: [(input: HookInput) => reportAnswer(monitor, input)] },
+    SubagentStop: { hooks: [(input: HookInput) => reportAnswer(monitor, input)] },
   }
   const merged = Object.entries(hooks).map(([event, matcher]) => [
     event,
@@ -66,5 +72,10 @@ async function report(monitor: Monitor, input: HookInput, ok: boolean): Promise<
   const { tool_name: toolName = 'unknown', tool_input: params, tool_response: result } = input
   const { session_id: sessionId, duration_ms: durationMs } = input
   await monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params, result })
+  return {}
+}
+
+async function reportAnswer(monitor: Monitor, { last_assistant_message: answer, session_id }: HookInput) {
+  await monitor.reportAnswer({ answer, sessionId: session_id })
   return {}
 }

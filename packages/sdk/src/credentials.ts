@@ -101,6 +101,38 @@ function looksRandom(run: string): boolean {
   return text.length >= 18 && changes / text.length >= (text.length < 32 ? 0.2 : 0.15)
 }
 
+/** Characters of an output that are compared with decoys. A text with more of them is data, such as checksums. */
+const maxKeysLength = 8_000
+/** A longer run is data. An SSH key on one line has 400 characters. */
+const maxRunLength = 1_000
+
+/** Returns what may be a key in a text, a line for each: private keys, what begins like a key, random runs. */
+export function keysIn(text: string): string {
+  const found = new Set<string>()
+  let length = 0
+  const add = (match: string) => {
+    // The service refuses some characters, and no key has them.
+    const key = match.slice(0, maxKeysLength / 2).replace(/[^\t\r\n -~]/g, '')
+    if (found.has(key) || length + key.length >= maxKeysLength) return
+    found.add(key)
+    length += key.length + 1
+  }
+  for (const [format, pattern] of replacements) {
+    if (format === 'private_key' || format === 'key') for (const [key] of text.matchAll(pattern)) add(key)
+  }
+  for (const [run] of text.matchAll(/[\w.~+/=-]{18,}/g)) {
+    if (
+      run.length <= maxRunLength &&
+      run
+        .split(/[.~/=]/)
+        .concat(run)
+        .some(looksRandom)
+    )
+      add(run)
+  }
+  return [...found].join('\n')
+}
+
 /** Replaces everything that looks like a key, a token or a password. */
 export function withoutCredentials(text: string): string {
   let result = text

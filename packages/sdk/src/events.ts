@@ -1,8 +1,17 @@
-import type { Report, ToolCall } from './monitor.ts'
+import type { ModelAnswer, Report, Severity, ToolCall } from './monitor.ts'
 import { redacted, redactedId, redactedText } from './redact.ts'
-import type { ReportedResult, Results } from './results.ts'
 import { callFields } from './tool-fields.ts'
-import type { NewEvent } from './wire.ts'
+
+/** An event as the service accepts it; a test compares it with the service's own type. */
+export interface NewEvent {
+  severity: Severity
+  source: string
+  event_type: string
+  description: string
+  instance_id: string
+  session_id?: string | undefined
+  metadata?: Record<string, unknown> | undefined
+}
 
 const severities = ['info', 'warning', 'critical', 'breach']
 const paramsBytes = 4 * 1024
@@ -52,8 +61,8 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
 }
 
 /** Returns the `tool_call` event, or an error text if the call is invalid. */
-export function toolCallEvent(call: ToolCall, instanceId: string, results?: Results): NewEvent | string {
-  const { toolName, durationMs, ok = true, sessionId, params, result } = Object(call) as ToolCall
+export function toolCallEvent(call: ToolCall, instanceId: string, result?: object): NewEvent | string {
+  const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
   const shownName = redactedText(toolName, maxToolNameLength)
   const description = ok ? shownName : `${shownName} failed`
@@ -65,7 +74,7 @@ export function toolCallEvent(call: ToolCall, instanceId: string, results?: Resu
     ok,
     ...reportedFields(toolName, params),
     ...(params === undefined ? {} : { params: redacted(params, paramsBytes) }),
-    ...reportedResult(result, results),
+    ...(result && { result }),
   }
   return { ...event, metadata }
 }
@@ -96,17 +105,18 @@ function reportedFields(toolName: string, params: unknown): Record<string, unkno
 }
 
 /** Returns the event of a call whose `tool_call` was reported before it ran. */
-export function toolResultEvent(call: ToolCall, instanceId: string, results: Results): NewEvent {
-  const { toolName, ok = true, sessionId, result } = call
+export function toolResultEvent(call: ToolCall, instanceId: string, result: object | undefined): NewEvent {
+  const { toolName, ok = true, sessionId } = call
   const shownName = redactedText(toolName, maxToolNameLength)
   const description = ok ? `Result of ${shownName}` : `${shownName} failed`
   const event = eventOf({ severity: 'info', eventType: 'tool_result', description, sessionId }, instanceId) as NewEvent
-  return { ...event, metadata: { toolName: shownName, ok, ...reportedResult(result, results) } }
+  return { ...event, metadata: { toolName: shownName, ok, ...(result && { result }) } }
 }
 
-function reportedResult(value: unknown, results: Results | undefined): { result?: ReportedResult } {
-  const result = results?.of(value)
-  return result === undefined ? {} : { result }
+/** Returns the event of an answer, or an error text if the session is invalid. */
+export function answerEvent({ sessionId }: ModelAnswer, instanceId: string, result: object): NewEvent | string {
+  const event = eventOf({ severity: 'info', eventType: 'model_answer', description: 'Answer', sessionId }, instanceId)
+  return typeof event === 'string' ? event : { ...event, metadata: { result } }
 }
 
 /** Event for a contradiction: either this agent's saved state was changed, or the service runs on an older database. */

@@ -29,11 +29,20 @@ const modelThat = (path: string) =>
 const resultOf = ({ messages }: { messages: unknown[] }) =>
   messages.find((message): message is ToolMessage => ToolMessage.isInstance(message))
 
-describeAdapter('the middleware of LangChain', async (monitor, path) => {
-  const ran: string[] = []
-  const agent = createAgent({ model: modelThat(path), tools: [readTool(ran)], middleware: [guardMiddleware(monitor)] })
-  return { ran, output: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
-})
+describeAdapter(
+  'the middleware of LangChain',
+  async (monitor, path) => {
+    const ran: string[] = []
+    const agent = createAgent({
+      model: modelThat(path),
+      tools: [readTool(ran)],
+      middleware: [guardMiddleware(monitor)],
+    })
+    return { ran, output: resultOf(await agent.invoke({ messages: 'read it' }))?.content }
+  },
+  'file-read',
+  'done',
+)
 
 describeAdapter('tools of LangChain', async (monitor, path) => {
   const ran: string[] = []

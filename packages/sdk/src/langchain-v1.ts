@@ -9,7 +9,7 @@ interface ToolCallRequest {
 
 /**
  * Returns middleware for `createAgent()` that guards and reports the calls of all the agent's tools, including those of
- * other middleware. Put it last, so that nothing changes a call after it was allowed. The model reads a denial as `{
+ * other middleware, and reports the agent's answers. Put it last, so that nothing changes a call after it was allowed. The model reads a denial as `{
  * denied: true, reason, retryable: false }`.
  *
  * With any middleware that wraps tool calls, LangChain no longer returns a tool's error to the model but ends the run;
@@ -33,6 +33,12 @@ export function guardMiddleware(monitor: Monitor) {
         hasFailed,
         contentOf,
       })
+    },
+    afterAgent(state: { messages: readonly unknown[] }, runtime: object): undefined {
+      const last = state.messages.at(-1)
+      // An agent that never called its model ends with a message of its user.
+      if ((Object(last) as { type?: unknown }).type !== 'ai') return
+      void monitor.reportAnswer({ answer: contentOf(last), sessionId: threadOf(runtime) })
     },
   }
 }

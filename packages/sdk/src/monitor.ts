@@ -49,8 +49,8 @@ export interface MonitorOptions {
   /** File to which each suspension and resume is appended as a line of JSON; default: `<stateFile>.log`. */
   suspendLog?: string
   /**
-   * Also report the text of results, without secrets and at most 1,000 characters. Default: false, only their length, a
-   * keyed hash and the formats of secrets in them.
+   * Also report the text of results and answers, without secrets and at most 1,000 characters. Default: false, only
+   * their length, a keyed hash and the formats of secrets in them.
    */
   resultText?: boolean
 }
@@ -79,6 +79,12 @@ export interface ToolCall {
   params?: unknown
   /** Result of the call. Its text is reported only with `resultText`. */
   result?: unknown
+}
+
+export interface ModelAnswer {
+  /** The text, or parts with texts. Reported like the result of a tool. */
+  answer: unknown
+  sessionId?: string | undefined
 }
 
 export interface GuardedCall {
@@ -197,6 +203,11 @@ export interface Monitor {
   report(report: Report): Promise<boolean>
   /** Queues a `tool_call` event; otherwise like report(). */
   reportToolCall(call: ToolCall): Promise<boolean>
+  /**
+   * Queues a `model_answer` event for what the agent answers to its user or to another agent; otherwise like report().
+   * False as well for an answer without a text, and while the agent is suspended.
+   */
+  reportAnswer(answer: ModelAnswer): Promise<boolean>
   /** Sends queued events; false when some are left after `timeoutMs` (default: 5,000). */
   flush(timeoutMs?: number): Promise<boolean>
   readonly metrics: {

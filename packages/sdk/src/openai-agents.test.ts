@@ -13,7 +13,7 @@ import {
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Monitor } from './monitor.ts'
-import { guardTools } from './openai-agents.ts'
+import { guardTools, reportAnswers } from './openai-agents.ts'
 import { denied, describeAdapter, openTwoMonitors, readDenial, readFile } from './testing/adapter.ts'
 import type { TestFleet } from './testing/service.ts'
 
@@ -75,11 +75,26 @@ const readTool = (ran: string[]) =>
 const takeTurn = async (monitor: Monitor, path: string) => {
   const ran: string[] = []
   const model = new FakeModel(callOf('file_read', { path }))
-  const agent = new Agent({ name: 'reader', model, tools: guardTools(monitor, [readTool(ran)]) })
+  const agent = reportAnswers(
+    monitor,
+    new Agent({ name: 'reader', model, tools: guardTools(monitor, [readTool(ran)]) }),
+  )
   await runner.run(agent, 'read it')
   return { ran, output: (model.toolOutput.output as { text: string }).text }
 }
-describeAdapter('the OpenAI Agents SDK', takeTurn, 'file_read')
+describeAdapter('the OpenAI Agents SDK', takeTurn, 'file_read', 'done')
+
+test('reports the answers of all agents of a runner', async () => {
+  const own = reportAnswers(active, new Runner({ tracingDisabled: true }), { sessionId: 'thread-9' })
+  await own.run(
+    new Agent({ name: 'reader', model: new FakeModel(callOf('file_read', { path: 'a.txt' })), tools: [readTool([])] }),
+    'read it',
+  )
+  await active.flush()
+  expect(await fleet.events('model_answer')).toMatchObject([
+    { session_id: 'thread-9', metadata: { result: { length: 4 } } },
+  ])
+})
 
 let fleet: TestFleet
 let active: Monitor

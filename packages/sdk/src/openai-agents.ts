@@ -33,6 +33,27 @@ export function guardTools<Tools extends readonly AgentTool[]>(
   return guarded as unknown as Tools
 }
 
+interface Emitter {
+  on(event: 'agent_end', listener: (...args: unknown[]) => void): unknown
+}
+
+/**
+ * Reports the answers of an Agent, or of all agents of a Runner, including those to other agents. Returns it. Use one
+ * of the two: an answer that both announce is reported twice.
+ */
+export function reportAnswers<Source extends object>(
+  monitor: Monitor,
+  source: Source,
+  { sessionId }: OpenAiAgentsOptions = {},
+): Source {
+  const { on } = source as unknown as Emitter
+  // The output is the last argument of both.
+  on.call(source as unknown as Emitter, 'agent_end', (...args) => {
+    void monitor.reportAnswer({ answer: args.at(-1), sessionId })
+  })
+  return source
+}
+
 type CallOf = (args: unknown) => GuardedCall
 
 interface FunctionTool extends AgentTool {

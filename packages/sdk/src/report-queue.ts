@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { NewEvent } from './wire.ts'
+import type { NewEvent } from './events.ts'
 
 /** Queue limits for outages of the service: enough for some hours of a busy agent. */
 const maxEvents = 10_000

@@ -2,11 +2,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createMonitorWith } from './agent-monitor.ts'
+import type { NewEvent } from './events.ts'
 import type { Report } from './monitor.ts'
 import { ReportQueue } from './report-queue.ts'
 import { answerPlainly, sendJson, startHostileService } from './testing/hostile-service.ts'
 import { agentId, eventually, fastPace, TestFleet } from './testing/service.ts'
-import type { NewEvent } from './wire.ts'
 
 let fleet: TestFleet
 beforeAll(async () => {

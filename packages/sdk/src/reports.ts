@@ -1,12 +1,12 @@
 import { clearTimeout, setTimeout } from 'node:timers'
 import type { ActiveFaults } from './active-faults.ts'
-import { droppedEvent } from './events.ts'
+import { droppedEvent, type NewEvent } from './events.ts'
 import { MonitorError } from './faults.ts'
 import { backoff, jittered, type Pace } from './pace.ts'
 import { Repeat } from './repeat.ts'
 import { type Batch, ReportQueue } from './report-queue.ts'
 import { type Answer, isPassing, isRefused, isSuccess, type Service } from './service.ts'
-import { type EventBatchReply, errorsOf, type NewEvent } from './wire.ts'
+import { type EventBatchReply, errorsOf } from './wire.ts'
 
 /** This many waiting events are sent without waiting for more. */
 const sendAt = 100

@@ -2,7 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { Results } from './results.ts'
 
 const key = 'wl_agent_0123456789'
-const results = new Results(key, false)
+const describing = (key: string, withText: boolean) => {
+  const results = new Results(key, withText)
+  return { of: (value: unknown) => results.of(value)?.result }
+}
+const results = describing(key, false)
 const token = `ghp_${'a1B2c3D4'.repeat(5)}`
 
 describe('a reported result', () => {
@@ -11,9 +15,9 @@ describe('a reported result', () => {
     expect(result).toEqual({ length: 4, hash: expect.stringMatching(/^[0-9a-f]{32}$/) })
     expect(results.of({ stdout: '4711', exit: true })).toEqual(result)
     expect(results.of('4712')!.hash).not.toBe(result!.hash)
-    expect(new Results(key, true).of('4711')!.hash).toBe(result!.hash)
+    expect(describing(key, true).of('4711')!.hash).toBe(result!.hash)
     // Attack: a reader of events hashes all short results.
-    expect(new Results(`${key}x`, false).of('4711')!.hash).not.toBe(result!.hash)
+    expect(describing(`${key}x`, false).of('4711')!.hash).not.toBe(result!.hash)
   })
 
   it.each([
@@ -36,10 +40,10 @@ describe('a reported result', () => {
   it('has the text without secrets only where that is switched on', () => {
     const text = `the answer is 42, ${token}`
     expect(JSON.stringify(results.of(text))).not.toContain('answer')
-    const shown = new Results(key, true).of(text)!
+    const shown = describing(key, true).of(text)!
     expect(shown.text).toBe('the answer is 42, [redacted]')
-    expect(new Results(key, true).of('\u0001'.repeat(9_000))!.text!.length).toBeLessThan(500)
-    expect(new Results(key, true).of('word '.repeat(9_000))!.text!.length).toBeLessThanOrEqual(1_000)
+    expect(describing(key, true).of('\u0001'.repeat(9_000))!.text!.length).toBeLessThan(500)
+    expect(describing(key, true).of('word '.repeat(9_000))!.text!.length).toBeLessThanOrEqual(1_000)
   })
 
   it('is read within a bounded time and never throws, whatever the tool returned', () => {

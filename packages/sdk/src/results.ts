@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { createHash, createHmac } from 'node:crypto'
-import { secretFormats } from './credentials.ts'
+import { keysIn, secretFormats } from './credentials.ts'
 import { entriesOf, redactedText } from './redact.ts'
 
 /** Of a longer text only this much is hashed and searched: it takes the agent some milliseconds. */
@@ -12,7 +12,7 @@ const maxTextLength = 1_000
 const maxTextBytes = 3 * 1024
 
 /** Result of a tool or answer of a model, in events. */
-export interface ReportedResult {
+interface ReportedResult {
   /** Characters of all texts in it. */
   length: number
   /** HMAC-SHA-256 of the text, cut to 32 hexadecimal digits. The same text has the same hash under one key. */
@@ -55,6 +55,13 @@ class Texts {
   }
 }
 
+/** A result or answer as it was read. */
+export interface ReadResult {
+  result: ReportedResult
+  /** What in it may be a key; empty: nothing. */
+  keys: string
+}
+
 /** Describes results of tools and answers of models. */
 export class Results {
   readonly #hashKey: Buffer
@@ -70,7 +77,7 @@ export class Results {
   }
 
   /** For any value; does not throw. Undefined for a value without a text. */
-  of(result: unknown): ReportedResult | undefined {
+  of(result: unknown): ReadResult | undefined {
     const texts = new Texts()
     try {
       texts.visit(result, 0)
@@ -80,13 +87,14 @@ export class Results {
     if (texts.found.length === 0) return undefined
     const text = texts.found.join('\n')
     const secrets = secretFormats(text)
-    return {
+    const described: ReportedResult = {
       length: texts.length,
       hash: createHmac('sha256', this.#hashKey).update(text).digest('hex').slice(0, 32),
       ...(secrets.length === 0 ? {} : { secrets }),
       ...(texts.isCut ? { cut: true } : {}),
       ...(this.#withText ? { text: shown(text) } : {}),
     }
+    return { result: described, keys: keysIn(text) }
   }
 }
 

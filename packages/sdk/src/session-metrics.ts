@@ -1,4 +1,4 @@
-import type { NewEvent } from './wire.ts'
+import type { NewEvent } from './events.ts'
 
 /** The service keeps this many baselines. The limit keeps generated names from filling the memory. */
 const maxNames = 64

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from 'vitest'
+import type { NewEvent } from './events.ts'
 import { eventOf, toolCallEvent } from './events.ts'
 import { callFields } from './tool-fields.ts'
-import type { NewEvent } from './wire.ts'
 
 const evil = 'evil.example'
 

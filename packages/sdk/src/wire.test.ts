@@ -1,8 +1,9 @@
 import type * as contract from '@wardline/contract'
 import { endpoints, limits, severities } from '@wardline/contract'
 import { expect, expectTypeOf, test } from 'vitest'
+import type { NewEvent } from './events.ts'
 import type { Severity } from './monitor.ts'
-import type { ControlMessage, EventBatchReply, Heartbeat, KillSwitchState, NewEvent } from './wire.ts'
+import type { ControlMessage, EventBatchReply, Heartbeat, KillSwitchState } from './wire.ts'
 
 // This package copies the parts of the contract that it needs, so that agents install only one package.
 
@@ -22,7 +23,7 @@ test('accepts types that the service sends', () => {
 
 test('uses the routes, headers and limits of the service', () => {
   const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, answerDrill } = endpoints
-  const { checkKey, checkPath } = endpoints
+  const { checkKey, checkPath, checkOutput } = endpoints
   expect([
     sendHeartbeat,
     createEvents,
@@ -32,6 +33,7 @@ test('uses the routes, headers and limits of the service', () => {
     answerDrill,
     checkKey,
     checkPath,
+    checkOutput,
   ]).toEqual(
     [
       'POST /api/heartbeat',
@@ -42,6 +44,7 @@ test('uses the routes, headers and limits of the service', () => {
       'POST /api/instances/:instanceId/drill',
       'POST /api/honeypots/check/key',
       'POST /api/honeypots/check/path',
+      'POST /api/honeypots/check/output',
     ].map((line) => expect.objectContaining({ method: line.split(' ')[0], path: line.split(' ')[1] })),
   )
   expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual(['x-wardline-decoys', 'x-wardline-control'])

@@ -1,4 +1,4 @@
-import type { FailMode, Severity } from './monitor.ts'
+import type { FailMode } from './monitor.ts'
 
 // The part of the service's API that this package uses. A test compares these types with the service's own.
 
@@ -12,16 +12,6 @@ export interface Heartbeat {
   control_version?: number | undefined
   tags?: string[] | undefined
   leaving?: boolean | undefined
-}
-
-export interface NewEvent {
-  severity: Severity
-  source: string
-  event_type: string
-  description: string
-  instance_id: string
-  session_id?: string | undefined
-  metadata?: Record<string, unknown> | undefined
 }
 
 export interface EventBatchReply {

@@ -14,6 +14,8 @@ test.each([
       hooks: {
         PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] }],
         PostToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
+        Stop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
+        SubagentStop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
       },
     },
   ],
@@ -127,6 +129,8 @@ test('replaces an older hook in place, and removes it from a group with others',
         { matcher: 'Write', hooks: [other] },
       ],
       PostToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
+      Stop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
+      SubagentStop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
     },
   })
   const group = (hooks: unknown[]) => JSON.stringify({ hooks: { PreToolUse: [{ matcher: '*', hooks }] } }, null, 1)

@@ -24,14 +24,14 @@ const registrations: Record<CodingTool, Registration[]> = {
         hooks: [{ type: 'command', command, timeout: timeoutSeconds, onFailure: 'block' }],
       }),
     },
-    {
-      // Reports the result in the background, which only Claude Code offers.
-      event: 'PostToolUse',
-      entry: (command) => ({
-        matcher: '*',
+    // Report results and answers in the background, which only Claude Code offers.
+    ...['PostToolUse', 'Stop', 'SubagentStop'].map((event) => ({
+      event,
+      entry: (command: string) => ({
+        ...(event === 'PostToolUse' ? { matcher: '*' } : {}),
         hooks: [{ type: 'command', command, timeout: timeoutSeconds, async: true }],
       }),
-    },
+    })),
   ],
   codex: [
     {

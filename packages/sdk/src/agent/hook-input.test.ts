@@ -41,6 +41,18 @@ test('does not treat other events as calls', () => {
   }
 })
 
+test.each([
+  ['Stop', 'last_assistant_message'],
+  ['SubagentStop', 'last_assistant_message'],
+  ['afterAgentResponse', 'text'],
+])('reads the answer of %s', (event, field) => {
+  const answerOf = (fields: object) => parseCall(JSON.stringify({ hook_event_name: event, ...fields }), undefined)
+  expect(answerOf({ [field]: 'Done.' })).toMatchObject({ isBefore: false, answer: 'Done.' })
+  for (const value of [undefined, '', 7, null, { text: 'x' }]) {
+    expect(answerOf({ [field]: value })).toMatchObject({ isBefore: false, answer: undefined })
+  }
+})
+
 test('accepts any input without throwing, and quotes nothing from it', () => {
   const secret = 'sk-live-5e2d8c1b7a9f'
   const anything = fc.oneof(

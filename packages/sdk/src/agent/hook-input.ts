@@ -22,8 +22,10 @@ export interface HookCall {
   event: string
   /** True for a call that has not run yet. */
   isBefore: boolean
-  /** How a call went that has run. The hook ignores calls that are neither. */
+  /** How a call went that has run. The hook ignores events that are neither call nor answer. */
   outcome?: { ok: boolean; result: unknown }
+  /** What the model answered. */
+  answer?: string | undefined
   toolName: string
   args: unknown
   /** What is compared with decoys: the arguments in each form in which the tool may read them. */
@@ -86,6 +88,12 @@ const after: Readonly<Record<string, boolean>> = {
   postToolUse: true,
   postToolUseFailure: false,
 }
+/** Events after an answer, of the agent and of its subagents, and the field with its text. */
+const answers: Readonly<Record<string, string>> = {
+  Stop: 'last_assistant_message',
+  SubagentStop: 'last_assistant_message',
+  afterAgentResponse: 'text',
+}
 /** Cursor's names for tools, mapped to Claude Code's. */
 const cursorNames: Record<string, string> = { Shell: 'Bash' }
 
@@ -127,7 +135,8 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
       outcome: { ok, result },
     }
   }
-  if (!before.includes(event)) return { ...known, isBefore: false, ...noCall }
+  const answerField = Object.hasOwn(answers, event) ? answers[event]! : ''
+  if (!before.includes(event)) return { ...known, isBefore: false, ...noCall, answer: text(fields[answerField]) }
   // Of this event only the path is an argument.
   if (event !== 'beforeReadFile' && input.length > maxCallLength) return tooLarge(`${maxCallLength} characters`)
   const call = callOf(event, fields)

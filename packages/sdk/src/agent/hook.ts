@@ -2,12 +2,13 @@ import { stdin } from 'node:process'
 import { ActiveFaults } from '../active-faults.ts'
 import { DecoyChecks, isRefusal, refusals, reservedMs, workingFolder } from '../decoy-checks.ts'
 import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
-import { droppedEvent, mismatchEvent, toolCallEvent, toolResultEvent } from '../events.ts'
+import { answerEvent, droppedEvent, mismatchEvent, type NewEvent, toolCallEvent, toolResultEvent } from '../events.ts'
 import { contentOf } from '../guarded-call.ts'
 import { Listeners } from '../listeners.ts'
+import { outputBody, outputRoute } from '../outputs.ts'
 import { Results } from '../results.ts'
 import { isSuccess } from '../service.ts'
-import { errorsOf, type NewEvent } from '../wire.ts'
+import { errorsOf } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
 import {
   type AgentSettings,
@@ -69,7 +70,7 @@ const eventOf = (call: HookCall | InvalidInput): string | undefined => ('fault' 
 /** Whether the event is not a call about to be made. */
 const isOther = (call: HookCall | InvalidInput): boolean => !('fault' in call) && !call.isBefore
 
-const outcomeOf = (call: HookCall | InvalidInput) => ('fault' in call ? undefined : call.outcome)
+const outputOf = (call: HookCall | InvalidInput) => ('fault' in call ? undefined : (call.outcome ?? call.answer))
 
 /** Answers without valid settings, and thus without a service: by the last known suspension, else by the fail mode. */
 function answerWithout(
@@ -121,9 +122,11 @@ class Decision {
     // Poll the kill switch while the input is read.
     const asked = this.#checkControl()
     const call = await input
-    if (isOther(call) && !outcomeOf(call)) return passing(this.#tool, [], eventOf(call))
+    if (isOther(call) && !outputOf(call)) return passing(this.#tool, [], eventOf(call))
+    // It is over: a failure of the hook must not look like a denial, which some coding agents answer by going on.
+    if (isOther(call)) this.#progress.decided = passing(this.#tool, [], eventOf(call))
     const control = await asked
-    if (isOther(call)) return this.#reportResult(call as HookCall, control)
+    if (isOther(call)) return this.#reportOutput(call as HookCall, control)
     // From here on the arguments, not an outage, are the likely cause of a failure.
     this.#progress.mustCheck ||= control.isAnswered
     const verdict = await this.#verdict(call, control)
@@ -137,19 +140,31 @@ class Decision {
     return answer()
   }
 
-  /** Reports how a call went; it can no longer be denied. To the service, a suspended agent that reports is at work. */
-  async #reportResult(call: HookCall, { state }: ControlCheck): Promise<HookAnswer> {
-    if (state?.suspended) return passing(this.#tool, [], call.event)
-    const { ok, result } = call.outcome!
+  /**
+   * Reports how a call went, which can no longer be denied, or an answer. To the service, a suspended agent that reports
+   * is at work.
+   */
+  async #reportOutput(call: HookCall, { state }: ControlCheck): Promise<HookAnswer> {
     const { key, resultText, instanceId } = this.#settings
-    const { toolName, sessionId, callId } = call
-    const results = new Results(key, resultText)
-    const event = toolResultEvent({ toolName, ok, sessionId, result: contentOf(result) ?? result }, instanceId, results)
-    await this.#service.call('events/batch', {
-      body: JSON.stringify([event]),
-      headers: { 'idempotency-key': idempotencyKey(sessionId, callId && `${callId} result`) },
-      timeoutMs: reportMs,
-    })
+    const { toolName, sessionId, callId, outcome, answer } = call
+    const read = new Results(key, resultText).of(outcome ? (contentOf(outcome.result) ?? outcome.result) : answer)
+    if (state?.suspended || (!outcome && !read)) return passing(this.#tool, [], call.event)
+    const event = outcome
+      ? toolResultEvent({ toolName, ok: outcome.ok, sessionId }, instanceId, read?.result)
+      : answerEvent({ answer, sessionId }, instanceId, read!.result)
+    const output = outcome ? { of: 'result' as const, tool: toolName } : { of: 'answer' as const }
+    await Promise.all([
+      this.#service.call('events/batch', {
+        body: JSON.stringify([event]),
+        headers: { 'idempotency-key': idempotencyKey(sessionId, callId && `${callId} result`) },
+        timeoutMs: reportMs,
+      }),
+      read?.keys &&
+        this.#service.call(outputRoute, {
+          body: outputBody({ ...output, keys: read.keys }, instanceId),
+          timeoutMs: reportMs,
+        }),
+    ])
     return passing(this.#tool, [], call.event)
   }
 

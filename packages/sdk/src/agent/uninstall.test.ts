@@ -121,8 +121,10 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
       expect(others).toEqual(known)
       const own = (entries: unknown[] = []) =>
         entries.filter((entry) => !JSON.stringify(entry).includes('wardline-agent'))
-      const lists = { PreToolUse: own(hooks.PreToolUse), PostToolUse: own(hooks.PostToolUse) }
-      expect({ PreToolUse: [], PostToolUse: [], ...left }).toEqual({ ...hooks, ...lists })
+      const events = ['PreToolUse', 'PostToolUse', 'Stop', 'SubagentStop']
+      const lists = Object.fromEntries(events.map((event) => [event, own(hooks[event])]))
+      const empty = Object.fromEntries(events.map((event) => [event, []]))
+      expect({ ...empty, ...left }).toEqual({ ...hooks, ...lists })
     })
     await fc.assert(property, { seed, numRuns: 200 })
   })

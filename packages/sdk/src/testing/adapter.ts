@@ -39,6 +39,8 @@ export function describeAdapter(
   takeTurn: (monitor: Monitor, path: string) => Promise<Turn>,
   /** Name of the tool in the framework. */
   toolName = 'file-read',
+  /** What the model answers after the call, where the adapter sees it. */
+  answer?: string,
 ): void {
   describe(`with ${framework}`, () => {
     let fleet: TestFleet
@@ -54,6 +56,18 @@ export function describeAdapter(
       await monitor.flush()
       return fleet.events('tool_call')
     }
+
+    if (answer !== undefined)
+      test('reports the answer once, and its text only where that is switched on', async () => {
+        const withText = fleet.monitor({ resultText: true }).monitor
+        await takeTurn(withText, 'notes.txt')
+        await takeTurn(monitor, 'notes.txt')
+        await Promise.all([withText.flush(), calls()])
+        const [bare, shown, ...others] = (await fleet.events('model_answer')).map(({ metadata }) => metadata?.result)
+        expect(shown).toEqual({ ...(bare as object), text: answer })
+        expect(bare).toEqual({ length: answer.length, hash: expect.stringMatching(/^[0-9a-f]{32}$/) })
+        expect(others).toEqual([])
+      })
 
     test('runs an allowed call and reports it', async () => {
       const { ran, output } = await takeTurn(monitor, 'notes.txt')
@@ -105,7 +119,8 @@ export function describeAdapter(
       expect(after.map(({ length }) => length)).toEqual([before[0]!.length, before[1]!.length + 1])
       expect(after[1]![0]).toMatchObject({ severity: 'breach', metadata: { tool: toolName } })
       // Only the check itself contains the decoy.
-      expect(fleet.wire.sent.match(/^POST \S+/gm)?.filter((line) => !check.test(line)) ?? []).toEqual([])
+      const others = fleet.wire.sent.split(/^(?=POST )/m).filter((request) => !check.test(request.split('\n', 1)[0]!))
+      expect(others.join()).not.toContain(decoy)
       expect(JSON.stringify([output, after])).not.toContain(decoy)
     })
 

@@ -1,4 +1,4 @@
-import { eventTypes, type HitForm } from '@wardline/contract'
+import { eventTypes, type HitForm, type OutputKind } from '@wardline/contract'
 import { onlyName } from '@wardline/text'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
@@ -10,7 +10,7 @@ import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
 import { everyAgent } from './decoy-scope.ts'
 import { createDecoySearch, type Found } from './decoy-search.ts'
-import { describeHit } from './hit-event.ts'
+import { describeHit, factsOf, nameOf } from './hit-event.ts'
 import { isToolIgnored } from './ignore-queries.ts'
 import { maxKeyInputLength } from './key-extraction.ts'
 import { maxPathBytes } from './path-forms.ts'
@@ -99,12 +99,12 @@ export function createDecoyChecks(
   }
 
   /** Resolves with whether the hit is a breach of the agent. */
-  async function recordHit(decoy: Decoy, check: Asking, form: HitForm): Promise<boolean> {
+  async function recordHit(decoy: Decoy, check: Asking, form: HitForm, foundIn?: OutputKind): Promise<boolean> {
     const now = clock.now()
     const asking = askingInstance(check)
     const tool = safeContext(check.meta?.tool)
     const isIgnored = tool !== null && (await isToolIgnored(database.db, tool, now))
-    const { event, hit } = describeHit(ingest, decoy, { at: now, asking, tool, form, check, isIgnored })
+    const { event, hit } = describeHit(ingest, decoy, { at: now, asking, tool, form, foundIn, check, isIgnored })
     const { keyId } = check.principal
     const also = hitStatements(database.db, hit, decoy)
     if (isIgnored) await ingest.store([event], { also, keyId })
@@ -156,20 +156,56 @@ export function createDecoyChecks(
     }
   }
 
+  /** Reports that a tool returned a decoy key, once a minute for each agent and decoy. */
+  async function noteRead(decoy: Decoy, check: Asking): Promise<void> {
+    const tool = safeContext(check.meta?.tool)
+    if (tool !== null && (await isToolIgnored(database.db, tool, clock.now()))) return
+    const instance = askingInstance(check)
+    const { keyId } = check.principal
+    const name = `${instance ?? ''} ${decoy.id}`
+    countedReports.note({ kind: eventTypes.decoyRead, owner: keyId, name }, (count) => ({
+      severity: 'warning',
+      event_type: eventTypes.decoyRead,
+      description: `A ${nameOf(decoy)} was in ${count === 1 ? 'a result' : `${count} results`}${tool === null ? '' : ` of ${tool}`}`,
+      metadata: { ...factsOf(decoy), tool, found_in: 'result', occurrences: count },
+      ...(instance === undefined ? {} : { instance_id: instance }),
+    }))
+  }
+
+  /** Refuses longer texts, since only this much is searched: padding must not hide a decoy. */
+  function refuseLong(field: string, submitted: string): void {
+    if (submitted.length <= maxKeyInputLength) return
+    throw new AppError(
+      'invalid',
+      `${field} must have at most ${maxKeyInputLength} UTF-16 units; check longer text in parts.`,
+    )
+  }
+
   return {
     /** Checks whether the text contains a decoy key. A match is recorded before the promise resolves. */
     async checkKey(submitted: string, check: Check): Promise<CheckResult> {
-      // Refuse longer texts, since only this much is searched: padding must not hide a decoy.
-      if (submitted.length > maxKeyInputLength) {
-        throw new AppError(
-          'invalid',
-          `key must have at most ${maxKeyInputLength} UTF-16 units; check longer text in parts.`,
-        )
-      }
+      refuseLong('key', submitted)
       const at = clock.now()
       const found = await search.findKeys(submitted, check.piece)
       note(found, check, 'key')
       return settle(found, check, at)
+    },
+
+    /**
+     * Looks for decoy keys in the result of a tool, which is no use of the key, or in an answer of the model, which is.
+     * Resolves without saying what was found: the caller could otherwise test, without a breach, whether a key is a decoy.
+     */
+    async checkOutput(text: string, of: OutputKind, check: Check): Promise<void> {
+      refuseLong('text', text)
+      const at = clock.now()
+      const found = await search.findKeys(text, check.piece)
+      note(found, check, 'key')
+      const asking = askingInstance(check)
+      const decoy = closestMatch(found.decoys, asking)
+      if (decoy !== undefined && of === 'answer') {
+        if (await recordHit(decoy, check, await found.formOf(decoy), of)) return
+      } else if (decoy !== undefined) await noteRead(decoy, check)
+      suspendedAgents.noteCheck(asking, check.principal, at)
     },
 
     /** Whether the text contains a decoy key, without recording a hit: for texts that operators store. */

@@ -1,4 +1,4 @@
-import { eventTypes, type HitForm } from '@wardline/contract'
+import { eventTypes, type HitForm, type OutputKind } from '@wardline/contract'
 import type { Schema } from '../../db/schema.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
@@ -10,15 +10,17 @@ interface Touch {
   asking: string | undefined
   tool: string | null
   form: HitForm
+  /** Unset: in the arguments of a call. */
+  foundIn?: OutputKind | undefined
   check: { address: string | null; principal: { keyId: string } }
   isIgnored: boolean
 }
 
-const nameOf = ({ type, retired_at }: Decoy): string =>
+export const nameOf = ({ type, retired_at }: Decoy): string =>
   `${retired_at === null ? 'decoy' : 'retired decoy'} ${type === 'api_key' ? 'key' : 'path'}`
 
 /** Returns the fields of a decoy for an event: without value, path and label. */
-const factsOf = (decoy: Decoy) => ({
+export const factsOf = (decoy: Decoy) => ({
   honeypot_id: decoy.id,
   type: decoy.type,
   keyType: decoy.key_type,
@@ -28,18 +30,19 @@ const factsOf = (decoy: Decoy) => ({
 
 /** Builds the event and the row of a hit. */
 export function describeHit(ingest: Pick<Ingest, 'own'>, decoy: Decoy, touch: Touch) {
-  const { asking, tool, form, check, isIgnored } = touch
+  const { asking, tool, form, foundIn, check, isIgnored } = touch
   const by = tool === null ? '' : ` by ${tool}`
   const outside = isOutside(asking, decoy)
   const instanceId = asking ?? instanceOf(decoy.instance_id)
-  const metadata = { ...factsOf(decoy), tool, form, ...(outside ? { outside } : {}) }
+  const found = foundIn === undefined ? {} : { found_in: foundIn }
+  const metadata = { ...factsOf(decoy), tool, form, ...found, ...(outside ? { outside } : {}) }
   const event: EventToStore = {
     ...ingest.own({
       severity: isIgnored ? 'info' : 'breach',
       event_type: isIgnored ? eventTypes.honeypotIgnored : eventTypes.honeypotTriggered,
       description: isIgnored
         ? `A ${nameOf(decoy)} was touched${by}, which a rule ignores`
-        : `A ${nameOf(decoy)} was touched${by}`,
+        : `A ${nameOf(decoy)} was ${foundIn === 'answer' ? 'given out in an answer' : `touched${by}`}`,
       ...(instanceId === null ? {} : { instance_id: instanceId }),
       metadata,
     }),

@@ -18,7 +18,7 @@ interface HoneypotRoutes {
   protectionAlerts: ProtectionAlerts
   decoyChecks: DecoyChecks
   ingest: Ingest
-  quotas: Pick<Quotas, 'takeCheck' | 'chargeChecks'>
+  quotas: Pick<Quotas, 'takeCheck' | 'chargeChecks' | 'takeEvents' | 'chargeEvents'>
 }
 
 type Asking = Pick<Input<'checkKey'>, 'principal' | 'request'>
@@ -123,4 +123,18 @@ export function mountHoneypots(
     return answer(await paid({ principal, request }, check), reply)
   }
   router.handle('checkPath', checkPath, takeCheck)
+
+  // Outputs count as events: what tools return must not use up the checks that allow calls.
+  router.handle('checkOutput', async ({ body: { text, of, meta }, principal, request }) => {
+    const { keyId } = principal
+    quotas.takeEvents(keyId, 1, 0, Buffer.byteLength(text))
+    const piece = workLane.open(`outputs of ${keyId}`, { max: maxChecks })
+    try {
+      await checks.checkOutput(text, of, { meta, principal, address: clientAddress(request), piece })
+    } finally {
+      piece.end()
+      quotas.chargeEvents(keyId, Math.floor(piece.spent() / sliceUnits))
+    }
+    return { ok: true }
+  })
 }
