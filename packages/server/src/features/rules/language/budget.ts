@@ -1,6 +1,6 @@
 import { listLimits, ruleLimits } from '@wardline/contract'
 import { sliceUnits } from '../../../work-turns.ts'
-import { added, inMs, noCost, sizeCost, unitsOf } from './cost.ts'
+import { added, entriesCost, inMs, noCost, sizeCost, unitsOf } from './cost.ts'
 import type { Faults, Path } from './fault.ts'
 import type { Field } from './fields.ts'
 import type { Test } from './modifiers.ts'
@@ -19,7 +19,7 @@ export class Budget {
 
   /** The highest units that the rule costs an event. */
   get units(): number {
-    return this.#units + sizeCost(this.#tests, this.#deepFields.size)
+    return this.#units + sizeCost(this.#tests, this.#deepFields.size) + entriesCost(this.#entries)
   }
 
   /** Counts units that are not those of a test. */

@@ -62,6 +62,12 @@ const testUnits = 10_000
 export const sizeCost = (tests: number, walks: number): number =>
   testUnits * Math.max(0, tests - freeTests) + walkUnits * Math.max(0, walks - freeWalks)
 
+/** Entries of lists that cost a rule nothing, and units of each further one, which are for its memory of some 400 bytes. */
+const freeEntries = 1_000
+const entryUnits = 300
+
+export const entriesCost = (entries: number): number => entryUnits * Math.max(0, entries - freeEntries)
+
 /** Units that the values of an event cost a correlation at worst: one field can be a list, several have one value. */
 export const highestValuesCost = (fields: readonly { isList: boolean }[]): number =>
   fields.length === 1 && fields[0]!.isList ? valueUnits * maxValues : 0

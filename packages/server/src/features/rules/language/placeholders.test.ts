@@ -168,6 +168,14 @@ describe('expand', () => {
     expect(performance.now() - began).toBeLessThan(1_000)
   })
 
+  // Each rule has its own copy: 500 rules with 10,000 entries each would take more than a gigabyte.
+  test('entries beyond the first 1,000 of a rule count for their memory, whatever compares them', () => {
+    const costOf = (count: number) =>
+      compiled({ detection: { one: { 'event_type|expand': '%l%' }, condition: 'one' } }, { l: many(count) }).cost
+    expect(costOf(1_000)).toBe(costOf(1))
+    expect(costOf(3_000) - costOf(1_000)).toBe(2_000 * 300)
+  })
+
   test('explanations mark what an entry matched', () => {
     const rule = compiled(
       { detection: { one: { 'metadata.a|contains|expand': ['no', 'cat %l%'] }, condition: 'one' } },
