@@ -96,6 +96,18 @@ describe('a rule', () => {
     expect((await wardline('list')).stdout).toMatch(new RegExp(`${id}\\s+alert\\s+1\\s+critical`))
     expect((await wardline('show', id)).stdout).toContain('"title":"Three calls in a minute"')
     expect((await wardline('firings', id)).stderr).toContain('did not fire')
+    const pack = unique('pack').slice(0, 14)
+    const packed = join(service.dataDir, 'packed.json')
+    writeFileSync(packed, JSON.stringify(rule(prefix, { tags: [`pack.${pack}`] })))
+    expect((await wardline('add', packed, '--replace', id)).code).toBe(0)
+    expect((await wardline('observe', `pack.${pack}`)).stdout).toBe(
+      `1 rule of pack.${pack} switched to mode observe, 0 in it before.\n`,
+    )
+    expect((await wardline('packs')).stdout).toMatch(new RegExp(`^pack\\.${pack}\\s+1\\s+1\\s+0\\s+0\\s+0\\s+-$`, 'm'))
+    expect(JSON.parse((await wardline('packs', '--json')).stdout)).toContainEqual(
+      expect.objectContaining({ name: pack, rules: [id], modes: { observe: 1, alert: 0, enforce: 0 } }),
+    )
+    expect((await wardline('enforce', 'pack.none')).stderr).toContain('No rule has the tag pack.none')
     const agent = await newInstance(service, prefix)
     for (let count = 0; count < 3; count += 1) await call(service, agent)
     // The service is younger than the default of seven days: no value counts as new before its first event.

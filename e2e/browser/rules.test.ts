@@ -272,6 +272,42 @@ test('shows rules of files as they are, says where to change them, and which fil
   await page.getByRole('button', { name: 'Run', exact: true }).waitFor()
 })
 
+test('sets the mode of a pack in one press, after it says how many rules that changes', async () => {
+  const agent = await newInstance(screens.service, 'packed')
+  const pack = unique('pack').slice(0, 14)
+  const ids = [
+    await createRule(agent, `mode: enforce\ntags: [pack.${pack}]\n`),
+    await createRule(agent, `tags: [pack.${pack}]\n`),
+    await createRule(agent, `mode: alert\ntags: [pack.${pack}]\n`),
+  ]
+  const modes = () =>
+    Promise.all(
+      ids.map(async (id) => (await screens.service.call<{ mode: string }>('GET', `/api/rules/${id}`)).body.mode),
+    )
+  const page = await screens.signedIn({ at: '/rules' })
+  const control = page.getByRole('group', { name: `Mode of ${pack}` })
+  await control.getByRole('button', { name: 'Alert…' }).click()
+  const dialog = page.getByRole('dialog', { name: `Alert: all rules of ${pack}?` })
+  await dialog.getByText('2 rules will alert, 1 does already.').waitFor()
+  await dialog.getByText('1 of them does more now: 1 enforces.').waitFor()
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  expect(await modes()).toEqual(['enforce', 'observe', 'alert'])
+  await control.getByRole('button', { name: 'Alert…' }).click()
+  await dialog.getByRole('button', { name: 'Set mode alert' }).click()
+  await page.getByText('2 rules set to alert.').waitFor()
+  expect(await modes()).toEqual(['alert', 'alert', 'alert'])
+  await control.getByRole('button', { name: 'Alert', pressed: true }).waitFor()
+  const viewer = await createKey(screens.service, { scope: 'viewer' })
+  const reader = await screens.signedIn({ key: viewer, at: '/rules' })
+  expect(
+    await reader
+      .getByRole('group', { name: `Mode of ${pack}` })
+      .getByRole('button', { name: 'Enforce…' })
+      .isDisabled(),
+  ).toBe(true)
+})
+
 test('marks what a rule matched, makes a rule from an event, and excepts an agent after showing the change', async () => {
   const agent = await newInstance(screens.service, 'marked')
   const id = await createRule(agent, 'mode: alert\n')

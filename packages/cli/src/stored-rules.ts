@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { type RuleList, type RuleMode, type RuleView, ruleLimits } from '@wardline/contract'
+import { packPrefix, packsOf, type RuleList, type RuleMode, type RuleView, ruleLimits } from '@wardline/contract'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { addBacktest } from './backtest.ts'
+import { exitCodes } from './exit.ts'
 import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
@@ -87,7 +88,38 @@ async function add(file: string, flags: ServiceFlags & { replace?: string }): Pr
   else console.log(`Rule ${stored.id} is stored: version ${stored.version}, mode ${stored.mode}.`)
 }
 
+async function listPacks(flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const packs = packsOf((await call('listRules', {})).rules)
+  if (flags.json) {
+    const listed = packs.map(({ rules, ...pack }) => ({ ...pack, rules: rules.map(({ id }) => id) }))
+    return console.log(safeJson(listed, 2))
+  }
+  if (packs.length === 0) return console.error('No rule has a tag pack.<name>; `wardline rules list` lists the rules.')
+  const rows = packs.map(({ name, purpose, rules, modes, firings_7d }) => [
+    sanitize(`${packPrefix}${name}`),
+    ...[rules.length, modes.observe, modes.alert, modes.enforce, firings_7d].map(String),
+    purpose ?? '-',
+  ])
+  console.log(textTable([['PACK', 'RULES', 'OBSERVE', 'ALERT', 'ENFORCE', 'FIRED 7 D', 'FOR'], ...rows]))
+}
+
+async function setPackMode(pack: string, mode: RuleMode, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const { changed, unchanged, refused } = await call('setPackMode', { body: { pack, mode } })
+  if (refused.length > 0) process.exitCode = exitCodes.failed
+  if (flags.json) return console.log(safeJson({ mode, changed, unchanged, refused }, 2))
+  console.log(
+    sanitize(
+      `${counted(changed.length, 'rule')} of ${packPrefix}${pack} switched to mode ${mode}, ${unchanged} in it before.`,
+    ),
+  )
+  for (const { title, file } of refused)
+    console.error(sanitize(`${title} is read from the file ${file}: change it there.`))
+}
+
 async function setMode(id: string, mode: RuleMode, flags: ServiceFlags): Promise<void> {
+  if (id.startsWith(packPrefix)) return setPackMode(id.slice(packPrefix.length), mode, flags)
   const { call } = await findService(flags)
   const stored = await call('setRuleMode', { params: { id }, body: { mode } })
   console.log(flags.json ? safeJson(stored, 2) : `Rule ${stored.id} is in mode ${stored.mode}.`)
@@ -118,6 +150,9 @@ export function addStoredRules(rules: Command): void {
     list,
   )
   withService(
+    rules.command('packs').description('list the packs of the rules, by the tag pack.<name>, with modes and firings'),
+  ).action(listPacks)
+  withService(
     rules
       .command('show')
       .description('print the text of a rule')
@@ -147,7 +182,10 @@ export function addStoredRules(rules: Command): void {
   addBacktest(rules)
   for (const [mode, meaning] of Object.entries(modes)) {
     withService(
-      rules.command(mode).description(`switch a rule to mode ${mode}: ${meaning}`).argument('<id>', 'id of the rule'),
+      rules
+        .command(mode)
+        .description(`switch a rule, or all rules of a pack, to mode ${mode}: ${meaning}`)
+        .argument('<rule>', 'id of the rule, or a pack such as pack.coding-agents'),
     ).action((id: string, flags: ServiceFlags) => setMode(id, mode as RuleMode, flags))
   }
   withService(rules.command('delete').description('delete a rule').argument('<id>', 'id of the rule')).action(remove)

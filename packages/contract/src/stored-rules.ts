@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { Count, choice, Digits, Instant, nullable, Ok, Severity, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, Digits, Instant, nullable, Ok, Pattern, Severity, Timestamp, Uuid } from './fields.ts'
 import { GivenLists } from './rule-lists.ts'
 import { modeText, type RuleDocument, ruleLimits, ruleModes } from './rules.ts'
 import { Type } from './type.ts'
@@ -23,6 +23,28 @@ export const RuleVersion = Type.Integer({ minimum: 1, description: 'Grows by one
 const RuleStored = Type.Object({ id: Uuid, version: RuleVersion, mode: Mode })
 export type RuleStored = Static<typeof RuleStored>
 
+const PackModeBody = Type.Object(
+  {
+    pack: Pattern('^[a-z0-9._-]+$', 'must be the name of a pack, such as coding-agents', {
+      maxLength: 95,
+      description: 'All rules with the tag `pack.<name>`',
+    }),
+    mode: Mode,
+  },
+  { additionalProperties: false },
+)
+const packRule = { id: Uuid, title: Type.String() }
+const PackModeSet = Type.Object({
+  mode: Mode,
+  changed: Type.Array(Type.Object(packRule), { maxItems: ruleLimits.rules }),
+  unchanged: { ...Count, description: 'Rules that were in this mode before' },
+  refused: Type.Array(Type.Object({ ...packRule, file: Type.String() }), {
+    maxItems: ruleLimits.rules,
+    description: 'Rules that are read from a file and keep their mode: change the file',
+  }),
+})
+export type PackModeSet = Static<typeof PackModeSet>
+
 const ruleSummary = {
   id: Uuid,
   title: Type.String(),
@@ -38,6 +60,7 @@ const ruleSummary = {
   changed_at: Timestamp,
   changed_by: nullable(Type.String({ description: 'Name of the key that changed it last; null for a file' })),
   firings_24h: { ...Count, description: 'Firings of the last 24 hours' },
+  firings_7d: { ...Count, description: 'Firings of the last 7 days' },
   suppressed_24h: {
     ...Count,
     description: `Firings of the last 24 hours that were counted, not stored: beyond ${ruleLimits.minuteFirings} about one instance in a minute`,
@@ -241,7 +264,7 @@ export const ruleEndpoints = {
     path: '/api/rules',
     access: access.readers,
     feature: 'rules',
-    summary: 'List the rules with their firings of the last 24 hours',
+    summary: 'List the rules with their firings of the last 24 hours and 7 days',
     status: 200,
     reply: RuleList,
   }),
@@ -295,6 +318,22 @@ export const ruleEndpoints = {
     status: 200,
     reply: RuleStored,
     failures: { 400: invalidRule, 404: fileRule, 409: 'The rule is read from a file: change the file' },
+  }),
+  setPackMode: define({
+    method: 'POST',
+    path: '/api/rules/mode',
+    access: access.operators,
+    feature: 'rules',
+    summary:
+      'Switch all rules of a pack to observe, alert or enforce at once. Their tests are run first, as for a single rule; if one fails, none is switched',
+    body: PackModeBody,
+    status: 200,
+    reply: PackModeSet,
+    failures: {
+      400: 'A rule has no tests or fails them: its title, and the first fault with line and column',
+      404: 'No rule has the tag of this pack',
+      409: 'Every rule of the pack that has another mode is read from a file, or a rule was changed meanwhile',
+    },
   }),
   testRule: define({
     method: 'POST',

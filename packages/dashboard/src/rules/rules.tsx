@@ -12,6 +12,7 @@ import { EmptyState, Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
 import { useKeys } from '../ui/shortcuts.ts'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { Packs } from './packs.tsx'
 import { modeColours, modeNames, modeSentences } from './rule-texts.ts'
 
 const route = getRouteApi('/inside/rules')
@@ -152,6 +153,7 @@ export function Rules() {
       {lag > usualLag && <Notice>Rules are {counted(lag, 'event')} behind and catching up. Firings are late.</Notice>}
       <Fault of={error} />
       <FileFaults faults={data?.file_faults ?? []} />
+      <Packs rules={all} />
       {all.length > 0 && (
         <FilteredTable
           label="Rules by title"
@@ -161,8 +163,8 @@ export function Rules() {
           empty="No matching rules."
           filter={search}
           onFilter={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
-          textLabel="Filter by title or file"
-          textOf={({ title, file }) => `${title}\n${file ?? ''}`}
+          textLabel="Filter by title, tag or file"
+          textOf={({ title, tags, file }) => [title, ...tags, file ?? ''].join('\n')}
           kindLabel="Mode"
           kinds={modeNames}
           isOf={({ mode }, kind) => mode === kind}

@@ -68,6 +68,20 @@ export async function updateRule(trx: Trx, row: RuleRow, isNewVersion: boolean):
   if (isNewVersion) await insertVersion(trx, row)
 }
 
+/** Sets the mode of rules. */
+export async function updateModes(
+  trx: Trx,
+  ids: readonly string[],
+  columns: Pick<RuleRow, 'mode' | 'changed_at' | 'changed_by'>,
+): Promise<void> {
+  await trx.updateTable('rules').set(columns).where('id', 'in', ids).execute()
+}
+
+/** Reads what changes when a rule changes. */
+export function readRuleStates(trx: Trx, ids: readonly string[]) {
+  return trx.selectFrom('rules').select(['id', 'version', 'mode']).where('id', 'in', ids).execute()
+}
+
 /** Deletes a rule. Its versions and firings stay as a record of the reasons for actions. */
 export async function removeRule(trx: Trx, id: string): Promise<void> {
   await trx.deleteFrom('rules').where('id', '=', id).execute()
@@ -104,6 +118,17 @@ export function readFiringHours(db: Db, { from, to, id }: { from: number; to: nu
     .where('hour', '<', to)
   if (id !== undefined) query = query.where('rule_id', '=', id)
   return query.orderBy('hour').execute()
+}
+
+/** Adds up the firings of each rule, from an hour on. */
+export async function readFiringCounts(db: Db, from: number): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom('rule_hours')
+    .select((e) => ['rule_id', e.fn.sum<number>('count').as('count')])
+    .where('hour', '>=', from)
+    .groupBy('rule_id')
+    .execute()
+  return new Map(rows.map(({ rule_id, count }) => [rule_id, Number(count)]))
 }
 
 /** Reads the time of each rule's last firing. */

@@ -8,6 +8,7 @@ import { Backtests, finished, lines } from './backtest.ts'
 import { draftException, explainEvent } from './explanations.ts'
 import { listFirings } from './firings.ts'
 import type { RuleFiles } from './rule-files.ts'
+import { setPackMode } from './rule-packs.ts'
 import { testResults } from './rule-text.ts'
 import {
   createRule,
@@ -71,6 +72,8 @@ export function mountRules(
   })
 
   router.handle('setRuleMode', (input) => changed(setRuleMode(changing(input), input.params.id, input.body.mode)))
+
+  router.handle('setPackMode', (input) => changed(setPackMode(changing(input), input.body)))
 
   const backtests = new Backtests({ database, clock })
 

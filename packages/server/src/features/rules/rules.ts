@@ -15,6 +15,7 @@ import {
   findVersion,
   insertRule,
   type RuleRow,
+  readFiringCounts,
   readFiringHours,
   readLastFirings,
   readLastVersion,
@@ -285,13 +286,15 @@ export async function deleteRule(changing: Changing, id: string): Promise<void> 
   })
 }
 
-/** Hours of the chart in a list, including the current one. */
+/** Hours of the chart in a list, and of the longer count, including the current one. */
 const recentHours = 24
+const countedHours = 7 * 24
 
 async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
   const first = startOf(now, hourMs) - (recentHours - 1) * hourMs
-  const [counted, last, names] = await Promise.all([
+  const [counted, counts, last, names] = await Promise.all([
     readFiringHours(db, { from: first, to: now + 1 }),
+    readFiringCounts(db, startOf(now, hourMs) - (countedHours - 1) * hourMs),
     readLastFirings(
       db,
       rows.map(({ id }) => id),
@@ -322,6 +325,7 @@ async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
       changed_at: isoTime(row.changed_at),
       changed_by: row.changed_by === null ? null : (names.get(row.changed_by) ?? row.changed_by),
       firings_24h: hours.reduce((sum, count) => sum + count, 0),
+      firings_7d: counts.get(row.id) ?? 0,
       suppressed_24h: suppressed,
       recent_hours: hours,
       last_fired_at: isoTimeOrNull(last.get(row.id) ?? null),
