@@ -14,6 +14,7 @@ test.each([
   ['a call without details', { event_type: 'tool_call', metadata: { tool: 'x*' }, description: 'Called' }],
   ['a violation', { event_type: 'policy_violation', severity: 'critical', description: 'Denied: "rm" \\ *' }],
   ['an event named like the counter-example', { event_type: 'other_event' }],
+  ['what the service found', { event_type: 'honeypot_triggered', by_service: true, severity: 'breach' }],
   [
     'a hostile text',
     { event_type: 'note', description: '"}\n  x: !!js\n\u2028\u0085\ufeff\0 *a &b {{', source: '- #' },
@@ -30,4 +31,17 @@ test.each([
   const { row } = logged(given as object)
   const text = ruleFromEvent(row)
   expect(testResults(readRule(text)), text).toMatchObject({ passed: 2, failed: [], notes: [] })
+})
+
+// By its type alone, the report of any client would match it, at the severity of a breach.
+test('a rule from what the service found matches no report of a client, and is about every agent', () => {
+  const event = {
+    event_type: 'honeypot_triggered',
+    by_service: true,
+    severity: 'breach',
+    instance_id: 'bot-1',
+  } as const
+  const text = ruleFromEvent(logged(event).row)
+  expect(text).toContain('    by_service: true\n')
+  expect(text).toContain('title: "A decoy was used"')
 })

@@ -130,7 +130,11 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     const decoyListener = await listenForDecoys(deps, services)
     await app.listen({ host: config.host, port: config.port, backlog: httpLimits.backlog }).catch(async (fault) => {
       await decoyListener?.close()
-      throw listenFault(config.host, config.port, fault)
+      const unlisted = listenFault(config.host, config.port, fault)
+      // The next start is not the first one and says nothing of the key.
+      if (created)
+        unlisted.message += ` The admin key of this database is stored in ${join(config.dataDir, 'admin-key')}.`
+      throw unlisted
     })
     const stopJobs = startJobs(jobs, deps, services)
     const { port } = app.server.address() as AddressInfo

@@ -27,7 +27,7 @@ function choicesOf({ events }: RuleMatches, agent: string | null, tags: readonly
   const values = events.flatMap(({ matches }) =>
     matches.flatMap(({ selection, field, value }): Choice[] => {
       if (field === null || value === null || value === '' || value.length > ruleLimits.valueLength / 2) return []
-      if (field === 'event_type' || field === 'instance_id' || field === 'tags') return []
+      if (['event_type', 'instance_id', 'tags', 'by_service', 'severity'].includes(field)) return []
       const name = `${field.replace('metadata.', '')}: ${plainText(value.slice(0, 100))}`
       return [{ name, filter: { selection, field, value } }]
     }),

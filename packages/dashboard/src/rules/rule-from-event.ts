@@ -19,7 +19,9 @@ const yamlOf = (value: unknown): string =>
       ? `{ ${Object.entries(value)
           .map(([name, each]) => `${name}: ${yamlOf(each)}`)
           .join(', ')} }`
-      : quoted(String(value))
+      : typeof value === 'boolean'
+        ? String(value)
+        : quoted(String(value))
 
 /** `*` and `?` are wildcards in rules. */
 const literal = (text: string): string => text.replace(/[*?\\]/g, '\\$&')
@@ -32,7 +34,7 @@ const short = (texts: readonly string[]) => texts.filter((text) => text.length <
 
 /** Fields that characterise an event, as a selection, and the same as an event of a test. */
 function partsOf(row: EventRow) {
-  const { event_type, source, description, metadata } = row
+  const { event_type, source, description, metadata, by_service } = row
   const { action, paths, hosts, command } = toolCallOf(row)
   const tool = toolOf(metadata)
   const isCall = event_type === eventTypes.toolCall
@@ -40,11 +42,13 @@ function partsOf(row: EventRow) {
     ['paths', short(paths)],
     ['hosts', short(hosts)],
   ] as const
-  const selection: [string, string | string[]][] = [['event_type', event_type]]
+  const selection: [string, string | string[] | boolean][] = [['event_type', event_type]]
   if (tool !== null && tool.length <= maxValue) selection.push(['tool', literal(tool)])
   if (action !== null && action.length <= maxValue) selection.push(['metadata.action', literal(action)])
   if (command !== null) selection.push(selected('metadata.command', command))
   for (const [name, texts] of lists) if (texts.length > 0) selection.push([`metadata.${name}`, texts.map(literal)])
+  // Any client may report the type of an event of the service.
+  if (by_service) selection.push(['by_service', true])
   // A call without details, and every other report, is known by its text.
   if (selection.length < (isCall ? 3 : 2)) selection.push(selected('description', description))
   const given = {
@@ -57,6 +61,7 @@ function partsOf(row: EventRow) {
     event_type,
     source,
     description,
+    ...(by_service ? { by_service } : {}),
     ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
   }
   return { selection, event }
@@ -66,7 +71,11 @@ function partsOf(row: EventRow) {
 export function ruleFromEvent(row: EventRow): string {
   const { selection, event } = partsOf(row)
   const other = row.event_type === 'other_event' ? 'another_event' : 'other_event'
-  const title = plainText(titleOf(row)).slice(0, 200).trim() || row.event_type
+  // The rule is about every agent.
+  const title =
+    plainText(titleOf({ ...row, instance_id: null }))
+      .slice(0, 200)
+      .trim() || row.event_type
   return `title: ${quoted(title)}
 description: ${quoted(`Like event ${row.seq} of ${row.created_at}.`)}
 severity: ${row.severity === 'info' ? 'warning' : row.severity}

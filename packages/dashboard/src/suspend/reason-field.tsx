@@ -8,10 +8,7 @@ const reasons = {
 }
 
 /** Whether only a suggestion stands there: "Maintenance:" tells nobody what was done, or why. */
-const isUnfinished = (reason: string): boolean =>
-  Object.values(reasons)
-    .flat()
-    .some((text) => reason.trim() === `${text}:`)
+const isUnfinished = (reason: string): boolean => reason.trim().endsWith(':')
 
 interface ReasonFieldProps {
   action: keyof typeof reasons

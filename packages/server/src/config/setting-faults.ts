@@ -8,7 +8,10 @@ import { patternRule } from '../validation.ts'
 export function urlFault(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
   // URL parsers silently drop line breaks, so the URL in use would differ from the one that people read.
-  if (!url?.hostname || /[\s\p{Cc}]/u.test(text)) return 'must be a URL with a host name and without spaces'
+  if (!url?.hostname || /[\s\p{Cc}]/u.test(text)) {
+    const missing = text.includes('://') ? '' : ', beginning with https:// or another scheme'
+    return `must be a URL with a host name and without spaces${missing}`
+  }
   try {
     decodeURIComponent(url.username + url.password)
   } catch {

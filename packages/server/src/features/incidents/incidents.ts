@@ -24,6 +24,7 @@ import { countInstanceEvents } from '../events/log-statements.ts'
 import { countInstanceHits, readInstanceHits } from '../honeypots/hit-statements.ts'
 import { type SuspensionStates, viewInstance } from '../instances/instances.ts'
 import { countInstanceFirings, readInstanceFirings } from '../rules/firing-statements.ts'
+import { readRuleTitles } from '../rules/title-statements.ts'
 import { listSuspensions } from '../suspensions/suspensions.ts'
 import { ArchiveWriter, blockBytes, sha256 } from './archive.ts'
 import {
@@ -210,6 +211,16 @@ export class Incidents {
   }
 }
 
+const decoyWords = (type: string, keyType: string | null): string =>
+  type === 'api_key' ? `decoy key (${keyType ?? 'unknown'})` : 'decoy path'
+
+type Stage = 'delivered' | 'acknowledged' | 'silent'
+const stageWords: Record<Stage, string> = {
+  delivered: 'suspension delivered to the agent',
+  acknowledged: 'suspension acknowledged by the agent',
+  silent: 'proven stopped: nothing came from the agent since',
+}
+
 async function viewPreview(db: Db, prepared: Prepared, { keyNames }: IncidentParts): Promise<IncidentPreview> {
   const { instanceId, from, to, suspensions, audit } = prepared
   const { timelineRows, countedEvents } = incidentLimits
@@ -217,6 +228,7 @@ async function viewPreview(db: Db, prepared: Prepared, { keyNames }: IncidentPar
   const changes = await readControlChanges(db, keyNames, { from, to, target: instanceId }, 'oldest', timelineRows)
   const hits = await readInstanceHits(db, prepared, '', timelineRows)
   const firings = await readInstanceFirings(db, prepared, { seq: 0, ruleId: '' }, timelineRows)
+  const titles = new Map((await readRuleTitles(db)).map(({ id, title }) => [id, title]))
   const timeline: IncidentPreview['timeline'] = [
     ...changes.map(({ at, action, reason, actor_name, actor }) => ({
       at,
@@ -226,17 +238,17 @@ async function viewPreview(db: Db, prepared: Prepared, { keyNames }: IncidentPar
     ...hits.map(({ at, type, key_type, reporter, tool }) => ({
       at: isoTime(at),
       kind: 'decoy_hit' as const,
-      text: `decoy ${key_type ?? type} touched by ${reporter ?? 'an unknown agent'}${tool === null ? '' : ` with ${tool}`}`,
+      text: `${decoyWords(type, key_type)} touched by ${reporter ?? 'an unknown agent'}${tool === null ? '' : ` with ${tool}`}`,
     })),
     ...firings.map(({ fired_at, rule_id, version, mode }) => ({
       at: isoTime(fired_at),
       kind: 'rule_firing' as const,
-      text: `rule ${rule_id} version ${version} (${mode})`,
+      text: `rule "${titles.get(rule_id) ?? rule_id}" fired (version ${version}, ${mode})`,
     })),
-    ...suspensions.flatMap(({ version, delivered_at, acknowledged_at, silent_at }) =>
+    ...suspensions.flatMap(({ delivered_at, acknowledged_at, silent_at }) =>
       Object.entries({ delivered: delivered_at, acknowledged: acknowledged_at, silent: silent_at }).flatMap(
         ([stage, at]) =>
-          at === null ? [] : [{ at, kind: 'suspension_stage' as const, text: `suspension ${version} ${stage}` }],
+          at === null ? [] : [{ at, kind: 'suspension_stage' as const, text: stageWords[stage as Stage] }],
       ),
     ),
   ]

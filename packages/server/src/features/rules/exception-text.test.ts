@@ -84,6 +84,10 @@ test('refuses what it cannot write', () => {
   expect(() => added(all, filter('read', { source: 's' }))).toThrow('names all selections by a pattern')
   expect(() => added(rule, filter('nothing', { source: 's' }))).toThrow('No condition of the rule names')
   expect(() => added(rule, {})).toThrow('either exception or filter')
+  // It would end the rule, or hide an agent without reason and end.
+  expect(() => added(rule, filter('read', { instance_id: 'a', tool: 'read' }))).toThrow(
+    'Every event that read matches has tool: read: except the agent, with a reason and an end, or switch the rule off.',
+  )
   expect(() => added(added(rule, agents), agents)).toThrow('has this exception already')
 })
 

@@ -103,6 +103,12 @@ function conditionNodes(root: YAMLMap): Scalar[] {
   return [pairOf(pairOf(root, 'detection')!.value as YAMLMap, 'condition')!.value as Scalar]
 }
 
+/** Whether every event that the selection matches has this value. */
+function isShared({ detection }: RuleDocument, selection: string, [field, value]: [string, string]): boolean {
+  const tests = detection[selection] as Record<string, unknown> | undefined
+  return !Array.isArray(tests) && String(tests?.[field]) === value
+}
+
 /** Adds a selection of the fields, and `and not` it to the conditions that name the selection. */
 function withFilter(text: string, root: YAMLMap, { selection, fields }: NonNullable<ExceptionBody['filter']>): Edit[] {
   const detection = pairOf(root, 'detection')!.value as YAMLMap
@@ -149,5 +155,12 @@ export function withException(text: string, document: RuleDocument, { exception,
     ({ contents }) => contents !== null && 'items' in contents,
   )
   const root = parsed!.contents as unknown as YAMLMap
+  if (filter) {
+    const fields = Object.entries(filter.fields).filter(([field]) => field !== 'instance_id')
+    if (fields.every((field) => isShared(document, filter.selection, field)))
+      throw refuse(
+        `Every event that ${shown(filter.selection)} matches has ${fields.map((pair) => pair.join(': ')).join(' and ')}: except the agent, with a reason and an end, or switch the rule off.`,
+      )
+  }
   return applied(text, exception ? [withAgents(text, root, exception)] : withFilter(text, root, filter!))
 }
