@@ -101,6 +101,11 @@ describe('an existing data folder', () => {
     chmodSync(shared, 0o755)
     expect(() => openPrivateFolder(shared)).toThrow(`run chmod 700 '${folder}/it'\\''s shared' as its owner`)
     expect(mode(shared)).toBe('755')
+    // Advice for /tmp, which half of a machine needs.
+    chmodSync(shared, 0o1777)
+    expect(() => openPrivateFolder(shared)).toThrow(
+      `Others on this machine can read the data folder ${shared}: set WARDLINE_DATA_DIR to a folder used only by Wardline.`,
+    )
     chmodSync(shared, 0o700)
     expect(openPrivateFolder(shared)).toBeUndefined()
   })

@@ -22,6 +22,8 @@ const hasModes = process.platform !== 'win32'
 const ownerOnly = { file: 0o600, folder: 0o700 } as const
 const others = 0o007
 const othersMayWrite = 0o002
+/** Of a folder in which each deletes only what is theirs. */
+const stickyBit = 0o1000
 const groupAndOthers = 0o077
 
 const quoted = (path: string) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
@@ -42,7 +44,7 @@ interface FoundFolder {
 export function judgeFolder({ mode, isOurs, holdsFolders }: FoundFolder): 'keep' | 'tighten' | 'warn' | 'refuse' {
   if (!isOurs) return mode & othersMayWrite ? 'refuse' : mode & others ? 'warn' : 'keep'
   if ((mode & groupAndOthers) === 0) return 'keep'
-  const isShared = holdsFolders || (mode & 0o1000) !== 0
+  const isShared = holdsFolders || (mode & stickyBit) !== 0
   return isShared ? 'refuse' : 'tighten'
 }
 
@@ -91,7 +93,9 @@ export function openPrivateFolder(folder: string): string | undefined {
     found.holdsFolders = entries.some((entry) => entry.isDirectory() && entry.name !== 'lost+found')
   }
   const verdict = judgeFolder(found)
-  const fault = `Others on this machine can read the data folder ${folder}: run chmod 700 ${quoted(folder)} as its owner, or set WARDLINE_DATA_DIR to a folder used only by Wardline.`
+  // Others work in such a folder, above all in /tmp: without access to it, half of the machine fails.
+  const remedy = mode & stickyBit ? '' : `run chmod 700 ${quoted(folder)} as its owner, or `
+  const fault = `Others on this machine can read the data folder ${folder}: ${remedy}set WARDLINE_DATA_DIR to a folder used only by Wardline.`
   if (verdict === 'refuse') throw new ConfigError([fault])
   if (verdict === 'tighten') chmodSync(folder, ownerOnly.folder)
   return verdict === 'warn' ? fault : undefined
