@@ -112,6 +112,8 @@ test('a change of a list while events flow changes what fires, from the event af
   expect(await firings()).toBe(10)
   const refused = await lists('delete', name)
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('Host that is not in the list') })
+  const rule = await runCommand(['rules', 'show', body.id], { WARDLINE_URL: service.baseUrl, WARDLINE_KEY: key })
+  expect(rule.stderr).toContain(`uses the list ${name}: wardline lists show ${name}\n`)
   const used = await lists('show', name)
   expect(used.stderr).toContain(`used by Host that is not in the list (${body.id})`)
 })

@@ -99,6 +99,10 @@ test('shows the rules that use a list, which then cannot be deleted, and why ent
   expect(await used.getByRole('link', { name: title }).getAttribute('href')).toBe(`/rules/${id}`)
   expect(await page.getByRole('button', { name: 'Delete…' }).isDisabled()).toBe(true)
 
+  await used.getByRole('link', { name: title }).click()
+  await page.getByRole('link', { name, exact: true }).click()
+  await page.waitForURL(`**/rules/lists/${name}`)
+
   const strict = {
     title: 'Strict',
     severity: 'info',

@@ -48,7 +48,10 @@ async function show(id: string, flags: ServiceFlags & { revision?: string }): Pr
   const { call } = await findService(flags)
   const rule: RuleView = await call('getRule', { params: { id }, query: { version: flags.revision } })
   if (flags.json) return console.log(safeJson(rule, 2))
-  console.error(`${ruleTable({ rules: [rule] })}\n`)
+  console.error(ruleTable({ rules: [rule] }))
+  for (const name of rule.lists ?? [])
+    console.error(`uses the list ${sanitize(name)}: wardline lists show ${sanitize(name)}`)
+  console.error()
   console.log(
     rule.text
       .split('\n')

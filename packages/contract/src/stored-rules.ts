@@ -95,6 +95,7 @@ const RuleView = Type.Object({
   document: Type.Unsafe<RuleDocument>({ type: 'object' }),
   text: Type.String({ description: 'As it was sent' }),
   format: choice(['yaml', 'json']),
+  lists: Type.Optional(Type.Array(Type.String(), { description: 'Names of the lists that the text uses' })),
   versions: Type.Array(
     Type.Object({
       version: RuleVersion,

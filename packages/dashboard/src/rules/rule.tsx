@@ -238,7 +238,8 @@ export function RulePage() {
   )
 }
 
-function Origin({ rule: { version, document, file, changed_at, changed_by, last_fired_at } }: { rule: Rule }) {
+function Origin({ rule }: { rule: Rule }) {
+  const { version, document, file, changed_at, changed_by, last_fired_at, lists = [] } = rule
   return (
     <>
       {document.description !== undefined && (
@@ -263,6 +264,15 @@ function Origin({ rule: { version, document, file, changed_at, changed_by, last_
         </>
       )}
       {' · '}
+      {lists.map((name) => (
+        <span key={name}>
+          list{' '}
+          <Link to="/rules/lists/$name" params={{ name }}>
+            {name}
+          </Link>
+          {' · '}
+        </span>
+      ))}
       <Link to="/rules">All rules</Link>
     </>
   )

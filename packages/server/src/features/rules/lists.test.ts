@@ -160,7 +160,7 @@ it('an old version of a rule is shown although its list is gone', async () => {
   })
   expect((await remove('gone')).status).toBe(200)
   const { status, body } = await service.call('GET', `/api/rules/${id}?version=1`)
-  expect([status, body]).toMatchObject([200, { version: 1, document: strangers('gone') }])
+  expect([status, body]).toMatchObject([200, { version: 1, document: strangers('gone'), lists: ['gone'] }])
 })
 
 it('of two people who replace a list the second one is refused, and both may add entries', async () => {

@@ -356,13 +356,14 @@ export async function viewRule(db: Db, id: string, given: { version?: string }, 
     db,
     versions.flatMap(({ created_by }) => created_by ?? []),
   )
-  const { document } = readRule(stored.text, anyLists).rule
+  const { document, lists } = readRule(stored.text, anyLists).rule
   return {
     ...summary!,
     version,
     document: version === row.version ? { ...document, mode: row.mode } : document,
     text: stored.text,
     format: stored.format,
+    lists: [...lists.keys()],
     versions: versions.map(({ version: number, created_at, created_by }) => ({
       version: number,
       created_at: isoTime(created_at),
