@@ -291,6 +291,26 @@ it('explanations use the lists as they are, and explain the rest where an entry 
   expect(await matches()).toContainEqual(expect.objectContaining(call))
 })
 
+it('exceptions are written into rules that use lists', async () => {
+  await put('excepted', ['corp.example'])
+  const { id } = (await create(strangers('excepted'))).body
+  const draft = (body: object) =>
+    service.call<{ text: string; error: string }>('POST', `/api/rules/${id}/exception`, { body })
+  const exception = { who: { instances: ['agent-x'] }, reason: 'Migration', until: '2090-01-01' }
+  const filter = { selection: 'call', fields: { 'metadata.hosts': 'files.example' } }
+  for (const body of [{ exception }, { filter }]) {
+    const drafted = await draft(body)
+    expect(drafted.body.error).toBeUndefined()
+    expect(drafted.body.text).toContain('%excepted%')
+    const replaced = await service.call('PUT', `/api/rules/${id}`, { body: { rule: drafted.body.text } })
+    expect(replaced.status).toBe(200)
+  }
+  const silent = callOf('files.example', 'excepted-1')
+  await service.report(silent, callOf('other.example', 'agent-x'), callOf('other.example', 'excepted-1'))
+  await service.runRules()
+  expect((await service.firings(id)).map(({ instance_id }) => instance_id)).toEqual(['excepted-1'])
+})
+
 it('a rule that is switched on runs its tests with the list as it is', async () => {
   await put('switched', ['a.example'])
   const tests = {
