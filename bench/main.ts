@@ -8,6 +8,7 @@ import { measureCluster } from './parts/cluster.ts'
 import { measureContainment } from './parts/containment.ts'
 import { measureDashboard } from './parts/dashboard.ts'
 import { measureDetector } from './parts/detector.ts'
+import { measureFalseAlarms } from './parts/false-alarms.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIncident } from './parts/incident.ts'
 import { measureIngest } from './parts/ingest.ts'
@@ -40,12 +41,13 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   cluster: measureCluster,
   containment: measureContainment,
   rules: measureRules,
+  'false-alarms': () => measureFalseAlarms(options.sessions),
   sdk: measureSdk,
 }
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: 'boolean', default: false }, service: { type: 'string' } },
+  options: { json: { type: 'boolean', default: false }, service: { type: 'string' }, sessions: { type: 'string' } },
 })
 const unknown = positionals.filter((name) => !Object.hasOwn(parts, name))
 if (unknown.length > 0) {
