@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
+import { parseAst } from 'rolldown/parseAst'
 
 // The SDK runs inside other people's programs, so it comes for `import` and for `require`, down to Node 20. There is one
 // copy of the code, for `require`, and a file of names for `import`: two copies would not know each other's errors.
@@ -78,6 +79,24 @@ function withPlainExports(code: string): string {
   return code.replaceAll(getter, 'exports.$1=$2')
 }
 
+type Statement = ReturnType<typeof parseAst>['body'][number]
+
+/** Where a statement and those directly in it begin. */
+function* startsIn(statement: Statement): Generator<number> {
+  yield statement.start
+  if (statement.type === 'FunctionDeclaration') for (const { start } of statement.body?.body ?? []) yield start
+  if (statement.type !== 'VariableDeclaration') return
+  for (const { init } of statement.declarations) {
+    if (init?.type === 'ClassExpression') for (const { start } of init.body.body) yield start
+  }
+}
+
+/** Node prints the line of an error that ends a program: so it is one statement, not the whole file. */
+function withLines(code: string): string {
+  const starts = parseAst(code).body.flatMap((statement) => [...startsIn(statement as Statement)])
+  return starts.map((start, place) => code.slice(start, starts[place + 1])).join('\n')
+}
+
 async function bundleCode(dist: string): Promise<void> {
   const bundle = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, join(source, `${name}.ts`)])),
@@ -96,7 +115,7 @@ async function bundleCode(dist: string): Promise<void> {
   })
   await bundle.close()
   for (const file of readdirSync(join(dist, 'cjs')).map((name) => join(dist, 'cjs', name))) {
-    writeFileSync(file, withPlainExports(readFileSync(file, 'utf8')))
+    writeFileSync(file, withLines(withPlainExports(readFileSync(file, 'utf8'))))
   }
   writeFileSync(join(dist, 'cjs', 'package.json'), '{"type":"commonjs"}\n')
 }

@@ -106,6 +106,10 @@ await monitor.stop()
     })
     expect(await seen('far-agent-1')).toBe('Far agent')
     expect(existsSync(join(folder, 'node_modules/@wardline/sdk/dist/index.d.ts'))).toBe(true)
+    // Node prints the line of code before the error; the code is minified.
+    const forgotten = run('node', ['agent.mjs'], { cwd: folder, env: { ...bare, WARDLINE_URL: service.baseUrl } })
+    const { stderr } = await forgotten.catch((fault: { stderr: string }) => fault)
+    expect(stderr.slice(0, 1_000)).toContain('(is the environment variable set?)')
   })
 
   test('installs wardline-agent from the service, globally', { timeout: patientMs }, async () => {
