@@ -11,6 +11,12 @@ describe('suspending an agent', () => {
     await page.getByRole('button', { name: `Suspend ${agent.id}` }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByText('A command that is running already').waitFor()
+    // Nothing is wrong with an agent that was never suspended: its first line is no warning.
+    const [first] = await dialog
+      .getByRole('list', { name: 'What this reaches' })
+      .getByRole('listitem')
+      .allTextContents()
+    expect(first).toMatch(/^○New tool calls and tasks guarded by its SDKno control message was sent to this agent yet/)
     await dialog.getByRole('button', { name: 'Wrong output' }).click()
     await dialog.getByLabel('Reason').fill('Wrong output: mails twice')
     await dialog.getByRole('button', { name: `Suspend ${agent.id}` }).click()
@@ -26,7 +32,7 @@ describe('suspending an agent', () => {
     await page.getByRole('heading', { name: /^Suspended, confirmed after [\d,]+ ms$/ }).waitFor()
     await page.getByRole('button', { name: `Resume ${agent.id}` }).click()
     await dialog.getByText('Wrong output:').waitFor()
-    await dialog.getByRole('button', { name: `Resume ${agent.id}` }).click()
+    await page.keyboard.press('Control+Enter')
     await dialog.getByText(/^The agent confirmed after [\d,]+ ms and accepts new work/).waitFor()
     await agent.heard('resumed')
     await agent.end()
@@ -107,6 +113,7 @@ describe('suspending an agent', () => {
     const agent = await newInstance(screens.service)
     const page = await screens.signedIn({ at: `/fleet/${agent}` })
     await page.getByRole('button', { name: `Suspend ${agent}` }).click()
+    await page.getByRole('dialog').getByText('A command that is running already').waitFor()
     // Another operator was faster.
     await screens.service.call('POST', `/api/kill/${agent}`, { body: { reason: 'first' } })
     const dialog = page.getByRole('dialog')

@@ -9,6 +9,8 @@ import css from './suspend.module.css'
 
 interface ReachItemProps {
   isReached?: boolean
+  /** Whether that is simply not known yet, and nothing speaks against it. */
+  isUnknown?: boolean
   what: string
   how: string
   /** Text for screen readers while it is not reached. */
@@ -18,14 +20,16 @@ interface ReachItemProps {
 }
 
 /** One thing that a suspension reaches, or does not. */
-export function ReachItem({ isReached = false, what, how, otherwise = 'Not reached', children }: ReachItemProps) {
+export function ReachItem(props: ReachItemProps) {
+  const { isReached = false, isUnknown = false, what, how, otherwise = 'Not reached', children } = props
+  const [tone, mark] = isReached ? ['ok', '✓'] : isUnknown ? ['quiet', '○'] : ['warning', '▲']
   return (
     <li>
-      <span className={isReached ? 'ok' : 'warning'} aria-hidden="true">
-        {isReached ? '✓' : '▲'}
+      <span className={tone} aria-hidden="true">
+        {mark}
       </span>
       <span>
-        <span className="only-read">{isReached ? 'Reached' : otherwise}: </span>
+        {!isUnknown && <span className="only-read">{isReached ? 'Reached' : otherwise}: </span>}
         {what}
       </span>
       <span className="quiet">{how}</span>
@@ -88,13 +92,17 @@ export function EnforcementPoints({ action, agent }: EnforcementPointsProps) {
 function reachOf({ status, fail_mode, control }: AgentDetail): ReachItemProps[] {
   const isKnown = control.applied_version !== null
   const isOffline = status === 'offline'
+  const isMissed = !control.confirmed
   return [
     {
       what: 'New tool calls and tasks guarded by its SDK',
-      how: isKnown
-        ? 'this agent confirms control messages'
-        : 'this agent never confirmed a control message and may not receive them',
-      isReached: isKnown && !isOffline,
+      how: isMissed
+        ? 'this agent has not confirmed the last control message'
+        : isKnown
+          ? 'this agent confirms control messages'
+          : 'no control message was sent to this agent yet; this dialog shows when it confirms',
+      isReached: isKnown && !isMissed && !isOffline,
+      isUnknown: !isKnown && !isMissed && !isOffline,
     },
     ...(isOffline ? [{ what: 'Work while it is offline', how: 'the suspension applies when it reconnects' }] : []),
     { what: 'A command that is running already', how: 'not reached: end it on its host' },

@@ -18,7 +18,7 @@ interface ReasonFieldProps {
   isFirst?: boolean
 }
 
-/** Field for the operator's reason, with buttons for common ones. ⌘↵ submits its form. */
+/** Field for the operator's reason, with buttons for common ones. */
 export function ReasonField({ action, reason, onReason, isFirst = false }: ReasonFieldProps) {
   return (
     <>
@@ -38,9 +38,6 @@ export function ReasonField({ action, reason, onReason, isFirst = false }: Reaso
         ref={(area) => area?.setCustomValidity(isUnfinished(reason) ? 'Add what happened, after the colon.' : '')}
         value={reason}
         onChange={({ target }) => onReason(target.value)}
-        onKeyDown={({ key, metaKey, ctrlKey, currentTarget }) => {
-          if (key === 'Enter' && (metaKey || ctrlKey)) currentTarget.form?.requestSubmit()
-        }}
       />
     </>
   )

@@ -81,7 +81,8 @@ export function ControlDialog({ action, agent, because = '', onClose }: ControlD
     <FormDialog
       title={title}
       submit={title}
-      {...(isSuspend ? { kind: 'act', shortcut: `${commandKey}↵` } : {})}
+      kind={isSuspend ? 'act' : 'go'}
+      shortcut={`${commandKey}↵`}
       isReady={!isSuspend || reason.trim() !== ''}
       done={run && <Progress action={action} run={run} fault={fault} />}
       onSubmit={() => start(reason.trim())}

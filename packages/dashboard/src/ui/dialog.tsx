@@ -52,6 +52,7 @@ interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'child
   /** Text of the button that submits. */
   submit: ReactNode
   kind?: ButtonKind
+  /** Text of the shortcut, ⌘↵ or Ctrl ↵, that submits from any place in the form. Default: none. */
   shortcut?: string
   isBusy?: boolean
   /** Whether the form can be submitted. */
@@ -73,7 +74,15 @@ export function FormDialog(props: FormDialogProps) {
   }
   return (
     <Dialog title={title} closesOutside={!done} onClose={props.onClose}>
-      <form onSubmit={send} className={css.form}>
+      <form
+        onSubmit={send}
+        onKeyDown={(event) => {
+          if (done || shortcut === undefined || event.key !== 'Enter' || !(event.metaKey || event.ctrlKey)) return
+          event.preventDefault()
+          event.currentTarget.requestSubmit()
+        }}
+        className={css.form}
+      >
         {done || props.children}
         <Fault of={fault} />
         <DialogFoot>
