@@ -101,7 +101,11 @@ describe('what needs attention', () => {
     expect(await queue.getByRole('listitem').filter({ hasText: type }).count()).toBe(1)
     await line.getByRole('button', { name: /^Suspend 25 agents…/ }).waitFor()
     const names = await line.getByRole('button').allTextContents()
-    expect(names.map((name) => name.split(' : ')[0])).toEqual(['Suspend 25 agents…', 'Show agents'])
+    expect(names.map((name) => name.split(' : ')[0])).toEqual([
+      `Acknowledge ${type} on 25 agents`,
+      'Suspend 25 agents…',
+      'Show agents',
+    ])
     await line.getByRole('button', { name: /^Show agents/ }).click()
     await line.getByText('1–20 of 25 agents').waitFor()
     const sorted = ids.toSorted()
@@ -126,7 +130,14 @@ describe('what needs attention', () => {
     await page.keyboard.press('Escape')
     // Nothing of it is running any more, so nothing is left to suspend, and it offers no resume.
     await line.getByText(/25 suspended/).waitFor()
-    expect(await line.getByRole('button').allTextContents()).toEqual([expect.stringMatching(/^Show agents/)])
+    const left = await line.getByRole('button').allTextContents()
+    expect(left.map((name) => name.split(' : ')[0])).toEqual([`Acknowledge ${type} on 25 agents`, 'Show agents'])
+    await line.getByRole('button', { name: /^Show agents/ }).click()
+    await line.getByRole('button', { name: /^Acknowledge/ }).click()
+    await page.getByText('25 agents acknowledged.').waitFor()
+    await line.waitFor({ state: 'detached' })
+    const open = `/api/alerts?status=open&event_type=${type}`
+    expect((await screens.service.call<{ alerts: unknown[] }>('GET', open)).body.alerts).toEqual([])
   })
 
   test('is acknowledged by a key where a channel takes alerts', async () => {

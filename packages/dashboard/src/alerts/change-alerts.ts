@@ -2,13 +2,14 @@ import { counted } from '@wardline/text/counted'
 import { eachOf } from '../data/each-of.ts'
 
 /**
- * Changes several alerts, each with a separate request. Resolves with `done` when all succeeded; otherwise rejects with
+ * Changes several alerts, or what `noun` names, each with a separate request. Resolves with `done` when all succeeded; otherwise rejects with
  * the number that did and the first error.
  */
 export async function changeAll<Item>(
   items: readonly Item[],
   done: string,
   change: (item: Item) => Promise<unknown>,
+  noun = 'alert',
 ): Promise<string> {
   const faults: Error[] = []
   await eachOf(items, async (item) => {
@@ -16,10 +17,10 @@ export async function changeAll<Item>(
   })
   const changed = items.length - faults.length
   const [first] = faults
-  if (!first) return `${counted(changed, 'alert')} ${done}.`
+  if (!first) return `${counted(changed, noun)} ${done}.`
   throw new Error(
     items.length === 1
       ? first.message
-      : `${changed} of ${counted(items.length, 'alert')} ${done}; the others failed: ${first.message}`,
+      : `${changed} of ${counted(items.length, noun)} ${done}; the others failed: ${first.message}`,
   )
 }

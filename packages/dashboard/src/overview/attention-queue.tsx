@@ -1,5 +1,6 @@
 import { Link, linkOptions, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useId, useState } from 'react'
+import { changeAll } from '../alerts/change-alerts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
@@ -67,14 +68,46 @@ export function QueueLine({ item, heading, isCut = false, isKeyed, details, chil
   )
 }
 
-function Acknowledge({ id, about, isKeyed }: { id: string; about: string; isKeyed: boolean }) {
+/** Acknowledges an alert and all of the same type and agent. */
+const acknowledgeAlert = (id: string) =>
+  call('changeAlert', { params: { id }, body: { status: 'acknowledged', whole_group: true } })
+
+async function acknowledgeOne(id: string): Promise<string> {
+  await acknowledgeAlert(id)
+  return 'Alert acknowledged.'
+}
+
+/** Acknowledges what an item about many agents counts, agent by agent. */
+function acknowledgeMany({ agentIds = [], eventType, severity }: AttentionItem): Promise<string> {
+  return changeAll(
+    agentIds,
+    'acknowledged',
+    async (instance_id) => {
+      const query = {
+        status: 'open' as const,
+        severity,
+        instance_id,
+        limit: '1',
+        ...(eventType && { event_type: eventType }),
+      }
+      const [alert] = (await call('listAlerts', { query })).alerts
+      if (alert) await acknowledgeAlert(alert.id)
+    },
+    'agent',
+  )
+}
+
+interface AcknowledgeProps {
+  about: string
+  isKeyed: boolean
+  /** Resolves with what was done. */
+  send(): Promise<string>
+}
+
+function Acknowledge({ about, isKeyed, send }: AcknowledgeProps) {
   const mayOperate = useMayOperate()
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.alerts] })
-  const acknowledge = () =>
-    void run(async () => {
-      await call('changeAlert', { params: { id }, body: { status: 'acknowledged', whole_group: true } })
-      return 'Alert acknowledged.'
-    })
+  const acknowledge = () => void run(send)
   const isKeyShown = isKeyed && mayOperate
   useKeys(isKeyShown ? { a: acknowledge } : {})
   return (
@@ -101,7 +134,7 @@ function Actions({ item, isKeyed }: { item: AttentionItem; isKeyed: boolean }) {
   return (
     <div className={`chips ${css.actions}`}>
       {alertId ? (
-        <Acknowledge id={alertId} about={headline} isKeyed={isKeyed} />
+        <Acknowledge about={headline} isKeyed={isKeyed} send={() => acknowledgeOne(alertId)} />
       ) : (
         <Link {...targetOf(item)} className={buttonClass()} aria-label={`Open: ${headline}`}>
           Open
@@ -143,6 +176,7 @@ function ManyItem({ item, isKeyed }: ItemProps) {
       }
     >
       <div className={`chips ${css.actions}`}>
+        <Acknowledge about={headline} isKeyed={isKeyed} send={() => acknowledgeMany(item)} />
         {running.length > 0 && <SuspendMany ids={running} because={headline} isKeyed={isKeyed} />}
         <Button
           aria-expanded={isOpen}
