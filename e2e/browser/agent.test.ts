@@ -100,3 +100,12 @@ test('the timeline counts all events of the range, and the list shows those of t
   const link = await events.getByRole('link', { name: 'Open in events' }).getAttribute('href')
   expect(link).toBe(`/events?instance_id=${id}&last=6h`)
 })
+
+test('an agent that does not exist is said to be missing, with the command in code', async () => {
+  const page = await screens.signedIn({ at: '/fleet/nope' })
+  await page.getByRole('heading', { name: 'Agent not found' }).waitFor()
+  const fault = page.getByRole('main').getByRole('alert')
+  expect(await fault.getByRole('code').textContent()).toBe('wardline instances')
+  expect(await page.getByRole('main').textContent()).not.toContain('`')
+  await page.getByRole('link', { name: 'Open the fleet' }).waitFor()
+})

@@ -1,5 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { WardlineError } from '@wardline/contract'
 import { type ReactNode, useEffect, useState } from 'react'
 import { drillSentence } from '../containments/drill-texts.ts'
 import { useChange } from '../data/change.ts'
@@ -122,17 +123,18 @@ const decoyColumns: Column<Decoy>[] = [
       </Link>
     ),
   },
-  { name: 'Kind', cell: kindOf },
+  { name: 'Kind', kind: 'word', cell: kindOf },
   {
     name: 'Hits',
+    kind: 'number',
     cell: ({ details }) => <span className={details?.hit_count ? 'breach' : ''}>{details?.hit_count ?? 0}</span>,
   },
   {
     name: 'Last hit',
+    kind: 'number',
     cell: ({ details }) => (details?.last_hit_at ? <Time at={details.last_hit_at} /> : 'never'),
     isWide: true,
   },
-  { name: 'Issued', cell: ({ createdAt }) => <Time at={createdAt} />, isWide: true },
 ]
 
 function Decoys({ id }: { id: string }) {
@@ -159,7 +161,6 @@ function Decoys({ id }: { id: string }) {
         columns={decoyColumns}
         rows={data ?? []}
         rowKey={(decoy) => decoy.id}
-        isStacked={false}
         empty={data ? plant : 'Loading…'}
       />
     </div>
@@ -173,14 +174,14 @@ export function AgentPage() {
   const now = useNow()
   const { data: detail, error } = useQuery(agentQuery(id))
   if (!detail) {
+    if (!error) return <Screen title={id} lead="Loading agent…" />
+    const isUnknown = error instanceof WardlineError && error.status === 404
     return (
-      <Screen title={id}>
+      <Screen title={isUnknown ? 'Agent not found' : id}>
         <Fault of={error} />
-        {error && (
-          <p>
-            <Link to="/fleet">Open the fleet</Link>
-          </p>
-        )}
+        <p>
+          <Link to="/fleet">Open the fleet</Link>
+        </p>
       </Screen>
     )
   }

@@ -95,12 +95,20 @@ export function Notice({ kind = 'warning', children }: { kind?: 'warning' | 'sus
 /** Returns the message of a failure, as worded by the service. */
 export const faultText = (fault: unknown): string => (fault instanceof Error ? fault.message : String(fault))
 
+/** The message of a failure, which may be untrusted; commands between backticks as code. */
+function FaultText({ text }: { text: string }) {
+  return text.split(/`([^`]+)`/).map((part, index) => {
+    const shown = <HostileText key={index} text={part} max={1_000} />
+    return index % 2 === 1 ? <code key={index}>{shown}</code> : shown
+  })
+}
+
 /** A failure, announced to screen readers. Draws nothing without one. */
 export function Fault({ of, isInPanel = false }: { of: unknown; isInPanel?: boolean }) {
   if (of === undefined || of === null) return null
   return (
     <p role="alert" className={`fault ${isInPanel ? css.empty : ''}`}>
-      <HostileText text={faultText(of)} max={1_000} />
+      <FaultText text={faultText(of)} />
     </p>
   )
 }

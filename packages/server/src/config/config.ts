@@ -90,7 +90,7 @@ export const settings = {
     env: 'WARDLINE_API_KEY',
     unset: undefined,
     meaning:
-      'A full-access key, at least 32 characters. Default: an admin key is created at the first startup and printed once',
+      'A full-access key, at least 32 characters. Default: the first startup creates an admin key, stores it in the file `admin-key` of the data folder and names the file',
     parse: longSecret,
     secret: true,
   }),
