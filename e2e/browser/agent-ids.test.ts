@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, test } from 'vitest'
-import { postEvent, unique } from '../fleet.ts'
+import { createPathDecoy, postEvent, unique } from '../fleet.ts'
 import { isExternal } from '../service.ts'
 import { nowhereYet, settled, useScreens } from './browser.ts'
 
@@ -27,6 +27,14 @@ beforeAll(async () => {
   })
   expect(body.id, text).toBeDefined()
   containmentId = body.id
+  await service.call('POST', `/api/instances/${ids[0]}/ack`, { body: { version: 1 } })
+  await createPathDecoy(service, ids[1]!, '/srv/billing/.aws/credentials', 'AWS credentials of billing')
+  const channel = {
+    name: 'The receiver of the on-call phone',
+    type: 'webhook',
+    settings: { url: 'http://127.0.0.1:1029/' },
+  }
+  await service.call('POST', '/api/alert-channels', { body: channel })
 })
 
 /** For each place that shows the id: whether its end is really seen, its tooltip, and what a selection of it copies. */
@@ -77,3 +85,67 @@ test.each([
   if (!at().startsWith('/events')) await link.first().waitFor()
   else await page.getByRole('button', { name: new RegExp(`critical ${ids[0]} reports`) }).waitFor()
 })
+
+/** Words that are broken, panels and groups that are wider than they show, and parts of a row that collide. */
+const layoutFaults = `(() => {
+  const faults = new Set()
+  const range = document.createRange()
+  const isSeen = (element) => element.checkVisibility() && !element.closest('.only-read, [aria-hidden], thead')
+  const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT)
+  for (let text; (text = texts.nextNode()); ) {
+    if (!isSeen(text.parentElement) || text.parentElement.closest('.cut')) continue
+    for (const { 0: word, index } of text.data.matchAll(/(?<![^\\s(])[A-Za-z]{2,16}(?![^\\s,.;:)…])/g)) {
+      range.setStart(text, index)
+      range.setEnd(text, index + word.length)
+      const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)))
+      if (lines.size > 1) faults.add('broken: ' + word + ' in ' + text.parentElement.closest('td, section, div').textContent.slice(0, 60))
+    }
+  }
+  for (const part of document.querySelectorAll('main section, main [role=group]'))
+    if (isSeen(part) && part.scrollWidth > part.clientWidth + 1) faults.add('cut: ' + part.textContent.slice(0, 60))
+  for (const svg of document.querySelectorAll('main [role=row] svg')) {
+    const mark = svg.parentElement
+    const right = mark.closest('[role=cell]').getBoundingClientRect().right
+    if (isSeen(mark) && mark.getBoundingClientRect().right > right + 1) faults.add('cut: ' + mark.textContent)
+  }
+  for (const row of document.querySelectorAll('main .row, main [role=row]')) {
+    const parts = [...row.children].filter(isSeen)
+    for (const [index, part] of parts.entries()) {
+      range.selectNodeContents(part)
+      const own = part.getBoundingClientRect()
+      const right = getComputedStyle(part).overflowX === 'visible' ? range.getBoundingClientRect().right : own.right
+      const next = parts[index + 1]?.getBoundingClientRect()
+      if (right > row.getBoundingClientRect().right) faults.add('runs out: ' + row.textContent.slice(0, 80))
+      if (next && next.top < own.bottom && next.bottom > own.top && right > next.left + 1) faults.add('collides: ' + row.textContent.slice(0, 80))
+    }
+  }
+  return [...faults]
+})()`
+
+// Decoys had a first column of 70 pixels, so "cred" stood above "entials"; audit entries a time that ran into their number.
+test.each([390, 900, 1440])(
+  'at %d pixels no word is broken, no column cut and no two of them collide',
+  async (width) => {
+    const page = await screens.signedIn({ at: nowhereYet, width })
+    // Yesterday's times also have a day.
+    await page.clock.setFixedTime(Date.now() + 86_400_000)
+    const faults: string[] = []
+    for (const path of [
+      '/fleet',
+      `/fleet/${ids[0]}`,
+      `/fleet/${ids[1]}`,
+      '/decoys',
+      '/containments',
+      '/alerts',
+      '/alerts?view=channels',
+      '/audit',
+      '/settings',
+    ]) {
+      await page.goto(path)
+      await page.getByRole('heading', { level: 2 }).or(page.getByRole('table')).first().waitFor()
+      await settled(page)
+      faults.push(...((await page.evaluate(layoutFaults)) as string[]).map((fault) => `${path} ${fault}`))
+    }
+    expect(faults).toEqual([])
+  },
+)

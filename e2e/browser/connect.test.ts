@@ -283,3 +283,16 @@ test('simulates an attack through the real service, and cleans up', async () => 
   await page.getByText(`${id} removed from the fleet.`).waitFor()
   expect((await agent()).status).toBe(404)
 })
+
+// The last line of agent.mjs stood behind the edge of its box.
+test.each([900, 1440])('at %d pixels the boxes show all lines of the programs', async (width) => {
+  const page = await screens.signedIn({ at: nowhereYet, width })
+  await page.goto('/connect')
+  for (const tab of ['JavaScript', 'Python']) {
+    await page.getByRole('tab', { name: tab, exact: true }).click()
+    await page.getByText(tab === 'Python' ? 'agent.py' : 'agent.mjs', { exact: true }).waitFor()
+    const hidden =
+      '[...document.querySelectorAll("figure [role=group]")].map((box) => box.scrollHeight - box.clientHeight)'
+    expect(Math.max(...((await page.evaluate(hidden)) as number[]))).toBeLessThanOrEqual(0)
+  }
+})

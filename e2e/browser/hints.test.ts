@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { newInstance, unique } from '../fleet.ts'
+import { newInstance, postEvent, unique } from '../fleet.ts'
 import { nowhereYet, settled, useScreens } from './browser.ts'
 
 const screens = useScreens()
@@ -21,6 +21,45 @@ test('hints for a mouse and a keyboard are shown where there are both, with the 
   await settled(phone)
   expect(await phone.getByText('drag to zoom').isVisible()).toBe(false)
   expect(await phone.locator('main :is(button, a) kbd').filter({ visible: true }).count()).toBe(0)
+  for (const [page, placeholder] of [
+    [desk, 'Filter by id, name, tag, version or reason  /'],
+    [phone, 'Filter by id, name, tag, version or reason'],
+  ] as const) {
+    await page.goto('/fleet')
+    expect(await page.getByRole('searchbox').getAttribute('placeholder')).toBe(placeholder)
+  }
+})
+
+test.each([390, 1280])('at %d pixels the shortcuts open at their beginning, each key on one line', async (width) => {
+  const page = await screens.signedIn({ width })
+  await page.keyboard.press('?')
+  const dialog = page.getByRole('dialog', { name: 'Shortcuts' })
+  await dialog.getByRole('button', { name: 'Close' }).waitFor()
+  const seen = async (part: ReturnType<typeof dialog.locator>) => (await part.boundingBox())!
+  await expect.poll(() => page.evaluate('document.activeElement.ariaLabel')).toBe('Keys')
+  const { y: top, height } = await seen(dialog)
+  for (const part of [
+    dialog.getByRole('heading', { name: 'Shortcuts' }),
+    dialog.getByText(/^search agents, alerts/),
+    dialog.getByRole('button', { name: 'Close' }),
+  ]) {
+    const box = await seen(part)
+    expect(box.y).toBeGreaterThan(top)
+    expect(box.y + box.height).toBeLessThan(top + height)
+  }
+  const heights = (await page.evaluate(
+    '[...document.querySelectorAll("[role=dialog] td kbd")].map((key) => key.getClientRects().length)',
+  )) as number[]
+  expect(new Set(heights)).toEqual(new Set([1]))
+})
+
+test('on a phone the wallboard shows its titles whole', async () => {
+  const id = await newInstance(screens.service, unique('a-name-that-is-longer-than-a-line'))
+  await postEvent(screens.service, { severity: 'breach', event_type: 'data_export', instance_id: id, source: id })
+  const page = await screens.signedIn({ width: 390, at: '/wallboard' })
+  await page.getByRole('listitem').getByText(`${id} reports data_export`).waitFor()
+  const cut = `[...document.querySelectorAll('main li b, main li b *')].filter((part) => part.scrollWidth > part.clientWidth + 1 && getComputedStyle(part).overflowX !== 'visible').length`
+  expect(await page.evaluate(cut)).toBe(0)
 })
 
 test('no rate of events is shown before one has arrived', async () => {

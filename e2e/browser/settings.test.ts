@@ -29,13 +29,16 @@ test('shows health, jobs, storage, channels and configuration, each with its sou
   await page.getByText('No alert channels: nobody is notified.').waitFor()
   await page.getByRole('row', { name: /^WARDLINE_RETENTION_DAYS 90 default/ }).waitFor()
   await page.getByRole('button', { name: 'Hide defaults' }).click()
-  await page.getByRole('row', { name: /^WARDLINE_API_KEY set environment/ }).waitFor()
+  await page
+    .getByRole('row', { name: /^WARDLINE_API_KEY set environment .* stores it in the file admin-key/ })
+    .waitFor()
   expect(await page.getByRole('row', { name: /^WARDLINE_RETENTION_DAYS/ }).count()).toBe(0)
   // A table that is wider than a tablet scrolls in its panel.
   await page.setViewportSize({ width: 900, height: 860 })
   const widths =
     '[...document.querySelectorAll("main section")].map((panel) => panel.getBoundingClientRect().right <= innerWidth)'
   expect(await page.evaluate(widths)).not.toContain(false)
+  expect(await page.getByRole('main').textContent()).not.toMatch(/`|\]\(/)
 })
 
 test('shows in the heading that the service does not respond, and to viewers the scope they need', async () => {

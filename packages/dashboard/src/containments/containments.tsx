@@ -67,7 +67,7 @@ function Latencies() {
   const figureColumns: Column<Figure>[] = [
     { name: 'Stage', cell: ({ stage }) => stage, kind: 'word' },
     { name: 'p50', cell: ({ p50_ms }) => msText(p50_ms), kind: 'number' },
-    { name: 'p95', cell: ({ p95_ms }) => msText(p95_ms), kind: 'number' },
+    { name: 'p95', cell: ({ p95_ms }) => msText(p95_ms), kind: 'number', isWide: true },
     { name: 'p99', cell: ({ p99_ms }) => msText(p99_ms), kind: 'number' },
     { name: 'Observed', cell: ({ measured }) => `${measured} of ${suspensions}`, isWide: true },
   ]

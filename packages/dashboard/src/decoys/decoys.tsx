@@ -89,9 +89,9 @@ const columns: readonly Column<Decoy>[] = [
       </span>
     ),
   },
-  { name: 'First hit', kind: 'number', isWide: true, cell: ({ details }) => <Time at={details.first_hit_at} /> },
+  { name: 'First hit', kind: 'number', isExtra: true, cell: ({ details }) => <Time at={details.first_hit_at} /> },
   { name: 'Last hit', kind: 'number', cell: ({ details }) => <Time at={details.last_hit_at} /> },
-  { name: 'Issued', kind: 'number', isWide: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { name: 'Issued', kind: 'number', isExtra: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
 ]
 
 /** Allows for clock differences: the service compares the longest allowed end with its own clock. */

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ReplyOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { useEffect, useRef, useState } from 'react'
+import { Fragment, useEffect, useRef, useState } from 'react'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useHasScope } from '../data/session.ts'
@@ -118,7 +118,6 @@ function Jobs({ jobs }: { jobs: readonly Job[] }) {
       title="Background jobs"
       note="what this process does periodically, by the names in its log"
       empty="No jobs."
-      isStacked={false}
       rows={jobs.toSorted((one, other) => Number(isFailing(other)) - Number(isFailing(one)))}
       rowKey={({ name }) => name}
       columns={[
@@ -130,12 +129,17 @@ function Jobs({ jobs }: { jobs: readonly Job[] }) {
         },
         {
           name: 'Last success',
+          isWide: true,
           cell: ({ last_success_at: at }) => (at ? <Time at={at} /> : 'none'),
         },
-        { name: 'Last error', cell: (job) => <LastError at={job.last_failure_at} text={job.last_error} /> },
+        {
+          name: 'Last error',
+          kind: 'line',
+          cell: (job) => <LastError at={job.last_failure_at} text={job.last_error} />,
+        },
         {
           name: 'Next run',
-          kind: 'word',
+          isWide: true,
           cell: ({ next_run_at, every_ms }) => (
             <>
               {untilText(next_run_at)}{' '}
@@ -162,7 +166,6 @@ function Channels({ channels }: { channels: System['channels'] }) {
           </Link>
         </>
       }
-      isStacked={false}
       rows={channels}
       rowKey={({ id }) => id}
       columns={[
@@ -176,7 +179,6 @@ function Channels({ channels }: { channels: System['channels'] }) {
         },
         {
           name: 'State',
-          kind: 'word',
           cell: ({ state, last_delivered_at }) =>
             state === 'ok' && last_delivered_at === null ? (
               <Link to="/alerts" search={{ view: 'channels' }}>
@@ -186,14 +188,36 @@ function Channels({ channels }: { channels: System['channels'] }) {
               <span className={state === 'failing' ? 'critical' : ''}>{channelStates[state]}</span>
             ),
         },
-        { name: 'Pending', kind: 'number', cell: ({ waiting }) => number(waiting) },
+        { name: 'Pending', kind: 'number', isWide: true, cell: ({ waiting }) => number(waiting) },
         {
           name: 'Last delivery',
+          isWide: true,
           cell: ({ last_delivered_at: at }) => (at ? <Time at={at} /> : 'never'),
         },
-        { name: 'Last error', cell: (channel) => <LastError at={channel.last_error_at} text={channel.last_error} /> },
+        {
+          name: 'Last error',
+          kind: 'line',
+          cell: (channel) => <LastError at={channel.last_error_at} text={channel.last_error} />,
+        },
       ]}
     />
+  )
+}
+
+/** The meaning without the marks and links of the reference. */
+const plainMeaning = (text: string) => text.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1').replaceAll('`', '')
+
+/** A name that breaks only between its words. */
+function SettingName({ name }: { name: string }) {
+  return (
+    <span className="mono">
+      {name.split(/(?<=_)/).map((word, index) => (
+        <Fragment key={index}>
+          {index > 0 && <wbr />}
+          {word}
+        </Fragment>
+      ))}
+    </span>
   )
 }
 
@@ -230,11 +254,10 @@ function Configuration({ configuration }: { configuration: System['configuration
           )
         }
         empty={setting === undefined ? 'All settings have their default.' : 'No setting has this name.'}
-        isStacked={false}
         rows={configuration.filter(isShown)}
         rowKey={({ name }) => name}
         columns={[
-          { name: 'Setting', kind: 'word', cell: ({ name }) => <span className="mono">{name}</span> },
+          { name: 'Setting', cell: ({ name }) => <SettingName name={name} /> },
           {
             name: 'Value',
             cell: ({ value, is_secret }) => {
@@ -251,7 +274,11 @@ function Configuration({ configuration }: { configuration: System['configuration
             cell: ({ source, name, reason }) =>
               source === 'file' ? `${name}_FILE` : reason === undefined ? source : `${source}, because ${reason}`,
           },
-          { name: 'Meaning', cell: ({ meaning }) => <span className="quiet">{meaning.replaceAll('`', '')}</span> },
+          {
+            name: 'Meaning',
+            kind: 'line',
+            cell: ({ meaning }) => <span className="quiet">{plainMeaning(meaning)}</span>,
+          },
         ]}
       />
     </div>

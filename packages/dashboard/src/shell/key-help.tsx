@@ -2,6 +2,7 @@ import { Button } from '../ui/button.tsx'
 import { Dialog, DialogFoot } from '../ui/dialog.tsx'
 import { commandKey } from '../ui/shortcuts.ts'
 import { places, wallboard } from './places.ts'
+import css from './shell.module.css'
 
 const keys: [key: string, what: string][] = [
   [`${commandKey}K`, 'search agents, alerts, rules, decoys, events, settings, pages and actions'],
@@ -25,18 +26,21 @@ const keys: [key: string, what: string][] = [
 export function KeyHelp({ onClose }: { onClose(): void }) {
   return (
     <Dialog title="Shortcuts" onClose={onClose}>
-      <table>
-        <tbody>
-          {keys.map(([key, what]) => (
-            <tr key={key}>
-              <td>
-                <kbd>{key}</kbd>
-              </td>
-              <td>{what}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      {/* The first thing that gets the focus: the button below would scroll the title out of sight. */}
+      <div className={css.keys} role="group" aria-label="Keys" tabIndex={0} data-first>
+        <table>
+          <tbody>
+            {keys.map(([key, what]) => (
+              <tr key={key}>
+                <td>
+                  <kbd>{key}</kbd>
+                </td>
+                <td>{what}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
       <DialogFoot>
         <Button onClick={onClose} shortcut="Esc">
           Close

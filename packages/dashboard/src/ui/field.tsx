@@ -130,6 +130,9 @@ export function Tick({ label, ...input }: Omit<ComponentProps<'input'>, 'classNa
   )
 }
 
+/** Where hints of keys are not shown, as in base.css. */
+const touch = '(pointer: coarse), (max-width: 720px)'
+
 interface SearchFieldProps {
   field: RefObject<HTMLInputElement | null>
   label: string
@@ -153,7 +156,7 @@ export function SearchField({ field, label, value, maxLength = 200, onChange, on
       type="search"
       className={`${css.input} ${css.search}`}
       aria-label={label}
-      placeholder={`${label}  /`}
+      placeholder={matchMedia(touch).matches ? label : `${label}  /`}
       maxLength={maxLength}
       value={text}
       onChange={({ target }) => {

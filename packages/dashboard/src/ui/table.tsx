@@ -12,6 +12,8 @@ export interface Column<Row> {
   kind?: 'text' | 'number' | 'word' | 'name' | 'line'
   /** Left out on a phone. */
   isWide?: boolean
+  /** Left out on a phone and on a tablet. */
+  isExtra?: boolean
 }
 
 interface DataTableProps<Row> {
@@ -47,6 +49,9 @@ function columnsOf<Row>({ columns, actions }: DataTableProps<Row>): readonly Col
   return [...columns, { name: 'Actions', isNameHidden: true, cell }]
 }
 
+const roomOf = ({ isWide, isExtra }: Pick<Column<unknown>, 'isWide' | 'isExtra'>) =>
+  (isExtra ? css.extra : isWide ? css.wide : '') ?? ''
+
 /** A table in a panel. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
   const { rows = [], rowKey, at, fault, maxRows = 200, isStacked = true, below, title, note, end, foot } = props
@@ -65,7 +70,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
           <thead>
             <tr>
               {columns.map((column, index) => (
-                <th key={index} className={column.isWide ? css.wide : undefined}>
+                <th key={index} className={roomOf(column)}>
                   {column.isNameHidden ? <span className="only-read">{column.name}</span> : column.name}
                 </th>
               ))}
@@ -76,7 +81,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
               <Fragment key={rowKey(row)}>
                 <tr className={index === at ? css.at : undefined} aria-current={index === at || undefined}>
                   {columns.map((column, place) => (
-                    <td key={place} className={`${css[column.kind ?? 'text']} ${column.isWide ? css.wide : ''}`}>
+                    <td key={place} className={`${css[column.kind ?? 'text']} ${roomOf(column)}`}>
                       {column.cell(row)}
                     </td>
                   ))}
