@@ -30,6 +30,7 @@ afterAll(() => service?.stop())
 
 let count = 0
 const byPath = (path: string) => ({ path })
+const long = (path: string) => path.replace('/srv/', `/${'tmp/.././/'.repeat(60)}srv/`)
 test.each<[string, Client, tool: string, argument: (path: string) => unknown, form: string]>([
   ['the SDK that guards its tools', bySdk, 'file-read', byPath, 'path'],
   ['the hook of a coding agent', byHook, 'Bash', (path) => ({ command: `cat ${path}` }), 'path'],
@@ -39,6 +40,9 @@ test.each<[string, Client, tool: string, argument: (path: string) => unknown, fo
   ['the SDK that only reports a command', reportingBySdk, 'Bash', (path) => ({ command: `cat ${path}` }), 'reported'],
   ['the Python client that only reports', reportingByPython, 'file-read', (path) => path, 'reported'],
   ['curl', reportingByCurl, 'file-read', (path) => path, 'reported'],
+  // Attack: of a long path only the end is reported, which names no file.
+  ['the SDK that only reports a long spelling', reportingBySdk, 'file-read', (path) => byPath(long(path)), 'reported'],
+  ['the Python client that only reports a long spelling', reportingByPython, 'file-read', long, 'reported'],
 ])('%s hits a decoy once', async (_, client, tool, argument, form) => {
   const instanceId = unique('caller')
   // A name in the form of an id would be redacted.

@@ -1214,8 +1214,24 @@ def _call_fields(tool: str, params: Any) -> Dict[str, Any]:
 _CUT_SHORT = re.compile(r'\[(?:[0-9]+ more|cut)\]\Z')
 
 
+def _plain_path(path: str) -> str:
+    """Without `.`, `..` and empty parts."""
+    names: List[str] = []
+    for name in path.split('/'):
+        if name not in ('', '.', '..'):
+            names.append(name)
+        elif name == '..' and names and names[-1] != '..':
+            names.pop()
+        elif name == '..' and not path.startswith('/'):
+            names.append(name)
+    root, end = '/' if path.startswith('/') else '', '/' if names and path.endswith('/') else ''
+    return root + '/'.join(names) + end
+
+
 def _shown_path(path: str) -> str:
-    return f'…{path[1 - _SHOWN_PATH :]}' if len(path) > _SHOWN_PATH else path
+    # Empty parts and detours would hide from the service which file it is.
+    plain = _plain_path(path) if len(path) > _SHOWN_PATH else path
+    return f'…{plain[1 - _SHOWN_PATH :]}' if len(plain) > _SHOWN_PATH else plain
 
 
 def _reported_fields(tool: str, params: Any) -> Dict[str, Any]:

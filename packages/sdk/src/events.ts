@@ -1,3 +1,4 @@
+import { plainPath } from './decoy-paths.ts'
 import type { ModelAnswer, Report, Severity, ToolCall } from './monitor.ts'
 import { redacted, redactedId, redactedText } from './redact.ts'
 import { callFields } from './tool-fields.ts'
@@ -86,7 +87,11 @@ const redactedHost = (host: string): string =>
     .map((label) => (redactedText(label, label.length) === label ? label : 'redacted'))
     .join('.')
 
-const shownPath = (path: string): string => (path.length > maxShownPath ? `…${path.slice(1 - maxShownPath)}` : path)
+/** Empty parts and detours are removed first: they would hide from the service which file it is. */
+function shownPath(path: string): string {
+  const plain = path.length > maxShownPath ? plainPath(path) : path
+  return plain.length > maxShownPath ? `…${plain.slice(1 - maxShownPath)}` : plain
+}
 
 const isCutShort = (list: readonly unknown[]): boolean => /^\[(?:[0-9]+ more|cut)\]$/.test(String(list.at(-1)))
 

@@ -229,14 +229,16 @@ describe('the event of a tool call', () => {
   })
 
   // Attack: harmless paths before the secret one, or in front of its name.
-  it('names paths that may hold secrets first, and the end of long ones', () => {
+  it('names paths that may hold secrets first, long spellings without detours, and the end of long ones', () => {
     const padding = Array.from({ length: 400 }, (_, at) => `/srv/pad/${at}`)
     const detour = `/srv/${'./'.repeat(600)}.env`
-    const params = { paths: [...padding, '/app/.env', detour] }
+    const deep = `/srv/${'deep/'.repeat(200)}.env`
+    const params = { paths: [...padding, '/app/.env', detour, deep] }
     const { metadata } = toolCallEvent({ toolName: 'read', params }, 'a') as NewEvent
     const paths = metadata!.paths as string[]
     expect(paths[0]).toBe('/app/.env')
-    expect(paths[1]).toMatch(/^….*\/\.env$/)
+    expect(paths[1]).toBe('/srv/.env')
+    expect(paths[2]).toMatch(/^….*\/deep\/\.env$/)
     expect(paths).toHaveLength(51)
     expect(metadata!.fields_cut).toBe(true)
   })
