@@ -154,7 +154,7 @@ export function packSdk(compiled: string, scratch: string, into: string): Packed
   for (const name of ['README.md', 'LICENSE']) cpSync(join(folder, name), join(stage, name))
   cpSync(compiled, join(stage, 'dist'), { recursive: true })
   const { peerDependencies: _ranges, ...description } = require(join(folder, 'package.json'))
-  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(description, null, '\t')}\n`)
+  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(description)}\n`)
   const args = ['pack', '--json', '--ignore-scripts', '--loglevel=error', '--pack-destination', into]
   const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: stage, encoding: 'utf8' })) as [
     { filename: string; unpackedSize: number },
