@@ -98,7 +98,7 @@ describe('a rule', () => {
     expect((await wardline('firings', id)).stderr).toContain('did not fire')
     const pack = unique('pack').slice(0, 14)
     const packed = join(service.dataDir, 'packed.json')
-    writeFileSync(packed, JSON.stringify(rule(prefix, { tags: [`pack.${pack}`] })))
+    writeFileSync(packed, JSON.stringify(rule(prefix, { tags: [`pack.${pack}`, 'atlas.aml.t0012'] })))
     expect((await wardline('add', packed, '--replace', id)).code).toBe(0)
     expect((await wardline('observe', `pack.${pack}`)).stdout).toBe(
       `1 rule of pack.${pack} switched to mode observe, 0 in it before.\n`,
@@ -107,6 +107,12 @@ describe('a rule', () => {
     expect(JSON.parse((await wardline('packs', '--json')).stdout)).toContainEqual(
       expect.objectContaining({ name: pack, rules: [id], modes: { observe: 1, alert: 0, enforce: 0 } }),
     )
+    const coverage = await wardline('coverage')
+    expect(coverage.stdout).toMatch(
+      /^Initial Access +AML\.T0012 +Valid Accounts +observe +0 +Three calls in a minute$/m,
+    )
+    expect(coverage.stdout).toMatch(/^Reconnaissance +AML\.T0006 +Active Scanning +- +- +-$/m)
+    expect(coverage.stderr).toMatch(/^-- \d+ of 170 techniques of MITRE ATLAS 5\.6\.0 covered\n$/)
     expect((await wardline('enforce', 'pack.none')).stderr).toContain('No rule has the tag pack.none')
     const agent = await newInstance(service, prefix)
     for (let count = 0; count < 3; count += 1) await call(service, agent)

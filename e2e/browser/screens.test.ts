@@ -105,6 +105,7 @@ const paths = () => [
   '/rules',
   '/rules/new',
   `/rules/${ruleId}`,
+  '/rules/coverage',
   '/rules/lists',
   '/rules/lists/hostile',
   '/alerts',

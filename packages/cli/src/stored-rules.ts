@@ -1,5 +1,14 @@
 import { readFileSync } from 'node:fs'
-import { packPrefix, packsOf, type RuleList, type RuleMode, type RuleView, ruleLimits } from '@wardline/contract'
+import {
+  atlasVersion,
+  coverageOf,
+  packPrefix,
+  packsOf,
+  type RuleList,
+  type RuleMode,
+  type RuleView,
+  ruleLimits,
+} from '@wardline/contract'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { addBacktest } from './backtest.ts'
@@ -107,6 +116,30 @@ async function listPacks(flags: ServiceFlags): Promise<void> {
   console.log(textTable([['PACK', 'RULES', 'OBSERVE', 'ALERT', 'ENFORCE', 'FIRED 7 D', 'FOR'], ...rows]))
 }
 
+async function coverage(flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const { tactics, covered, total, unknown } = coverageOf((await call('listRules', {})).rules)
+  if (flags.json) {
+    const listed = tactics.map((tactic) => ({
+      ...tactic,
+      techniques: tactic.techniques.map(({ rules, ...technique }) => ({
+        ...technique,
+        rules: rules.map(({ id, title, mode, firings_7d }) => ({ id, title, mode, firings_7d })),
+      })),
+    }))
+    return console.log(safeJson({ atlas_version: atlasVersion, tactics: listed, covered, total, unknown }, 2))
+  }
+  const rows = tactics.flatMap(({ name: tactic, techniques }) =>
+    techniques.flatMap(({ id, name, rules }) => {
+      if (rules.length === 0) return [[tactic, id, name, '-', '-', '-']]
+      return rules.map(({ mode, firings_7d, title }) => [tactic, id, name, mode, String(firings_7d), sanitize(title)])
+    }),
+  )
+  console.log(textTable([['TACTIC', 'TECHNIQUE', 'NAME', 'MODE', 'FIRED 7 D', 'RULE'], ...rows]))
+  console.error(`-- ${covered} of ${total} techniques of MITRE ATLAS ${atlasVersion} covered`)
+  if (unknown.length > 0) console.error(sanitize(`-- Tags without a technique: ${unknown.join(', ')}`))
+}
+
 async function setPackMode(pack: string, mode: RuleMode, flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const { changed, unchanged, refused } = await call('setPackMode', { body: { pack, mode } })
@@ -155,6 +188,11 @@ export function addStoredRules(rules: Command): void {
   withService(
     rules.command('packs').description('list the packs of the rules, by the tag pack.<name>, with modes and firings'),
   ).action(listPacks)
+  withService(
+    rules
+      .command('coverage')
+      .description('list the techniques of MITRE ATLAS with the rules that cover them, by the tags atlas.<id>'),
+  ).action(coverage)
   withService(
     rules
       .command('show')

@@ -102,6 +102,7 @@ const screens = [
   screenIn(inside, '/decoys', decoySearch, async () => (await import('./decoys/decoys.tsx')).Decoys),
   screenIn(inside, '/rules', rulesSearch, async () => (await import('./rules/rules.tsx')).Rules),
   screenIn(inside, '/rules/new', newRuleSearch, async () => (await import('./rules/new-rule.tsx')).NewRule),
+  screenIn(inside, '/rules/coverage', noSearch, async () => (await import('./rules/coverage.tsx')).Coverage),
   screenIn(inside, '/rules/lists', listsSearch, async () => (await import('./lists/lists.tsx')).Lists),
   screenIn(inside, '/rules/lists/$name', listSearch, async () => (await import('./lists/list.tsx')).ListPage),
   screenIn(inside, '/rules/$id', ruleSearch, async () => (await import('./rules/rule.tsx')).RulePage),

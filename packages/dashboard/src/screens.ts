@@ -6,6 +6,7 @@ export const screens: readonly string[] = [
   '/fleet/:id',
   '/containments/:id',
   '/rules/:id',
+  '/rules/coverage',
   '/rules/lists',
   '/rules/lists/:name',
   wallboard.to,

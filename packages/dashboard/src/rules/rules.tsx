@@ -141,7 +141,7 @@ export function Rules() {
           {data &&
             lag <= usualLag &&
             (lag === 0 ? 'Rules are up to date.' : `Rules are ${counted(lag, 'event')} behind.`)}{' '}
-          <Link to="/rules/lists">Lists</Link>
+          <Link to="/rules/lists">Lists</Link> <Link to="/rules/coverage">Coverage</Link>
         </>
       }
       actions={
