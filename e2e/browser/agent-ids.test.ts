@@ -139,10 +139,16 @@ test.each([390, 900, 1440])(
       '/alerts',
       '/alerts?view=channels',
       '/audit',
+      '/rules',
+      '/keys',
+      '/incidents',
+      '/trust',
+      '/connect',
+      '/alerts?view=routing',
       '/settings',
     ]) {
       await page.goto(path)
-      await page.getByRole('heading', { level: 2 }).or(page.getByRole('table')).first().waitFor()
+      await page.getByRole('main').getByRole('heading').first().waitFor()
       await settled(page)
       faults.push(...((await page.evaluate(layoutFaults)) as string[]).map((fault) => `${path} ${fault}`))
     }
