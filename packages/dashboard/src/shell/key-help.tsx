@@ -26,8 +26,8 @@ const keys: [key: string, what: string][] = [
 export function KeyHelp({ onClose }: { onClose(): void }) {
   return (
     <Dialog title="Shortcuts" onClose={onClose}>
-      {/* The first thing that gets the focus: the button below would scroll the title out of sight. */}
-      <div className={css.keys} role="group" aria-label="Keys" tabIndex={0} data-first>
+      {/* It scrolls, so it gets the focus first: the button below would scroll the title out of sight. */}
+      <div className={css.keys} role="group" aria-label="Keys" tabIndex={0}>
         <table>
           <tbody>
             {keys.map(([key, what]) => (
