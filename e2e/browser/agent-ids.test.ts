@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { beforeAll, expect, test } from 'vitest'
-import { createPathDecoy, postEvent, unique } from '../fleet.ts'
+import { createPathDecoy, newInstance, postEvent, unique } from '../fleet.ts'
 import { isExternal } from '../service.ts'
 import { nowhereYet, settled, useScreens } from './browser.ts'
 
@@ -27,7 +27,10 @@ beforeAll(async () => {
   })
   expect(body.id, text).toBeDefined()
   containmentId = body.id
-  await service.call('POST', `/api/instances/${ids[0]}/ack`, { body: { version: 1 } })
+  // Beside those that never confirm, so that each kind of status is seen.
+  const stopped = await newInstance(service, 'stopped')
+  await service.call('POST', `/api/kill/${stopped}`, { body: { reason: 'Billing is wrong' } })
+  await service.call('POST', `/api/instances/${stopped}/ack`, { body: { version: 1 } })
   await createPathDecoy(service, ids[1]!, '/srv/billing/.aws/credentials', 'AWS credentials of billing')
   const channel = {
     name: 'The receiver of the on-call phone',
