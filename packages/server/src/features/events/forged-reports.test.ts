@@ -138,6 +138,7 @@ describe.each(Object.keys(ways))('sent as a %s', (way) => {
         'injection_blocked',
         'policy_violation',
         'egress_blocked',
+        'model_answer',
         'tool_blocked',
       ].includes(type)
       expect(isClaimed(alert!)).toBe(isOwnType)
