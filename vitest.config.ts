@@ -51,11 +51,11 @@ const takesLong = new RegExp(
     '/features/audit/chain',
     '/features/auto-suspension/takeover',
     '/features/detection/(blindness|detector|judge|scout|silence)',
-    '/features/honeypots/(false-alarms|key-cost|key-extraction)',
+    '/features/honeypots/(decoy-requests|false-alarms|key-cost|key-extraction)',
     '/features/rules/(heavy-rules|mode-changes|restarts|state-floods|value-floods)',
     '/features/rules/language/(bounds|correlations|memory-limit|memory-work|rule-set|selections|slices)',
     '/features/drills/schedule',
-    '/sdk/src/(control-link|decoy-evasion|here-documents)',
+    '/sdk/src/(control-link|decoy-evasion|here-documents|reports)',
   ]
     .map((path) => `${path}\\.test`)
     .join('|'),

@@ -79,7 +79,8 @@ test('a disk that fails to sync ends the process with code 70 before anything is
   if (isExternal) return skip(needsOwnProcess)
   const probe = spawnSync('strace', ['-e', 'inject=fsync:error=EIO:when=1', 'true'])
   if (probe.status !== 0) return skip('strace is missing, or may not inject faults here')
-  const inject = ['-e', 'trace=fsync,fdatasync', '-e', 'inject=fsync,fdatasync:error=EIO:when=60+']
+  // Of a new database, the first start takes some 60.
+  const inject = ['-e', 'trace=fsync,fdatasync', '-e', 'inject=fsync,fdatasync:error=EIO:when=120+']
   const service = await startService({ wrapper: ['strace', '-D', '-f', '-o', '/dev/null', ...inject] })
   const statuses: number[] = []
   for (;;) {
