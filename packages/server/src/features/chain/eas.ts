@@ -10,7 +10,7 @@ import {
   parseAbiParameters,
 } from 'viem/utils'
 import type { AttestationSink } from './attestation-sink.ts'
-import { type Rpc, RpcError } from './rpc.ts'
+import { isSameHex, type Rpc, RpcError } from './rpc.ts'
 
 /**
  * The hash comes first because readers compare it with the published one. Changing this text makes it a different
@@ -44,7 +44,6 @@ const registryAbi = parseAbi([
 /** Attested(address indexed recipient, address indexed attester, bytes32 uid, bytes32 indexed schemaUID) */
 const attestedTopic = '0x8bf46bf4cfd674fa735a3d63ec1c9ad4153f033c290341f3a588b75685141b35'
 
-const same = (one: string | undefined, other: string) => one?.toLowerCase() === other.toLowerCase()
 const addressOf = (topic: string | undefined) => `0x${topic?.slice(26)}`
 
 /** A contract can return any bytes. Throws RpcError `wrong` when they do not match the interface. */
@@ -68,7 +67,7 @@ export async function isSchemaRegistered(rpc: Rpc, registry: string): Promise<bo
   const answer = await rpc.call(registry, data)
   return reading('The schema registry', () => {
     const { uid } = decodeFunctionResult({ abi: registryAbi, functionName: 'getSchema', data: answer as Hex })
-    return same(uid, schemaUid)
+    return isSameHex(uid, schemaUid)
   })
 }
 
@@ -87,10 +86,10 @@ export function createEas(eas: string, attester: string): AttestationSink {
     uidOf: (logs) =>
       logs.find(
         ({ address, topics, data }) =>
-          same(address, eas) &&
-          same(topics[0], attestedTopic) &&
-          same(addressOf(topics[2]), attester) &&
-          same(topics[3], schemaUid) &&
+          isSameHex(address, eas) &&
+          isSameHex(topics[0], attestedTopic) &&
+          isSameHex(addressOf(topics[2]), attester) &&
+          isSameHex(topics[3], schemaUid) &&
           data.length === 66,
       )?.data,
 
@@ -104,9 +103,10 @@ export function createEas(eas: string, attester: string): AttestationSink {
       const answer = await rpc.call(eas, call)
       return reading('EAS', () => {
         const found = decodeFunctionResult({ abi: easAbi, functionName: 'getAttestation', data: answer as Hex })
-        if (!same(found.uid, uid) || !same(found.schema, schemaUid) || !same(found.attester, attester)) return undefined
+        if (!isSameHex(found.uid, uid) || !isSameHex(found.schema, schemaUid) || !isSameHex(found.attester, attester))
+          return undefined
         const [stored] = decodeAbiParameters(schemaFields, found.data)
-        if (!same(stored, hash)) return undefined
+        if (!isSameHex(stored, hash)) return undefined
         return found.revocationTime === 0n ? ('valid' as const) : ('revoked' as const)
       })
     },

@@ -1,7 +1,7 @@
 import type { Hex } from 'viem'
 import { decodeEventLog, decodeFunctionResult, encodeFunctionData, parseAbi, toHex } from 'viem/utils'
 import type { AttestationSink } from './attestation-sink.ts'
-import { type Log, RpcError } from './rpc.ts'
+import { isSameHex, type Log, RpcError } from './rpc.ts'
 
 // https://eips.ethereum.org/EIPS/eip-8004
 const abi = parseAbi([
@@ -10,8 +10,6 @@ const abi = parseAbi([
   'function readFeedback(uint256 agentId, address clientAddress, uint64 feedbackIndex) view returns (int128 value, uint8 valueDecimals, string tag1, string tag2, bool isRevoked)',
   'event NewFeedback(uint256 indexed agentId, address indexed clientAddress, uint64 feedbackIndex, int128 value, uint8 valueDecimals, string indexed indexedTag1, string tag1, string tag2, string endpoint, string feedbackURI, bytes32 feedbackHash)',
 ])
-
-const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
 
 /**
  * Attestation sink that posts feedback for an agent. The wallet must not own the agent: the registry refuses feedback
@@ -22,10 +20,11 @@ export function createFeedbackSink(registry: string, agentId: string, wallet: st
 
   function uidOf(logs: readonly Log[], hash: string): string | undefined {
     for (const { address, topics, data } of logs) {
-      if (!same(address, registry)) continue
+      if (!isSameHex(address, registry)) continue
       try {
         const { args } = decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
-        const isOurs = args.agentId === agent && same(args.clientAddress, wallet) && same(args.feedbackHash, hash)
+        const isOurs =
+          args.agentId === agent && isSameHex(args.clientAddress, wallet) && isSameHex(args.feedbackHash, hash)
         if (isOurs) return toHex(args.feedbackIndex, { size: 32 })
       } catch {
         // Not an event of this interface.

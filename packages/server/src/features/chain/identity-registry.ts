@@ -1,6 +1,6 @@
 import type { Hex } from 'viem'
 import { decodeFunctionResult, encodeFunctionData, parseAbi } from 'viem/utils'
-import { type Log, type Rpc, RpcError } from './rpc.ts'
+import { isSameHex, type Log, type Rpc, RpcError } from './rpc.ts'
 
 // https://eips.ethereum.org/EIPS/eip-8004
 const abi = parseAbi([
@@ -22,9 +22,7 @@ export const registerAgent = (registry: string, agentUri: string) => ({
 export function agentIdOf(logs: readonly Log[], registry: string, owner: string): string | undefined {
   const log = logs.find(
     ({ address, topics }) =>
-      address.toLowerCase() === registry.toLowerCase() &&
-      topics[0] === registeredTopic &&
-      topics[2]?.slice(26).toLowerCase() === owner.slice(2).toLowerCase(),
+      isSameHex(address, registry) && topics[0] === registeredTopic && isSameHex(topics[2]?.slice(26), owner.slice(2)),
   )
   return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1]).toString()
 }
@@ -53,6 +51,5 @@ export async function isOwnAgent(rpc: Rpc, registry: string, agentId: string, ad
       return undefined
     }
   }
-  const is = (found: string | undefined) => found?.toLowerCase() === address.toLowerCase()
-  return is(await ask('ownerOf')) || is(await ask('getAgentWallet'))
+  return isSameHex(await ask('ownerOf'), address) || isSameHex(await ask('getAgentWallet'), address)
 }

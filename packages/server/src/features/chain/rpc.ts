@@ -87,7 +87,9 @@ interface RawReceipt {
 }
 
 const hex = (value: number | bigint) => `0x${value.toString(16)}`
-const same = (one: string | null, other: string) => one?.toLowerCase() === other.toLowerCase()
+/** Whether two addresses or hashes are the same: nodes write them in any letter case. */
+export const isSameHex = (one: string | null | undefined, other: string): boolean =>
+  one?.toLowerCase() === other.toLowerCase()
 
 /**
  * Errors of EAS 1.4.0 and its schema registry, and of the registries of ERC-8004 with OpenZeppelin's ERC-721, as far as our
@@ -214,7 +216,7 @@ export class Rpc {
   async receipt(hash: string, from: string, to: string): Promise<Receipt | undefined> {
     const raw = (await this.#ask('eth_getTransactionReceipt', [hash], 'receipt', true)) as RawReceipt | null
     if (raw === null) return undefined
-    if (!same(raw.transactionHash, hash) || !same(raw.from, from) || !same(raw.to, to))
+    if (!isSameHex(raw.transactionHash, hash) || !isSameHex(raw.from, from) || !isSameHex(raw.to, to))
       throw new RpcError('The RPC answered with the receipt of another transaction.', 'wrong')
     return {
       hash,

@@ -1,6 +1,6 @@
 import type { Hex } from 'viem'
 import { decodeEventLog, decodeFunctionData, decodeFunctionResult, encodeFunctionData, parseAbi } from 'viem/utils'
-import { type Log, type Rpc, RpcError } from './rpc.ts'
+import { isSameHex, type Log, type Rpc, RpcError } from './rpc.ts'
 
 // https://eips.ethereum.org/EIPS/eip-8004, whose validation registry is still being discussed.
 const abi = parseAbi([
@@ -19,8 +19,6 @@ interface Response {
   tag: string
 }
 
-const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
-
 /** Decodes the response in the call data of `respond`; undefined for another function. */
 function responseIn(data: string): Response | undefined {
   const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
@@ -30,8 +28,8 @@ function responseIn(data: string): Response | undefined {
 }
 
 export const isSameResponse = (one: Response, other: Response): boolean =>
-  same(one.requestHash, other.requestHash) &&
-  same(one.responseHash, other.responseHash) &&
+  isSameHex(one.requestHash, other.requestHash) &&
+  isSameHex(one.responseHash, other.responseHash) &&
   one.response === other.response &&
   one.tag === other.tag
 
@@ -40,7 +38,7 @@ export function createValidationRegistry(registry: string, validator: string) {
   /** Events of the registry. Logs that do not match its interface are skipped. */
   function* eventsOf(logs: readonly Log[]) {
     for (const { address, topics, data } of logs) {
-      if (!same(address, registry)) continue
+      if (!isSameHex(address, registry)) continue
       try {
         yield decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
       } catch {
@@ -52,7 +50,7 @@ export function createValidationRegistry(registry: string, validator: string) {
   /** Responses of this validator in a transaction's logs. */
   const answered = (logs: readonly Log[]): Response[] =>
     [...eventsOf(logs)].flatMap(({ eventName, args }) =>
-      eventName === 'ValidationResponse' && same(args.validator, validator) ? [args] : [],
+      eventName === 'ValidationResponse' && isSameHex(args.validator, validator) ? [args] : [],
     )
 
   /** Returns this validator's latest response; undefined without a request or a response. A response of 0 counts. */
@@ -69,7 +67,7 @@ export function createValidationRegistry(registry: string, validator: string) {
         functionName: 'getValidationStatus',
         data: data as Hex,
       })
-      return same(by, validator) && tag !== '' ? { requestHash, response, responseHash, tag } : undefined
+      return isSameHex(by, validator) && tag !== '' ? { requestHash, response, responseHash, tag } : undefined
     } catch {
       throw new RpcError('The validation registry returned data of another format than its interface.', 'wrong')
     }
@@ -97,7 +95,9 @@ export function createValidationRegistry(registry: string, validator: string) {
     isRequested: (logs: readonly Log[], hash: string): boolean =>
       [...eventsOf(logs)].some(
         ({ eventName, args }) =>
-          eventName === 'ValidationRequest' && same(args.requestHash, hash) && same(args.validator, validator),
+          eventName === 'ValidationRequest' &&
+          isSameHex(args.requestHash, hash) &&
+          isSameHex(args.validator, validator),
       ),
 
     answered,

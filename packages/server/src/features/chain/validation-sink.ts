@@ -1,5 +1,6 @@
 import { canonicalJson } from '@wardline/contract'
 import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
+import { isSameHex } from './rpc.ts'
 import { createValidationRegistry } from './validation-registry.ts'
 import { dataUriOf, hashOf } from './verification-report.ts'
 
@@ -29,7 +30,7 @@ export function createValidationSink(registry: string, agentId: string, wallet: 
       validations.respond({ requestHash: uid, response: 0, responseHash: hash, tag: revokedTag }, ''),
     async state(rpc, { uid, hash }) {
       const found = await validations.answer(rpc, uid)
-      if (found?.responseHash.toLowerCase() !== hash.toLowerCase()) return undefined
+      if (!found || !isSameHex(found.responseHash, hash)) return undefined
       return found.tag === revokedTag ? 'revoked' : 'valid'
     },
   }
