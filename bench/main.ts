@@ -17,6 +17,7 @@ import { measurePostgres } from './parts/postgres.ts'
 import { measureRules } from './parts/rules.ts'
 import { measureSdk } from './parts/sdk.ts'
 import { measureSearch } from './parts/search.ts'
+import { measureSigma } from './parts/sigma.ts'
 import { measureStartup } from './parts/startup.ts'
 import { measureStatus } from './parts/status.ts'
 import { measureStream } from './parts/stream.ts'
@@ -42,12 +43,18 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   containment: measureContainment,
   rules: measureRules,
   'false-alarms': () => measureFalseAlarms(options.sessions),
+  sigma: () => measureSigma(options.sigma),
   sdk: measureSdk,
 }
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: 'boolean', default: false }, service: { type: 'string' }, sessions: { type: 'string' } },
+  options: {
+    json: { type: 'boolean', default: false },
+    service: { type: 'string' },
+    sessions: { type: 'string' },
+    sigma: { type: 'string' },
+  },
 })
 const unknown = positionals.filter((name) => !Object.hasOwn(parts, name))
 if (unknown.length > 0) {
