@@ -37,10 +37,11 @@ test('shows unknown as unknown, and then a score with its parts and the way it i
   await page.getByText('How the score is computed').click()
   await page.getByRole('row', { name: /^breaches 30 days, weight halves every 7 days 95 \d+$/ }).waitFor()
   await page.getByText(/^Updated \d+ s ago/).waitFor()
-  // One direction on the whole page: an attestation of 9 points of safety is a risk of 91.
-  expect((await page.getByRole('main').innerText()).match(/is best/g)).toEqual(['is best'])
+  // Every score has its direction beside it: an attestation counts the other way round.
+  await page.getByText('High risk (0 is best)').waitFor()
   const [{ score }] = (await summary()).attestations as [{ score: number }]
-  await page.getByRole('cell', { name: `${100 - score} attested as ${score} points of safety` }).waitFor()
+  await page.getByRole('cell', { name: `${score} (security, 100 is best)` }).waitFor()
+  await page.getByRole('row', { name: 'Status pending This fleet has no agent id on a chain.' }).waitFor()
   expect(await page.getByRole('link', { name: 'Dashboard' }).count()).toBe(0)
   // With an attestation the page fits a phone too.
   const desktop = page.viewportSize()!
@@ -95,18 +96,68 @@ test('labels the verification as self-attested, with its transactions and the ha
   })
   await page.goto('/trust')
   await page.getByText('self-assessed by this service').waitFor()
-  await page.getByRole('row', { name: /^Web application 30 The certificate expires soon\.$/ }).waitFor()
+  await page.getByRole('row', { name: 'Web application 30 (risk, 0 is best) The certificate expires soon.' }).waitFor()
   await page.getByRole('row', { name: /^Wallet unknown/ }).waitFor()
   const link = page.getByRole('link', { name: /^response/ })
   expect(await link.getAttribute('href')).toBe('https://blockscan.com/tx/0x1')
   const verify = page.getByRole('button', { name: 'Verify the posted report' })
   await verify.click()
-  await page.getByText('Report consistent: risk 30, posted as response 70').waitFor()
+  await page.getByText('Report consistent: risk 30 (0 is best), posted as response 70 (100 is best)').waitFor()
   // A report with two contradictory numbers.
   posted = report.replace('"response":70', '"response":30')
   await page.reload()
   await verify.click()
   await page.getByText('Report contradicts itself').waitFor()
+})
+
+test('says on which chain an identity and attestations are, who signed them and what the status means', async () => {
+  const page = await screens.emptied()
+  const [wallet, earlier] = [`0x${'a'.repeat(40)}`, `0x${'b'.repeat(40)}`]
+  const id = `0x${'c'.repeat(64)}`
+  const network = {
+    id: 'eip155:84532',
+    name: 'Base Sepolia',
+    is_test_network: true,
+    explorer_url: 'https://explorer.example',
+  }
+  const signedBy = (attester: string) => ({
+    type: 'Posture',
+    title: 'Weekly security posture',
+    summary: 'Low risk. Security score 90/100',
+    hash_preview: `${attester.slice(0, 6)}...cccc`,
+    hash: id,
+    at: '2026-01-15T12:00:00.000Z',
+    period: '2026-W03',
+    score: 90,
+    on_chain: {
+      explorer_url: `https://explorer.example/tx/${id}`,
+      attestation_url: 'https://eas.example/attestation',
+      attester,
+      network,
+    },
+  })
+  await page.route('**/api/public/trust', async (route) => {
+    const answer = await route.fetch()
+    const body = (await answer.json()) as { identity: object }
+    const identity = { ...body.identity, agent_id: '7', wallet_address: wallet, status: 'unverified', network }
+    const attestations = [signedBy(wallet), signedBy(earlier)]
+    await route.fulfill({ response: answer, json: { ...body, identity, attestations } })
+  })
+  await page.goto('/trust')
+  await page.getByRole('row', { name: 'Status unverified The registry on the chain names another wallet' }).waitFor()
+  const warning = 'on Base Sepolia, a test network: entries there cost nothing and can disappear'
+  await page
+    .getByRole('row', { name: /^Agent 7 in the registry/ })
+    .getByText(warning)
+    .waitFor()
+  await page.getByText(`issued weekly by the operators of this fleet, ${warning}`).waitFor()
+  const signer = page.getByRole('cell', { name: /self: the wallet of this fleet$/ })
+  expect(await signer.getByRole('link').getAttribute('href')).toBe(`https://explorer.example/address/${wallet}`)
+  expect(await signer.locator('.mono').getAttribute('title')).toBe(wallet)
+  await page.getByRole('cell', { name: /^0xbbbb…bbbb .*self: an earlier wallet of this fleet$/ }).waitFor()
+  const link = (name: RegExp) => page.getByRole('link', { name }).first().getAttribute('href')
+  expect(await link(/^transaction/)).toBe(`https://explorer.example/tx/${id}`)
+  expect(await link(/^attestation/)).toBe('https://eas.example/attestation')
 })
 
 test('embeds the badge, which runs nothing and loads nothing', async () => {

@@ -12,6 +12,19 @@ const Score = Type.Integer({ minimum: 0, maximum: 100 })
 const Text = Type.String()
 const Url = Type.String({ format: 'uri' })
 
+const Network = Type.Object(
+  {
+    id: Type.String({ description: 'CAIP-2 id, such as eip155:84532' }),
+    name: Type.String({ description: 'The id, where the chain is not known' }),
+    is_test_network: nullable(
+      Type.Boolean({ description: 'Entries there cost nothing and can disappear; null where the chain is not known' }),
+    ),
+    explorer_url: Type.String({ format: 'uri', description: 'Has pages /address/… and /tx/…' }),
+  },
+  { description: 'The chain that an entry is on' },
+)
+export type Network = Static<typeof Network>
+
 const AttestationItem = Type.Object({
   type: Text,
   title: Text,
@@ -42,7 +55,11 @@ const AttestationItem = Type.Object({
         ),
         chain: Type.Optional(Type.String({ description: 'CAIP-2 id, such as eip155:84532' })),
         contract: Type.Optional(Type.String({ description: 'Address of the registry, or of EAS' })),
-        attester: Type.Optional(Type.String({ description: 'Address of the wallet that signed it' })),
+        attester: Type.Optional(Type.String({ description: 'Address of the wallet of this service that signed it' })),
+        network: Type.Optional(Network),
+        attestation_url: Type.Optional(
+          Type.String({ format: 'uri', description: 'Its page at the explorer of EAS, where there is one' }),
+        ),
       },
       { description: 'Present after submission; for score, higher is better' },
     ),
@@ -96,7 +113,11 @@ export const TrustSummary = Type.Object({
     wallet_address: nullable(Text),
     registry_explorer_url: Url,
     register_tx_url: nullable(Url),
-    status: Text,
+    status: Type.String({
+      description:
+        'live: the registry names the wallet as owner or agent wallet of the agent; unverified: it names another; claimed: configured, not checked on the chain; pending: none configured',
+    }),
+    network: Type.Optional(Network),
   }),
   verification: Type.Object({
     unified_risk_score: Type.Union([Score, Type.Null()], {

@@ -2,13 +2,11 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type Attestation, attestationText, type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
+import { type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
-import { type ReactNode, useState } from 'react'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { sessionSecret } from '../data/storage.ts'
-import { sha256Hex } from '../parts/sha256.ts'
 import { useTheme } from '../shell/theme.ts'
 import { WardlineMark } from '../shell/wardline-mark.tsx'
 import { Button } from '../ui/button.tsx'
@@ -17,6 +15,9 @@ import { Fault, Notice, Panel, Stat, Stats, useTitle } from '../ui/panel.tsx'
 import { spanText } from '../ui/span.ts'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { useNow } from '../ui/time.tsx'
+import { Attestations } from './attestations.tsx'
+import { Identity } from './identity.tsx'
+import { Check, Directed, Noted, Outside } from './parts.tsx'
 import css from './trust.module.css'
 
 /** Caches keep a summary for this long. */
@@ -59,8 +60,9 @@ function Score({ data }: { data: TrustSummary }) {
         <b className={unknown && 'quiet'}>{unknown ? '?' : risk_score}</b>
         <div>
           <p>
-            <b>{unknown ? 'Unknown risk' : risk_tier_label}</b>{' '}
-            <span className="quiet">Scores on this page are risk: 0 is best, 100 is worst</span>
+            <Noted note="(0 is best)">
+              <b>{unknown ? 'Unknown risk' : risk_tier_label}</b>
+            </Noted>
           </p>
           <div className={css.scale} role="img" aria-label={unknown ? 'No score' : `${risk_score} of 100`}>
             {tiers.map((tier) => (
@@ -102,52 +104,7 @@ const Method = ({ data: { risk_method, risk_points } }: { data: TrustSummary }) 
   </details>
 )
 
-/** An address of the summary. It is a link only if it is an https URL. */
-function Outside({ href, text }: { href: string | null; text: string }) {
-  if (href === null || !/^https:\/\//.test(href)) return <HostileText text={text} max={80} />
-  return (
-    <a href={href} rel="noreferrer noopener" target="_blank">
-      <HostileText text={text} max={80} /> ↗
-    </a>
-  )
-}
-
-/** A value with a quiet note behind it. */
-function Noted({ note, title, children }: { note: ReactNode; title?: string | undefined; children: ReactNode }) {
-  return (
-    <>
-      {children}{' '}
-      <span className="quiet" title={title}>
-        {note}
-      </span>
-    </>
-  )
-}
-
 type Posted = TrustSummary['verification']['on_chain']
-
-/** Runs a check in this browser and shows its result in place of the button. */
-function Check({ about, run }: { about: string; run(): ReactNode | Promise<ReactNode> }) {
-  const [result, setResult] = useState<ReactNode>()
-  return (
-    <p role="status">
-      {result ?? (
-        <Button about={about} onClick={async () => setResult(await run())}>
-          Verify
-        </Button>
-      )}
-    </p>
-  )
-}
-
-/** Computes the hash of a published attestation. Only the chain can show whether the hash was changed too. */
-function HashCheck({ item }: { item: Attestation }) {
-  const run = () =>
-    `0x${sha256Hex(attestationText(item))}` === item.hash
-      ? 'Hash matches (computed in your browser)'
-      : 'Hash does NOT match (computed in your browser)'
-  return <Check about={`the hash of ${item.period}, ${item.tag}`} run={run} />
-}
 
 /** Reads the posted report, and checks that its risk and its response agree: the registry's scale is inverted. */
 function resultOf({ report = '', request_hash }: Posted): string {
@@ -155,7 +112,9 @@ function resultOf({ report = '', request_hash }: Posted): string {
     const said = JSON.parse(report) as Record<string, unknown>
     const { unified_risk_score: risk, response } = said
     const isRight = said.request_hash === request_hash && typeof risk === 'number' && response === 100 - risk
-    return isRight ? `Report consistent: risk ${risk}, posted as response ${response}` : 'Report contradicts itself'
+    return isRight
+      ? `Report consistent: risk ${risk} (0 is best), posted as response ${response} (100 is best)`
+      : 'Report contradicts itself'
   } catch {
     return 'Report is not valid JSON'
   }
@@ -174,62 +133,16 @@ const ReportCheck = ({ posted }: { posted: Posted }) => (
   />
 )
 
-function Proof({ item }: { item: Attestation }) {
-  const { hash, hash_preview, on_chain } = item
-  const place = on_chain && `${on_chain.namespace}${on_chain.sink ? `, as ${on_chain.sink}` : ''}`
-  return (
-    <div className="mono" title={hash}>
-      <HashCheck item={item} />
-      {on_chain ? (
-        <Outside href={on_chain.explorer_url} text={`${hash_preview} on ${place}`} />
-      ) : (
-        `${hash_preview} · not on-chain`
-      )}
-    </div>
-  )
-}
-
-function Attestations({ attestations }: Pick<TrustSummary, 'attestations'>) {
-  return (
-    <DataTable
-      label="Attestations"
-      title="Attestations"
-      note="issued weekly by the operators of this fleet"
-      empty="No attestations yet. The first one is issued once an agent is monitored, then one each week."
-      rows={attestations}
-      rowKey={({ hash_preview, at }) => hash_preview + at}
-      columns={[
-        { name: 'Week', kind: 'word', cell: ({ at, period }) => <span title={at}>{period}</span> },
-        {
-          name: 'Attestation',
-          cell: ({ title, summary }) => (
-            <div className={css.wide}>
-              <HostileText text={title} />
-              <p className="quiet">
-                <HostileText text={summary} />
-              </p>
-            </div>
-          ),
-        },
-        {
-          name: 'Risk',
-          // An attestation counts the other way round.
-          cell: ({ score }) => <Noted note={`attested as ${score} points of safety`}>{100 - score}</Noted>,
-        },
-        { name: 'Proof', cell: (item) => <Proof item={item} /> },
-      ]}
-    />
-  )
-}
-
-function Verification({ data: { verification, chain, identity } }: { data: TrustSummary }) {
+function Verification({ data: { verification, chain } }: { data: TrustSummary }) {
   const { on_chain, scores, self_attested, checked_at } = verification
   const scoreOf = ({ applicable, risk_score, notes }: (typeof scores)['wav']) => (
-    <Noted note={<HostileText text={notes} />}>{applicable ? risk_score : 'unknown'}</Noted>
+    <Noted note={<HostileText text={notes} />}>
+      <Directed score={applicable ? risk_score : null} best={0} />
+    </Noted>
   )
   const combined = (
     <Noted title={checked_at ?? undefined} note={`checked ${checked_at?.slice(0, 10)}`}>
-      {verification.unified_risk_score ?? 'unknown'}
+      <Directed score={verification.unified_risk_score} best={0} />
     </Noted>
   )
   const posted = (
@@ -241,11 +154,6 @@ function Verification({ data: { verification, chain, identity } }: { data: Trust
         <Outside href={on_chain.response_explorer_url} text="response" />
       </span>
       <ReportCheck posted={on_chain} />
-    </>
-  )
-  const registered = (
-    <>
-      registered <Outside href={identity.registry_explorer_url} text={`${identity.name}, agent ${identity.agent_id}`} />
     </>
   )
   return (
@@ -266,7 +174,6 @@ function Verification({ data: { verification, chain, identity } }: { data: Trust
             ['Wallet', scoreOf(scores.wv)],
             ['Combined', self_attested && combined],
             ['On-chain', on_chain.request_hash !== null && posted],
-            ['Identity', identity.registered ? registered : 'No on-chain identity configured'],
           ]}
         />
       </div>
@@ -275,7 +182,7 @@ function Verification({ data: { verification, chain, identity } }: { data: Trust
 }
 
 function Summary({ data }: { data: TrustSummary }) {
-  const { metrics, monitoring, attestations } = data
+  const { metrics, monitoring } = data
   return (
     <>
       <Score data={data} />
@@ -286,7 +193,8 @@ function Summary({ data }: { data: TrustSummary }) {
         <Stat name="Attempts blocked, 24 h" value={metrics.blocked_24h.toLocaleString('en')} />
         <Stat name="Incidents, 30 days" value={metrics.runtime_incidents_30d.toLocaleString('en')} />
       </Stats>
-      <Attestations attestations={attestations} />
+      <Identity data={data} />
+      <Attestations data={data} />
       <Verification data={data} />
     </>
   )

@@ -56,6 +56,7 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     expect(rest).toEqual(before)
     expect(on_chain).toMatchObject({ namespace: 'wardline.v1', tag: 'posture.weekly', score: before.score })
     expect(on_chain!.explorer_url).toBe(`https://blockscan.com/tx/${on_chain!.tx_hash}`)
+    expect(on_chain!.network).toMatchObject({ id: 'eip155:31337', name: 'eip155:31337', is_test_network: null })
     const call = `0xa3112a64${on_chain!.uid.slice(2)}`
     const stored = await on.chain.ask<string>('eth_call', { to: on.contracts.eas, data: call }, 'latest')
     expect(stored).toContain(before.hash.slice(2))

@@ -1,6 +1,6 @@
 import type { TrustSummary } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
-import { explorerOf, transactionUrl } from '../../config/known-chains.ts'
+import { networkOf, transactionUrl } from '../../config/known-chains.ts'
 import type { Deps } from '../../deps.ts'
 import { readIdentity } from '../chain/chain-statements.ts'
 import { identityRegistryOf } from '../chain/known-contracts.ts'
@@ -27,6 +27,7 @@ export function identityOf(config: Config, known?: KnownIdentity): Identity {
   const { trustChainId: chainId, trustSlug, trustName, trustWallet } = config
   const registry = identityRegistryOf(config)
   const agentId = config.trustAgentId ?? known?.agent_id
+  const network = networkOf(chainId)
   const registered = agentId !== undefined && known?.status === 'live'
   // Anyone can set the id of another's agent: only the registry shows whose it is.
   const isRead = known !== undefined
@@ -35,11 +36,13 @@ export function identityOf(config: Config, known?: KnownIdentity): Identity {
     slug: trustSlug,
     name: trustName,
     agent_id: agentId ?? null,
-    agent_registry: agentId === undefined ? null : `eip155:${chainId}:${registry}`,
+    agent_registry: agentId === undefined ? null : `${network.id}:${registry}`,
     wallet_address: trustWallet ?? null,
-    registry_explorer_url: `${explorerOf(chainId)}/address/${registry}`,
+    registry_explorer_url: `${network.explorer_url}/address/${registry}`,
     register_tx_url: registered && known?.register_tx_hash ? transactionUrl(chainId, known.register_tx_hash) : null,
     status: registered ? 'live' : agentId === undefined ? 'pending' : isRead ? 'unverified' : 'claimed',
+    // Without an identity or a node, the chain is only a default.
+    ...(agentId === undefined && config.trustRpcUrl === undefined ? {} : { network }),
   }
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { BadgeData, TrustSummary } from '@wardline/contract'
 import { describe, expect, it } from 'vitest'
 import { readConfig } from '../../config/config.ts'
+import { attestationUrl } from '../../config/known-chains.ts'
 import { listJobs } from '../../jobs.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { chainStatus, identityOf } from './identity.ts'
@@ -174,6 +175,10 @@ describe('the summary', () => {
         ".identity.agent_id",
         ".identity.agent_registry",
         ".identity.name",
+        ".identity.network.explorer_url",
+        ".identity.network.id",
+        ".identity.network.is_test_network",
+        ".identity.network.name",
         ".identity.register_tx_url",
         ".identity.registered",
         ".identity.registry_explorer_url",
@@ -261,6 +266,25 @@ describe('identity', () => {
       erc8004_status: 'registering',
       erc8004_label: 'ERC-8004 identity claimed, not checked on the chain',
     })
+  })
+
+  // Money of a test network is free, so what stands there proves little.
+  it.each([
+    ['84532', { id: 'eip155:84532', name: 'Base Sepolia', is_test_network: true }, 'https://sepolia.basescan.org'],
+    ['8453', { id: 'eip155:8453', name: 'Base', is_test_network: false }, 'https://basescan.org'],
+    ['31337', { id: 'eip155:31337', name: 'eip155:31337', is_test_network: null }, 'https://blockscan.com'],
+  ])('names chain %s, and whether it is a test network', (chain, network, explorer_url) => {
+    const env = { TRUST_AGENT_ID: '7', TRUST_CHAIN_ID: chain, TRUST_ERC8004_REGISTRY: `0x${'1'.repeat(40)}` }
+    expect(identity(env).network).toEqual({ ...network, explorer_url })
+    const { TRUST_AGENT_ID: _, ...withoutIdentity } = env
+    expect(identity(withoutIdentity)).not.toHaveProperty('network')
+  })
+
+  it('links attestations at the explorer of EAS, only those of the contract that it shows', () => {
+    const [uid, eas] = [`0x${'ab'.repeat(32)}`, '0xc2679fbd37d54388ce493f1db75320d236e1815e']
+    expect(attestationUrl(11155111, eas, uid)).toBe(`https://sepolia.easscan.org/attestation/view/${uid}`)
+    expect(attestationUrl(11155111, `0x${'1'.repeat(40)}`, uid)).toBeUndefined()
+    expect(attestationUrl(31337, eas, uid)).toBeUndefined()
   })
 
   // The label is public, so neither a default nor an operator's wording may promise what is not configured.

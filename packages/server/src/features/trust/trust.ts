@@ -1,6 +1,6 @@
 import type { AgentRegistration, TrustSummary } from '@wardline/contract'
 import { dayMs, isoTime } from '../../clock.ts'
-import { transactionUrl } from '../../config/known-chains.ts'
+import { attestationUrl, networkOf, transactionUrl } from '../../config/known-chains.ts'
 import { readFirstStart } from '../../db/migrate.ts'
 import type { Deps } from '../../deps.ts'
 import type { SubmittedRecord } from '../chain/attestation-sink.ts'
@@ -47,14 +47,15 @@ async function onChainOf({ database, config }: Deps, attestations: readonly Subm
     trustChainId,
     attestations.map(({ hash }) => hash),
   )
-  const chain = `eip155:${trustChainId}`
+  const network = networkOf(trustChainId)
   for (const { hash, uid, txHash, sink, contract, attester } of proofs) {
     const { namespace, tag, score } = attestations.find((attestation) => attestation.hash === hash)!
     const explorer_url = transactionUrl(trustChainId, txHash)
+    const attestation_url = sink ? undefined : attestationUrl(trustChainId, contract, uid)
     byHash.set(hash, {
       on_chain: {
         ...{ uid, tx_hash: txHash, explorer_url, namespace, tag, score, ...(sink ? { sink } : {}) },
-        ...{ chain, contract, attester },
+        ...{ chain: network.id, contract, attester, network, ...(attestation_url ? { attestation_url } : {}) },
       },
     })
   }
