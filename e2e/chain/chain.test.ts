@@ -52,24 +52,37 @@ function hashAgain(item: Record<string, unknown>): string {
   return `0x${createHash('sha256').update(text).digest('hex')}`
 }
 
+/** Opens a chain with the contracts, and the settings of a wallet on it. */
+async function openWallet() {
+  const chain = await startAnvil()
+  const contracts = await deployContracts(chain, deployer)
+  const folder = mkdtempSync(join(tmpdir(), 'wardline-test-wallet-'))
+  const keyFile = join(folder, 'key')
+  writeFileSync(keyFile, key, { mode: 0o600 })
+  const env = {
+    TRUST_RPC_URL: chain.url,
+    TRUST_CHAIN_ID: '31337',
+    TRUST_WALLET_KEY_FILE: keyFile,
+    TRUST_WALLET_ADDRESS: wallet,
+    TRUST_ERC8004_REGISTRY: contracts.identity,
+    TRUST_EAS_ADDRESS: contracts.eas,
+    TRUST_EAS_SCHEMA_REGISTRY: contracts.schemas,
+    TRUST_ATTEST_ON_CHAIN: 'true',
+    TRUST_VALIDATION_REGISTRY: contracts.validation,
+  }
+  return {
+    ...{ chain, contracts, folder, env },
+    async [Symbol.asyncDispose]() {
+      await chain[Symbol.asyncDispose]()
+      rmSync(folder, { recursive: true })
+    },
+  }
+}
+
 describe.skipIf(missing !== undefined)('the on-chain side', () => {
   test('registers, attests and is verified by a stranger', async () => {
-    await using chain = await startAnvil()
-    const contracts = await deployContracts(chain, deployer)
-    const folder = mkdtempSync(join(tmpdir(), 'wardline-test-wallet-'))
-    const keyFile = join(folder, 'key')
-    writeFileSync(keyFile, key, { mode: 0o600 })
-    const env = {
-      TRUST_RPC_URL: chain.url,
-      TRUST_CHAIN_ID: '31337',
-      TRUST_WALLET_KEY_FILE: keyFile,
-      TRUST_WALLET_ADDRESS: wallet,
-      TRUST_ERC8004_REGISTRY: contracts.identity,
-      TRUST_EAS_ADDRESS: contracts.eas,
-      TRUST_EAS_SCHEMA_REGISTRY: contracts.schemas,
-      TRUST_ATTEST_ON_CHAIN: 'true',
-      TRUST_VALIDATION_REGISTRY: contracts.validation,
-    }
+    await using opened = await openWallet()
+    const { chain, contracts, env } = opened
     await chain.ask('evm_setIntervalMining', 1)
     const service = await startService({ env })
     const [altered, lying] = [await startBetween(service.baseUrl), await startBetween(chain.url)]
@@ -196,8 +209,10 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
 
       // A transaction that gets into no block.
       await chain.ask('evm_setIntervalMining', 0)
-      const revoke = ['chain', 'revoke', attestations[0]!.on_chain!.uid, '--yes', '--no-wait']
-      expect((await runCommand(revoke, local)).code).toBe(0)
+      const revoke = ['chain', 'revoke', attestations[0]!.on_chain!.uid]
+      const unconfirmed = await runCommand(revoke, local)
+      expect([unconfirmed.code, unconfirmed.stderr]).toEqual([64, expect.stringMatching(/Costs +at most 0\.\d+/)])
+      expect((await runCommand([...revoke, '--yes', '--no-wait'], local)).code).toBe(0)
       const revocation = async () => {
         const { stdout } = await runCommand(['chain', 'status', '--json'], local)
         const sent: { id: string; kind: string; state: string; error: string }[] = JSON.parse(stdout).transactions
@@ -226,7 +241,27 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       altered.close()
       lying.close()
       await service.stop()
-      rmSync(folder, { recursive: true })
     }
+  })
+
+  test('asks again before it sends what has become dearer since it was confirmed', async () => {
+    await using opened = await openWallet()
+    const { chain, folder, env } = opened
+    const local = { ...env, WARDLINE_DATA_DIR: join(folder, 'data') }
+    const created = await runCommand(['keys', 'create', '--scope', 'agent', '--instance', 'a'], local)
+    expect(created.code, created.output).toBe(0)
+    const register = ['chain', 'register']
+    expect((await runCommand([...register, '--yes', '--no-wait'], local)).code).toBe(0)
+    await chain.ask('anvil_setNextBlockBaseFeePerGas', `0x${(4e9).toString(16)}`)
+    await chain.ask('anvil_mine', '0x1')
+    const asked = await runCommand(register, local)
+    expect([asked.code, asked.stderr]).toEqual([
+      64,
+      expect.stringMatching(/Queued already: at most 0\.\d+ was confirmed, .*\n(.*\n)*Costs +at most 0\.\d+/),
+    ])
+    expect(Number(await chain.ask('eth_getTransactionCount', wallet, 'pending'))).toBe(0)
+    await chain.ask('evm_setIntervalMining', 1)
+    const confirmed = await runCommand([...register, '--yes'], local)
+    expect([confirmed.code, confirmed.stdout], confirmed.output).toEqual([0, '0\n'])
   })
 })

@@ -18,6 +18,7 @@ interface SendOptions {
 
 type Chain = NonNullable<Awaited<ReturnType<typeof openChain>>>
 type Kind = Parameters<Chain['transaction']>[0]
+type HigherCost = NonNullable<Awaited<ReturnType<Chain['openVerification']>>>['higher']
 
 /** Chains produce a block every 2 to 12 seconds. */
 const askEveryMs = 2_000
@@ -65,6 +66,8 @@ async function waitFor(chain: Chain, kind: Kind, subject?: string): Promise<void
     shown = text
     if (row?.state === 'failed') throw new Failure(row.error ?? 'The transaction failed.', 'refused', 'refused')
     if (row?.state === 'confirmed') return console.log(row.result ?? '')
+    const dearer = row && (await chain.waitsForCost(row))
+    if (dearer !== undefined) throw new Failure(dearer, 'cost_rose', 'unconfirmed')
     await pause(askEveryMs)
   }
   const message = 'Not confirmed yet: the service continues; `wardline chain status` shows its state.'
@@ -86,37 +89,51 @@ const planLines = ({ from, to, gas, maxFee, cost }: Plan): string[] => [
   `Costs     at most ${cost} of the currency of the chain`,
 ]
 
+/** Shows the higher cost that a queued transaction waits for, and confirms it. */
+async function agreeAgain(higher: HigherCost, options: SendOptions): Promise<void> {
+  if (!higher) return
+  const reason = `Queued already: at most ${higher.plan.confirmed} was confirmed, and the chain asks for more now.`
+  await agree([reason, ...planLines(higher.plan)], options)
+  await higher.confirm()
+}
+
 const register = (options: SendOptions) =>
   withChain(async (chain) => {
-    const { plan, send, done } = await chain.planRegistration()
+    const { plan, send, done, higher } = await chain.planRegistration()
     if (plan) {
       const file = safeJson(plan.file, 2).split('\n')
       await agree([...planLines(plan), `Points to ${plan.uri}`, 'Registration file:', ...file], options)
       await send()
     } else if (done.state === 'confirmed') {
       return console.log(`Registered already, as agent ${done.result}.`)
-    }
+    } else await agreeAgain(higher, options)
     if (options.wait) await waitFor(chain, 'register')
   })
 
 const schema = (options: SendOptions) =>
   withChain(async (chain) => {
-    const { isRegistered, plan, send } = await chain.planSchema()
+    const { isRegistered, plan, send, higher } = await chain.planSchema()
     if (isRegistered) return console.log('The schema is registered already.')
     if (plan) {
       await agree([...planLines(plan), `Schema    ${plan.schema}`], options)
       await send()
-    }
+    } else await agreeAgain(higher, options)
     if (options.wait) await waitFor(chain, 'schema')
   })
 
 const revoke = (uid: string, options: SendOptions) =>
   withChain(async (chain) => {
-    await agree([`Revokes the attestation ${uid}`], options)
-    if (!(await chain.revoke(uid))) {
+    const planned = await chain.planRevocation(uid)
+    if (!planned) {
       const message = `No attestation ${uid} of this service: wardline chain status lists its uids.`
       throw new Failure(message, 'not_found', 'refused')
     }
+    const { plan, send, done, higher } = planned
+    if (plan) {
+      await agree([...planLines(plan), `Revokes   the attestation ${uid} of ${plan.hash}`], options)
+      await send()
+    } else if (done.state === 'confirmed') return console.log('Revoked already.')
+    else await agreeAgain(higher, options)
     if (options.wait) await waitFor(chain, 'revoke', uid)
   })
 
@@ -194,7 +211,8 @@ const sameMoment = 'Another command is posting a verification: wait for it with 
 /** Posts the current scores; continues an interrupted run with the scores that it posted. */
 const verify = (options: SendOptions) =>
   withChain(async (chain, deps) => {
-    let subject = await chain.openVerification()
+    const open = await chain.openVerification()
+    let subject = open?.subject
     if (subject === undefined) {
       const found = (await verifySelf(deps))!
       const { unified_score } = found.row
@@ -212,7 +230,10 @@ const verify = (options: SendOptions) =>
       await found.notePosting(requestHash, plan.report)
       if (!(await send())) throw new Failure(sameMoment, 'conflict', 'refused')
       subject = requestHash
-    } else console.error('A verification is being posted already: nothing more is sent.')
+    } else {
+      console.error('A verification is being posted already: nothing more is sent.')
+      await agreeAgain(open?.higher, options)
+    }
     if (!options.wait) return
     await waitFor(chain, 'validate', subject)
     await waitFor(chain, 'respond', subject)
@@ -253,7 +274,7 @@ export function addChain(program: Command): void {
   sending(
     chain
       .command('revoke')
-      .description('revoke an attestation at EAS')
+      .description('revoke an attestation: shows the transaction and its cost, then asks')
       .argument('<uid>', 'uid, as chain status lists it'),
   ).action(revoke)
 }

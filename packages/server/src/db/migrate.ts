@@ -51,6 +51,7 @@ import { problemCounts } from './migrations/0047-problem-counts.ts'
 import { countedEvents } from './migrations/0048-counted-events.ts'
 import { ruleDocuments } from './migrations/0049-rule-documents.ts'
 import { ruleLists } from './migrations/0050-rule-lists.ts'
+import { confirmedCosts } from './migrations/0051-confirmed-costs.ts'
 
 interface Migration {
   version: number
@@ -112,6 +113,7 @@ const migrations: Migration[] = [
   { version: 48, name: 'counted-events', statements: countedEvents },
   { version: 49, name: 'rule-documents', statements: ruleDocuments },
   { version: 50, name: 'rule-lists', statements: ruleLists },
+  { version: 51, name: 'confirmed-costs', statements: confirmedCosts },
 ]
 
 const newest = migrations.at(-1)!.version

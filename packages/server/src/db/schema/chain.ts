@@ -34,6 +34,8 @@ export interface ChainTransactionsTable {
   gas: number | null
   /** Fees in the smallest unit: the maximum until the receipt arrives, then the actual fees. */
   cost: string | null
+  /** Maximum fees that a person confirmed; null: only the general limits apply. */
+  max_cost: string | null
   created_at: number
   sent_at: number | null
   next_at: number

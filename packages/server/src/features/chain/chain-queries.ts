@@ -95,7 +95,7 @@ export async function storeAttempt(
   ])
 }
 
-type NewTransaction = Pick<TransactionRow, 'id' | 'kind' | 'subject' | 'target' | 'data'>
+type NewTransaction = Pick<TransactionRow, 'id' | 'kind' | 'subject' | 'target' | 'data' | 'max_cost'>
 
 const pendingRow = ({ chainId, address }: Account, row: NewTransaction, now: number): TransactionRow => ({
   ...row,
@@ -132,7 +132,7 @@ export async function addTransaction(db: Db, account: Account, row: NewTransacti
     .execute()
 }
 
-/** Returns the unsettled transaction of these kinds, if any. */
+/** Returns the unsettled transactions of these kinds, in their order. */
 export function readUnsettled(db: Db, account: Account, kinds: TransactionRow['kind'][]) {
   return db
     .selectFrom('chain_transactions')
@@ -141,8 +141,7 @@ export function readUnsettled(db: Db, account: Account, kinds: TransactionRow['k
     .where('kind', 'in', kinds)
     .where('state', 'in', ['pending', 'sent'])
     .orderBy('created_at')
-    .limit(1)
-    .executeTakeFirst()
+    .execute()
 }
 
 /**
@@ -159,7 +158,7 @@ export function addAlone(db: Db, account: Account, rows: readonly NewTransaction
       .set((e) => ({ epoch: e.ref('epoch') }))
       .where(isOf(account))
       .execute()
-    if (await readUnsettled(trx, account, kinds)) return false
+    if ((await readUnsettled(trx, account, kinds)).length > 0) return false
     const values = rows.map((row, index) => pendingRow(account, row, now + index))
     await trx.insertInto('chain_transactions').values(values).execute()
     return true
@@ -220,6 +219,21 @@ export async function removeFailed(database: Database, row: TransactionRow): Pro
     db.deleteFrom('chain_attempts').where('transaction_id', '=', row.id).compile(),
     db.deleteFrom('chain_transactions').where('id', '=', row.id).compile(),
   ])
+}
+
+/**
+ * Raises the confirmed cost of a transaction unless it changed or was settled since it was read, and ends the pause after
+ * the error that asked for it.
+ */
+export async function raiseMaxCost({ db }: Database, account: Account, row: TransactionRow, cost: bigint) {
+  await db
+    .updateTable('chain_transactions')
+    .set({ max_cost: String(cost) })
+    .where('id', '=', row.id)
+    .where('state', 'in', ['pending', 'sent'])
+    .where('max_cost', '=', row.max_cost)
+    .execute()
+  await db.updateTable('chain_senders').set({ next_at: 0 }).where(isOf(account)).execute()
 }
 
 /** Total cost of transactions sent since `since`, in the chain's smallest unit. */

@@ -163,8 +163,8 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     await withSchema(on, service)
     await attest(on, service)
     const uid = (await transactions(service))[1]!.result!
-    expect(await service.services.chain!.revoke(`0x${'0'.repeat(64)}`)).toBe(false)
-    expect(await service.services.chain!.revoke(uid)).toBe(true)
+    expect(await service.services.chain!.planRevocation(`0x${'0'.repeat(64)}`)).toBeUndefined()
+    await (await service.services.chain!.planRevocation(uid))!.send!()
     const revokedAt = async () => {
       const query = `select revoked_at from chain_transactions where kind = 'attest'`
       return (await service.rows<{ revoked_at: number | null }>(query)).map((row) => row.revoked_at)

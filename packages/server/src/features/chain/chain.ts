@@ -17,10 +17,11 @@ import { readIdentity } from './chain-statements.ts'
 import { Drops } from './drops.ts'
 import { createEas } from './eas.ts'
 import { createFeedbackSink } from './feedback-sink.ts'
+import { ether } from './fees.ts'
 import { agentIdOf, isOwnAgent } from './identity-registry.ts'
 import { easOf, identityRegistryOf, reputationRegistryOf, unavailable } from './known-contracts.ts'
 import { createOperatorPlans, subjects } from './operator-plans.ts'
-import { ether, type ReadResult, TransactionQueue } from './queue.ts'
+import { type ReadResult, TransactionQueue } from './queue.ts'
 import { reportChain } from './reports.ts'
 import { Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry } from './validation-registry.ts'
@@ -155,8 +156,8 @@ export async function createChain(deps: Deps) {
       if (!config.trustAttestOnChain || !queue || !sink) return
       for (const record of records) {
         const before = sink.prepare?.(record)
-        const ask = before ? [{ kind: 'ask' as const, ...before }] : []
-        await queue.add(...ask, { kind: 'attest', subject: record.hash, ...sink.write(record) })
+        const ask = before ? [{ kind: 'ask' as const, ...before, max_cost: null }] : []
+        await queue.add(...ask, { kind: 'attest', subject: record.hash, ...sink.write(record), max_cost: null })
       }
     },
 

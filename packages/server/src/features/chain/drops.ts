@@ -5,7 +5,8 @@ import { AppError } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { TransactionRow } from './chain-queries.ts'
 import { dropStatements, readById } from './drop-queries.ts'
-import { ether, type TransactionQueue } from './queue.ts'
+import { ether } from './fees.ts'
+import type { TransactionQueue } from './queue.ts'
 import { type Rpc, RpcError } from './rpc.ts'
 
 type Action = ChainDropPlan['action']
@@ -94,7 +95,7 @@ export class Drops {
 
   async #count(sender: string): Promise<number> {
     try {
-      await this.#queue.assertChain()
+      await this.#queue.offers.assertChain()
       return await this.#rpc.nonce(sender)
     } catch (fault) {
       if (fault instanceof RpcError) throw new AppError('unavailable', fault.message)

@@ -7,12 +7,12 @@ describe('the tip', () => {
   // A node that gets a part of the tips could otherwise ask for everything between the base fee and the limit.
   it('is at signedMaximum half of the base fee, whatever the node suggests', () => {
     expect(feesFor({ base: gwei, tip: 4n * gwei }, 5n * gwei)).toEqual({ max: (5n * gwei) / 2n, tip: gwei / 2n })
-    expect(feesFor({ base: gwei, tip: gwei / 4n }, 5n * gwei).tip).toBe(gwei / 4n)
+    expect(feesFor({ base: gwei, tip: gwei / 4n }, 5n * gwei)?.tip).toBe(gwei / 4n)
   })
 
   it('is a thousandth of a gwei where the base fee is lower or nobody pays one', () => {
-    expect(feesFor({ base: 0n, tip: 4n * gwei }, 5n * gwei).tip).toBe(1_000_000n)
-    expect(feesFor({ base: gwei, tip: 0n }, 5n * gwei).tip).toBe(1_000_000n)
+    expect(feesFor({ base: 0n, tip: 4n * gwei }, 5n * gwei)?.tip).toBe(1_000_000n)
+    expect(feesFor({ base: gwei, tip: 0n }, 5n * gwei)?.tip).toBe(1_000_000n)
   })
 })
 

@@ -1,15 +1,23 @@
 import type { PrivateKeyAccount } from 'viem/accounts'
 import type { Deps } from '../../deps.ts'
 import type { AttestationSink } from './attestation-sink.ts'
-import { readTransaction, readTransactions, readUnsettled, removeFailed } from './chain-queries.ts'
+import {
+  raiseMaxCost,
+  readTransaction,
+  readTransactions,
+  readUnsettled,
+  removeFailed,
+  type TransactionRow,
+} from './chain-queries.ts'
 import { readIdentity } from './chain-statements.ts'
-import { assertContract } from './contract-check.ts'
+import { assertContract, targetOf } from './contract-check.ts'
 import { isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
+import { ether } from './fees.ts'
 import { countAgents, registerAgent } from './identity-registry.ts'
 import { schemaRegistryOf, unavailable } from './known-contracts.ts'
-import { ether, type TransactionQueue } from './queue.ts'
+import type { TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
-import type { Rpc } from './rpc.ts'
+import { type Rpc, RpcError } from './rpc.ts'
 import type { ValidationRegistry } from './validation-registry.ts'
 import {
   dataUriOf,
@@ -20,7 +28,7 @@ import {
   verificationTexts,
 } from './verification-report.ts'
 
-/** Subject of a transaction that is sent once. */
+/** Subjects of transactions that are sent once for each chain and wallet. */
 export const subjects = { register: 'identity', schema: schemaUid }
 
 /**
@@ -50,15 +58,50 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
     return { queue, wallet }
   }
 
-  /** Plans a call that is sent once, and again only if it failed; an existing transaction is `done`. */
-  async function planOnce<Shown>(kind: keyof typeof subjects, call: { target: string; data: string }, shown: Shown) {
+  /** Plans to confirm the higher cost that the first of these transactions waits for; undefined while it needs none. */
+  async function planHigherCost(rows: readonly TransactionRow[]) {
     const { queue, wallet } = needQueue()
-    const done = await readTransaction(db, queue.account, kind, subjects[kind])
-    if (done && done.state !== 'failed') return { done }
-    const { gas, fees, cost } = await queue.quote(call)
+    const unsettled = rows.filter(({ state }) => state === 'pending' || state === 'sent')
+    const [first, ...behind] = unsettled
+    const higher = first && (await queue.offers.higherCost(first))
+    if (!higher) return undefined
+    const raised = [{ row: first, gas: higher.gas, cost: higher.cost }]
+    for (const row of behind) {
+      const { cost = BigInt(row.max_cost!), gas = responseGas(row.data) } =
+        (await queue.offers.higherCost(row, responseGas(row.data))) ?? {}
+      raised.push({ row, gas, cost })
+    }
+    const sum = (costs: bigint[]) => ether(costs.reduce((one, other) => one + other))
+    const plan = {
+      from: wallet.address,
+      to: first.state === 'pending' ? targetOf(config, first) : first.target,
+      gas: raised.reduce((all, { gas }) => all + gas, 0),
+      maxFee: higher.fees.max,
+      cost: sum(raised.map(({ cost }) => cost)),
+      confirmed: sum(raised.map(({ row }) => BigInt(row.max_cost!))),
+    }
+    const confirm = async () => {
+      for (const { row, cost } of raised) await raiseMaxCost(database, queue.account, row, cost)
+    }
+    return { plan, confirm }
+  }
+
+  /**
+   * Plans a call that is sent once, and again only if it failed. An existing transaction is `done`; `higher` confirms the
+   * cost that it waits for.
+   */
+  async function planOnce<Shown>(
+    { kind, subject }: Pick<TransactionRow, 'kind' | 'subject'>,
+    call: { target: string; data: string },
+    shown: Shown,
+  ) {
+    const { queue, wallet } = needQueue()
+    const done = await readTransaction(db, queue.account, kind, subject)
+    if (done && done.state !== 'failed') return { done, higher: await planHigherCost([done]) }
+    const { gas, fees, cost } = await queue.offers.quote(call)
     const send = async () => {
       if (done) await removeFailed(database, done)
-      await queue.add({ kind, subject: subjects[kind], ...call })
+      await queue.add({ kind, subject, ...call, max_cost: String(cost) })
     }
     const plan = { from: wallet.address, to: call.target, ...shown, gas, maxFee: fees.max, cost: ether(cost) }
     return { plan, send }
@@ -68,39 +111,45 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
     /** Returns the transaction that would register the identity, or the existing registration as `done`. */
     async planRegistration() {
       const uri = agentUriOf(config)
-      const { queue, wallet } = needQueue()
-      const call = registerAgent(registry, uri)
-      await queue.assertChain()
-      await assertContract(rpc, call)
-      const made = await readTransaction(db, queue.account, 'register', subjects.register)
+      const { wallet } = needQueue()
+      const shown = { uri, file: registrationOf(config, undefined) }
+      const once = { kind: 'register', subject: subjects.register } as const
+      const planned = await planOnce(once, registerAgent(registry, uri), shown)
       // A node that denied an earlier registration must not lead to a second one.
-      const owned = made && made.state !== 'failed' ? 0n : await countAgents(rpc, registry, wallet.address)
+      const owned = planned.done ? 0n : await countAgents(rpc, registry, wallet.address)
       if (owned > 0n)
         throw new Error(
           `${wallet.address} owns ${owned} in this registry already: set TRUST_AGENT_ID to the one that this service is.`,
         )
-      return planOnce('register', call, { uri, file: registrationOf(config, undefined) })
+      return planned
     },
 
     /** Returns the transaction that would register the schema. */
     async planSchema() {
       const schemaRegistry = schemaRegistryOf(config)
       if (schemaRegistry === undefined) throw unavailable('TRUST_EAS_SCHEMA_REGISTRY')
-      await needQueue().queue.assertChain()
+      await needQueue().queue.offers.assertChain()
       await assertContract(rpc, registerSchema(schemaRegistry))
-      if (await isSchemaRegistered(rpc, schemaRegistry)) return { isRegistered: true, plan: undefined, send: undefined }
+      if (await isSchemaRegistered(rpc, schemaRegistry))
+        return { isRegistered: true, plan: undefined, send: undefined, higher: undefined }
       return {
         isRegistered: false,
-        ...(await planOnce('schema', registerSchema(schemaRegistry), { schema: schemaText })),
+        ...(await planOnce({ kind: 'schema', subject: subjects.schema }, registerSchema(schemaRegistry), {
+          schema: schemaText,
+        })),
       }
     },
 
     /** Returns the verification being posted, if any. Its request and response are sent one after the other. */
-    async openVerification(): Promise<string | undefined> {
-      return (await readUnsettled(db, needQueue().queue.account, ['validate', 'respond']))?.subject
+    async openVerification() {
+      const rows = await readUnsettled(db, needQueue().queue.account, ['validate', 'respond'])
+      return rows[0] && { subject: rows[0].subject, higher: await planHigherCost(rows) }
     },
 
-    /** Returns the transactions that would post these scores to the validation registry. */
+    /**
+     * Returns the transactions that would post these scores to the validation registry. Each has the limit of its part of
+     * the shown cost: what the request does not use is not added to the response.
+     */
     async planVerification(scores: PostedScores) {
       const { queue, wallet } = needQueue()
       if (!validation)
@@ -118,23 +167,38 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
         { kind: 'validate', subject: requestHash, ...validation.request(agentId, dataUriOf(request), requestHash) },
         { kind: 'respond', subject: requestHash, ...validation.respond(answer, dataUriOf(report)) },
       ] as const
-      const { gas, fees } = await queue.quote(calls[0])
-      const whole = gas + responseGas(calls[1].data)
-      const plan = { from: wallet.address, to: calls[0].target, gas: whole, maxFee: fees.max }
-      const cost = ether(BigInt(whole) * fees.max)
-      return { plan: { ...plan, cost, request, report, response }, requestHash, send: () => queue.addAlone(calls) }
+      const { gas, fees } = await queue.offers.quote(calls[0])
+      const parts = [gas, responseGas(calls[1].data)] as const
+      const costs = parts.map((part) => BigInt(part) * fees.max)
+      const plan = { from: wallet.address, to: calls[0].target, gas: parts[0] + parts[1], maxFee: fees.max }
+      const cost = ether(costs[0]! + costs[1]!)
+      const rows = calls.map((call, place) => ({ ...call, max_cost: String(costs[place]) }))
+      return { plan: { ...plan, cost, request, report, response }, requestHash, send: () => queue.addAlone(rows) }
     },
 
     /**
-     * Queues the revocation of an attestation. Returns false when this service has not made an attestation with this
-     * uid.
+     * Returns the transaction that would revoke an attestation; undefined when this service has not made an attestation
+     * with this uid.
      */
-    async revoke(uid: string): Promise<boolean> {
-      const { queue } = needQueue()
+    async planRevocation(uid: string) {
+      needQueue()
       const made = (await readTransactions(db, 1_000)).find(({ kind, result }) => kind === 'attest' && result === uid)
-      if (!made || !sink) return false
-      await queue.add({ kind: 'revoke', subject: uid, ...sink.revoke({ uid, hash: made.subject }) })
-      return true
+      if (!made || !sink) return undefined
+      return planOnce({ kind: 'revoke', subject: uid }, sink.revoke({ uid, hash: made.subject }), {
+        hash: made.subject,
+      })
+    },
+
+    /** Returns why a transaction waits for a higher cost to be confirmed; undefined while it does not. */
+    async waitsForCost(row: TransactionRow): Promise<string | undefined> {
+      if (row.state !== 'pending' && row.state !== 'sent') return undefined
+      try {
+        return (await needQueue().queue.offers.higherCost(row))?.fault.message
+      } catch (fault) {
+        // The queue meets the same error, and keeps it.
+        if (fault instanceof RpcError) return undefined
+        throw fault
+      }
     },
 
     transaction: (kind: 'register' | 'schema' | 'revoke' | 'validate' | 'respond', subject?: string) =>

@@ -14,35 +14,27 @@ import {
   changeHeld,
   claimAccount,
   readAttempts,
-  readCosts,
   readOpen,
   readSender,
   storeAttempt,
   type TransactionRow,
 } from './chain-queries.ts'
-import { assertContract, targetOf } from './contract-check.ts'
-import { countedCost, type Fees, feesFor, raisedFees } from './fees.ts'
+import { targetOf } from './contract-check.ts'
+import { countedCost, ether, type Fees } from './fees.ts'
 import { nonceFault } from './nonce.ts'
+import { aboveConfirmed, maxAttempts, Offers, stuckMs } from './offers.ts'
 import { type Receipt, type Rpc, RpcError } from './rpc.ts'
 
 /** Maximum transactions handled per turn: the weekly ones, and those watched for a hundred blocks. */
 const turnRows = 20
 /** After this many blocks, no reorganisation undoes a transaction. */
 const watchedBlocks = 100
-/**
- * A transaction that is in no block after this time is sent again with higher fees. Blocks come every 2 to 12 seconds.
- */
-const stuckMs = 180_000
-const maxAttempts = 20
 /** Transactions still pending after this time fail; the next week sends new ones. */
 const pendingMs = 7 * dayMs
-const budgetMs = 7 * dayMs
 /** Pause after an error, doubled each time. */
 const retryMs = { first: 5_000, longest: 300_000 }
-/** Adds a reserve, because the node's estimate may be slightly too low by the time the block is made. */
-const gasWithReserve = (gas: number) => Math.ceil(gas * 1.2)
 
-type New = Pick<TransactionRow, 'kind' | 'subject' | 'target' | 'data'>
+type New = Pick<TransactionRow, 'kind' | 'subject' | 'target' | 'data' | 'max_cost'>
 
 /** Reads a transaction's result from its receipt; undefined when the receipt does not show one. */
 export type ReadResult = (row: TransactionRow, receipt: Receipt) => Promise<string | undefined>
@@ -60,6 +52,7 @@ interface Parts {
  */
 export class TransactionQueue {
   readonly account: Account
+  readonly offers: Offers
   readonly #deps: Deps
   readonly #parts: Parts
   readonly #holder = randomSecret(12)
@@ -69,6 +62,7 @@ export class TransactionQueue {
     this.#deps = deps
     this.#parts = parts
     this.account = { chainId: deps.config.trustChainId, address: parts.wallet.address }
+    this.offers = new Offers(deps, { rpc: parts.rpc, account: this.account })
   }
 
   /** Queues transactions to be sent in this order. Existing ones are unchanged. */
@@ -90,30 +84,6 @@ export class TransactionQueue {
       rows.map((row) => ({ id: uuidV7(now), ...row })),
       now,
     )
-  }
-
-  /** Returns the maximum cost of sending now. Throws RpcError when the contract is not the one meant or refuses the call. */
-  async quote({ target, data }: Pick<New, 'target' | 'data'>): Promise<{ gas: number; fees: Fees; cost: bigint }> {
-    const { rpc } = this.#parts
-    await this.assertChain()
-    await assertContract(rpc, { target, data })
-    const gas = gasWithReserve(await rpc.gas(this.account.address, target, data))
-    const fees = feesFor(await rpc.fees(), this.#deps.config.trustMaxFeeGwei)
-    return { gas, fees, cost: BigInt(gas) * fees.max }
-  }
-
-  /**
-   * Throws when the node is of another chain: that chain could interpret the signed transaction differently, and its
-   * receipts would be of other transactions.
-   */
-  async assertChain(): Promise<void> {
-    const { trustChainId } = this.#deps.config
-    const found = await this.#parts.rpc.chainId()
-    if (found !== trustChainId)
-      throw new RpcError(
-        `The RPC serves chain ${found}, TRUST_CHAIN_ID is ${trustChainId}: set TRUST_RPC_URL to a node of that chain.`,
-        'wrong',
-      )
   }
 
   /** Periodic job: runs one turn unless another process holds the lease or nothing is open. */
@@ -152,7 +122,7 @@ export class TransactionQueue {
 
   /** Returns the first error that did not stop the turn from handling the other transactions. */
   async #turn(lease: Lease): Promise<RpcError | undefined> {
-    await this.assertChain()
+    await this.offers.assertChain()
     const head = await this.#parts.rpc.head()
     const rows = await readOpen(this.#deps.database.db, this.account, turnRows)
     let first: RpcError | undefined
@@ -174,16 +144,22 @@ export class TransactionQueue {
     return first
   }
 
-  /** Sends the first transaction that can be sent. Returns why those before it cannot: one may be what they wait for. */
+  /**
+   * Sends the first transaction that can be sent. Returns why those before it cannot: one may be what they wait for.
+   * Those of one subject keep their order: a response has to follow its request.
+   */
   async #sendNext(lease: Lease, rows: readonly TransactionRow[]): Promise<RpcError | undefined> {
     let first: RpcError | undefined
+    const waiting = new Set<string>()
     for (const row of rows.filter(({ state }) => state === 'pending')) {
+      if (waiting.has(row.subject)) continue
       try {
         await this.#send(lease, row)
         return first
       } catch (fault) {
-        if (!(fault instanceof RpcError) || fault.kind !== 'contract') throw fault
+        if (!(fault instanceof RpcError) || !['contract', 'cost'].includes(fault.kind)) throw fault
         first ??= fault
+        waiting.add(row.subject)
       }
     }
     return first
@@ -277,28 +253,28 @@ export class TransactionQueue {
   }
 
   /**
-   * Sends the transaction again, because the node may have dropped it. Raises the fees once it is stuck. One that an
-   * operator dropped is replaced by an empty transaction, whose fees rise like its own.
+   * Sends the transaction again, because the node may have dropped it. Raises the fees once it is stuck, up to the
+   * confirmed cost. One that an operator dropped is replaced by an empty transaction, whose fees rise like its own; what
+   * was confirmed for its call does not limit that.
    */
   async #offerAgain(lease: Lease, row: TransactionRow, attempts: readonly AttemptRow[]): Promise<void> {
-    const { clock, config } = this.#deps
-    const { rpc } = this.#parts
     const last = attempts[0]!
     const isEmpty = row.dropped_at !== null
     const count = attempts.filter(({ is_empty }) => (is_empty === 1) === isEmpty).length
     if (count > 0) {
       const isTooLow = await this.#isTooLow(last.raw)
-      if ((!isTooLow && clock.now() - last.created_at < stuckMs) || count >= maxAttempts) return
+      if ((!isTooLow && this.#deps.clock.now() - last.created_at < stuckMs) || count >= maxAttempts) return
     }
-    const before = { max: BigInt(last.max_fee), tip: BigInt(last.max_tip) }
-    const fees = raisedFees(before, feesFor(await rpc.fees(), config.trustMaxFeeGwei), config.trustMaxFeeGwei)
-    if (!fees && count > 0) return
-    if (!fees)
+    const offer = await this.offers.raised(row.gas!, isEmpty ? null : row.max_cost, last)
+    if (!offer && count > 0) return
+    if (!offer)
       throw new RpcError(
         'TRUST_MAX_FEE_GWEI leaves no room for the fees of a transaction that replaces the dropped one: raise it.',
         'refused',
       )
-    await this.#assertBudget(BigInt(row.gas!) * fees.max - BigInt(row.cost!))
+    const { fees, asked } = offer
+    if (!fees) throw aboveConfirmed(row, BigInt(row.gas!) * asked.max)
+    await this.offers.assertBudget(BigInt(row.gas!) * fees.max - BigInt(row.cost!))
     await this.#signAndSend(lease, row, { nonce: row.nonce!, gas: row.gas!, fees })
   }
 
@@ -313,16 +289,6 @@ export class TransactionQueue {
     }
   }
 
-  async #assertBudget(more: bigint): Promise<void> {
-    const { database, clock, config } = this.#deps
-    const spent = await readCosts(database.db, this.account, clock.now() - budgetMs)
-    if (spent + more > config.trustWeeklyBudget)
-      throw new RpcError(
-        `Fees of seven days would be ${ether(spent + more)}, TRUST_WEEKLY_BUDGET is ${ether(config.trustWeeklyBudget)}: wait, or raise it.`,
-        'refused',
-      )
-  }
-
   async #send(lease: Lease, queued: TransactionRow): Promise<void> {
     const { database, clock, config } = this.#deps
     const { rpc, wallet } = this.#parts
@@ -333,12 +299,15 @@ export class TransactionQueue {
       const sender = await readSender(database.db, this.account)
       return giveUp(`It could not be sent for seven days. ${sender?.last_error ?? ''}`.trim())
     }
-    const { gas, fees, cost } = await this.quote(row).catch(async (fault) => {
+    const gas = await this.offers.gas(row).catch(async (fault) => {
       if (fault instanceof RpcError && fault.kind === 'revert')
         await giveUp(`The contract refuses it. ${fault.message}`)
       throw fault
     })
-    await this.#assertBudget(cost)
+    const { fees, asked } = await this.offers.first(gas, row.max_cost)
+    if (!fees) throw aboveConfirmed(row, BigInt(gas) * asked.max)
+    const cost = BigInt(gas) * fees.max
+    await this.offers.assertBudget(cost)
     const balance = await rpc.balance(wallet.address)
     if (balance < cost)
       throw new RpcError(
@@ -389,10 +358,4 @@ export class TransactionQueue {
     })
     await this.#parts.rpc.send(raw)
   }
-}
-
-/** Formats wei as a decimal number of the chain's currency, such as `0.0123`. */
-export const ether = (amount: bigint): string => {
-  const digits = amount.toString().padStart(19, '0')
-  return `${digits.slice(0, -18)}.${digits.slice(-18)}`.replace(/\.?0+$/, '')
 }

@@ -59,7 +59,7 @@ export async function reportChain(
       events.push(
         warning({
           event_type: eventTypes.chainUnavailable,
-          description: `Nothing was sent to the chain for an hour: ${failing.last_error}`,
+          description: `Transactions have waited for an hour: ${failing.last_error}`,
         }),
       )
     return events.length > 0

@@ -11,9 +11,9 @@ export class RpcError extends Error {
   override name = 'RpcError'
   /**
    * 'revert': the contract refused the call; 'refused': the node refused it; 'contract': the address has no contract that can
-   * do it; otherwise a retry may succeed.
+   * do it; 'cost': a person has to confirm a higher cost; otherwise a retry may succeed.
    */
-  readonly kind: 'revert' | 'refused' | 'contract' | 'unavailable' | 'wrong'
+  readonly kind: 'revert' | 'refused' | 'contract' | 'cost' | 'unavailable' | 'wrong'
 
   constructor(message: string, kind: RpcError['kind']) {
     super(message)

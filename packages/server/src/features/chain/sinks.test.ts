@@ -82,7 +82,7 @@ describe.skipIf(missing !== undefined)('attestations in an ERC-8004 registry', (
     }
     expect(await seen()).toBe('valid')
     expect(await seen(`0x${'a1'.repeat(32)}`)).toBe('missing')
-    expect(await service.services.chain!.revoke(on_chain!.uid)).toBe(true)
+    await (await service.services.chain!.planRevocation(on_chain!.uid))!.send!()
     await settle(on, service)
     expect(await seen()).toBe('revoked')
     service.clock.advance(3_600_000)
