@@ -244,7 +244,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
     }
   })
 
-  test('asks again before it sends what has become dearer since it was confirmed', async () => {
+  test('asks again for what has become dearer, and sets the URI of the identity', async () => {
     await using opened = await openWallet()
     const { chain, folder, env } = opened
     const local = { ...env, WARDLINE_DATA_DIR: join(folder, 'data') }
@@ -263,5 +263,21 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
     await chain.ask('evm_setIntervalMining', 1)
     const confirmed = await runCommand([...register, '--yes'], local)
     expect([confirmed.code, confirmed.stdout], confirmed.output).toEqual([0, '0\n'])
+
+    // The embedded file could not name the agent before.
+    expect(confirmed.stderr).toContain('`wardline chain set-uri` sets it')
+    expect((await runCommand(['chain'], local)).stdout).toMatch(
+      /URI +data:application\/json;base64,.*; the configuration/,
+    )
+    const setUri = ['chain', 'set-uri']
+    const shown = await runCommand(setUri, local)
+    expect([shown.code, shown.stderr]).toEqual([64, expect.stringMatching(/Costs +at most 0\.\d+/)])
+    expect(shown.stderr).toMatch(/Old URI +data:.*\nNew URI +data:/)
+    expect(shown.stderr).toContain('"agentId": 0')
+    const set = await runCommand([...setUri, '--yes'], local)
+    expect([set.code, set.stdout], set.output).toEqual([0, '0\n'])
+    expect((await runCommand(['chain'], local)).stdout).not.toContain('URI ')
+    const again = await runCommand([...setUri, '--yes'], local)
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('there is nothing to change')])
   })
 })

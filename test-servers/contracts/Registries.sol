@@ -5,12 +5,16 @@ pragma solidity ^0.8.0;
 /// ERC-8004: agents are numbered from 0, as in its reference implementation.
 contract IdentityRegistry {
     event Registered(uint256 indexed agentId, string agentURI, address indexed owner);
+    event URIUpdated(uint256 indexed agentId, string newURI, address indexed updatedBy);
+    event MetadataUpdate(uint256 tokenId);
 
     error ERC721NonexistentToken(uint256 tokenId);
 
     mapping(uint256 => address) owners;
     mapping(uint256 => address) wallets;
     mapping(uint256 => string) uris;
+    mapping(uint256 => address) approvals;
+    mapping(address => mapping(address => bool)) operators;
     uint256 next;
 
     function register(string calldata agentURI) external returns (uint256 agentId) {
@@ -40,7 +44,27 @@ contract IdentityRegistry {
     }
 
     function tokenURI(uint256 agentId) external view returns (string memory) {
+        ownerOf(agentId);
         return uris[agentId];
+    }
+
+    /// The owner, an operator of all its agents, or the account approved for this one.
+    function setAgentURI(uint256 agentId, string calldata newURI) external {
+        address owner = ownerOf(agentId);
+        bool isAllowed = msg.sender == owner || operators[owner][msg.sender] || msg.sender == approvals[agentId];
+        require(isAllowed, "Not authorized");
+        uris[agentId] = newURI;
+        emit MetadataUpdate(agentId);
+        emit URIUpdated(agentId, newURI, msg.sender);
+    }
+
+    function approve(address to, uint256 agentId) external {
+        require(ownerOf(agentId) == msg.sender, "not the owner");
+        approvals[agentId] = to;
+    }
+
+    function setApprovalForAll(address operator, bool approved) external {
+        operators[msg.sender][operator] = approved;
     }
 
     function setWallet(uint256 agentId, address wallet) external {
@@ -52,6 +76,7 @@ contract IdentityRegistry {
         require(ownerOf(agentId) == msg.sender, "not the owner");
         owners[agentId] = to;
         wallets[agentId] = address(0);
+        approvals[agentId] = address(0);
     }
 }
 

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ChainDropPlan } from '@wardline/contract'
 import { type Deps, openChain, verifySelf } from '@wardline/server'
-import { safeJson, sanitize } from '@wardline/text'
+import { cutText, safeJson, sanitize, utf16Size } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
 import { withLocalDatabase } from './local.ts'
@@ -22,6 +22,8 @@ type HigherCost = NonNullable<Awaited<ReturnType<Chain['openVerification']>>>['h
 
 /** Chains produce a block every 2 to 12 seconds. */
 const askEveryMs = 2_000
+/** An address on the chain can be any text. */
+const maxShownUri = 300
 /** Several minutes on a busy chain. Afterwards the service continues. */
 const waitMs = 600_000
 
@@ -97,17 +99,53 @@ async function agreeAgain(higher: HigherCost, options: SendOptions): Promise<voi
   await higher.confirm()
 }
 
+const fileLines = (file: object): string[] => ['Registration file:', ...safeJson(file, 2).split('\n')]
+
+/** The file in a data URI names the agent only once its id is known. */
+async function noteNewUri(chain: Chain): Promise<void> {
+  if ((await chain.newUri()) !== undefined)
+    console.error(
+      'The identity does not have the URI that the configuration gives now: `wardline chain set-uri` sets it.',
+    )
+}
+
+const sameMoment = (command: string) =>
+  `Another command is doing the same at the moment: wait for it with \`wardline chain ${command}\`.`
+
 const register = (options: SendOptions) =>
   withChain(async (chain) => {
     const { plan, send, done, higher } = await chain.planRegistration()
     if (plan) {
-      const file = safeJson(plan.file, 2).split('\n')
-      await agree([...planLines(plan), `Points to ${plan.uri}`, 'Registration file:', ...file], options)
+      const later = plan.uri.startsWith('data:')
+        ? ['The file gets the id of the agent after the registration, by `wardline chain set-uri`.']
+        : []
+      await agree([...planLines(plan), `Points to ${plan.uri}`, ...fileLines(plan.file), ...later], options)
       await send()
     } else if (done.state === 'confirmed') {
-      return console.log(`Registered already, as agent ${done.result}.`)
+      console.log(`Registered already, as agent ${done.result}.`)
+      return noteNewUri(chain)
     } else await agreeAgain(higher, options)
-    if (options.wait) await waitFor(chain, 'register')
+    if (!options.wait) return
+    await waitFor(chain, 'register')
+    await noteNewUri(chain)
+  })
+
+const setUri = (options: SendOptions) =>
+  withChain(async (chain) => {
+    const open = await chain.openUri()
+    let subject = open?.subject
+    if (subject === undefined) {
+      const { plan, send, ...planned } = await chain.planUri()
+      const before = cutText(plan.before ?? '', maxShownUri, utf16Size) || 'none'
+      const lines = [`Agent     ${plan.agentId}`, `Old URI   ${before}`, `New URI   ${plan.uri}`]
+      await agree([...planLines(plan), ...lines, ...fileLines(plan.file)], options)
+      if (!(await send())) throw new Failure(sameMoment('set-uri'), 'conflict', 'refused')
+      subject = planned.subject
+    } else {
+      console.error('The URI is being changed already: nothing more is sent.')
+      await agreeAgain(open?.higher, options)
+    }
+    if (options.wait) await waitFor(chain, 'set-uri', subject)
   })
 
 const schema = (options: SendOptions) =>
@@ -151,6 +189,12 @@ const status = ({ json }: { json?: boolean }) =>
     const made = transactions.find(({ kind }) => kind === 'register')
     const onItsWay = made === undefined || made.state === 'failed' ? 'none' : `on its way: registration ${made.state}`
     console.log(`Identity  ${identity ? `agent ${identity.agent_id}, ${identity.status}` : onItsWay}`)
+    if (found.newUri !== null) {
+      const shown = cutText(identity?.uri || 'none', maxShownUri, utf16Size)
+      console.log(
+        `URI       ${sanitize(shown)}; the configuration gives another one, which wardline chain set-uri sets`,
+      )
+    }
     if (found.lastError !== null) console.log(`Waits     ${sanitize(found.lastError)}`)
     if (transactions.length === 0) return
     const rows = transactions.map(({ id, kind, state, tx_hash, result, error, revoked_at }) => [
@@ -206,8 +250,6 @@ const check = ({ json }: { json?: boolean }) =>
     for (const line of scoreLines(found)) console.log(sanitize(line))
   })
 
-const sameMoment = 'Another command is posting a verification: wait for it with `wardline chain verify`.'
-
 /** Posts the current scores; continues an interrupted run with the scores that it posted. */
 const verify = (options: SendOptions) =>
   withChain(async (chain, deps) => {
@@ -228,7 +270,7 @@ const verify = (options: SendOptions) =>
       )
       // Stored before sending: a posting without a record would never be shown.
       await found.notePosting(requestHash, plan.report)
-      if (!(await send())) throw new Failure(sameMoment, 'conflict', 'refused')
+      if (!(await send())) throw new Failure(sameMoment('verify'), 'conflict', 'refused')
       subject = requestHash
     } else {
       console.error('A verification is being posted already: nothing more is sent.')
@@ -256,6 +298,11 @@ export function addChain(program: Command): void {
   sending(
     chain.command('register').description('register the identity (ERC-8004): shows transaction and cost, then asks'),
   ).action(register)
+  sending(
+    chain
+      .command('set-uri')
+      .description('change the URI of the identity to the configured one: shows both and the cost, then asks'),
+  ).action(setUri)
   sending(
     chain.command('schema').description('register the schema of attestations at EAS, once for each chain'),
   ).action(schema)

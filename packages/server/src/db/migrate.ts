@@ -52,6 +52,7 @@ import { countedEvents } from './migrations/0048-counted-events.ts'
 import { ruleDocuments } from './migrations/0049-rule-documents.ts'
 import { ruleLists } from './migrations/0050-rule-lists.ts'
 import { confirmedCosts } from './migrations/0051-confirmed-costs.ts'
+import { identityUris } from './migrations/0052-identity-uris.ts'
 
 interface Migration {
   version: number
@@ -114,6 +115,7 @@ const migrations: Migration[] = [
   { version: 49, name: 'rule-documents', statements: ruleDocuments },
   { version: 50, name: 'rule-lists', statements: ruleLists },
   { version: 51, name: 'confirmed-costs', statements: confirmedCosts },
+  { version: 52, name: 'identity-uris', statements: identityUris },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -23,8 +23,11 @@ export interface ChainTransactionsTable {
   id: string
   chain_id: number
   sender: string
-  kind: 'attest' | 'register' | 'schema' | 'revoke' | 'validate' | 'respond' | 'ask'
-  /** Deduplication key, such as an attestation's hash: sent once per chain, sender and kind. */
+  kind: 'attest' | 'register' | 'schema' | 'revoke' | 'validate' | 'respond' | 'ask' | 'set-uri'
+  /**
+   * Deduplication key, such as an attestation's hash: sent once per chain, sender and kind. Unique for what may be sent any
+   * number of times.
+   */
   subject: string
   target: string
   data: string
@@ -80,6 +83,8 @@ interface ChainIdentitiesTable {
   status: 'live' | 'unverified'
   wallet: string | null
   register_tx_hash: string | null
+  /** Address of the registration file; null if it was not read or the agent is not ours. */
+  uri: string | null
   checked_at: number
 }
 

@@ -1,3 +1,4 @@
+import { cutText, sanitize, utf16Size } from '@wardline/text'
 import { hourMs } from '../../clock.ts'
 import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
@@ -18,10 +19,12 @@ import { Drops } from './drops.ts'
 import { createEas } from './eas.ts'
 import { createFeedbackSink } from './feedback-sink.ts'
 import { ether } from './fees.ts'
-import { agentIdOf, isOwnAgent } from './identity-registry.ts'
+import { agentIdOf, agentOfSetUri, isOwnAgent, readAgentUri } from './identity-registry.ts'
 import { easOf, identityRegistryOf, reputationRegistryOf, unavailable } from './known-contracts.ts'
+import { readKnownIdentity } from './known-identity.ts'
 import { createOperatorPlans, subjects } from './operator-plans.ts'
 import { type ReadResult, TransactionQueue } from './queue.ts'
+import { agentUriOf } from './registration.ts'
 import { reportChain } from './reports.ts'
 import { Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry } from './validation-registry.ts'
@@ -29,6 +32,8 @@ import { createValidationSink } from './validation-sink.ts'
 
 /** How often revocations and owners are read again. */
 const checkEveryMs = hourMs
+/** Longer than the URI of any configuration. */
+const maxUri = 8_192
 /** Attestations checked per turn; the summary shows twenty. */
 const checkRows = 20
 
@@ -71,13 +76,25 @@ export async function createChain(deps: Deps) {
       : undefined
 
   let checkedAt = -Infinity
+  let isIdentityChanged = false
+  const checkAgain = () => {
+    checkedAt = -Infinity
+    isIdentityChanged = true
+  }
   // The receipt and the contract's state are separate responses of the node, and both must agree.
-  const readResult: ReadResult = async ({ kind, subject, sender, data }, { hash: txHash, logs }) => {
+  const readResult: ReadResult = async (row, receipt) => {
+    const { kind, subject, sender, data } = row
+    const { hash: txHash, logs } = receipt
     switch (kind) {
       case 'register': {
         const agentId = agentIdOf(logs, registry, sender)
         if (agentId === undefined || !(await isOwnAgent(rpc, registry, agentId, sender))) return undefined
-        checkedAt = -Infinity
+        checkAgain()
+        return agentId
+      }
+      case 'set-uri': {
+        const agentId = await agentOfSetUri(rpc, row, receipt)
+        if (agentId !== undefined) checkAgain()
         return agentId
       }
       case 'validate':
@@ -102,12 +119,14 @@ export async function createChain(deps: Deps) {
     const agentId = config.trustAgentId ?? registered?.result
     const known = await readIdentity(db)
     const isKnown = known?.agent_id === agentId && known?.registry === registry
-    const isStale = !isKnown || clock.now() - known.checked_at >= checkEveryMs
+    const isStale = !isKnown || isIdentityChanged || clock.now() - known.checked_at >= checkEveryMs
     if (agentId === undefined || agentId === null || !isStale) return
     if ((await rpc.chainId()) !== chainId)
       throw new RpcError('The RPC serves another chain than TRUST_CHAIN_ID.', 'wrong')
     const owner = wallet?.address ?? config.trustWallet
     const isOurs = owner !== undefined && (await isOwnAgent(rpc, registry, agentId, owner))
+    const uri = isOurs ? await readUri(agentId) : undefined
+    isIdentityChanged = false
     await storeIdentity(db, {
       chain_id: chainId,
       registry,
@@ -115,8 +134,29 @@ export async function createChain(deps: Deps) {
       status: isOurs ? 'live' : 'unverified',
       wallet: owner ?? null,
       register_tx_hash: registered?.result === agentId ? registered.tx_hash : null,
+      uri: uri ?? null,
       checked_at: clock.now(),
     })
+  }
+
+  /** Whatever the URI is, the identity is checked. Undefined if the node does not give it. */
+  async function readUri(agentId: string): Promise<string | undefined> {
+    try {
+      const uri = await readAgentUri(rpc, registry, agentId)
+      return uri === undefined ? undefined : sanitize(cutText(uri, maxUri, utf16Size))
+    } catch (fault) {
+      if (!(fault instanceof RpcError)) throw fault
+      log.warn({ fault: fault.message }, 'the URI of the identity was not read')
+      return undefined
+    }
+  }
+
+  /** Returns the URI that the configuration gives when the registry has another one for our agent. */
+  async function newUri(): Promise<string | undefined> {
+    const known = await readKnownIdentity(deps)
+    if (known?.status !== 'live' || known.uri === null) return undefined
+    const uri = agentUriOf(config, known.agent_id)
+    return uri === known.uri ? undefined : uri
   }
 
   async function checkRevocations(): Promise<void> {
@@ -129,6 +169,8 @@ export async function createChain(deps: Deps) {
   }
 
   return {
+    newUri,
+
     ...createOperatorPlans(deps, { rpc, queue, wallet, registry, sink, validation }),
 
     /** Undefined without a wallet. */
@@ -170,6 +212,7 @@ export async function createChain(deps: Deps) {
         wallet: wallet?.address ?? null,
         balance: balance === undefined ? null : ether(balance),
         identity: (await readIdentity(db)) ?? null,
+        newUri: (await newUri()) ?? null,
         lastError: (queue && (await readSender(db, queue.account))?.last_error) ?? null,
         transactions: await readTransactions(db, 20),
       }

@@ -64,6 +64,15 @@ const cases: Case[] = [
     higher: async (service) => (await service.services.chain!.planRevocation(await uidOf(service)))!.higher,
   },
   {
+    kind: 'set-uri',
+    command: 'wardline chain set-uri',
+    send: async (on, service) => {
+      await withIdentity(on, service)
+      await (await service.services.chain!.planUri()).send()
+    },
+    higher: async ({ services }) => (await services.chain!.openUri())!.higher,
+  },
+  {
     kind: 'validate',
     command: 'wardline chain verify',
     send: verify,
@@ -119,7 +128,7 @@ describe.skipIf(missing !== undefined).each(cases)('the confirmed cost of $kind'
     expect(await rowOf(service, kind)).toMatchObject({ state: 'pending', max_cost, error: null })
     expect(await signedOf(service, kind)).toEqual([])
     expect(await lastError(service)).toMatch(
-      /^The transaction \(\w+\) costs up to 0\.\d+ now, 0\.\d+ was confirmed: run `wardline chain .*` again to confirm the higher cost\.$/,
+      /^The transaction \([a-z-]+\) costs up to 0\.\d+ now, 0\.\d+ was confirmed: run `wardline chain .*` again to confirm the higher cost\.$/,
     )
     expect(await lastError(service)).toContain(`run \`${command}`)
     expect(service.logged.join()).toContain('was confirmed: run')

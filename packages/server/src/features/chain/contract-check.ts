@@ -95,6 +95,8 @@ const contracts: Record<string, Contract> = Object.fromEntries(
   (
     [
       ['register(string)', identity],
+      // The same id is another agent in another registry.
+      ['setAgentURI(uint256,string)', { ...identity, address: () => undefined }],
       ['register(string,address,bool)', schemas],
       ['attest((bytes32,(address,uint64,bool,bytes32,bytes,uint256)))', eas],
       ['giveFeedback(uint256,int128,uint8,string,string,string,string,bytes32)', reputation],

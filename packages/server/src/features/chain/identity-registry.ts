@@ -1,6 +1,7 @@
 import type { Hex } from 'viem'
-import { decodeFunctionResult, encodeFunctionData, parseAbi } from 'viem/utils'
-import { isSameHex, type Log, type Rpc, RpcError } from './rpc.ts'
+import { decodeEventLog, decodeFunctionData, decodeFunctionResult, encodeFunctionData, parseAbi } from 'viem/utils'
+import type { TransactionRow } from './chain-queries.ts'
+import { isSameHex, type Log, type Receipt, type Rpc, RpcError } from './rpc.ts'
 
 // https://eips.ethereum.org/EIPS/eip-8004
 const abi = parseAbi([
@@ -8,6 +9,9 @@ const abi = parseAbi([
   'function ownerOf(uint256 agentId) view returns (address)',
   'function getAgentWallet(uint256 agentId) view returns (address)',
   'function balanceOf(address owner) view returns (uint256)',
+  'function tokenURI(uint256 agentId) view returns (string)',
+  'function setAgentURI(uint256 agentId, string newURI)',
+  'event URIUpdated(uint256 indexed agentId, string newURI, address indexed updatedBy)',
 ])
 
 /** Registered(uint256 indexed agentId, string agentURI, address indexed owner) */
@@ -38,18 +42,63 @@ export async function countAgents(rpc: Rpc, registry: string, owner: string): Pr
   }
 }
 
+/** Reads a view function of an agent; undefined when the agent does not exist or the contract is of another kind. */
+async function read(
+  { rpc, registry, agentId }: { rpc: Rpc; registry: string; agentId: string },
+  functionName: 'ownerOf' | 'getAgentWallet' | 'tokenURI',
+  at?: number,
+): Promise<string | undefined> {
+  const args = [BigInt(agentId)] as const
+  try {
+    const data = (await rpc.call(registry, encodeFunctionData({ abi, functionName, args }), at)) as Hex
+    return decodeFunctionResult({ abi, functionName, data })
+  } catch (fault) {
+    if (fault instanceof RpcError && fault.kind !== 'revert') throw fault
+    return undefined
+  }
+}
+
 /** Whether the registry names the address as the agent's owner or as its wallet. */
 export async function isOwnAgent(rpc: Rpc, registry: string, agentId: string, address: string): Promise<boolean> {
-  const ask = async (functionName: 'ownerOf' | 'getAgentWallet') => {
-    const args = [BigInt(agentId)] as const
+  const agent = { rpc, registry, agentId }
+  return isSameHex(await read(agent, 'ownerOf'), address) || isSameHex(await read(agent, 'getAgentWallet'), address)
+}
+
+export const readOwner = (rpc: Rpc, registry: string, agentId: string) => read({ rpc, registry, agentId }, 'ownerOf')
+
+/** Returns the address of the agent's registration file. It can be any text of up to 32 KiB. */
+export const readAgentUri = (rpc: Rpc, registry: string, agentId: string) =>
+  read({ rpc, registry, agentId }, 'tokenURI')
+
+export const setAgentUri = (registry: string, agentId: string, uri: string) => ({
+  target: registry,
+  data: encodeFunctionData({ abi, functionName: 'setAgentURI', args: [BigInt(agentId), uri] }),
+})
+
+/**
+ * Returns the agent whose URI a transaction set. Undefined unless the receipt has the event and the state of its block has
+ * the URI.
+ */
+export async function agentOfSetUri(rpc: Rpc, row: TransactionRow, receipt: Receipt): Promise<string | undefined> {
+  const { functionName, args } = decodeFunctionData({ abi, data: row.data as Hex })
+  if (functionName !== 'setAgentURI') return undefined
+  const [agentId, uri] = args
+  const isLogged = receipt.logs.some(({ address, topics, data }) => {
+    if (!isSameHex(address, row.target)) return false
     try {
-      const data = (await rpc.call(registry, encodeFunctionData({ abi, functionName, args }))) as Hex
-      return decodeFunctionResult({ abi, functionName, data })
-    } catch (fault) {
-      // An unregistered agent has no owner, and a different kind of contract returns data of another form.
-      if (fault instanceof RpcError && fault.kind !== 'revert') throw fault
-      return undefined
+      const { args: logged } = decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
+      return logged.agentId === agentId && logged.newURI === uri && isSameHex(logged.updatedBy, row.sender)
+    } catch {
+      // Not an event of this interface.
+      return false
     }
-  }
-  return isSameHex(await ask('ownerOf'), address) || isSameHex(await ask('getAgentWallet'), address)
+  })
+  if (!isLogged) return undefined
+  const agent = { rpc, registry: row.target, agentId: String(agentId) }
+  const stored = await read(agent, 'tokenURI', receipt.blockNumber).catch((fault) => {
+    // Ordinary nodes keep the state of a few minutes: after a longer pause of the service only the newest one is left.
+    if (fault instanceof RpcError && fault.kind === 'refused') return read(agent, 'tokenURI')
+    throw fault
+  })
+  return stored === uri ? agent.agentId : undefined
 }

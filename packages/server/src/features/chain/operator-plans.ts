@@ -1,5 +1,6 @@
 import type { PrivateKeyAccount } from 'viem/accounts'
 import type { Deps } from '../../deps.ts'
+import { uuidV7 } from '../../ids.ts'
 import type { AttestationSink } from './attestation-sink.ts'
 import {
   raiseMaxCost,
@@ -9,24 +10,18 @@ import {
   removeFailed,
   type TransactionRow,
 } from './chain-queries.ts'
-import { readIdentity } from './chain-statements.ts'
 import { assertContract, targetOf } from './contract-check.ts'
+import { dataUriOf } from './data-uri.ts'
 import { isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
 import { ether } from './fees.ts'
-import { countAgents, registerAgent } from './identity-registry.ts'
+import { countAgents, readAgentUri, readOwner, registerAgent, setAgentUri } from './identity-registry.ts'
 import { schemaRegistryOf, unavailable } from './known-contracts.ts'
+import { readKnownIdentity } from './known-identity.ts'
 import type { TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
 import { type Rpc, RpcError } from './rpc.ts'
 import type { ValidationRegistry } from './validation-registry.ts'
-import {
-  dataUriOf,
-  hashOf,
-  type PostedScores,
-  responseOf,
-  verificationTag,
-  verificationTexts,
-} from './verification-report.ts'
+import { hashOf, type PostedScores, responseOf, verificationTag, verificationTexts } from './verification-report.ts'
 
 /** Subjects of transactions that are sent once for each chain and wallet. */
 export const subjects = { register: 'identity', schema: schemaUid }
@@ -86,6 +81,12 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
     return { plan, confirm }
   }
 
+  /** Returns the unsettled transactions of these kinds, which are sent one at a time, by their subject. */
+  async function openOf(kinds: TransactionRow['kind'][]) {
+    const rows = await readUnsettled(db, needQueue().queue.account, kinds)
+    return rows[0] && { subject: rows[0].subject, higher: await planHigherCost(rows) }
+  }
+
   /**
    * Plans a call that is sent once, and again only if it failed. An existing transaction is `done`; `higher` confirms the
    * cost that it waits for.
@@ -110,7 +111,7 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
   return {
     /** Returns the transaction that would register the identity, or the existing registration as `done`. */
     async planRegistration() {
-      const uri = agentUriOf(config)
+      const uri = agentUriOf(config, undefined)
       const { wallet } = needQueue()
       const shown = { uri, file: registrationOf(config, undefined) }
       const once = { kind: 'register', subject: subjects.register } as const
@@ -140,11 +141,38 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
       }
     },
 
-    /** Returns the verification being posted, if any. Its request and response are sent one after the other. */
-    async openVerification() {
-      const rows = await readUnsettled(db, needQueue().queue.account, ['validate', 'respond'])
-      return rows[0] && { subject: rows[0].subject, higher: await planHigherCost(rows) }
+    /** Returns the unsettled change of the URI, if any. */
+    openUri: () => openOf(['set-uri']),
+
+    /** Returns the transaction that would change the URI of the identity to what the configuration gives. */
+    async planUri() {
+      const { queue, wallet } = needQueue()
+      const agentId = config.trustAgentId ?? (await readKnownIdentity(deps))?.agent_id
+      if (agentId === undefined)
+        throw new Error('There is no identity to change: run `wardline chain register`, or set TRUST_AGENT_ID.')
+      const uri = agentUriOf(config, agentId)
+      const call = setAgentUri(registry, agentId, uri)
+      const { gas, fees, cost } = await queue.offers.quote(call).catch(async (fault) => {
+        if (!(fault instanceof RpcError) || fault.kind !== 'revert') throw fault
+        const owner = await readOwner(rpc, registry, agentId)
+        if (owner === undefined) throw new Error(`The registry has no agent ${agentId}: correct TRUST_AGENT_ID.`)
+        throw new Error(
+          `${wallet.address} must not change agent ${agentId}, which belongs to ${owner}: use the wallet of its owner, or let that approve this one. ${fault.message}`,
+        )
+      })
+      const before = await readAgentUri(rpc, registry, agentId)
+      if (before === uri)
+        throw new Error(`Agent ${agentId} has the URI that the configuration gives: there is nothing to change.`)
+      // Unique, because the URI may change any number of times, also back.
+      const subject = uuidV7(deps.clock.now())
+      const row = { kind: 'set-uri', subject, ...call, max_cost: String(cost) } as const
+      const shown = { agentId, before, uri, file: registrationOf(config, agentId) }
+      const plan = { from: wallet.address, to: call.target, ...shown, gas, maxFee: fees.max, cost: ether(cost) }
+      return { plan, subject, send: () => queue.addAlone([row]) }
     },
+
+    /** Returns the verification being posted, if any. Its request and response are sent one after the other. */
+    openVerification: () => openOf(['validate', 'respond']),
 
     /**
      * Returns the transactions that would post these scores to the validation registry. Each has the limit of its part of
@@ -154,9 +182,7 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
       const { queue, wallet } = needQueue()
       if (!validation)
         throw new Error('TRUST_VALIDATION_REGISTRY is not set: set it to the registry that the scores are posted to.')
-      const known = await readIdentity(db)
-      const isCurrent = known?.chain_id === config.trustChainId && known.registry === registry
-      const agentId = config.trustAgentId ?? (isCurrent ? known.agent_id : undefined)
+      const agentId = config.trustAgentId ?? (await readKnownIdentity(deps))?.agent_id
       if (agentId === undefined)
         throw new Error('There is no identity to verify: run `wardline chain register`, or set TRUST_AGENT_ID.')
       const agentRegistry = `eip155:${config.trustChainId}:${registry}`
@@ -201,7 +227,7 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
       }
     },
 
-    transaction: (kind: 'register' | 'schema' | 'revoke' | 'validate' | 'respond', subject?: string) =>
+    transaction: (kind: 'register' | 'schema' | 'revoke' | 'validate' | 'respond' | 'set-uri', subject?: string) =>
       readTransaction(
         db,
         needQueue().queue.account,

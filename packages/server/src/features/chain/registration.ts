@@ -1,5 +1,6 @@
 import type { AgentRegistration } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
+import { dataUriOf } from './data-uri.ts'
 import { identityRegistryOf } from './known-contracts.ts'
 
 /** Returns the ERC-8004 registration file that the on-chain identity points to. It contains only public addresses. */
@@ -28,10 +29,12 @@ export function registrationOf(config: Config, agentId: string | undefined): Age
   }
 }
 
-/** Returns the URI of the registration file: at this service if its public URL is HTTPS, else a data URI. */
-export function agentUriOf(config: Config): string {
+/**
+ * Returns the URI of the registration file: at this service if its public URL is HTTPS, else a data URI. That one names the
+ * agent id only once it is known.
+ */
+export function agentUriOf(config: Config, agentId: string | undefined): string {
   const publicUrl = config.publicUrl?.replace(/\/$/, '')
   if (publicUrl?.startsWith('https://')) return `${publicUrl}/.well-known/agent-registration.json`
-  const json = JSON.stringify(registrationOf(config, undefined))
-  return `data:application/json;base64,${Buffer.from(json).toString('base64')}`
+  return dataUriOf(JSON.stringify(registrationOf(config, agentId)))
 }

@@ -190,7 +190,9 @@ export class Rpc {
     BigInt((await this.#ask('eth_getBalance', [address, 'latest'], 'quantity')) as string)
   code = async (address: string) => (await this.#ask('eth_getCode', [address, 'latest'], 'bytes')) as string
   gas = (from: string, to: string, data: string) => this.#number('eth_estimateGas', [{ from, to, data }])
-  call = async (to: string, data: string) => (await this.#ask('eth_call', [{ to, data }, 'latest'], 'bytes')) as string
+  /** Calls a view function, in the state after this block. */
+  call = async (to: string, data: string, at: number | 'latest' = 'latest') =>
+    (await this.#ask('eth_call', [{ to, data }, at === 'latest' ? at : hex(at)], 'bytes')) as string
 
   /** Fees of the next block: its base fee, and the median tip that others pay. */
   async fees(): Promise<{ base: bigint; tip: bigint }> {

@@ -1,8 +1,9 @@
 import { canonicalJson } from '@wardline/contract'
 import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
+import { dataUriOf } from './data-uri.ts'
 import { isSameHex } from './rpc.ts'
 import { createValidationRegistry } from './validation-registry.ts'
-import { dataUriOf, hashOf } from './verification-report.ts'
+import { hashOf } from './verification-report.ts'
 
 /** The registry cannot delete a response, so a later one with this tag replaces it. */
 const revokedTag = 'revoked'

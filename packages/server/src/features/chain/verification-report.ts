@@ -22,10 +22,6 @@ export interface PostedScores {
 
 export const hashOf = (text: string): string => keccak256(stringToHex(text)) as string
 
-/** Embeds the document in the transaction, so it is readable for as long as the chain is. */
-export const dataUriOf = (text: string): string =>
-  `data:application/json;base64,${Buffer.from(text, 'utf8').toString('base64')}`
-
 /**
  * Returns the request and report for the registry; the transactions carry their hashes. The id keeps equal scores of
  * two weeks from being the same request.

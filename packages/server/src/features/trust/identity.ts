@@ -1,23 +1,11 @@
 import type { TrustSummary } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
 import { networkOf, transactionUrl } from '../../config/known-chains.ts'
-import type { Deps } from '../../deps.ts'
-import { readIdentity } from '../chain/chain-statements.ts'
 import { identityRegistryOf } from '../chain/known-contracts.ts'
+import type { readKnownIdentity } from '../chain/known-identity.ts'
 
 type Identity = TrustSummary['identity']
-type KnownIdentity = Awaited<ReturnType<typeof readIdentity>>
-
-/** Returns the identity read from the chain, unless it was read for an earlier configuration. */
-export async function readKnownIdentity({ config, database }: Pick<Deps, 'config' | 'database'>) {
-  if (config.trustRpcUrl === undefined) return undefined
-  const known = await readIdentity(database.db)
-  const isCurrent =
-    known?.chain_id === config.trustChainId &&
-    known.registry === identityRegistryOf(config) &&
-    (config.trustAgentId ?? known.agent_id) === known.agent_id
-  return isCurrent ? known : undefined
-}
+type KnownIdentity = Awaited<ReturnType<typeof readKnownIdentity>>
 
 /**
  * Returns the on-chain identity (https://eips.ethereum.org/EIPS/eip-8004): as read from the chain if an RPC is

@@ -4,13 +4,14 @@ import { attestationUrl, networkOf, transactionUrl } from '../../config/known-ch
 import { readFirstStart } from '../../db/migrate.ts'
 import type { Deps } from '../../deps.ts'
 import type { SubmittedRecord } from '../chain/attestation-sink.ts'
-import { readIdentity, readOnChain } from '../chain/chain-statements.ts'
+import { readOnChain } from '../chain/chain-statements.ts'
+import { readKnownIdentity } from '../chain/known-identity.ts'
 import { registrationOf } from '../chain/registration.ts'
 import { lastSweep } from '../detection/scout.ts'
 import { type EventFigures, readEventFigures } from '../events/posture.ts'
 import { type FleetCount, fleetCount } from '../instances/fleet-count.ts'
 import { attestationDue, hashPreview, weeklyAttestations } from './attestation.ts'
-import { chainStatus, identityOf, readKnownIdentity } from './identity.ts'
+import { chainStatus, identityOf } from './identity.ts'
 import { insertAttestations, readAttestations, readLastAttestation } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
@@ -145,9 +146,9 @@ export async function newAttestations({ database, clock }: Deps): Promise<Submit
 }
 
 /** Returns the registration file that the on-chain identity points to. Before registration it names no identity. */
-export async function agentRegistration({ config, database }: Deps): Promise<AgentRegistration> {
-  const known = config.trustRpcUrl === undefined ? undefined : await readIdentity(database.db)
-  return registrationOf(config, config.trustAgentId ?? known?.agent_id)
+export async function agentRegistration(deps: Deps): Promise<AgentRegistration> {
+  const known = await readKnownIdentity(deps)
+  return registrationOf(deps.config, deps.config.trustAgentId ?? known?.agent_id)
 }
 
 interface TrustSnapshot {
