@@ -123,3 +123,21 @@ it('fires as in one pass over the log when processes end, freeze or lose the lea
     `rules over restarts: ${firings} firings, ${suppressed} suppressed, ${JSON.stringify(counts)}, seed ${seed}`,
   )
 })
+
+it('stores nothing after a write that failed while the next events were processed', async () => {
+  await using service = await openRuleService()
+  await service.runRules()
+  const id = await service.create(everyEvent)
+  const place = async () => Number((await service.rows<{ seq: number }>('select seq from rule_runner'))[0]!.seq)
+  const stored = async () =>
+    (await service.rows<{ instance_id: string }>(`select instance_id from rule_firings where rule_id = '${id}'`)).length
+  const before = await place()
+  // Only the first of three writes has an agent twice.
+  await service.execute('create unique index once on rule_firings (instance_id)')
+  await service.report(...Array.from({ length: 600 }, (_, n) => toolCall(ruleTools[0]!, `agent-${n === 1 ? 0 : n}`)))
+  await service.runRules()
+  expect([await stored(), await place()]).toEqual([0, before])
+  await service.execute('drop index once')
+  await service.runRules()
+  expect(await stored()).toBe(600)
+})

@@ -42,3 +42,30 @@ test('counted slices that took no time do not end a turn, except many of them', 
   now += 1
   expect(turn.isOverAfterSlice()).toBe(true)
 })
+
+/** Whether storing goes before rules after so many seconds with so many events each, which come in steps of 50 ms. */
+async function goesBehind(...loads: { perSecond: number; seconds: number }[]): Promise<boolean[]> {
+  let now = 0
+  const pace = new RulePace({ now: () => now, monotonic: () => now })
+  const found: boolean[] = []
+  for (const { perSecond, seconds } of loads) {
+    for (let step = 0; step < seconds * 20; step += 1) {
+      now += 50
+      pace.note(perSecond / 20)
+    }
+    setImmediate(() => {
+      now += 1
+    })
+    found.push((await pace.giveWay(0)) === 0)
+  }
+  return found
+}
+
+// A pause of 75 ms made the quarter of a second after it a flood: then rules waited 0.3 s for their turn.
+test('rules keep their part of the time in a burst, lose it in a flood, and get it back within a second', async () => {
+  const usual = { perSecond: 5_000, seconds: 2 }
+  expect(await goesBehind(usual, { perSecond: 13_000, seconds: 0.25 }, usual)).toEqual([false, false, false])
+  expect(await goesBehind(usual, { perSecond: 13_000, seconds: 0.5 })).toEqual([false, true])
+  expect(await goesBehind({ perSecond: 30_000, seconds: 10 }, { perSecond: 5_000, seconds: 1 })).toEqual([true, false])
+  expect(await goesBehind({ perSecond: 7_500, seconds: 1 }, { perSecond: 7_500, seconds: 2 })).toEqual([false, true])
+})

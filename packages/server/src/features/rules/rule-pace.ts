@@ -10,8 +10,15 @@ const busyPerSecond = 6_500
 const busyParts = 12
 /** Time until the end of a flood is detected. */
 const maxPauseMs = 100
-/** Shorter bursts, such as concurrent batches, are not floods. */
+/** How often the rate is measured. */
 const measuredMs = 250
+/**
+ * Events above that rate that are not a flood yet: what a third of a second brings at twice the rate, such as concurrent
+ * batches, or what waited while a process stood still.
+ */
+const burstEvents = 2_000
+/** Events above the rate that are counted, so that the end of a long flood is noticed within a second. */
+const maxExcess = 1.25 * burstEvents
 
 /** How long rules may block the event loop: longer if other work does, or they would get next to nothing beside it. */
 const turnMs = { shortest: 1, longest: 5, partOfOthers: 4 }
@@ -61,6 +68,8 @@ export class RulePace {
   readonly #clock: Clock
   #since: number
   #count = 0
+  /** Events above the rate of late. */
+  #excess = 0
   /** Rules use one part in this many of the time; undefined: no flood. */
   #parts: number | undefined
 
@@ -79,7 +88,10 @@ export class RulePace {
     const passed = this.#clock.monotonic() - this.#since
     if (passed < measuredMs) return
     const perSecond = (this.#count * 1_000) / passed
-    this.#parts = perSecond > busyPerSecond ? busyParts * (perSecond / busyPerSecond) ** 2 : undefined
+    const more = this.#count - (busyPerSecond * passed) / 1_000
+    this.#excess = Math.min(maxExcess, Math.max(0, this.#excess + more))
+    const isFlood = this.#excess >= burstEvents
+    this.#parts = isFlood ? busyParts * Math.max(1, perSecond / busyPerSecond) ** 2 : undefined
     this.#since += passed
     this.#count = 0
   }

@@ -10,7 +10,7 @@ import type { Ingest } from '../events/ingest.ts'
 import type { LogFollower } from '../events/log-follower.ts'
 import { readRuleEvents, ruleEventsOf } from './event-log.ts'
 import { EvictionReport } from './eviction-report.ts'
-import { createFiringWriter, type Matched } from './firing-writer.ts'
+import type { Matched } from './firing-writer.ts'
 import type { RuleEvent } from './language/fields.ts'
 import { storeCompiled } from './queries.ts'
 import { rebuildStates } from './rebuild.ts'
@@ -27,17 +27,15 @@ import {
   readStarts,
   readStoredSeq,
   runnerLease,
-  runnerStatements,
   startStatements,
 } from './runner-queries.ts'
+import { RunnerWrites } from './runner-writes.ts'
 import { inherit, newRunningRule, type RunningRule, RunningSet, resume, startRow } from './running-rule.ts'
 
 /** Events per page from memory. */
 const nearRows = 500
 /** Maximum duration of a page, including pauses in a flood: changed rules wait for its end. */
 const maxPageMs = 1_000
-/** The place in the log is written with each firing, and otherwise this often: what is read again makes no firing. */
-const moveEveryMs = 1_000
 /** Values of new_value and firings per transaction, of some 10 ms: a kill waits for up to two. An event adds a few hundred. */
 const maxPendingValues = 1_000
 const maxMatched = 250
@@ -62,15 +60,13 @@ export class RuleRunner {
   readonly #pace: RulePace
   /** Id of this process in the lease. */
   readonly #holder = randomSecret(12)
-  readonly #statements: ReturnType<typeof runnerStatements>
-  readonly #writer: ReturnType<typeof createFiringWriter>
+  readonly #writes: RunnerWrites
   readonly #evictions: EvictionReport
   #holding: Holding | undefined
   #running = new RunningSet([])
   /** Events up to this seq were processed; the stored position lags behind. */
   #seq = 0
   #head = 0
-  #movedAt = -Infinity
   #isOpen = true
   #isAwake = false
   /** The database did not answer: the next run continues. */
@@ -86,8 +82,7 @@ export class RuleRunner {
     this.#follower = logFollower
     this.#responder = ruleResponder
     this.#pace = new RulePace(deps.clock)
-    this.#statements = runnerStatements(deps.database)
-    this.#writer = createFiringWriter(deps, { ingest })
+    this.#writes = new RunnerWrites(deps, { ingest, ruleResponder })
     this.#evictions = new EvictionReport(ingest)
     logFollower.listen((row) => this.#hear(row))
   }
@@ -200,9 +195,13 @@ export class RuleRunner {
     await this.#alone(async () => {
       const until = this.#deps.clock.monotonic() + followMs
       const isDue = () => this.#seq < this.#head && this.#deps.clock.monotonic() < until
-      while (this.#isOpen && this.#holding && isDue()) {
-        if (this.#running.rules.length === 0) this.#seq = this.#head
-        else if (!(await this.#takePage(this.#holding))) return
+      try {
+        while (this.#isOpen && this.#holding && isDue()) {
+          if (this.#running.rules.length === 0) this.#seq = this.#head
+          else if (!(await this.#takePage(this.#holding))) return
+        }
+      } finally {
+        await this.#writes.whenDone()
       }
     }).catch((fault) => {
       // The page will be processed again, so drop states that already counted its events.
@@ -240,15 +239,15 @@ export class RuleRunner {
       this.#seq = event.row.seq!
       for (const { running, firing } of step.value) matched.push({ rule: running, firing })
       if (matched.length >= maxMatched || rules.pendingValues() >= maxPendingValues) {
-        await this.#write(holding, matched.splice(0))
+        await this.#writes.begin(holding, rules, this.#seq, matched.splice(0))
         turn.begin()
       } else if (turn.isOver()) {
         await this.#rest(holding, turn)
         if (this.#deps.clock.monotonic() > until) break
       }
     }
-    if (matched.length > 0 || this.#isMoveDue()) {
-      await this.#write(holding, matched)
+    if (matched.length > 0 || this.#writes.isMoveDue) {
+      await this.#writes.begin(holding, rules, this.#seq, matched)
     } else await this.#pace.giveWay(turn.workedMs)
     return true
   }
@@ -268,39 +267,22 @@ export class RuleRunner {
     return readRuleEvents(database, caller, { after: this.#seq, upTo: this.#head, withTags })
   }
 
-  /** Writes firings, values of new_value and the position in the log in one transaction. */
-  async #write(holding: Holding, matched: readonly Matched[]): Promise<void> {
-    const { clock, metrics } = this.#deps
-    const now = clock.now()
-    const writing = await this.#writer.prepare(matched, now)
-    const values = this.#running.rules.flatMap(({ row, basis, history }) =>
-      history.pending === 0 ? [] : this.#statements.values(row.id, basis, history.takeChanges()),
-    )
-    // Written together with the position in the log, so that each is counted exactly once, even after a crash.
-    const suppressed = this.#running.takeSuppressed()
-    const hours = suppressed.map(({ row, hour, count }) => ({ rule_id: row.id, hour, count: 0, suppressed: count }))
-    const counts = hours.length > 0 ? [this.#statements.hours(hours)] : []
-    const moving = holding.lease.change({ seq: this.#seq })
-    const written = await batchOf(holding, [moving, ...values, ...writing.statements, ...counts]).catch((fault) => {
+  async #writeNow(holding: Holding): Promise<void> {
+    try {
+      await this.#writes.begin(holding, this.#running, this.#seq, [])
+      await this.#writes.whenDone()
+    } catch (fault) {
       // The unwritten changes are no longer in the states; they are recomputed from the log.
       this.#drop()
       throw fault
-    })
-    holding.seq = this.#seq
-    this.#movedAt = clock.monotonic()
-    writing.stored(written)
-    for (const { rule } of matched) metrics.ruleFirings.inc({ mode: rule.row.mode })
-    for (const { row, count } of suppressed) metrics.suppressedFirings.inc({ mode: row.mode }, count)
-    if (writing.pending.length > 0) this.#responder.add(writing.pending)
+    }
   }
-
-  #isMoveDue = (): boolean => this.#deps.clock.monotonic() - this.#movedAt >= moveEveryMs
 
   /** Writes the position in the log regularly, which limits what a restart reads again. */
   async #move(): Promise<void> {
     const holding = this.#holding
     if (!holding || (holding.seq === this.#seq && this.#running.pendingValues() === 0)) return
-    if (this.#isMoveDue()) await this.#write(holding, [])
+    if (this.#writes.isMoveDue) await this.#writeNow(holding)
   }
 
   /** Starts as lease holder: rebuilds the state of each rule. */
@@ -390,7 +372,7 @@ export class RuleRunner {
     })
     const stored = new Map([...running].map(([id, rule]) => [id, startRow(rule)]))
     // No rule begins behind the stored place: a restart goes on from there. What was suppressed is counted.
-    if (holding.seq !== this.#seq) await this.#write(holding, [])
+    if (holding.seq !== this.#seq) await this.#writeNow(holding)
     await this.#begin(holding, next, stored)
     const replaced = new Map(next.map((rule) => [rule.row.id, rule]))
     this.#running = new RunningSet(ids.flatMap((id) => replaced.get(id) ?? running.get(id) ?? []))

@@ -74,7 +74,9 @@ function rangesOf(source: string, ignoresCase: boolean, re2: typeof RE2JS): read
   const runes: number[] = [...taking.runes]
   if (runes.length > 1) return runes
   const [rune] = runes as [number]
-  if (!ignoresCase || rune === 0) return [rune, rune]
+  // The library reads `[aA]` as an `a` in any case.
+  const isAnyCase = ignoresCase || (taking.arg & foldsCase) !== 0
+  if (!isAnyCase || rune === 0) return [rune, rune]
   // Alone it stands for all its cases; beside another character they are listed. That one is first, with its range.
   return rangesOf(`[\\0\\x{${rune.toString(16)}}]`, true, re2).slice(2)
 }
@@ -84,3 +86,5 @@ const firstTaking = 8
 const takingAny = 10
 const takingAnyInLine = 11
 const lastTaking = 11
+/** A flag of such an instruction. */
+const foldsCase = 1

@@ -2,6 +2,8 @@ import type { CharacterSet } from './character-set.ts'
 import { Loop } from './expression-loop.ts'
 import type { Expression, Place } from './expression-syntax.ts'
 import type { Bits, IndexedText } from './indexed-text.ts'
+import { hasNeeded, neededOf } from './needed-text.ts'
+import type { ReadText } from './read-text.ts'
 
 /**
  * A step of a matcher: from the positions in `from`, computes those where its part of the expression can end into `to`,
@@ -268,47 +270,34 @@ function setsOf(expression: Expression, found = new Set<CharacterSet>()): Set<Ch
   }
 }
 
-/** The longest text that is part of every match; empty if none is known. */
-function literalOf(expression: Expression): string {
-  const parts = expression.kind === 'sequence' ? expression.parts : [expression]
-  let longest = ''
-  let run = ''
-  for (const part of parts) {
-    const only = part.kind === 'set' ? part.set.only : undefined
-    run = only === undefined ? '' : run + only
-    if (run.length > longest.length) longest = run
-  }
-  return longest
-}
-
 export interface ExpressionMatcher {
   /** Whether a match begins at any position. */
-  matches(text: IndexedText): boolean
-  /** Text that each match contains. */
-  literal: string
+  matches(text: ReadText): boolean
   /** What it costs a text at worst: passes over one bit for each character, and finding the places of the sets. */
   passes: number
   sets: readonly CharacterSet[]
 }
 
-/** Passes that take as long as looking for a literal. */
-const literalPasses = 25
+/** Passes that take as long as searching for a text. */
+const searchPasses = 25
 
 /** Builds the matcher of an expression, or throws an `ExpressionFault`. */
 export function matcherOf(expression: Expression): ExpressionMatcher {
   const { step, passes } = build(expression)
+  const needed = neededOf(expression)
   return {
-    literal: literalOf(expression),
-    passes: passes + literalPasses,
+    passes: passes + searchPasses * Math.max(1, needed.texts.length),
     sets: [...setsOf(expression)],
-    matches: (text) => {
-      const { words, length } = text
-      const positions = borrow(words)
-      positions.fill(-1, 0, words)
-      positions[words - 1] = length % 32 === 31 ? -1 : (1 << ((length & 31) + 1)) - 1
-      const found = step(positions, positions, text)
-      giveBack(positions)
-      return found
-    },
+    matches: (text) => hasNeeded(needed, text.plain) && isFound(step, text.indexed),
   }
+}
+
+function isFound(step: Step, text: IndexedText): boolean {
+  const { words, length } = text
+  const positions = borrow(words)
+  positions.fill(-1, 0, words)
+  positions[words - 1] = length % 32 === 31 ? -1 : (1 << ((length & 31) + 1)) - 1
+  const found = step(positions, positions, text)
+  giveBack(positions)
+  return found
 }

@@ -181,21 +181,3 @@ export class IndexedText {
 }
 
 const shifted = (bits: Bits): Bits => bits.map((word, at) => (word << 1) | (at === 0 ? 0 : bits[at - 1]! >>> 31))
-
-/** Characters of the texts that are kept: those of a few events, because rules read the same texts in turn. */
-const maxKept = 100_000
-const kept = new Map<string, IndexedText>()
-let keptCharacters = 0
-
-export function indexedText(text: string): IndexedText {
-  const known = kept.get(text)
-  if (known) return known
-  const indexed = new IndexedText([text])
-  keptCharacters += text.length
-  if (keptCharacters > maxKept) {
-    kept.clear()
-    keptCharacters = text.length
-  }
-  kept.set(text, indexed)
-  return indexed
-}

@@ -1,4 +1,4 @@
-import { IndexedText } from './indexed-text.ts'
+import { ReadText } from './read-text.ts'
 
 type Scalar = string | number | boolean
 
@@ -11,9 +11,9 @@ export class ListIndex {
   /** Characters of the scalars, and one between them. */
   readonly characters: number
   #set: ReadonlySet<unknown> | undefined
-  #text: string | undefined
+  #joined: string | undefined
   #range: readonly number[] | undefined
-  #indexed: IndexedText | undefined
+  #text: ReadText | undefined
 
   constructor(list: readonly unknown[]) {
     this.scalars = list.flat(Number.POSITIVE_INFINITY).filter(isScalar)
@@ -33,14 +33,14 @@ export class ListIndex {
 
   /** Whether a text is in one of the scalars, or across some of them: if not, a search in each finds nothing. */
   mayContain(text: string): boolean {
-    this.#text ??= this.scalars.join('\n')
-    return this.#text.includes(text)
+    this.#joined ??= this.scalars.join('\n')
+    return this.#joined.includes(text)
   }
 
   /** The scalars as texts, for expressions. */
-  get indexed(): IndexedText {
-    this.#indexed ??= new IndexedText(this.scalars.map(String))
-    return this.#indexed
+  get text(): ReadText {
+    this.#text ??= new ReadText(this.scalars.map(String))
+    return this.#text
   }
 
   /** The lowest and the highest number; empty if there is none. */

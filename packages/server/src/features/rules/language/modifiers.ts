@@ -3,8 +3,8 @@ import { ruleLimits } from '@wardline/contract'
 import { type Cost, noCost } from './cost.ts'
 import { type DatePart, dateParts } from './date-part.ts'
 import { shown } from './fault.ts'
-import { indexedText } from './indexed-text.ts'
 import type { ListIndex } from './list-index.ts'
+import { readText } from './read-text.ts'
 import { compileExpression } from './regular-expression.ts'
 import { formNames } from './value-forms.ts'
 import { type Anchor, readWildcards } from './wildcards.ts'
@@ -124,12 +124,9 @@ export const modifiers: Readonly<Record<string, Modifier>> = {
     if (typeof value !== 'string') return 're needs text.'
     const expression = compileExpression(value, flags)
     if (typeof expression === 'string') return expression
-    const { matches, literal, passes, sets } = expression
-    const test: Test = (given) => {
-      const text = String(given)
-      return text.includes(literal) && matches(indexedText(text))
-    }
-    test.inList = (list) => list.mayContain(literal) && matches(list.indexed)
+    const { matches, passes, sets } = expression
+    const test: Test = (given) => matches(readText(String(given)))
+    test.inList = (list) => matches(list.text)
     test.cost = { ...noCost, passes, sets }
     return test
   },
