@@ -16,7 +16,7 @@ export interface Needed {
 }
 
 /** Each is searched for, so more would cost usual texts as much as matching does. */
-const maxTexts = 4
+const maxTexts = 3
 /** Sets with more members, such as `\pL`, have more than one letter. */
 const maxMembers = 8
 /** Longer texts are not much rarer. */
