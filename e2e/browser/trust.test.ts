@@ -112,7 +112,7 @@ test('labels the verification as self-attested, with its transactions and the ha
 
 test('says on which chain an identity and attestations are, who signed them and what the status means', async () => {
   const page = await screens.emptied()
-  const [wallet, earlier] = [`0x${'a'.repeat(40)}`, `0x${'b'.repeat(40)}`]
+  const [wallet, earlier, derived] = ['a', 'b', 'd'].map((digit) => `0x${digit.repeat(40)}`) as [string, string, string]
   const id = `0x${'c'.repeat(64)}`
   const network = {
     id: 'eip155:84532',
@@ -140,7 +140,15 @@ test('says on which chain an identity and attestations are, who signed them and 
     const answer = await route.fetch()
     const body = (await answer.json()) as { identity: object }
     const identity = { ...body.identity, agent_id: '7', wallet_address: wallet, status: 'unverified', network }
-    const attestations = [signedBy(wallet), signedBy(earlier)]
+    const { on_chain: _, ...unsent } = signedBy(derived)
+    const off_chain = {
+      uid: id,
+      attester: derived,
+      chain: 'eip155:84532',
+      contract: wallet,
+      url: 'https://evil.example',
+    }
+    const attestations = [signedBy(wallet), signedBy(earlier), { ...unsent, off_chain }]
     await route.fulfill({ response: answer, json: { ...body, identity, attestations } })
   })
   await page.goto('/trust')
@@ -155,6 +163,12 @@ test('says on which chain an identity and attestations are, who signed them and 
   expect(await signer.getByRole('link').getAttribute('href')).toBe(`https://explorer.example/address/${wallet}`)
   expect(await signer.locator('.mono').getAttribute('title')).toBe(wallet)
   await page.getByRole('cell', { name: /^0xbbbb…bbbb .*self: an earlier wallet of this fleet$/ }).waitFor()
+  const offChain = page.getByRole('cell', {
+    name: /^0xdddd…dddd self: a key of this deployment, which names no operator/,
+  })
+  const file = offChain.getByRole('link', { name: 'Signed file' })
+  // Only its uid is of the summary, so the page cannot be made to link another site.
+  expect(await file.getAttribute('href')).toBe(`/api/public/trust/attestations/${id}`)
   const link = (name: RegExp) => page.getByRole('link', { name }).first().getAttribute('href')
   expect(await link(/^transaction/)).toBe(`https://explorer.example/tx/${id}`)
   expect(await link(/^attestation/)).toBe('https://eas.example/attestation')

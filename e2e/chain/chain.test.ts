@@ -1,13 +1,11 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { missingAnvil, startAnvil } from '../../test-servers/anvil.ts'
 import { deployContracts } from '../../test-servers/contracts.ts'
+import { startBetween } from '../between.ts'
 import { runCommand } from '../command.ts'
 import { newInstance } from '../fleet.ts'
 import { isExternal, needsOwnProcess, startService, until } from '../service.ts'
@@ -24,25 +22,6 @@ interface Summary {
   identity: { registered: boolean; agent_id: string | null; status: string }
   attestations: { hash: string; score: number; on_chain?: { uid: string } }[]
   verification: { unified_risk_score: number; on_chain: { request_hash: string | null; report?: string } }
-}
-
-/** Stands before a service or a node, and changes what it answers. */
-async function startBetween(target: string) {
-  const between = { change: (text: string, _asked: string): string => text, url: '', close: () => {} }
-  const server = createServer(async (request, response) => {
-    const asked = Buffer.concat(await request.toArray()).toString()
-    const headers = { 'content-type': 'application/json' }
-    const init = asked === '' ? {} : { method: 'POST', headers, body: asked }
-    const answer = await fetch(`${target}${request.url}`, init)
-    response.writeHead(answer.status, headers).end(between.change(await answer.text(), asked))
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  between.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  between.close = () => {
-    server.closeAllConnections()
-    server.close()
-  }
-  return between
 }
 
 /** The hash of an attestation, as an attacker with the service computes it for what was changed. */
@@ -117,6 +96,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       const verify = ['attest', 'verify', service.baseUrl, '--json']
       const offline = await runCommand(verify, {})
       expect(offline.code, offline.output).toBe(0)
+      expect(JSON.parse(offline.stdout).attestations).toMatchObject([{ signer: wallet, on_chain: null }])
       const node = ['--rpc', chain.url, '--eas', contracts.eas]
       const online = await runCommand([...verify, ...node], {})
       expect(online.code, online.output).toBe(0)
@@ -151,6 +131,8 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       const alteredBy = async (change: (found: Summary) => void, more: string[] = []) => {
         altered.change = (text) => {
           const found = JSON.parse(text) as Summary
+          // The signed attestations are read too.
+          if (!('attestations' in found)) return text
           change(found)
           return JSON.stringify(found)
         }
@@ -169,7 +151,10 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
         changeScore(found)
         found.attestations[0]!.hash = hashAgain({ ...found.attestations[0]! })
       }
-      expect(await alteredBy(changeBoth)).toMatchObject({ code: 0, ok: true })
+      expect(await alteredBy(changeBoth)).toMatchObject({
+        code: 1,
+        attestations: [{ is_hash_right: true, signature_fault: 'what is signed is not what is published' }],
+      })
       const caught = { code: 1, ok: false, attestations: [{ is_hash_right: true, on_chain: 'missing' }] }
       expect(await alteredBy(changeBoth, node)).toMatchObject(caught)
       const changeReport = ({ verification: { on_chain: on } }: Summary) => {

@@ -4,11 +4,13 @@ import {
   answerLimits,
   attestationText,
   boundedText,
+  endpoints,
   parsedJson,
   plainEncoding,
+  SignedAttestation,
   TrustSummary,
 } from '@wardline/contract'
-import { assertValid, openPublished } from '@wardline/server'
+import { assertValid, offChainFault, openPublished } from '@wardline/server'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
@@ -30,8 +32,14 @@ interface VerifyOptions {
 const deadlineMs = 15_000
 const hexOf = (digits: number) => new RegExp(`^0x[0-9a-fA-F]{${digits}}$`)
 
-async function readSummary(base: string): Promise<TrustSummary> {
-  const url = URL.parse(`${base.replace(/\/$/, '')}/api/public/trust`)
+interface Published {
+  origin: string
+  status: number
+  body: unknown
+}
+
+async function readPublic(base: string, path: string): Promise<Published> {
+  const url = URL.parse(`${base.replace(/\/$/, '')}${path}`)
   if (url === null || !/^https?:$/.test(url.protocol))
     throw new Failure(`${base} is not a URL: it must begin with https:// or http://.`, 'usage', 'usage')
   const signal = AbortSignal.timeout(deadlineMs)
@@ -40,13 +48,16 @@ async function readSummary(base: string): Promise<TrustSummary> {
   const answer = await sendHttp(url, { method: 'GET', headers: plainEncoding, signal }).catch((fault) => {
     throw unreachable(fault)
   })
-  const body = parsedJson(await boundedText(answer, answerLimits.other))
-  if (answer.status !== 200)
-    throw new Failure(`${url.origin} publishes no summary (status ${answer.status}).`, 'refused', 'refused')
+  return { origin: url.origin, status: answer.status, body: parsedJson(await boundedText(answer, answerLimits.other)) }
+}
+
+async function readSummary(base: string): Promise<TrustSummary> {
+  const { origin, status, body } = await readPublic(base, endpoints.getTrust.path)
+  if (status !== 200) throw new Failure(`${origin} publishes no summary (status ${status}).`, 'refused', 'refused')
   try {
     assertValid(TrustSummary, body)
   } catch (cause) {
-    throw new Failure(`${url.origin} is not a Wardline server.`, 'unreachable', 'unreachable', { cause })
+    throw new Failure(`${origin} is not a Wardline server.`, 'unreachable', 'unreachable', { cause })
   }
   return body as TrustSummary
 }
@@ -57,11 +68,44 @@ interface Verdict {
   hash: string
   /** The hash is of what is published. */
   is_hash_right: boolean
+  /** Who signed it, as the signature proves; null: it is not signed, or not validly. */
+  signer: string | null
+  /** Why the signed attestation is wrong; null: it is right, or there is none. */
+  signature_fault: string | null
   /** Null: not on a chain, or no node was asked. */
   on_chain: 'valid' | 'revoked' | 'missing' | null
 }
 
-async function judge(item: Attestation, stateOf: Published['state'] | undefined): Promise<Verdict> {
+/** Reads the signed attestation of an item and verifies it. Its uid makes the address, so no other host is asked. */
+async function judgeSignature(
+  base: string,
+  item: Attestation,
+  { attester }: VerifyOptions,
+): Promise<Pick<Verdict, 'signer' | 'signature_fault'>> {
+  const { off_chain: said } = item
+  if (!said) return { signer: null, signature_fault: null }
+  const wrong = (signature_fault: string) => ({ signer: null, signature_fault })
+  const [, chain] = /^eip155:(\d{1,10})$/.exec(said.chain) ?? []
+  if (chain === undefined) return wrong(`its chain ${said.chain} is not one of EIP-155`)
+  const { status, body } = await readPublic(base, endpoints.getAttestation.path.replace(':uid', said.uid))
+  if (status !== 200) return wrong(`the service does not have it (status ${status})`)
+  try {
+    assertValid(SignedAttestation, body)
+  } catch {
+    return wrong('it is not an off-chain attestation of version 2')
+  }
+  const file = body as SignedAttestation
+  const { uid, contract } = said
+  const expected = { uid, signer: attester ?? said.attester, chainId: Number(chain), contract }
+  const fault = await offChainFault(file, { ...item, at: Date.parse(item.at) }, expected)
+  return fault === undefined ? { signer: file.signer, signature_fault: null } : wrong(fault)
+}
+
+async function judge(
+  item: Attestation,
+  signature: Pick<Verdict, 'signer' | 'signature_fault'>,
+  stateOf: Chain['state'] | undefined,
+): Promise<Verdict> {
   const is_hash_right = `0x${hash('sha256', attestationText(item), 'hex')}` === item.hash
   const { on_chain: said } = item
   let on_chain: Verdict['on_chain'] = null
@@ -69,7 +113,7 @@ async function judge(item: Attestation, stateOf: Published['state'] | undefined)
     const isAsked = [said.uid, said.tx_hash, item.hash].every((text) => hexOf(64).test(text))
     on_chain = isAsked ? ((await stateOf(said, item.hash)) ?? null) : 'missing'
   }
-  return { period: item.period, tag: item.tag, hash: item.hash, is_hash_right, on_chain }
+  return { period: item.period, tag: item.tag, hash: item.hash, is_hash_right, ...signature, on_chain }
 }
 
 /** What a summary says of its posted scores, and whether it and the chain say the same. */
@@ -87,9 +131,9 @@ interface Verdicts {
   verification: PostedVerdict | null
 }
 
-type Published = Awaited<ReturnType<typeof openPublished>>
+type Chain = Awaited<ReturnType<typeof openPublished>>
 
-async function judgePosted(summary: TrustSummary, published: Published | undefined): Promise<PostedVerdict | null> {
+async function judgePosted(summary: TrustSummary, published: Chain | undefined): Promise<PostedVerdict | null> {
   const { request_hash, report } = summary.verification.on_chain
   if (request_hash === null) return null
   const said = parsedJson(report ?? '') as Record<string, unknown> | null | undefined
@@ -110,7 +154,7 @@ function expectedChain({ identity }: TrustSummary, { chain }: VerifyOptions): nu
   return named === undefined ? undefined : Number(named)
 }
 
-async function openNode(summary: TrustSummary, rpcUrl: string, options: VerifyOptions): Promise<Published> {
+async function openNode(summary: TrustSummary, rpcUrl: string, options: VerifyOptions): Promise<Chain> {
   const attester = options.attester ?? summary.identity.wallet_address
   if (attester === null || !hexOf(40).test(attester))
     throw new Failure(
@@ -139,15 +183,22 @@ async function openNode(summary: TrustSummary, rpcUrl: string, options: VerifyOp
   throw new Failure(message, 'wrong_chain', 'refused')
 }
 
-async function judgeAll(summary: TrustSummary, options: VerifyOptions): Promise<Verdicts> {
+async function judgeAll(base: string, summary: TrustSummary, options: VerifyOptions): Promise<Verdicts> {
   const published = options.rpc === undefined ? undefined : await openNode(summary, options.rpc, options)
   try {
     const attestations: Verdict[] = []
-    for (const item of summary.attestations) attestations.push(await judge(item, published?.state))
+    for (const item of summary.attestations)
+      attestations.push(await judge(item, await judgeSignature(base, item, options), published?.state))
     return { attestations, verification: await judgePosted(summary, published) }
   } finally {
     published?.close()
   }
+}
+
+/** Attestations that nothing shows to be by the expected attester. */
+function unprovenParts({ attestations }: Verdicts): string[] {
+  const count = attestations.filter(({ signer, on_chain }) => signer === null && on_chain !== 'valid').length
+  return count > 0 ? [`${count} attestations that are not signed`] : []
 }
 
 /** What a summary says is on a chain and no node was asked about, each with the option that was missing. */
@@ -163,31 +214,44 @@ function uncheckedParts(summary: TrustSummary, { attestations, verification }: V
 }
 
 async function verify(url: string, options: VerifyOptions): Promise<void> {
+  const { attester } = options
+  if (attester !== undefined && !hexOf(40).test(attester))
+    throw new Failure(`--attester ${attester} must be 0x and 40 hexadecimal digits.`, 'usage', 'usage')
   const summary = await readSummary(url)
-  const { attestations, verification } = await judgeAll(summary, options)
+  const { attestations, verification } = await judgeAll(url, summary, options)
   const wrong = attestations.filter(
-    ({ is_hash_right, on_chain }) => !is_hash_right || on_chain === 'missing' || on_chain === 'revoked',
+    ({ is_hash_right, signature_fault, on_chain }) =>
+      !is_hash_right || signature_fault !== null || on_chain === 'missing' || on_chain === 'revoked',
   )
   const isPostedWrong = verification !== null && (!verification.is_report_right || verification.on_chain === 'missing')
   const ok = wrong.length === 0 && !isPostedWrong
   if (options.json) console.log(safeJson({ ok, attestations, verification }, 2))
   else {
     const notAsked = options.rpc === undefined ? 'not asked' : 'none'
-    const rows = attestations.map(({ period, tag, hash: text, is_hash_right, on_chain }) => [
+    const rows = attestations.map(({ period, tag, hash: text, is_hash_right, signer, signature_fault, on_chain }) => [
       sanitize(period),
       sanitize(tag),
       sanitize(text),
       is_hash_right ? 'right' : 'WRONG',
+      signature_fault === null ? (signer ?? 'nobody') : 'WRONG',
       on_chain ?? notAsked,
     ])
-    console.log(textTable([['Week', 'Tag', 'Hash', 'Computed', 'On chain'], ...rows]))
+    console.log(textTable([['Week', 'Tag', 'Hash', 'Computed', 'Signed by', 'On chain'], ...rows]))
+    for (const { period, tag, signature_fault } of attestations)
+      if (signature_fault !== null) console.log(sanitize(`${period} ${tag}: ${signature_fault}`))
+    if (attester === undefined && attestations.some(({ signer }) => signer !== null))
+      console.log('The service names its signers itself: give the one you expect with --attester <address>.')
     if (verification) {
       const { unified_risk_score: risk, is_report_right, on_chain } = verification
       const report = is_report_right ? `risk ${risk} of 100, scored by the service itself` : 'WRONG'
       console.log(`Verification: ${report}; on chain: ${on_chain ?? 'not asked'}`)
     }
   }
-  const unchecked = options.rpc === undefined ? [] : uncheckedParts(summary, { attestations, verification })
+  const verdicts = { attestations, verification }
+  const unchecked = [
+    ...(options.rpc === undefined ? [] : uncheckedParts(summary, verdicts)),
+    ...(attester === undefined ? [] : unprovenParts(verdicts)),
+  ]
   if (wrong.length > 0)
     throw new Failure(`${wrong.length} of ${attestations.length} attestations are invalid.`, 'not_verified', 'failed')
   if (isPostedWrong) throw new Failure('The posted verification is invalid.', 'not_verified', 'failed')
@@ -198,11 +262,11 @@ export function addAttest(program: Command): void {
   const attest = program.command('attest').description('verify the attestations that a service publishes')
   attest
     .command('verify')
-    .description('compute the hashes of published attestations, and with --rpc compare them with the chain')
+    .description('verify hashes and signatures of published attestations, and with --rpc compare them with the chain')
     .argument('<url>', 'address of the service, such as https://wardline.example.com')
-    .option('--rpc <url>', 'JSON-RPC address of a node that you trust; default: hashes only')
+    .option('--rpc <url>', 'JSON-RPC address of a node that you trust; default: hashes and signatures only')
     .option('--eas <address>', 'address of EAS; default: its known address on the chain')
-    .option('--attester <address>', 'expected wallet; default: the wallet in the summary')
+    .option('--attester <address>', 'expected signer; default: those in the summary')
     .option(
       '--validation-registry <address>',
       'expected registry of verifications and validations; default: not checked',

@@ -2,6 +2,7 @@ import type { Static } from 'typebox'
 import { canonicalJson } from './canonical-json.ts'
 import { define } from './endpoint.ts'
 import { Count, choice, nullable, Timestamp } from './fields.ts'
+import { AttestationUid, SignedAttestation } from './signed-attestation.ts'
 import { Type } from './type.ts'
 
 const riskTiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
@@ -39,6 +40,21 @@ const AttestationItem = Type.Object({
     description:
       '0x and the SHA-256 of namespace, type, title, summary, tag, score, at and period as canonical JSON (RFC 8785)',
   }),
+  off_chain: Type.Optional(
+    Type.Object(
+      {
+        uid: AttestationUid,
+        attester: Type.String({ description: 'Address of the key that signed it' }),
+        chain: Type.String({ description: 'CAIP-2 id of the domain of the signature' }),
+        contract: Type.String({ description: 'Address of EAS, which the domain of the signature names' }),
+        url: Type.String({ description: 'Path of the signed attestation at this service' }),
+      },
+      {
+        description:
+          'The signed off-chain attestation of EAS (EIP-712); absent from attestations of versions that did not sign',
+      },
+    ),
+  ),
   on_chain: Type.Optional(
     Type.Object(
       {
@@ -223,6 +239,17 @@ export const trustEndpoints = {
     status: 200,
     reply: TrustSummary,
     failures: { 503: off },
+  }),
+  getAttestation: define({
+    method: 'GET',
+    path: '/api/public/trust/attestations/:uid',
+    access: 'open',
+    feature: 'trust',
+    summary: 'Get a signed off-chain attestation (EAS)',
+    params: Type.Object({ uid: AttestationUid }),
+    status: 200,
+    reply: SignedAttestation,
+    failures: { 404: `No signed attestation has this uid, or ${off.toLowerCase()}` },
   }),
   getTrustBadge: define({
     method: 'GET',

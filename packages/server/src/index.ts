@@ -1,3 +1,4 @@
+import type { offChainFault as fault } from './features/chain/off-chain.ts'
 import type { openPublished as open } from './features/chain/published.ts'
 import type { verifySelf as verify } from './features/trust/verification/verify.ts'
 import type { startServer as start } from './main.ts'
@@ -29,6 +30,10 @@ export const verifySelf: typeof verify = async (...given) =>
 /** Opens the published attestations of a service, as read from a chain node. Imported on demand. */
 export const openPublished: typeof open = async (...given) =>
   (await import('./features/chain/published.ts')).openPublished(...given)
+
+/** Verifies a signed attestation, without a node. Imported on demand. */
+export const offChainFault: typeof fault = async (...given) =>
+  (await import('./features/chain/off-chain.ts')).offChainFault(...given)
 
 /** Tools for rule files, without a service. Imported on demand, because only `wardline rules` needs the parser. */
 export async function loadRuleFiles() {

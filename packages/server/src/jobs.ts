@@ -162,8 +162,15 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       run: async () => {
         await scout.sweep()
         await showFleet(deps)
+      },
+    },
+    {
+      // Weekly, but repeated while a signer is away.
+      name: 'attestations',
+      everyMs: 30_000,
+      run: async (stopping) => {
         if (!mayAttest()) return
-        await attestWeekly(deps)
+        await attestWeekly(deps, stopping)
         await services.chain?.submit(await newAttestations(deps))
       },
     },

@@ -26,6 +26,8 @@ export interface Secrets {
   decoyKey: Buffer
   /** Derives, with a salt in the database, the seed of each key pair that signs evidence. */
   evidenceKey: Buffer
+  /** Becomes the secp256k1 key that signs attestations where no wallet is configured: 48 bytes. */
+  attestationKey: Buffer
   /** Encrypts the settings of alert channels. */
   channelKey: Buffer
   /** Identifies this deployment to alert receivers: 16 hexadecimal digits that reveal no key. */
@@ -79,13 +81,14 @@ function masterSecret(config: Config): string {
 /** Derives one key per purpose from the master secret (HKDF, RFC 5869), so a leaked key does not reveal others. */
 export function openSecrets(config: Config): Secrets {
   const master = masterSecret(config)
-  const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', master, 'wardline', purpose, 32))
+  const derive = (purpose: string, bytes = 32) => Buffer.from(hkdfSync('sha256', master, 'wardline', purpose, bytes))
   return {
     controlKey: derive('control-messages'),
     controlSeed: derive('control-signatures'),
     eventKey: derive('event-messages'),
     decoyKey: derive('decoy-fingerprints'),
     evidenceKey: derive('evidence-signatures'),
+    attestationKey: derive('attestation-signatures', 48),
     channelKey: derive('alert-channels'),
     deployment: derive('deployment').toString('hex').slice(0, 16),
   }

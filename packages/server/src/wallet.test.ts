@@ -112,9 +112,30 @@ describe('openWallet', () => {
     const shown = JSON.stringify(describeConfig(config))
     for (const secret of [testKey.slice(2), 'rpc-password', 'rpc-token']) expect(shown).not.toContain(secret)
     expect(withoutConfiguredSecrets(config, `asked ${config.trustRpcUrl}`)).toBe('asked (secret)')
-    expect(() => readConfig({ TRUST_WALLET_KEY: testKey, TRUST_WALLET_KEY_FILE: 'x' })).toThrow(
-      'TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL',
-    )
+  })
+
+  it('is one of key file and signer, and both need the address; a node only to send something', () => {
+    const file = { TRUST_WALLET_KEY_FILE: 'x' }
+    const url = 'https://signer.example/signer-token'
+    const signer = { TRUST_SIGNER_URL: url }
+    const address = { TRUST_WALLET_ADDRESS: testAddress }
+    const refused: [Record<string, string>, string][] = [
+      [file, 'TRUST_WALLET_KEY_FILE needs TRUST_WALLET_ADDRESS'],
+      [signer, 'TRUST_SIGNER_URL needs TRUST_WALLET_ADDRESS'],
+      [{ ...signer, ...file, ...address }, 'TRUST_SIGNER_URL are both set'],
+      [{ TRUST_WALLET_PASSPHRASE_FILE: 'x' }, 'TRUST_WALLET_PASSPHRASE_FILE needs TRUST_WALLET_KEY_FILE'],
+      [{ TRUST_ATTEST_ON_CHAIN: 'true', TRUST_RPC_URL: 'http://node.example' }, 'needs TRUST_WALLET_KEY_FILE'],
+      [{ TRUST_ATTEST_ON_CHAIN: 'true', ...signer, ...address }, 'TRUST_ATTEST_ON_CHAIN needs TRUST_RPC_URL'],
+      [{ ...address, TRUST_SIGNER_URL: 'ipc:///signer-token' }, 'TRUST_SIGNER_URL must begin with https://'],
+    ]
+    for (const [env, sentence] of refused) {
+      expect(() => readConfig(env)).toThrow(sentence)
+      expect(() => readConfig(env)).not.toThrow('signer-token')
+    }
+    expect(readConfig({ ...file, ...address }).trustRpcUrl).toBeUndefined()
+    const config = readConfig({ ...signer, ...address })
+    expect(JSON.stringify(describeConfig(config))).not.toContain('signer-token')
+    expect(withoutConfiguredSecrets(config, `asked ${url}`)).toBe('asked (secret)')
   })
 
   it('accepts amounts as decimal numbers', () => {

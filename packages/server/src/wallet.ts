@@ -1,12 +1,21 @@
 import { createDecipheriv, pbkdf2, scrypt } from 'node:crypto'
 import { promisify } from 'node:util'
-import type { Hex } from 'viem'
+import type { Hex, TransactionSerializableEIP1559, TypedDataDefinition } from 'viem'
 import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { keccak256 } from 'viem/utils'
 import { type Config, ConfigError } from './config/config.ts'
 import { readPrivateFile } from './private-files.ts'
+import type { Secrets } from './secrets.ts'
 
 const setting = 'TRUST_WALLET_KEY_FILE'
+
+/** What signs for an address: a key of this service, or a service that keeps the key. */
+export interface Signer {
+  readonly address: string
+  signTransaction(transaction: TransactionSerializableEIP1559): Promise<Hex>
+  /** Takes the type of the domain among the types. Resolves with 65 bytes: r, s in the lower half, and 27 or 28. */
+  signTypedData(data: TypedDataDefinition): Promise<Hex>
+}
 
 /** Limits of a keystore's cost. geth uses n = 262,144 and r = 8, which briefly take 256 MiB. */
 const maxScryptBytes = 1024 ** 3
@@ -90,4 +99,16 @@ export async function openWallet(config: Config): Promise<PrivateKeyAccount | un
   if (account.address.toLowerCase() !== trustWallet?.toLowerCase())
     return refuse(`the key is of ${account.address}, TRUST_WALLET_ADDRESS is ${trustWallet}; set it to that address`)
   return account
+}
+
+/** Order of the group of secp256k1; keys are 1 to order − 1. */
+const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+
+/**
+ * Returns the account that all processes of the deployment derive from the master secret. The derived number has 128 bits
+ * more than a key, so that its remainder is uniform (FIPS 186-5, A.2.1).
+ */
+export function deploymentAccount({ attestationKey }: Pick<Secrets, 'attestationKey'>): PrivateKeyAccount {
+  const key = (BigInt(`0x${attestationKey.toString('hex')}`) % (order - 1n)) + 1n
+  return privateKeyToAccount(`0x${key.toString(16).padStart(64, '0')}`)
 }

@@ -5,7 +5,7 @@ import { DataTable } from '../ui/table.tsx'
 import { Account, Check, Directed, Noted, networkText, Outside } from './parts.tsx'
 import css from './trust.module.css'
 
-/** Computes the hash of a published attestation. Only the chain can show whether the hash was changed too. */
+/** Computes the hash of a published attestation. Only its signature or the chain shows whether the hash was changed too. */
 function HashCheck({ item }: { item: Attestation }) {
   const run = () =>
     `0x${sha256Hex(attestationText(item))}` === item.hash
@@ -34,14 +34,25 @@ const Proof = ({ item }: { item: Attestation }) => (
   </div>
 )
 
-/** The wallet that signed an attestation. All are of this service, which may have changed its wallet. */
-function Signer({ item: { on_chain }, wallet }: { item: Attestation; wallet: string | null }) {
-  if (!on_chain?.attester) return <span className="quiet">not signed</span>
-  const isPublished = on_chain.attester.toLowerCase() === wallet?.toLowerCase()
+/** Who signed an attestation. All signers are of this service, which may have changed its wallet. */
+function Signer({ item: { on_chain, off_chain }, wallet }: { item: Attestation; wallet: string | null }) {
+  const attester = on_chain?.attester ?? off_chain?.attester
+  if (!attester) return <span className="quiet">not signed</span>
+  const isPublished = attester.toLowerCase() === wallet?.toLowerCase()
+  const other = on_chain ? 'an earlier wallet of this fleet' : 'a key of this deployment, which names no operator'
   return (
-    <Noted note={isPublished ? 'self: the wallet of this fleet' : 'self: an earlier wallet of this fleet'}>
-      <Account address={on_chain.attester} network={on_chain.network} />
-    </Noted>
+    <>
+      <Noted note={`self: ${isPublished ? 'the wallet of this fleet' : other}`}>
+        <Account address={attester} network={on_chain?.network} />
+      </Noted>
+      {off_chain && (
+        <p>
+          <a href={`/api/public/trust/attestations/${encodeURIComponent(off_chain.uid)}`} title={off_chain.attester}>
+            Signed file
+          </a>
+        </p>
+      )}
+    </>
   )
 }
 

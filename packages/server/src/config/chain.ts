@@ -26,7 +26,7 @@ export const chainSettings = {
     env: 'TRUST_WALLET_KEY_FILE',
     unset: undefined,
     meaning:
-      'File (mode 0600) with the key of TRUST_WALLET_ADDRESS: an encrypted JSON keystore, or 64 hexadecimal digits. Default: nothing is sent',
+      'File (mode 0600) with the key of TRUST_WALLET_ADDRESS, which signs attestations and transactions: an encrypted JSON keystore, or 64 hexadecimal digits. Default: no transactions, and a [key of the deployment](../guide/trust.md#signed-attestations) signs attestations',
     parse: text,
   }),
   trustWalletPassphraseFile: setting({
@@ -34,6 +34,14 @@ export const chainSettings = {
     unset: undefined,
     meaning: 'File (mode 0600) with the passphrase of the keystore in TRUST_WALLET_KEY_FILE',
     parse: text,
+  }),
+  trustSignerUrl: setting({
+    env: 'TRUST_SIGNER_URL',
+    unset: undefined,
+    meaning:
+      'JSON-RPC address of a [signer](../guide/trust.md#an-external-signer) that keeps the key of TRUST_WALLET_ADDRESS, in place of TRUST_WALLET_KEY_FILE. Default: none',
+    parse: rpcUrl,
+    secret: true,
   }),
   trustMaxFeeGwei: setting({
     env: 'TRUST_MAX_FEE_GWEI',
@@ -120,6 +128,7 @@ interface ChainConfig {
   trustRpcUrl: string | undefined
   trustWalletKeyFile: string | undefined
   trustWalletPassphraseFile: string | undefined
+  trustSignerUrl: string | undefined
   trustWallet: string | undefined
   trustAttestOnChain: boolean
   trustVerify: boolean
@@ -150,16 +159,20 @@ export function incompleteChain(config: ChainConfig): string[] {
     faults.push(`${unknown}: set TRUST_REPUTATION_REGISTRY to the reputation registry there.`)
   if (config.trustAttestTo === 'validation' && config.trustValidationRegistry === undefined)
     faults.push('TRUST_ATTEST_TO=validation needs TRUST_VALIDATION_REGISTRY: set it to the address of the registry.')
-  if (config.trustWalletKeyFile !== undefined) {
-    if (config.trustRpcUrl === undefined)
-      faults.push('TRUST_WALLET_KEY_FILE needs TRUST_RPC_URL: set it to a node of the chain.')
-    if (config.trustWallet === undefined)
-      faults.push('TRUST_WALLET_KEY_FILE needs TRUST_WALLET_ADDRESS: set it to the address of the key.')
-  } else {
-    if (config.trustWalletPassphraseFile !== undefined)
-      faults.push('TRUST_WALLET_PASSPHRASE_FILE needs TRUST_WALLET_KEY_FILE: set it to the keystore.')
-    if (config.trustAttestOnChain)
-      faults.push('TRUST_ATTEST_ON_CHAIN needs TRUST_WALLET_KEY_FILE: set it to the key that pays for attestations.')
-  }
+  const { trustWalletKeyFile, trustSignerUrl, trustWallet } = config
+  if (trustWalletKeyFile !== undefined && trustSignerUrl !== undefined)
+    faults.push('TRUST_WALLET_KEY_FILE and TRUST_SIGNER_URL are both set: remove the one that does not sign.')
+  if (trustWalletKeyFile !== undefined && trustWallet === undefined)
+    faults.push('TRUST_WALLET_KEY_FILE needs TRUST_WALLET_ADDRESS: set it to the address of the key.')
+  if (trustSignerUrl !== undefined && trustWallet === undefined)
+    faults.push('TRUST_SIGNER_URL needs TRUST_WALLET_ADDRESS: set it to the address that the signer signs for.')
+  if (config.trustWalletPassphraseFile !== undefined && trustWalletKeyFile === undefined)
+    faults.push('TRUST_WALLET_PASSPHRASE_FILE needs TRUST_WALLET_KEY_FILE: set it to the keystore.')
+  if (config.trustAttestOnChain && trustWalletKeyFile === undefined && trustSignerUrl === undefined)
+    faults.push(
+      'TRUST_ATTEST_ON_CHAIN needs TRUST_WALLET_KEY_FILE: set it to the key that pays for attestations, or TRUST_SIGNER_URL to its signer.',
+    )
+  if (config.trustAttestOnChain && config.trustRpcUrl === undefined)
+    faults.push('TRUST_ATTEST_ON_CHAIN needs TRUST_RPC_URL: set it to a node of the chain.')
   return faults
 }

@@ -253,13 +253,14 @@ describe('a secret', () => {
       DATABASE_URL: `postgres://user:${long}@db.internal/wardline`,
       BACKPLANE_URL: `redis://user:${long}@redis.internal`,
       TRUST_RPC_URL: `https://node.internal/${long}`,
+      TRUST_SIGNER_URL: `https://signer.internal/${long}`,
     }
     const env = Object.fromEntries(
       Object.values(settings)
         .filter(({ secret }) => secret)
         .map(({ env: name }) => [name, fitting[name] ?? long]),
     )
-    const shown = describeConfig(readConfig({ ...env, ...alertAddresses }))
+    const shown = describeConfig(readConfig({ ...env, ...alertAddresses, TRUST_WALLET_ADDRESS: `0x${'1'.repeat(40)}` }))
     expect(JSON.stringify(shown)).not.toContain(long)
     for (const name of Object.keys(env)) {
       expect(shown.find((setting) => setting.name === name)).toMatchObject({ value: 'set', source: 'environment' })

@@ -239,6 +239,7 @@ type Optional =
   | 'trustWalletNonce'
   | 'trustWalletKeyFile'
   | 'trustWalletPassphraseFile'
+  | 'trustSignerUrl'
   | 'trustEas'
   | 'trustSchemaRegistry'
   | 'trustBadAddressesFile'

@@ -53,6 +53,7 @@ import { ruleDocuments } from './migrations/0049-rule-documents.ts'
 import { ruleLists } from './migrations/0050-rule-lists.ts'
 import { confirmedCosts } from './migrations/0051-confirmed-costs.ts'
 import { identityUris } from './migrations/0052-identity-uris.ts'
+import { signedAttestations } from './migrations/0053-signed-attestations.ts'
 
 interface Migration {
   version: number
@@ -116,6 +117,7 @@ const migrations: Migration[] = [
   { version: 50, name: 'rule-lists', statements: ruleLists },
   { version: 51, name: 'confirmed-costs', statements: confirmedCosts },
   { version: 52, name: 'identity-uris', statements: identityUris },
+  { version: 53, name: 'signed-attestations', statements: signedAttestations },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -12,6 +12,9 @@ export interface AttestationsTable {
   /** Epoch milliseconds. */
   at: number
   hash: string
+  /** Uid and JSON of the signed off-chain attestation; null for one of a version that did not sign. */
+  uid: string | null
+  signed: string | null
 }
 
 /** Result of verifying the service's own endpoint and wallet. */

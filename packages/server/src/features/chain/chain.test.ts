@@ -39,8 +39,8 @@ describe.skipIf(missing !== undefined)('attestations on a chain', () => {
     await using service = await on.open()
     await withSchema(on, service)
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'One' } })
-    const scout = listJobs(service.deps, service.services).find(({ name }) => name === 'scout')!
-    await scout.run()
+    const attesting = listJobs(service.deps, service.services).find(({ name }) => name === 'attestations')!
+    await attesting.run()
     const before = (await trust(service)).attestations[0]!
     expect(before).not.toHaveProperty('on_chain')
 

@@ -3,7 +3,6 @@ import { hourMs } from '../../clock.ts'
 import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
 import { createEgress } from '../../egress/open-egress.ts'
-import { openWallet } from '../../wallet.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
 import {
@@ -27,6 +26,7 @@ import { type ReadResult, TransactionQueue } from './queue.ts'
 import { agentUriOf } from './registration.ts'
 import { reportChain } from './reports.ts'
 import { Rpc, RpcError, rpcDeadlineMs } from './rpc.ts'
+import { openSigner } from './signer.ts'
 import { createValidationRegistry } from './validation-registry.ts'
 import { createValidationSink } from './validation-sink.ts'
 
@@ -63,9 +63,9 @@ export async function createChain(deps: Deps) {
   const { config, database, clock, log } = deps
   const { trustChainId: chainId, trustValidationRegistry } = config
   const { db } = database
-  const wallet = await openWallet(config)
   const egress = createEgress({ guarded: false, allow: [], deadlineMs: rpcDeadlineMs })
   const ending = new AbortController()
+  const wallet = await openSigner(config, egress, ending.signal)
   const rpc = new Rpc(config.trustRpcUrl!, egress, ending.signal)
   const registry = identityRegistryOf(config)
   const sink = wallet && createSink(config, wallet.address)

@@ -9,7 +9,7 @@ import {
   parseAbi,
   parseAbiParameters,
 } from 'viem/utils'
-import type { AttestationSink } from './attestation-sink.ts'
+import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
 import { isSameHex, type Rpc, RpcError } from './rpc.ts'
 
 /**
@@ -17,12 +17,16 @@ import { isSameHex, type Rpc, RpcError } from './rpc.ts'
  * schema.
  */
 export const schemaText = 'bytes32 hash,string namespace,string tag,uint8 score,string period'
-const noAddress: Hex = `0x${'0'.repeat(40)}`
-const noUid: Hex = `0x${'0'.repeat(64)}`
+export const noAddress: Hex = `0x${'0'.repeat(40)}`
+export const noUid: Hex = `0x${'0'.repeat(64)}`
 const schemaFields = parseAbiParameters(schemaText)
 
 /** Computed like the registry does, so that no call is needed. */
 export const schemaUid = keccak256(encodePacked(['string', 'address', 'bool'], [schemaText, noAddress, true])) as string
+
+/** Returns the data of an attestation in this schema. */
+export const dataOf = ({ hash, namespace, tag, score, period }: SubmittedRecord): Hex =>
+  encodeAbiParameters(schemaFields, [hash as Hex, namespace, tag, score, period])
 
 const easAbi = parseAbi([
   'struct AttestationRequestData { address recipient; uint64 expirationTime; bool revocable; bytes32 refUID; bytes data; uint256 value; }',
@@ -74,8 +78,8 @@ export async function isSchemaRegistered(rpc: Rpc, registry: string): Promise<bo
 /** Attestation sink for EAS (https://docs.attest.org), with this account as the attester. */
 export function createEas(eas: string, attester: string): AttestationSink {
   return {
-    write({ hash, namespace, tag, score, period }) {
-      const data = encodeAbiParameters(schemaFields, [hash as Hex, namespace, tag, score, period])
+    write(record) {
+      const data = dataOf(record)
       const request = {
         schema: schemaUid as Hex,
         data: { recipient: attester as Hex, expirationTime: 0n, revocable: true, refUID: noUid, data, value: 0n },

@@ -342,7 +342,9 @@ it('names what is missing if no wallet is configured', async () => {
   await using service = await openTestService()
   const { status, body } = await service.call('GET', dropPath('00000000-0000-7000-8000-000000000000'))
   expect(status).toBe(404)
-  expect(body).toEqual({ error: 'No wallet is configured: set TRUST_RPC_URL and TRUST_WALLET_KEY_FILE.' })
+  expect(body).toEqual({
+    error: 'No wallet is configured: set TRUST_RPC_URL, and TRUST_WALLET_KEY_FILE or TRUST_SIGNER_URL.',
+  })
 })
 
 describe.skipIf(missing !== undefined)('a node that lies about the cost', () => {

@@ -1,6 +1,6 @@
-import type { PrivateKeyAccount } from 'viem/accounts'
 import type { Deps } from '../../deps.ts'
 import { uuidV7 } from '../../ids.ts'
+import type { Signer } from '../../wallet.ts'
 import type { AttestationSink } from './attestation-sink.ts'
 import {
   raiseMaxCost,
@@ -36,7 +36,7 @@ interface PlanParts {
   rpc: Rpc
   /** Undefined without a wallet. */
   queue: TransactionQueue | undefined
-  wallet: PrivateKeyAccount | undefined
+  wallet: Signer | undefined
   registry: string
   sink: AttestationSink | undefined
   validation: ValidationRegistry | undefined
@@ -49,7 +49,9 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
 
   const needQueue = () => {
     if (!queue || !wallet)
-      throw new Error('TRUST_WALLET_KEY_FILE is not set: set it to the key that pays for transactions.')
+      throw new Error(
+        'No wallet is configured: set TRUST_WALLET_KEY_FILE to the key that pays for transactions, or TRUST_SIGNER_URL.',
+      )
     return { queue, wallet }
   }
 

@@ -1,10 +1,10 @@
 import type { Hex } from 'viem'
-import type { PrivateKeyAccount } from 'viem/accounts'
 import { keccak256 } from 'viem/utils'
 import { dayMs } from '../../clock.ts'
 import { type Lease, LeaseLost } from '../../db/lease.ts'
 import type { Deps } from '../../deps.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
+import type { Signer } from '../../wallet.ts'
 import {
   type Account,
   type AttemptRow,
@@ -41,7 +41,7 @@ export type ReadResult = (row: TransactionRow, receipt: Receipt) => Promise<stri
 
 interface Parts {
   rpc: Rpc
-  wallet: PrivateKeyAccount
+  wallet: Signer
   readResult: ReadResult
 }
 

@@ -29,7 +29,7 @@ const maxMessage = 200
 const Quantity = Type.String({ pattern: '^0x[0-9a-fA-F]{1,64}$' })
 const Hash = Type.String({ pattern: '^0x[0-9a-fA-F]{64}$' })
 const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
-const Bytes = Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$' })
+export const Bytes = Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$' })
 
 const schemas = {
   quantity: Quantity,
@@ -119,34 +119,40 @@ function errorName(data: unknown): string {
   }
 }
 
-/** JSON-RPC client for an untrusted node: each response is limited in size, validated and compared with the request. */
-export class Rpc {
-  readonly #url: string
-  readonly #egress: Egress
-  readonly #end: AbortSignal | undefined
+interface JsonRpcParts {
+  url: string
+  egress: Egress
+  /** Aborts open requests. */
+  end: AbortSignal | undefined
+  /** Begins the sentences about its errors, such as `The RPC`. */
+  name: string
+}
+
+/** JSON-RPC client for an untrusted server: each response is limited in size, validated and compared with the request. */
+export class JsonRpc {
+  readonly #parts: JsonRpcParts
   readonly #withoutUrl: (text: string) => string
   #id = 0
 
-  /** `end` aborts open requests. */
-  constructor(url: string, egress: Egress, end?: AbortSignal) {
-    this.#end = end
-    this.#url = url
-    this.#withoutUrl = secretRemover(secretsOfSettings([url]))
-    this.#egress = egress
+  constructor(parts: JsonRpcParts) {
+    this.#parts = parts
+    this.#withoutUrl = secretRemover(secretsOfSettings([parts.url]))
   }
 
-  /** A node's text as it may be shown and logged: providers put keys into their URLs, and some nodes repeat the URL. */
+  /** A server's text as it may be shown and logged: providers put keys into their URLs, and some nodes repeat the URL. */
   #said(text: unknown): string {
     return cutText(sanitize(this.#withoutUrl(String(text))), maxMessage, utf16Size)
   }
 
-  async #ask(method: string, params: unknown[], form: keyof typeof schemas, isNullable = false): Promise<unknown> {
+  /** Resolves with the result, of which `faultOf` finds what is wrong. Throws RpcError. */
+  async ask(method: string, params: unknown[], faultOf: (result: unknown) => string | undefined): Promise<unknown> {
+    const { url, egress, end, name } = this.#parts
     const id = ++this.#id
     const body = JSON.stringify({ jsonrpc: '2.0', id, method, params })
-    const answer = await this.#egress
-      .post({ url: this.#url, headers: { 'content-type': 'application/json' }, body }, this.#end)
+    const answer = await egress
+      .post({ url, headers: { 'content-type': 'application/json' }, body }, end)
       .catch((fault) => {
-        if (fault instanceof EgressError) throw new RpcError(`The RPC: ${fault.message}`, 'unavailable')
+        if (fault instanceof EgressError) throw new RpcError(`${name}: ${fault.message}`, 'unavailable')
         throw fault
       })
     let parsed: { id?: unknown; result?: unknown; error?: { code?: unknown; message?: unknown; data?: unknown } } | null
@@ -154,26 +160,41 @@ export class Rpc {
       parsed = JSON.parse(answer.body)
     } catch {
       throw new RpcError(
-        `The RPC answered ${method} with status ${answer.status} and no JSON of at most 64 KiB.`,
+        `${name} answered ${method} with status ${answer.status} and no JSON of at most 64 KiB.`,
         'unavailable',
       )
     }
     if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
-      throw new RpcError(`The RPC answered ${method} with JSON that is not a JSON-RPC response.`, 'wrong')
+      throw new RpcError(`${name} answered ${method} with JSON that is not a JSON-RPC response.`, 'wrong')
     if (typeof parsed.error === 'object' && parsed.error !== null) {
       const { code, message, data } = parsed.error
       const isRevert = code === 3 || /revert/i.test(String(message)) || (typeof data === 'string' && data !== '0x')
       throw new RpcError(
-        `The RPC refused ${method}: ${this.#said(message)}${errorName(data)}`,
+        `${name} refused ${method}: ${this.#said(message)}${errorName(data)}`,
         isRevert ? 'revert' : 'refused',
       )
     }
     if (answer.status !== 200 || parsed.id !== id)
-      throw new RpcError(`The RPC answered a different request than ${method} (status ${answer.status}).`, 'wrong')
-    if (parsed.result === null && isNullable) return null
-    if (checks[form](parsed.result) !== undefined)
-      throw new RpcError(`The RPC answered ${method} with a result that Ethereum's JSON-RPC does not define.`, 'wrong')
+      throw new RpcError(`${name} answered a different request than ${method} (status ${answer.status}).`, 'wrong')
+    if (faultOf(parsed.result) !== undefined)
+      throw new RpcError(`${name} answered ${method} with a result that Ethereum's JSON-RPC does not define.`, 'wrong')
     return parsed.result
+  }
+}
+
+/** Client for an untrusted node. */
+export class Rpc {
+  readonly #node: JsonRpc
+
+  /** `end` aborts open requests. */
+  constructor(url: string, egress: Egress, end?: AbortSignal) {
+    this.#node = new JsonRpc({ url, egress, end, name: 'The RPC' })
+  }
+
+  #ask(method: string, params: unknown[], form: keyof typeof schemas, isNullable = false): Promise<unknown> {
+    return this.#node.ask(method, params, (result) =>
+      isNullable && result === null ? undefined : checks[form](result),
+    )
   }
 
   async #number(method: string, params: unknown[] = []): Promise<number> {

@@ -51,12 +51,12 @@ describe.skipIf(missing !== undefined)('attestations in an ERC-8004 registry', (
     await using on = await openChainService()
     await using service = await openFor(on, sink)
     await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'One' } })
-    const scout = listJobs(service.deps, service.services).find(({ name }) => name === 'scout')!
-    await scout.run()
+    const attesting = listJobs(service.deps, service.services).find(({ name }) => name === 'attestations')!
+    await attesting.run()
     const before = (await trust(service)).attestations[0]!
     await settle(on, service)
     // Each sweep submits the attestation again.
-    await scout.run()
+    await attesting.run()
     await settle(on, service)
     const made = (await transactions(service)).map(({ kind, state }) => [kind, state])
     expect(made).toEqual([...(sink === 'validation' ? [['ask', 'confirmed']] : []), ['attest', 'confirmed']])

@@ -1,11 +1,14 @@
 import { hash } from 'node:crypto'
 import { attestationText } from '@wardline/contract'
 import { dayMs, hourMs } from '../../clock.ts'
-import type { AttestationsTable as Attestation } from '../../db/schema/trust.ts'
+import type { AttestationsTable } from '../../db/schema/trust.ts'
 import { riskTier, riskTierLabel } from './risk-score.ts'
 
 /** Versioned namespace of this service's attestations. */
 const attestationNamespace = 'wardline.v1'
+
+/** An attestation before it is signed. */
+type Attestation = Omit<AttestationsTable, 'uid' | 'signed'>
 
 /** The fields that the hash covers. */
 export type AttestationRecord = Omit<Attestation, 'hash'>

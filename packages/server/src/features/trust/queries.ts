@@ -5,6 +5,12 @@ export function readAttestations(db: Db, limit: number) {
   return db.selectFrom('attestations').selectAll().orderBy('at', 'desc').orderBy('tag').limit(limit).execute()
 }
 
+/** Returns the JSON of the signed attestation with this uid. */
+export async function readSigned(db: Db, uid: string): Promise<string | undefined> {
+  const row = await db.selectFrom('attestations').select('signed').where('uid', '=', uid).executeTakeFirst()
+  return row?.signed ?? undefined
+}
+
 export async function readLastAttestation(trx: Trx | Db): Promise<number | null> {
   const { at } = await trx
     .selectFrom('attestations')

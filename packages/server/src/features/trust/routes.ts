@@ -4,7 +4,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Router } from '../../http/route.ts'
 import { badgeOf, badgeSvg, offBadge } from './badge.ts'
-import { agentRegistration, createTrustSnapshot } from './trust.ts'
+import { agentRegistration, createTrustSnapshot, signedAttestation } from './trust.ts'
 
 /** Other sites embed badges. An SVG opened directly is a page, so nothing in it may run or load anything. */
 const badgeHeaders = {
@@ -27,6 +27,16 @@ export function mountTrust(router: Router, deps: Deps, { app }: { app: FastifyIn
     reply.header('cache-control', publicCache)
     reply.type('application/json; charset=utf-8')
     return body as never
+  })
+
+  router.handle('getAttestation', async ({ params }, reply) => {
+    reply.header('access-control-allow-origin', '*')
+    if (!deps.config.trustEnabled) throw new AppError('not_found', 'The public trust summary is disabled.')
+    const signed = await signedAttestation(deps, params.uid)
+    if (signed === undefined) throw new AppError('not_found', `No signed attestation has the uid ${params.uid}.`)
+    reply.header('cache-control', publicCache)
+    reply.type('application/json; charset=utf-8')
+    return signed as never
   })
 
   /**

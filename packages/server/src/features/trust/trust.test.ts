@@ -161,6 +161,11 @@ describe('the summary', () => {
         ".attestations.*.hash",
         ".attestations.*.hash_preview",
         ".attestations.*.namespace",
+        ".attestations.*.off_chain.attester",
+        ".attestations.*.off_chain.chain",
+        ".attestations.*.off_chain.contract",
+        ".attestations.*.off_chain.uid",
+        ".attestations.*.off_chain.url",
         ".attestations.*.period",
         ".attestations.*.score",
         ".attestations.*.summary",
@@ -334,16 +339,16 @@ describe('attestations', () => {
   it('are not written without a fleet or while they are disabled', async () => {
     await using service = await openTestService()
     let mayAttest = false
-    const scout = listJobs(service.deps, service.services, { mayAttest: () => mayAttest }).find(
-      ({ name }) => name === 'scout',
+    const attesting = listJobs(service.deps, service.services, { mayAttest: () => mayAttest }).find(
+      ({ name }) => name === 'attestations',
     )!
     await attestWeekly(service.deps)
     await beat(service)
-    await scout.run()
+    await attesting.run()
     expect(await service.rows('select tag from attestations')).toEqual([])
     await report(service, 'breach')
     mayAttest = true
-    await scout.run()
+    await attesting.run()
     const { risk_score, attestations } = await trust(service)
     expect(risk_score).toBeGreaterThan(0)
     expect(attestations.map(({ summary }) => summary)).toEqual([

@@ -1,4 +1,4 @@
-import type { AgentRegistration, TrustSummary } from '@wardline/contract'
+import { type AgentRegistration, endpoints, type SignedAttestation, type TrustSummary } from '@wardline/contract'
 import { dayMs, isoTime } from '../../clock.ts'
 import { attestationUrl, networkOf, transactionUrl } from '../../config/known-chains.ts'
 import { readFirstStart } from '../../db/migrate.ts'
@@ -12,7 +12,7 @@ import { type EventFigures, readEventFigures } from '../events/posture.ts'
 import { type FleetCount, fleetCount } from '../instances/fleet-count.ts'
 import { attestationDue, hashPreview, weeklyAttestations } from './attestation.ts'
 import { chainStatus, identityOf } from './identity.ts'
-import { insertAttestations, readAttestations, readLastAttestation } from './queries.ts'
+import { insertAttestations, readAttestations, readLastAttestation, readSigned } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
 import { publishedPosting, publishedScores, readCurrent } from './verification/published.ts'
@@ -63,6 +63,16 @@ async function onChainOf({ database, config }: Deps, attestations: readonly Subm
   return byHash
 }
 
+/** Describes the signed attestation, which may be of an earlier key or chain. */
+function offChainOf(signed: string): Pick<TrustSummary['attestations'][number], 'off_chain'> {
+  const { sig, signer } = JSON.parse(signed) as SignedAttestation
+  const { chainId, verifyingContract } = sig.domain
+  const url = endpoints.getAttestation.path.replace(':uid', sig.uid)
+  return {
+    off_chain: { uid: sig.uid, attester: signer, chain: `eip155:${chainId}`, contract: verifyingContract, url },
+  }
+}
+
 /**
  * Builds the public posture from aggregates and the configured identity. It contains no agent's name or id and no event
  * text.
@@ -102,11 +112,12 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
       threats_24h: figures.threats24h,
       blocked_24h: figures.blocked24h,
     },
-    attestations: attestations.map(({ at, hash, ...fields }) => ({
+    attestations: attestations.map(({ at, hash, uid: _, signed, ...fields }) => ({
       ...fields,
       hash,
       hash_preview: hashPreview(hash),
       at: isoTime(at),
+      ...(signed === null ? {} : offChainOf(signed)),
       ...onChain.get(hash),
     })),
     identity,
@@ -123,8 +134,11 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
   }
 }
 
-/** Stores the week's attestations when they are due. Without agents there is nothing to attest. */
-export async function attestWeekly(deps: Deps): Promise<void> {
+/**
+ * Signs and stores the week's attestations when they are due. Without agents there is nothing to attest. Nothing is stored
+ * when signing fails: the next run makes the attestations again.
+ */
+export async function attestWeekly(deps: Deps, stopping?: AbortSignal): Promise<void> {
   const now = deps.clock.now()
   const { db } = deps.database
   if (!attestationDue(await readLastAttestation(db), now)) return
@@ -136,7 +150,9 @@ export async function attestWeekly(deps: Deps): Promise<void> {
     severeEvents720h: figures.incidents30d,
     observingSinceMs: await readFirstStart(db),
   })
-  await insertAttestations(db, attestations)
+  // Imported on demand, because the chain libraries take 0.2 s and 20 MiB to load.
+  const { signAttestations } = await import('../chain/off-chain.ts')
+  await insertAttestations(db, await signAttestations(deps, attestations, stopping))
 }
 
 /** Returns the attestations of the last 7 days. Older ones are no longer sent to a chain. */
@@ -144,6 +160,9 @@ export async function newAttestations({ database, clock }: Deps): Promise<Submit
   const newest = await readAttestations(database.db, shownAttestations)
   return newest.filter(({ at }) => clock.now() - at < 7 * dayMs)
 }
+
+/** Returns the signed attestation with this uid as JSON. */
+export const signedAttestation = ({ database }: Pick<Deps, 'database'>, uid: string) => readSigned(database.db, uid)
 
 /** Returns the registration file that the on-chain identity points to. Before registration it names no identity. */
 export async function agentRegistration(deps: Deps): Promise<AgentRegistration> {
