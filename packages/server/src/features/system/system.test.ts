@@ -97,6 +97,7 @@ it('GET /api/system contains no part of a secret setting, even in job errors', a
     SMTP_URL: `smtp://user:${canary}@mail.example.com`,
     NTFY_URL: `https://ntfy.example.com/${canary}`,
     TRUST_RPC_URL: `https://node.example.com/${canary}`,
+    TRUST_SIGNER_URL: `https://signer.example.com/${canary}`,
   }
   // DATABASE_URL is that of the test, and a backplane needs a server. config.test.ts covers both.
   const names = Object.values(settings).flatMap(({ env, secret }) => (secret ? [env] : []))
@@ -109,7 +110,8 @@ it('GET /api/system contains no part of a secret setting, even in job errors', a
     }),
   )
   const mail = { ALERT_EMAIL_FROM: 'a@example.com', ALERT_EMAIL_TO: 'a@example.com', TELEGRAM_CHAT_ID: '1' }
-  await using service = await openTestService({ env: { ...env, ...mail } })
+  const wallet = { TRUST_WALLET_ADDRESS: `0x${'1'.repeat(40)}` }
+  await using service = await openTestService({ env: { ...env, ...mail, ...wallet } })
   const { deps, services } = service
   const quoting = () => Promise.reject(new Error(`no answer of ${deps.config.ntfyUrl} for ${deps.config.smtpUrl}`))
   await startJobs([{ name: 'quoting', everyMs: 60_000, run: quoting }], deps, services)()
