@@ -43,7 +43,7 @@ const asked = {
 function open(on: ChainService, deadlineMs?: number): Signer & Disposable {
   const egress = createEgress({ guarded: false, allow: [], ...(deadlineMs ? { deadlineMs } : {}) })
   const url = `${on.env.TRUST_RPC_URL}/signer-token`
-  const signer = createExternalSigner({ url, address: testAddress, egress, end: undefined })
+  const signer = createExternalSigner({ url, address: testAddress.toLowerCase(), egress, end: undefined })
   return { ...signer, [Symbol.dispose]: () => egress.close() }
 }
 
@@ -78,6 +78,8 @@ describe.skipIf(missing !== undefined)('an external signer', () => {
     using signer = open(on)
     const signed = await key.signTransaction(asked)
     expect(await signer.signTransaction(asked)).toBe(signed)
+    // Transactions are stored under the address: another spelling would be another wallet, which sends them again.
+    expect(signer.address).toBe(testAddress)
     const domain = domainOf({ trustChainId: 84_532, trustEas: undefined })
     const attestation = { ...record(), at: 1_795_176_000_000 }
     expect(await signAttestation(attestation, signer, domain)).toEqual(await signAttestation(attestation, key, domain))

@@ -1,6 +1,7 @@
 import { Type } from '@wardline/contract'
 import type { Hex, TransactionSerializableEIP1559 } from 'viem'
 import {
+  getAddress,
   keccak256,
   numberToHex,
   parseTransaction,
@@ -68,7 +69,8 @@ export function createExternalSigner(parts: {
   egress: Egress
   end: AbortSignal | undefined
 }): Signer {
-  const { address } = parts
+  // Transactions are stored under the address, so it must be spelled as with a key file.
+  const address = getAddress(parts.address)
   const service = new JsonRpc({ ...parts, name: 'The signer' })
 
   async function askForSignature(params: [string, string]): Promise<Hex> {
