@@ -1,16 +1,10 @@
 import { type EventRow, eventTypes, titleOf, toolCallOf, toolOf } from '@wardline/contract'
+import { escapeWildcards, quoteYaml } from '@wardline/text/rule-value'
 import { plainText } from '../ui/unseen-characters.ts'
 
 /** Characters of a value to compare: a rule takes 1,000, and each may need an escape. */
 const maxValue = 400
 const maxValues = 20
-
-/** A text in quotes that YAML reads as it is, whatever is in it. */
-const quoted = (text: string): string =>
-  JSON.stringify(text).replace(
-    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
 
 const yamlOf = (value: unknown): string =>
   Array.isArray(value)
@@ -21,14 +15,13 @@ const yamlOf = (value: unknown): string =>
           .join(', ')} }`
       : typeof value === 'boolean'
         ? String(value)
-        : quoted(String(value))
-
-/** `*` and `?` are wildcards in rules. */
-const literal = (text: string): string => text.replace(/[*?\\]/g, '\\$&')
+        : quoteYaml(String(value))
 
 /** A selection by a value: a long one by its beginning. */
 const selected = (field: string, text: string): [string, string] =>
-  text.length <= maxValue ? [field, literal(text)] : [`${field}|startswith`, literal(text.slice(0, maxValue))]
+  text.length <= maxValue
+    ? [field, escapeWildcards(text)]
+    : [`${field}|startswith`, escapeWildcards(text.slice(0, maxValue))]
 
 const short = (texts: readonly string[]) => texts.filter((text) => text.length <= maxValue).slice(0, maxValues)
 
@@ -43,10 +36,11 @@ function partsOf(row: EventRow) {
     ['hosts', short(hosts)],
   ] as const
   const selection: [string, string | string[] | boolean][] = [['event_type', event_type]]
-  if (tool !== null && tool.length <= maxValue) selection.push(['tool', literal(tool)])
-  if (action !== null && action.length <= maxValue) selection.push(['metadata.action', literal(action)])
+  if (tool !== null && tool.length <= maxValue) selection.push(['tool', escapeWildcards(tool)])
+  if (action !== null && action.length <= maxValue) selection.push(['metadata.action', escapeWildcards(action)])
   if (command !== null) selection.push(selected('metadata.command', command))
-  for (const [name, texts] of lists) if (texts.length > 0) selection.push([`metadata.${name}`, texts.map(literal)])
+  for (const [name, texts] of lists)
+    if (texts.length > 0) selection.push([`metadata.${name}`, texts.map(escapeWildcards)])
   // Any client may report the type of an event of the service.
   if (by_service) selection.push(['by_service', true])
   // A call without details, and every other report, is known by its text.
@@ -76,8 +70,8 @@ export function ruleFromEvent(row: EventRow): string {
     plainText(titleOf({ ...row, instance_id: null }))
       .slice(0, 200)
       .trim() || row.event_type
-  return `title: ${quoted(title)}
-description: ${quoted(`Like event ${row.seq} of ${row.created_at}.`)}
+  return `title: ${quoteYaml(title)}
+description: ${quoteYaml(`Like event ${row.seq} of ${row.created_at}.`)}
 severity: ${row.severity === 'info' ? 'warning' : row.severity}
 detection:
   # Delete the fields that need not match; * stands for any characters.

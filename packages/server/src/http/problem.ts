@@ -87,6 +87,9 @@ export class RefusalPace {
 /** Limits logging, so that neither a failing disk nor a caller who triggers a bug fills the disk with logs. */
 const logEveryMs = 1_000
 
+/** Bytes of a refused body that are read: what a client sends by mistake. More would keep a connection busy for seconds. */
+const maxDiscarded = 16 * 1024 * 1024
+
 /** Creates the error handler of all routes: logs errors that need an operator, and sends the caller a sentence. */
 export function problemHandler({ log, clock, metrics }: Pick<Deps, 'log' | 'clock' | 'metrics'>) {
   const pace = new RefusalPace()
@@ -110,7 +113,9 @@ export function problemHandler({ log, clock, metrics }: Pick<Deps, 'log' | 'cloc
     if (problem.code === 'internal') logFault(fault, request, 'request failed')
     // Fastify would close the connection while the client still sends, which then sees EPIPE in place of the refusal.
     // Node reads and discards the rest of the body, at the longest until its request timeout.
-    if (problem.code === 'too_large' && !isBeyondCap(request.raw.socket)) reply.removeHeader('connection')
+    const isDiscarded = Number(request.headers['content-length'] ?? 0) <= maxDiscarded
+    if (problem.code === 'too_large' && isDiscarded && !isBeyondCap(request.raw.socket))
+      reply.removeHeader('connection')
     const wait = problem.retryAfterSeconds === undefined ? 0 : pace.next(clock.monotonic())
     if (wait === 0) sendProblem(problem, reply)
     else setTimeout(sendProblem, wait, problem, reply)

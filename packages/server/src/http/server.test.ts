@@ -1,4 +1,4 @@
-import { on } from 'node:events'
+import { on, once } from 'node:events'
 import { connect } from 'node:net'
 import { endpoints } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -458,3 +458,16 @@ it.each(Object.entries(endpoints).filter(([, { path }]) => path.includes(':')))(
     expect(status).toBe(400)
   },
 )
+
+it('closes the connection of a client that announces more than is discarded', async () => {
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+  let answer = ''
+  socket.on('data', (text) => {
+    answer += text
+  })
+  socket.write(`POST /api/events HTTP/1.1\r\nhost: localhost\r\nx-monitor-key: ${adminKey}\r\n`)
+  socket.write(`content-type: application/json\r\ncontent-length: ${100 * 1024 ** 3}\r\n\r\n{`)
+  await once(socket, 'close')
+  expect(answer).toMatch(/^HTTP\/1\.1 413 /)
+  expect(answer).toMatch(/^connection: close\r$/im)
+})

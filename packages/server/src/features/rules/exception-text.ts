@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import type { ExceptionBody, RuleDocument } from '@wardline/contract'
+import { escapeWildcards, quoteYaml } from '@wardline/text'
 import type { Document, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml'
 import { AppError } from '../../errors.ts'
 import { namesIn, parseCondition } from './language/condition.ts'
@@ -22,19 +23,12 @@ const applied = (text: string, edits: readonly Edit[]): string =>
 
 const refuse = (sentence: string) => new AppError('invalid', sentence)
 
-/** Text as JSON, without characters that YAML has escapes for and JSON has not. */
-const quoted = (text: string): string =>
-  JSON.stringify(text).replace(
-    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
-
 /** A value on one line that is both YAML and JSON, so that no text leaves its place. */
 function flow(value: unknown): string {
-  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'string') return quoteYaml(value)
   if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`
   return `{ ${Object.entries(value as object)
-    .map(([name, each]) => `${quoted(name)}: ${flow(each)}`)
+    .map(([name, each]) => `${quoteYaml(name)}: ${flow(each)}`)
     .join(', ')} }`
 }
 
@@ -85,7 +79,6 @@ function withAgents(text: string, root: YAMLMap, exception: object): Edit {
 }
 
 /** Values compared as they are: `*` and `?` are wildcards in rules. */
-const literal = (value: string): string => value.replace(/[*?\\]/g, '\\$&')
 
 /** Scalars of the conditions of a rule: that of its detection, or those of its correlation. */
 function conditionNodes(root: YAMLMap): Scalar[] {
@@ -116,7 +109,7 @@ function withFilter(text: string, root: YAMLMap, { selection, fields }: NonNulla
   let number = 1
   while (names.includes(`_filter_${number}`)) number += 1
   const name = `_filter_${number}`
-  const values = Object.fromEntries(Object.entries(fields).map(([field, value]) => [field, literal(value)]))
+  const values = Object.fromEntries(Object.entries(fields).map(([field, value]) => [field, escapeWildcards(value)]))
   const edits = conditionNodes(root).flatMap((node): Edit[] => {
     const given = String(node.value)
     const [before, after] = [parseCondition(given, names), parseCondition(given, [...names, name])]

@@ -1,4 +1,5 @@
 import { listLimits } from '@wardline/contract'
+import { escapeWildcards } from '@wardline/text'
 import type { Budget } from './budget.ts'
 import { shown } from './fault.ts'
 
@@ -37,7 +38,6 @@ const sorted = (names: readonly string[]): string[] => [...new Set(names)].toSor
 
 /** A part of a value must not escape what follows it: `\` before the entry `*` would make that a wildcard. */
 const closed = (part: string): string => part.replace(/\\[*?\\]|\\$/g, (sign) => (sign === '\\' ? '\\\\' : sign))
-const escaped = (entry: string): string => entry.replace(/[*?\\]/g, '\\$&')
 
 /**
  * Returns the values that a value with names of lists stands for, or why there are none. With `hasWildcards` those of the
@@ -62,7 +62,7 @@ export function expandValue(
     if (entries === undefined) {
       return `There is no list ${shown(name)}: \`wardline lists create ${name}\` creates it; for rules in files, \`--list ${name}=<file>\` names a file of its entries.`
     }
-    choices.push(hasWildcards ? entries.map(escaped) : entries)
+    choices.push(hasWildcards ? entries.map(escapeWildcards) : entries)
   }
   const count = choices.reduce((product, { length }) => product * length, 1)
   if (budget.exceedsEntries(count)) {

@@ -1,3 +1,5 @@
+import { escapeWildcards } from '@wardline/text'
+
 // Modifiers that replace a value by others that mean the same, such as its encodings.
 
 /** Signs that begin an option of a Windows command line: hyphen, slash, en dash, em dash and horizontal bar. */
@@ -59,9 +61,6 @@ function literal(value: string): string | undefined {
   return /^(?:\\[*?\\]|[^*?])*$/.test(value) ? value.replace(/\\([*?\\])/g, '$1') : undefined
 }
 
-/** The same text with its wildcards escaped. */
-const escaped = (text: string): string => text.replace(/[*?\\]/g, '\\$&')
-
 /** Applies forms in turn; returns the values to compare instead of one, or why there are none. */
 export function valueForms(value: string, names: readonly string[]): string[] | string {
   let texts = [value]
@@ -77,5 +76,5 @@ export function valueForms(value: string, names: readonly string[]): string[] | 
     }
     texts = found
   }
-  return names.some(isEncoding) ? texts.map(escaped) : texts
+  return names.some(isEncoding) ? texts.map(escapeWildcards) : texts
 }
