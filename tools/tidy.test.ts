@@ -145,7 +145,7 @@ const rules: Rule[] = [
         '^packages/(text|policy|contract)/src/.*> @wardline/',
         '^packages/server/src/.*> @wardline/(?!(contract|policy|text)$)',
         // Runs in browsers, and knows of the service only what crosses the wire.
-        '^packages/dashboard/src/.*> @wardline/(?!contract$|text/(counted|pattern|word-match)$)',
+        '^packages/dashboard/src/.*> @wardline/(?!contract$|text/(counted|pattern|rule-value|word-match)$)',
         // The black box speaks HTTP; what it knows of the product it knows by heart. Its agents are real ones.
         '^(e2e|bench)/.*> (@wardline/(?!sdk$)|wardline$)',
         '^test-servers/.*> (@wardline/|wardline$)',
