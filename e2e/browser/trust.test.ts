@@ -88,16 +88,23 @@ test('labels the verification as self-attested, with its transactions and the ha
     }
     const scores = {
       wav: { applicable: true, risk_score: 30, notes: 'The certificate expires soon.' },
-      wv: { applicable: false, risk_score: 0, notes: 'No wallet is configured.' },
+      wv: {
+        ...{ applicable: false, risk_score: 0, notes: 'Not compared with a list.' },
+        ...{ error: 'VerificationFailed', error_code: '0x04' },
+      },
     }
-    const checked = { self_attested: true, checked_at: '2026-01-15T12:00:00.000Z', unified_risk_score: 30 }
+    const covered = { subject: 'agent', scored: ['wav'], not_checked: ['wv', 'mcv'] }
+    const checked = { ...covered, self_attested: true, checked_at: '2026-01-15T12:00:00.000Z', unified_risk_score: 30 }
     body.verification = { ...body.verification, ...checked, scores, on_chain }
     await route.fulfill({ response: answer, json: body })
   })
   await page.goto('/trust')
   await page.getByText('self-assessed by this service').waitFor()
   await page.getByRole('row', { name: 'Web application 30 (risk, 0 is best) The certificate expires soon.' }).waitFor()
-  await page.getByRole('row', { name: /^Wallet unknown/ }).waitFor()
+  const unscored = 'Wallet unknown Not compared with a list. Error VerificationFailed (0x04).'
+  await page.getByRole('row', { name: unscored }).waitFor()
+  await page.getByRole('row', { name: 'Not checked Media' }).waitFor()
+  await page.getByRole('row', { name: /^Combined 30 .* over the web application only, checked 2026-01-15$/ }).waitFor()
   const link = page.getByRole('link', { name: /^response/ })
   expect(await link.getAttribute('href')).toBe('https://blockscan.com/tx/0x1')
   const verify = page.getByRole('button', { name: 'Verify the posted report' })

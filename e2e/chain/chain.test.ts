@@ -6,8 +6,9 @@ import { describe, expect, test } from 'vitest'
 import { missingAnvil, startAnvil } from '../../test-servers/anvil.ts'
 import { deployContracts } from '../../test-servers/contracts.ts'
 import { startBetween } from '../between.ts'
-import { runCommand } from '../command.ts'
+import { runCommand, startCommand } from '../command.ts'
 import { newInstance } from '../fleet.ts'
+import { startHttpsFront } from '../https-front.ts'
 import { isExternal, needsOwnProcess, startService, until } from '../service.ts'
 
 const missing = isExternal ? needsOwnProcess : missingAnvil()
@@ -61,9 +62,12 @@ async function openWallet() {
 describe.skipIf(missing !== undefined)('the on-chain side', () => {
   test('registers, attests and is verified by a stranger', async () => {
     await using opened = await openWallet()
-    const { chain, contracts, env } = opened
+    const { chain, contracts, folder } = opened
     await chain.ask('evm_setIntervalMining', 1)
+    const front = await startHttpsFront(folder)
+    const env = { ...opened.env, WARDLINE_PUBLIC_URL: front.url, WARDLINE_ALERT_ALLOW_CIDRS: '127.0.0.1/32' }
     const service = await startService({ env })
+    front.target = service.baseUrl
     const [altered, lying] = [await startBetween(service.baseUrl), await startBetween(chain.url)]
     try {
       const local = { ...env, WARDLINE_DATA_DIR: service.dataDir }
@@ -105,17 +109,45 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       expect(stranger.code).toBe(1)
       expect(JSON.parse(stranger.stdout)).toMatchObject({ ok: false, attestations: [{ on_chain: 'missing' }] })
 
-      const checked = await runCommand(['chain', 'check', '--json'], local)
-      expect(JSON.parse(checked.stdout)).toMatchObject({ unified_risk_score: 0, wav: { risk: null }, wv: { risk: 0 } })
-      const unsure = await runCommand(['chain', 'verify'], local)
+      const list = join(folder, 'bad-addresses')
+      writeFileSync(list, `${deployer}\n`)
+      const run = (args: string[], more: Record<string, string>) =>
+        startCommand(['chain', ...args], { ...local, ...front.env, ...more }).ended
+      const unlisted = await run(['check', '--json'], {})
+      const agent = { subject: 'agent', agent_id: '0', agent_uri: `${front.url}/.well-known/agent-registration.json` }
+      expect(JSON.parse(unlisted.stdout), unlisted.output).toMatchObject({
+        ...agent,
+        wallet,
+        unified_risk_score: 0,
+        scored: ['wav'],
+        not_checked: ['wv', 'mcv'],
+        wav: { risk: 0 },
+        wv: { risk: null, error: 'VerificationFailed', error_code: '0x04' },
+      })
+      const refused = await run(['verify', '--yes'], {})
+      expect([refused.code, refused.stdout]).toEqual([1, ''])
+      expect(refused.stderr).toMatch(/Wallet +none .* VerificationFailed \(0x04\)/)
+      expect(refused.stderr).toContain('the wallet (WV) has none: Not compared with a list of bad addresses.')
+      const listed = { TRUST_BAD_ADDRESSES_FILE: list }
+      const checked = await run(['check'], listed)
+      expect(checked.stdout, checked.output).toMatch(
+        /^Agent 0 of eip155:31337:.*\n(.*\n)*Media +none +Applies, and is not checked.*\nUnified +0 +over the web application and the wallet\n/,
+      )
+      const unsure = await run(['verify'], listed)
       expect(unsure.code).toBe(64)
       expect(unsure.stderr).toContain('100 minus the risk of 0')
-      const posted = await runCommand(['chain', 'verify', '--yes'], local)
+      const posted = await run(['verify', '--yes'], listed)
       expect(posted.code, posted.output).toBe(0)
       const { verification } = await until('posted verification', summary, (found) =>
         posted.stdout.includes(found.verification.on_chain.request_hash ?? 'none'),
       )
-      expect(JSON.parse(verification.on_chain.report!)).toMatchObject({ unified_risk_score: 0, response: 100 })
+      expect(JSON.parse(verification.on_chain.report!)).toMatchObject({
+        agent_uri: agent.agent_uri,
+        scored: ['wav', 'wv'],
+        not_checked: ['mcv'],
+        unified_risk_score: 0,
+        response: 100,
+      })
 
       const validations = ['--validation-registry', contracts.validation]
       const part = await runCommand([...verify, ...node], {})
@@ -223,6 +255,7 @@ describe.skipIf(missing !== undefined)('the on-chain side', () => {
       await until('dropped revocation', revocation, ({ state, error }) => state === 'failed' && /dropped/.test(error))
       expect((await summary()).attestations[0]).toHaveProperty('on_chain')
     } finally {
+      front.close()
       altered.close()
       lying.close()
       await service.stop()

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { ChainDropPlan } from '@wardline/contract'
+import { type ChainDropPlan, erc8126Errors, scoredOver, verificationTypes } from '@wardline/contract'
 import { type Deps, openChain, verifySelf } from '@wardline/server'
 import { cutText, safeJson, sanitize, utf16Size } from '@wardline/text'
 import type { Command } from 'commander'
@@ -229,24 +229,51 @@ async function drop(id: string, options: ServiceFlags & { yes?: boolean }): Prom
 }
 
 type Verified = NonNullable<Awaited<ReturnType<typeof verifySelf>>>
+type Score = Verified['wav']
 
-function scoreLines({ row, wav, wv }: Verified): string[] {
-  const score = (risk: number | null) => (risk === null ? 'none' : String(risk))
-  const rows = [
-    ['Web application', score(wav.risk), wav.notes],
-    ['Wallet', score(wv.risk), wv.notes],
-    ['Unified', score(row.unified_score), row.unified_score === null ? 'Nothing could be checked.' : ''],
+const subjectLine = ({ subject, row }: Verified) =>
+  subject === 'agent'
+    ? `Agent ${row.agent_id} of ${row.agent_registry}, by ${row.agent_uri ?? 'its URI'}`
+    : `Only the configured address ${row.url}: there is no on-chain agent`
+
+function scoreLines(found: Verified): string[] {
+  const { row, wav, wv, scored, not_checked } = found
+  const line = (type: 'wav' | 'wv', { risk, notes, error }: Score) => [
+    verificationTypes[type],
+    String(risk ?? 'none'),
+    notes,
+    error === undefined ? '' : `${error} (${erc8126Errors[error]})`,
   ]
-  const table = textTable([['What', 'Risk', 'Published note'], ...rows])
-  return [...table.trimEnd().split('\n'), ...wav.details, ...wv.details]
+  const others = not_checked.filter((type) => type !== 'wav' && type !== 'wv')
+  const rows = [
+    line('wav', wav),
+    line('wv', wv),
+    ...others.map((type) => [verificationTypes[type], 'none', 'Applies, and is not checked by this service.', '']),
+    [
+      'Unified',
+      String(row.unified_score ?? 'none'),
+      scored.length === 0 ? 'Nothing has a score.' : scoredOver(scored),
+      '',
+    ],
+  ]
+  const table = textTable([['What', 'Risk', 'Published note', 'Error of ERC-8126'], ...rows])
+  return [subjectLine(found), ...table.trimEnd().split('\n'), ...wav.details, ...wv.details]
 }
 
-/** Shows the scores of the service's endpoint and wallet, with the reasons for deductions. */
+/** Shows the scores of the agent, with the reasons for deductions. */
 const check = ({ json }: { json?: boolean }) =>
   withLocalDatabase(async (deps) => {
     const found = (await verifySelf(deps))!
-    const { row, wav, wv } = found
-    if (json) return console.log(safeJson({ unified_risk_score: row.unified_score, wav, wv }, 2))
+    const { row, wav, wv, subject, scored, not_checked } = found
+    if (json) {
+      const { unified_score: unified_risk_score, agent_registry, agent_id, agent_uri, agent_uri_hash } = row
+      const { document_hash, wallet, url } = row
+      const coded = (score: Score) =>
+        score.error === undefined ? score : { ...score, error_code: erc8126Errors[score.error] }
+      const about = { subject, agent_registry, agent_id, agent_uri, agent_uri_hash, document_hash, wallet, url }
+      const scores = { unified_risk_score, scored, not_checked, wav: coded(wav), wv: coded(wv) }
+      return console.log(safeJson({ ...about, ...scores }, 2))
+    }
     for (const line of scoreLines(found)) console.log(sanitize(line))
   })
 
@@ -257,15 +284,13 @@ const verify = (options: SendOptions) =>
     let subject = open?.subject
     if (subject === undefined) {
       const found = (await verifySelf(deps))!
-      const { unified_score } = found.row
-      const lines = scoreLines(found)
-      if (unified_score === null)
-        throw new Failure(`Nothing was posted, because nothing has a score: ${lines.at(-1)}`, 'unscored', 'failed')
-      const { plan, requestHash, send } = await chain.planVerification({ ...found.row, unified_score })
-      const polarity = `${plan.response} of 100, the best: 100 minus the risk of ${unified_score}`
+      // Before the plan, which is refused without both scores.
+      for (const line of scoreLines(found)) console.error(sanitize(line))
+      const { plan, requestHash, send } = await chain.planVerification(found.row)
+      const polarity = `${plan.response} of 100, the best: 100 minus the risk of ${found.row.unified_score}`
       const texts = [`Response  ${polarity}`, `Request   ${plan.request}`, `Report    ${plan.report}`]
       await agree(
-        [...lines, 'Two transactions, of which the second is not estimated yet:', ...planLines(plan), ...texts],
+        ['Two transactions, of which the second is not estimated yet:', ...planLines(plan), ...texts],
         options,
       )
       // Stored before sending: a posting without a record would never be shown.
@@ -292,7 +317,7 @@ export function addChain(program: Command): void {
     .action(status)
   chain
     .command('check')
-    .description('verify the public endpoint (WAV) and the wallet (WV) now; 0 is the best score')
+    .description('verify the on-chain agent now: its endpoints (WAV) and wallet (WV); 0 is the best score')
     .option('--json', 'print JSON')
     .action(check)
   sending(

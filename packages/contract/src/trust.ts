@@ -9,6 +9,26 @@ const riskTiers = ['low', 'moderate', 'elevated', 'high', 'critical'] as const
 export const erc8004Statuses = ['live', 'registering', 'planned'] as const
 export const erc8126Statuses = ['live', 'enterprise', 'planned'] as const
 
+/** Error codes of ERC-8126 that the service gives. */
+export const erc8126Errors = {
+  InvalidAddress: '0x01',
+  InvalidURL: '0x02',
+  AgentNotFound: '0x03',
+  VerificationFailed: '0x04',
+  ProviderUnavailable: '0x07',
+} as const
+export type Erc8126Error = keyof typeof erc8126Errors
+
+/** The types of verification in ERC-8126. The service checks the first two. */
+export const verificationTypes = {
+  wav: 'Web application',
+  wv: 'Wallet',
+  etv: 'Token contract',
+  mcv: 'Media',
+  scv: 'Solidity code',
+} as const
+export type VerificationType = keyof typeof verificationTypes
+
 const Score = Type.Integer({ minimum: 0, maximum: 100 })
 const Text = Type.String()
 const Url = Type.String({ format: 'uri' })
@@ -86,6 +106,10 @@ const VerificationScore = Type.Object({
   applicable: Type.Boolean({ description: 'false: there is nothing to check, or it could not be checked' }),
   risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is the best; means nothing unless applicable' }),
   notes: Text,
+  error: Type.Optional(
+    choice(Object.keys(erc8126Errors) as Erc8126Error[], 'Why there is no score, by the name that ERC-8126 gives it'),
+  ),
+  error_code: Type.Optional(choice(Object.values(erc8126Errors), 'The code of `error` in ERC-8126')),
 })
 
 const Points = Type.Object(
@@ -143,6 +167,22 @@ export const TrustSummary = Type.Object({
     unified_risk_tier: nullable(choice(riskTiers)),
     unified_risk_tier_label: Text,
     scores: Type.Object({ wav: VerificationScore, wv: VerificationScore }),
+    subject: Type.Optional(
+      choice(
+        ['agent', 'configured_address'],
+        'What was verified: the on-chain agent, by its registration file; or only the configured address of the service',
+      ),
+    ),
+    scored: Type.Optional(
+      Type.Array(choice(['wav', 'wv']), {
+        description: 'What unified_risk_score is the mean of, once there are scores',
+      }),
+    ),
+    not_checked: Type.Optional(
+      Type.Array(choice(Object.keys(verificationTypes) as VerificationType[]), {
+        description: 'Types of ERC-8126 that apply to the subject and have no score',
+      }),
+    ),
     self_attested: Type.Optional(
       Type.Literal(true, { description: 'The service scored itself; present once there are scores' }),
     ),
@@ -184,9 +224,17 @@ export function unknownBecause({ monitoring }: Pick<TrustSummary, 'monitoring'>)
   return undefined
 }
 
+/** Says over what a unified score is computed, as the rest of a sentence. */
+export function scoredOver(scored: readonly VerificationType[]): string {
+  const names = scored.map((type) => verificationTypes[type].toLowerCase())
+  return names.length === 1 ? `over the ${names[0]} only` : `over the ${names.join(' and the ')}`
+}
+
 /** https://eips.ethereum.org/EIPS/eip-8004 */
+export const registrationType = 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1'
+
 const AgentRegistration = Type.Object({
-  type: Type.Literal('https://eips.ethereum.org/EIPS/eip-8004#registration-v1'),
+  type: Type.Literal(registrationType),
   name: Text,
   description: Text,
   image: Type.Optional(Url),

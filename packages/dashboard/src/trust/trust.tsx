@@ -2,7 +2,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type TrustSummary, unknownBecause, WardlineError } from '@wardline/contract'
+import { scoredOver, type TrustSummary, unknownBecause, verificationTypes, WardlineError } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
@@ -134,17 +134,26 @@ const ReportCheck = ({ posted }: { posted: Posted }) => (
 )
 
 function Verification({ data: { verification, chain } }: { data: TrustSummary }) {
-  const { on_chain, scores, self_attested, checked_at } = verification
-  const scoreOf = ({ applicable, risk_score, notes }: (typeof scores)['wav']) => (
-    <Noted note={<HostileText text={notes} />}>
+  const { on_chain, scores, self_attested, checked_at, scored = [], not_checked = [] } = verification
+  const scoreOf = ({ applicable, risk_score, notes, error, error_code }: (typeof scores)['wav']) => (
+    <Noted
+      note={
+        <>
+          <HostileText text={notes} />
+          {error && ` Error ${error} (${error_code}).`}
+        </>
+      }
+    >
       <Directed score={applicable ? risk_score : null} best={0} />
     </Noted>
   )
+  const over = scored.length === 0 ? '' : `${scoredOver(scored)}, `
   const combined = (
-    <Noted title={checked_at ?? undefined} note={`checked ${checked_at?.slice(0, 10)}`}>
+    <Noted title={checked_at ?? undefined} note={`${over}checked ${checked_at?.slice(0, 10)}`}>
       <Directed score={verification.unified_risk_score} best={0} />
     </Noted>
   )
+  const others = not_checked.filter((type) => type !== 'wav' && type !== 'wv')
   const posted = (
     <>
       posted{' '}
@@ -170,8 +179,9 @@ function Verification({ data: { verification, chain } }: { data: TrustSummary })
       <div className={css.checks}>
         <Facts
           facts={[
-            ['Web application', scoreOf(scores.wav)],
-            ['Wallet', scoreOf(scores.wv)],
+            [verificationTypes.wav, scoreOf(scores.wav)],
+            [verificationTypes.wv, scoreOf(scores.wv)],
+            ['Not checked', others.length > 0 && others.map((type) => verificationTypes[type]).join(', ')],
             ['Combined', self_attested && combined],
             ['On-chain', on_chain.request_hash !== null && posted],
           ]}

@@ -105,7 +105,7 @@ export const chainSettings = {
     env: 'TRUST_VERIFY',
     unset: 'false',
     meaning:
-      'Whether the service verifies its own public endpoint and wallet once a week and publishes the [scores](../guide/trust.md#verification)',
+      'Whether the service verifies its on-chain agent, or without one its public address, once a week and publishes the [scores](../guide/trust.md#verification)',
     parse: flag,
   }),
   trustValidationRegistry: setting({
@@ -119,7 +119,7 @@ export const chainSettings = {
     env: 'TRUST_BAD_ADDRESSES_FILE',
     unset: undefined,
     meaning:
-      'File with addresses that are known as bad, one a line, such as a list of sanctioned ones; a wallet on it has the risk score 100. Default: none',
+      'File with addresses that are known as bad, one a line, such as a list of sanctioned ones, with which wallets are compared. Default: none, so that no wallet has a [score](../guide/trust.md#verification)',
     parse: text,
   }),
 }
@@ -146,9 +146,7 @@ export function incompleteChain(config: ChainConfig): string[] {
   const faults: string[] = []
   const hasWallet = config.trustWallet !== undefined && config.trustRpcUrl !== undefined
   if (config.trustVerify && config.publicUrl === undefined && !hasWallet)
-    faults.push(
-      'TRUST_VERIFY needs WARDLINE_PUBLIC_URL, or TRUST_WALLET_ADDRESS with TRUST_RPC_URL: set what to verify.',
-    )
+    faults.push('TRUST_VERIFY needs WARDLINE_PUBLIC_URL, or TRUST_RPC_URL with an identity: set what to verify.')
   if (config.trustAttestTo !== 'eas' && config.trustAgentId === undefined)
     faults.push(`TRUST_ATTEST_TO=${config.trustAttestTo} needs TRUST_AGENT_ID: set it to the agent that it is about.`)
   const isKnown = knownRegistries(config.trustChainId) !== undefined

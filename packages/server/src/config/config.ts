@@ -210,7 +210,11 @@ export const settings = {
     env: 'TRUST_AGENT_ID',
     unset: undefined,
     meaning: 'ERC-8004 agent id, a decimal number; 0 is a valid one',
-    parse: (value) => (/^\d{1,78}$/.test(value) ? value : refuse('must be a decimal number')),
+    // An id is 256 bits. `007` is 7, as files and registries name it.
+    parse: (value) =>
+      /^\d{1,78}$/.test(value) && BigInt(value) < 2n ** 256n
+        ? BigInt(value).toString()
+        : refuse('must be a decimal number of 256 bits'),
   }),
   trustWallet: setting({
     env: 'TRUST_WALLET_ADDRESS',

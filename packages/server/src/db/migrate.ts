@@ -54,6 +54,7 @@ import { ruleLists } from './migrations/0050-rule-lists.ts'
 import { confirmedCosts } from './migrations/0051-confirmed-costs.ts'
 import { identityUris } from './migrations/0052-identity-uris.ts'
 import { signedAttestations } from './migrations/0053-signed-attestations.ts'
+import { verifiedAgents } from './migrations/0054-verified-agents.ts'
 
 interface Migration {
   version: number
@@ -118,6 +119,7 @@ const migrations: Migration[] = [
   { version: 51, name: 'confirmed-costs', statements: confirmedCosts },
   { version: 52, name: 'identity-uris', statements: identityUris },
   { version: 53, name: 'signed-attestations', statements: signedAttestations },
+  { version: 54, name: 'verified-agents', statements: verifiedAgents },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { Readable } from 'node:stream'
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createTestCertificate } from '../testing/certificate.ts'
+import { createTestCertificate } from '../../../../test-servers/certificate.ts'
 import { type Egress, EgressError } from './egress.ts'
 import { createEgress, type EgressOptions } from './open-egress.ts'
 

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer as createHttpServer, type IncomingHttpHeaders } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
+import type { TestCertificate } from '../../../../test-servers/certificate.ts'
 import type { Egress } from '../egress/egress.ts'
-import type { TestCertificate } from './certificate.ts'
 
 /** Opens an egress without restrictions, for sending to test receivers. */
 export function openEgress(trusted?: TestCertificate): Egress {

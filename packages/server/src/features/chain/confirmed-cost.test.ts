@@ -4,13 +4,13 @@ import {
   type ChainService,
   countOf,
   mine,
-  openChainService,
   record,
   transactions,
   turn,
   withIdentity,
   withSchema,
 } from '../../testing/chain.ts'
+import { openAgentChain } from '../../testing/chain-agent.ts'
 import type { TestService } from '../../testing/service.ts'
 import { verifySelf } from '../trust/verification/verify.ts'
 
@@ -21,6 +21,7 @@ interface Case {
   kind: string
   /** The command that confirms a higher cost. */
   command: string
+  env?: Record<string, string>
   /** Queues it like its command, after the person confirmed the shown cost. */
   send(on: ChainService, service: TestService): Promise<void>
   /** What the command finds when it runs again. */
@@ -66,6 +67,8 @@ const cases: Case[] = [
   {
     kind: 'set-uri',
     command: 'wardline chain set-uri',
+    // The file is in the identity, and names its agent only after the registration.
+    env: { WARDLINE_PUBLIC_URL: '' },
     send: async (on, service) => {
       await withIdentity(on, service)
       await (await service.services.chain!.planUri()).send()
@@ -117,71 +120,74 @@ const signedOf = async (service: TestService, kind: string) => {
   return attempts.map(({ max_fee }) => BigInt(gas!) * BigInt(max_fee))
 }
 
-describe.skipIf(missing !== undefined).each(cases)('the confirmed cost of $kind', ({ kind, command, send, higher }) => {
-  it('is not exceeded by the first send: it waits until the command confirms a higher one', async () => {
-    await using on = await openChainService()
-    await using service = await on.open()
-    await send(on, service)
-    await raiseBaseFee(on, 4)
-    const { max_cost } = await rowOf(service, kind)
-    for (let round = 0; round < 3; round++) await turn(service)
-    expect(await rowOf(service, kind)).toMatchObject({ state: 'pending', max_cost, error: null })
-    expect(await signedOf(service, kind)).toEqual([])
-    expect(await lastError(service)).toMatch(
-      /^The transaction \([a-z-]+\) costs up to 0\.\d+ now, 0\.\d+ was confirmed: run `wardline chain .*` again to confirm the higher cost\.$/,
-    )
-    expect(await lastError(service)).toContain(`run \`${command}`)
-    expect(service.logged.join()).toContain('was confirmed: run')
+describe.skipIf(missing !== undefined).each(cases)(
+  'the confirmed cost of $kind',
+  ({ kind, command, env, send, higher }) => {
+    it('is not exceeded by the first send: it waits until the command confirms a higher one', async () => {
+      await using on = await openAgentChain()
+      await using service = await on.open(env)
+      await send(on, service)
+      await raiseBaseFee(on, 4)
+      const { max_cost } = await rowOf(service, kind)
+      for (let round = 0; round < 3; round++) await turn(service)
+      expect(await rowOf(service, kind)).toMatchObject({ state: 'pending', max_cost, error: null })
+      expect(await signedOf(service, kind)).toEqual([])
+      expect(await lastError(service)).toMatch(
+        /^The transaction \([a-z-]+\) costs up to 0\.\d+ now, 0\.\d+ was confirmed: run `wardline chain .*` again to confirm the higher cost\.$/,
+      )
+      expect(await lastError(service)).toContain(`run \`${command}`)
+      expect(service.logged.join()).toContain('was confirmed: run')
 
-    const again = (await higher(service))!
-    expect(Number(again.plan.cost)).toBeGreaterThan(Number(again.plan.confirmed))
-    await again.confirm()
-    expect(await higher(service)).toBeUndefined()
-    // At once: the pause after the error has ended.
-    await service.services.chain!.run()
-    const raised = await rowOf(service, kind)
-    expect(raised.state).toBe('sent')
-    const [signed] = await signedOf(service, kind)
-    expect(signed).toBeGreaterThan(BigInt(max_cost))
-    expect(signed).toBeLessThanOrEqual(BigInt(raised.max_cost))
-    await mine(on.chain, 3)
-    await turn(service)
-    expect(await rowOf(service, kind)).toMatchObject({ state: 'confirmed' })
-  })
+      const again = (await higher(service))!
+      expect(Number(again.plan.cost)).toBeGreaterThan(Number(again.plan.confirmed))
+      await again.confirm()
+      expect(await higher(service)).toBeUndefined()
+      // At once: the pause after the error has ended.
+      await service.services.chain!.run()
+      const raised = await rowOf(service, kind)
+      expect(raised.state).toBe('sent')
+      const [signed] = await signedOf(service, kind)
+      expect(signed).toBeGreaterThan(BigInt(max_cost))
+      expect(signed).toBeLessThanOrEqual(BigInt(raised.max_cost))
+      await mine(on.chain, 3)
+      await turn(service)
+      expect(await rowOf(service, kind)).toMatchObject({ state: 'confirmed' })
+    })
 
-  it('is not exceeded while it is stuck: its fees rise again after the command confirmed a higher one', async () => {
-    await using on = await openChainService()
-    await using service = await on.open()
-    await send(on, service)
-    expect(await higher(service)).toBeUndefined()
-    const { max_cost } = await rowOf(service, kind)
-    await turn(service)
-    // A block has not taken it yet, so nothing has to be confirmed.
-    expect(await higher(service)).toBeUndefined()
-    for (let round = 0; round < 15 && (await lastError(service)) === null; round++) await turn(service)
-    const before = await signedOf(service, kind)
-    expect(before.filter((cost) => cost > BigInt(max_cost))).toEqual([])
-    expect(await lastError(service)).toContain(`was confirmed: run \`${command}`)
+    it('is not exceeded while it is stuck: its fees rise again after the command confirmed a higher one', async () => {
+      await using on = await openAgentChain()
+      await using service = await on.open(env)
+      await send(on, service)
+      expect(await higher(service)).toBeUndefined()
+      const { max_cost } = await rowOf(service, kind)
+      await turn(service)
+      // A block has not taken it yet, so nothing has to be confirmed.
+      expect(await higher(service)).toBeUndefined()
+      for (let round = 0; round < 15 && (await lastError(service)) === null; round++) await turn(service)
+      const before = await signedOf(service, kind)
+      expect(before.filter((cost) => cost > BigInt(max_cost))).toEqual([])
+      expect(await lastError(service)).toContain(`was confirmed: run \`${command}`)
 
-    const again = (await higher(service))!
-    expect(Number(again.plan.cost)).toBeGreaterThan(Number(again.plan.confirmed))
-    await again.confirm()
-    await turn(service)
-    expect(await lastError(service)).toBeNull()
-    const { max_cost: now } = await rowOf(service, kind)
-    const signed = await signedOf(service, kind)
-    expect(signed).toHaveLength(before.length + 1)
-    expect(signed.at(-1)).toBeGreaterThan(BigInt(max_cost))
-    expect(signed.at(-1)).toBeLessThanOrEqual(BigInt(now))
-    await mine(on.chain, 3)
-    await turn(service)
-    expect(await rowOf(service, kind)).toMatchObject({ state: 'confirmed' })
-  })
-})
+      const again = (await higher(service))!
+      expect(Number(again.plan.cost)).toBeGreaterThan(Number(again.plan.confirmed))
+      await again.confirm()
+      await turn(service)
+      expect(await lastError(service)).toBeNull()
+      const { max_cost: now } = await rowOf(service, kind)
+      const signed = await signedOf(service, kind)
+      expect(signed).toHaveLength(before.length + 1)
+      expect(signed.at(-1)).toBeGreaterThan(BigInt(max_cost))
+      expect(signed.at(-1)).toBeLessThanOrEqual(BigInt(now))
+      await mine(on.chain, 3)
+      await turn(service)
+      expect(await rowOf(service, kind)).toMatchObject({ state: 'confirmed' })
+    })
+  },
+)
 
 describe.skipIf(missing !== undefined)('a transaction that waits for a higher cost', () => {
   it('does not block others, and its response is not sent before it', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withSchema(on, service)
     await verify(on, service)
@@ -197,7 +203,7 @@ describe.skipIf(missing !== undefined)('a transaction that waits for a higher co
   })
 
   it('is sent without a question once the chain asks for no more than was confirmed', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await (await service.services.chain!.planRegistration()).send!()
     await raiseBaseFee(on, 4)
@@ -209,7 +215,7 @@ describe.skipIf(missing !== undefined)('a transaction that waits for a higher co
   })
 
   it('may use its room for a rising base fee without a question', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await (await service.services.chain!.planRegistration()).send!()
     const { max_cost } = await rowOf(service, 'register')
@@ -224,7 +230,7 @@ describe.skipIf(missing !== undefined)('a transaction that waits for a higher co
   })
 
   it('shows its two parts as one sum, and each keeps its part', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withIdentity(on, service)
     const { row } = (await verifySelf(service.deps))!
@@ -238,7 +244,7 @@ describe.skipIf(missing !== undefined)('a transaction that waits for a higher co
   })
 
   it('is not asked about for the weekly attestations, which no person confirms', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withSchema(on, service)
     await service.services.chain!.submit([record()])
@@ -251,7 +257,7 @@ describe.skipIf(missing !== undefined)('a transaction that waits for a higher co
 
 describe.skipIf(missing !== undefined)('a dropped transaction', () => {
   it('is replaced within the cost that the plan shows, not within that of its call', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await (await service.services.chain!.planRegistration()).send!()
     await turn(service)

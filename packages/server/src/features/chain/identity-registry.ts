@@ -14,6 +14,8 @@ const abi = parseAbi([
   'event URIUpdated(uint256 indexed agentId, string newURI, address indexed updatedBy)',
 ])
 
+const zeroAddress = `0x${'0'.repeat(40)}`
+
 /** Registered(uint256 indexed agentId, string agentURI, address indexed owner) */
 const registeredTopic = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
 
@@ -31,6 +33,8 @@ export function agentIdOf(logs: readonly Log[], registry: string, owner: string)
   return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1]).toString()
 }
 
+const otherFormat = 'The identity registry returned data of another format than its interface.'
+
 /** Returns how many agents the address owns. */
 export async function countAgents(rpc: Rpc, registry: string, owner: string): Promise<bigint> {
   const functionName = 'balanceOf'
@@ -38,24 +42,52 @@ export async function countAgents(rpc: Rpc, registry: string, owner: string): Pr
   try {
     return decodeFunctionResult({ abi, functionName, data: data as Hex })
   } catch {
-    throw new RpcError('The identity registry returned data of another format than its interface.', 'wrong')
+    throw new RpcError(otherFormat, 'wrong')
   }
 }
 
-/** Reads a view function of an agent; undefined when the agent does not exist or the contract is of another kind. */
-async function read(
-  { rpc, registry, agentId }: { rpc: Rpc; registry: string; agentId: string },
-  functionName: 'ownerOf' | 'getAgentWallet' | 'tokenURI',
-  at?: number,
-): Promise<string | undefined> {
+interface Agent {
+  rpc: Rpc
+  registry: string
+  agentId: string
+}
+
+type View = 'ownerOf' | 'getAgentWallet' | 'tokenURI'
+
+/** Asks a view function about an agent. Throws RpcError, or another error if the answer is of another format. */
+async function ask({ rpc, registry, agentId }: Agent, functionName: View, at?: number): Promise<string> {
   const args = [BigInt(agentId)] as const
+  const data = (await rpc.call(registry, encodeFunctionData({ abi, functionName, args }), at)) as Hex
+  return decodeFunctionResult({ abi, functionName, data })
+}
+
+/** Reads a view function of an agent; undefined when the agent does not exist or the contract is of another kind. */
+async function read(agent: Agent, functionName: View, at?: number): Promise<string | undefined> {
   try {
-    const data = (await rpc.call(registry, encodeFunctionData({ abi, functionName, args }), at)) as Hex
-    return decodeFunctionResult({ abi, functionName, data })
+    return await ask(agent, functionName, at)
   } catch (fault) {
     if (fault instanceof RpcError && fault.kind !== 'revert') throw fault
     return undefined
   }
+}
+
+export interface RegisteredAgent {
+  uri: string
+  /** The wallet that the registry has for the agent, else its owner. */
+  wallet: string
+}
+
+/** Reads what the registry says of an agent. Throws RpcError, of kind `revert` if there is no such agent. */
+export async function readAgent(rpc: Rpc, registry: string, agentId: string): Promise<RegisteredAgent> {
+  const described = (functionName: View) =>
+    ask({ rpc, registry, agentId }, functionName).catch((fault) => {
+      if (!(fault instanceof RpcError)) throw new RpcError(otherFormat, 'wrong')
+      // An agent with an owner exists: what refuses the other two is no registry of ERC-8004.
+      throw fault.kind === 'revert' && functionName !== 'ownerOf' ? new RpcError(fault.message, 'wrong') : fault
+    })
+  const owner = await described('ownerOf')
+  const [wallet, uri] = [await described('getAgentWallet'), await described('tokenURI')]
+  return { uri, wallet: wallet === zeroAddress ? owner : wallet }
 }
 
 /** Whether the registry names the address as the agent's owner or as its wallet. */

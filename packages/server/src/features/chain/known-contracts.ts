@@ -5,6 +5,9 @@ import { knownEas, knownRegistries } from '../../config/known-chains.ts'
 export const identityRegistryOf = ({ trustRegistry, trustChainId }: Config): string =>
   trustRegistry ?? knownRegistries(trustChainId)!.identity
 
+/** The identity registry as registration files and reports name it (CAIP-10). */
+export const agentRegistryOf = (config: Config): string => `eip155:${config.trustChainId}:${identityRegistryOf(config)}`
+
 /** The configuration demands the address where it is needed and not known. */
 export const reputationRegistryOf = ({ trustReputationRegistry, trustChainId }: Config): string =>
   trustReputationRegistry ?? knownRegistries(trustChainId)!.reputation

@@ -21,7 +21,14 @@ import type { TransactionQueue } from './queue.ts'
 import { agentUriOf, registrationOf } from './registration.ts'
 import { type Rpc, RpcError } from './rpc.ts'
 import type { ValidationRegistry } from './validation-registry.ts'
-import { hashOf, type PostedScores, responseOf, verificationTag, verificationTexts } from './verification-report.ts'
+import {
+  assertPostable,
+  hashOf,
+  responseOf,
+  type VerifiedAgent,
+  verificationTag,
+  verificationTexts,
+} from './verification-report.ts'
 
 /** Subjects of transactions that are sent once for each chain and wallet. */
 export const subjects = { register: 'identity', schema: schemaUid }
@@ -180,19 +187,20 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
      * Returns the transactions that would post these scores to the validation registry. Each has the limit of its part of
      * the shown cost: what the request does not use is not added to the response.
      */
-    async planVerification(scores: PostedScores) {
+    async planVerification(scores: VerifiedAgent) {
       const { queue, wallet } = needQueue()
       if (!validation)
         throw new Error('TRUST_VALIDATION_REGISTRY is not set: set it to the registry that the scores are posted to.')
-      const agentId = config.trustAgentId ?? (await readKnownIdentity(deps))?.agent_id
-      if (agentId === undefined)
-        throw new Error('There is no identity to verify: run `wardline chain register`, or set TRUST_AGENT_ID.')
-      const agentRegistry = `eip155:${config.trustChainId}:${registry}`
-      const { request, requestHash, report } = verificationTexts(agentRegistry, agentId, scores)
+      assertPostable(scores)
+      const { request, requestHash, report } = verificationTexts(scores)
       const response = responseOf(scores.unified_score)
       const answer = { requestHash, response, responseHash: hashOf(report), tag: verificationTag }
       const calls = [
-        { kind: 'validate', subject: requestHash, ...validation.request(agentId, dataUriOf(request), requestHash) },
+        {
+          kind: 'validate',
+          subject: requestHash,
+          ...validation.request(scores.agent_id, dataUriOf(request), requestHash),
+        },
         { kind: 'respond', subject: requestHash, ...validation.respond(answer, dataUriOf(report)) },
       ] as const
       const { gas, fees } = await queue.offers.quote(calls[0])

@@ -5,7 +5,6 @@ import { effort } from '../../../../../test-servers/effort.ts'
 import {
   type ChainService,
   mine,
-  openChainService,
   otherAddress,
   testAddress,
   transactions,
@@ -13,6 +12,8 @@ import {
   turn,
   withIdentity,
 } from '../../testing/chain.ts'
+import { openAgentChain } from '../../testing/chain-agent.ts'
+import { registrationFile } from '../../testing/https-site.ts'
 import type { TestService } from '../../testing/service.ts'
 import { verifySelf } from '../trust/verification/verify.ts'
 import { responseOf } from './verification-report.ts'
@@ -61,7 +62,7 @@ describe('the response', () => {
 
 describe.skipIf(missing !== undefined)('a posted verification', () => {
   it('is shown with hashes, transactions and time once both are confirmed, and matches the chain', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withIdentity(on, service)
     const { plan, requestHash, send } = await post(service, 30)
@@ -104,7 +105,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
 
   // A registry also returns 0 for a request without a response.
   it('counts with a response of 0, but not without a response', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withIdentity(on, service)
     const { requestHash, send } = await post(service, 100)
@@ -120,7 +121,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
   })
 
   it('is sent once by two simultaneous commands and two processes', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using one = await on.open()
     await withIdentity(on, one)
     await using other = await on.open({}, one)
@@ -139,7 +140,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
   })
 
   it('is sent once, whenever the process dies', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using first = await on.open()
     await withIdentity(on, first)
     const rounds = effort(3, 25)
@@ -163,7 +164,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
   })
 
   it('is shown again after a reorganisation undid both, with the same nonces', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withIdentity(on, service)
     const { requestHash, send } = await post(service)
@@ -183,7 +184,7 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
   })
 
   it('is not confirmed while the node shows a different response', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await withIdentity(on, service)
     const { send } = await post(service, 30)
@@ -202,17 +203,89 @@ describe.skipIf(missing !== undefined)('a posted verification', () => {
   })
 
   it('requires a registry and an identity that belongs to the wallet', async () => {
-    await using on = await openChainService()
+    await using on = await openAgentChain()
     await using service = await on.open()
     await expect(post(service)).rejects.toThrow('There is no identity to verify: run `wardline chain register`')
     await withIdentity(on, service)
     await using without = await on.open({ TRUST_VALIDATION_REGISTRY: '' }, service)
     await expect(post(without)).rejects.toThrow('TRUST_VALIDATION_REGISTRY is not set')
-    await using stranger = await on.open({ TRUST_AGENT_ID: '7' })
-    await expect(post(stranger)).rejects.toThrow(/refused eth_estimateGas: .*\(ERC721NonexistentToken\)/)
+    const uri = `${on.agent.url}/.well-known/agent-registration.json`
+    await on.send(otherAddress, { functionName: 'register', args: [uri] })
+    await using stranger = await on.open({ TRUST_AGENT_ID: '1' })
+    await expect(post(stranger)).rejects.toThrow(/refused eth_estimateGas: .*not the owner/)
     await using wrong = await on.open({ TRUST_VALIDATION_REGISTRY: otherAddress }, service)
     await expect(post(wrong)).rejects.toThrow(
       `TRUST_VALIDATION_REGISTRY: there is no contract at ${otherAddress} on this chain: correct the address.`,
     )
+  })
+
+  // What was posted without them, as 100 of 100, could not be taken back.
+  it('is refused, and nothing is signed, unless web application and wallet have a score', async () => {
+    await using on = await openAgentChain()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    const sent = (await transactions(service)).length
+    const refused = async (by: TestService, ...sentences: string[]) => {
+      const fault = await post(by).catch((reason: Error) => reason)
+      expect(fault).toBeInstanceOf(Error)
+      for (const sentence of [...sentences, '`wardline chain check` says what to correct.'])
+        expect((fault as Error).message).toContain(sentence)
+      expect(await transactions(service)).toHaveLength(sent)
+      expect(await countsOf(on)).toEqual([0, 0])
+    }
+    await using unlisted = await on.open({ TRUST_BAD_ADDRESSES_FILE: '' }, service)
+    await refused(unlisted, 'the wallet (WV) has none: Not compared with a list of bad addresses.')
+    on.agent.file = { ...registrationFile('x'), services: [] }
+    await refused(service, 'the web application (WAV) has none: The registration file names no endpoint to check.')
+    on.agent.file = '<html>'
+    await refused(service, 'the web application (WAV) has none', 'the wallet (WV) has none')
+    const { planVerification } = service.services.chain!
+    on.agent.file = registrationFile(`${on.agent.url}/trust`)
+    const { row } = (await verifySelf(service.deps))!
+    await expect(planVerification({ ...row, agent_id: null })).rejects.toThrow('There is no identity to verify')
+    await expect(planVerification(row)).resolves.toHaveProperty('requestHash')
+  })
+
+  it('says what was read and checked, and over what its score is', async () => {
+    await using on = await openAgentChain()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    on.agent.file = { ...registrationFile(`${on.agent.url}/trust`), image: 'x', contractAddress: '0x1' }
+    const { plan, requestHash } = await post(service)
+    const uri = `${on.agent.url}/.well-known/agent-registration.json`
+    const about = {
+      agent_registry: `eip155:31337:${on.contracts.identity}`,
+      agent_id: '0',
+      agent_uri: uri,
+      agent_uri_hash: keccak256(toBytes(uri)),
+      document_hash: keccak256(toBytes(JSON.stringify(on.agent.file))),
+      wallet: testAddress,
+    }
+    expect(JSON.parse(plan.request)).toMatchObject({ type: 'wardline.verification-request.v2', ...about })
+    expect(JSON.parse(plan.report)).toMatchObject({
+      type: 'wardline.verification-report.v2',
+      ...about,
+      request_hash: requestHash,
+      applies: ['wav', 'wv', 'etv', 'mcv'],
+      scores: { wav: 0, wv: 0 },
+      scored: ['wav', 'wv'],
+      not_checked: ['etv', 'mcv'],
+      unified_risk_score: 0,
+      response: 100,
+    })
+  })
+
+  it('is no longer shown if an earlier version posted it, by the settings instead of the registry', async () => {
+    await using on = await openAgentChain()
+    await using service = await on.open()
+    await withIdentity(on, service)
+    await (await post(service)).send()
+    await settle(on, service)
+    const { verification, chain } = await trust(service)
+    expect([verification.on_chain.request_hash, chain.erc8126_status]).toEqual([expect.any(String), 'live'])
+    await service.execute('update verifications set agent_registry = null, agent_id = null')
+    const after = await trust(service)
+    expect(after.verification.on_chain.request_hash).toBeNull()
+    expect(after.chain.erc8126_label).toBe('No ERC-8126 verification stored')
   })
 })

@@ -1,15 +1,15 @@
-import type { AgentRegistration } from '@wardline/contract'
+import { type AgentRegistration, registrationType } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
 import { dataUriOf } from './data-uri.ts'
-import { identityRegistryOf } from './known-contracts.ts'
+import { agentRegistryOf } from './known-contracts.ts'
 
 /** Returns the ERC-8004 registration file that the on-chain identity points to. It contains only public addresses. */
 export function registrationOf(config: Config, agentId: string | undefined): AgentRegistration {
-  const { trustName, trustChainId } = config
+  const { trustName } = config
   const publicUrl = config.publicUrl?.replace(/\/$/, '')
   const id = Number(agentId)
   return {
-    type: 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1',
+    type: registrationType,
     name: trustName,
     description: 'A fleet of AI agents under security monitoring by Wardline',
     ...(publicUrl === undefined ? {} : { image: `${publicUrl}/trust/badge.svg` }),
@@ -22,7 +22,7 @@ export function registrationOf(config: Config, agentId: string | undefined): Age
         : [
             {
               agentId: Number.isSafeInteger(id) ? id : agentId,
-              agentRegistry: `eip155:${trustChainId}:${identityRegistryOf(config)}`,
+              agentRegistry: agentRegistryOf(config),
             },
           ],
     supportedTrust: [],

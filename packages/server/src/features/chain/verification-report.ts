@@ -9,15 +9,46 @@ export const verificationTag = 'erc8126.risk'
 /** Converts an ERC-8126 risk (0 is best) to an ERC-8004 response (100 is best). */
 export const responseOf = (risk: number): number => 100 - risk
 
-/** A verification with at least one score. */
-export interface PostedScores {
+/** A verification, as far as it is posted. */
+export interface VerifiedAgent {
   id: string
   at: number
-  url: string | null
+  agent_registry: string | null
+  agent_id: string | null
+  agent_uri: string | null
+  agent_uri_hash: string | null
+  document_hash: string | null
+  applies: string | null
   wallet: string | null
   wav_score: number | null
+  wav_notes: string
   wv_score: number | null
+  wv_notes: string
+  unified_score: number | null
+}
+
+interface PostedScores extends VerifiedAgent {
+  agent_registry: string
+  agent_id: string
+  applies: string
+  wav_score: number
+  wv_score: number
   unified_score: number
+}
+
+/** Throws, with what to do, unless the verification is of an agent and has both scores that ERC-8126 requires for every agent. */
+export function assertPostable(scores: VerifiedAgent): asserts scores is PostedScores {
+  const { agent_id, wav_score, wav_notes, wv_score, wv_notes } = scores
+  if (agent_id === null)
+    throw new Error('There is no identity to verify: run `wardline chain register`, or set TRUST_AGENT_ID.')
+  const missing = [
+    ...(wav_score === null ? [`the web application (WAV) has none: ${wav_notes}`] : []),
+    ...(wv_score === null ? [`the wallet (WV) has none: ${wv_notes}`] : []),
+  ]
+  if (missing.length > 0)
+    throw new Error(
+      `Nothing was posted, because ERC-8126 requires two scores for every agent, and ${missing.join(' And ')} \`wardline chain check\` says what to correct.`,
+    )
 }
 
 export const hashOf = (text: string): string => keccak256(stringToHex(text)) as string
@@ -26,24 +57,22 @@ export const hashOf = (text: string): string => keccak256(stringToHex(text)) as 
  * Returns the request and report for the registry; the transactions carry their hashes. The id keeps equal scores of
  * two weeks from being the same request.
  */
-export function verificationTexts(agentRegistry: string, agentId: string, scores: PostedScores) {
-  const { id, at, url, wallet, wav_score, wv_score, unified_score } = scores
-  const agent = { agent_registry: agentRegistry, agent_id: agentId }
-  const request = canonicalJson({
-    type: 'wardline.verification-request.v1',
-    ...agent,
-    id,
-    at: isoTime(at),
-    url,
-    wallet,
-  })
+export function verificationTexts(scores: PostedScores) {
+  const { id, wav_score, wv_score, unified_score } = scores
+  const { agent_registry, agent_id, agent_uri, agent_uri_hash, document_hash, wallet } = scores
+  const about = { agent_registry, agent_id, agent_uri, agent_uri_hash, document_hash, wallet, at: isoTime(scores.at) }
+  const request = canonicalJson({ type: 'wardline.verification-request.v2', ...about, id })
   const requestHash: Hex = hashOf(request) as Hex
+  const scored = ['wav', 'wv']
+  const not_checked = scores.applies.split(',').filter((type) => type !== '')
   const report = canonicalJson({
-    type: 'wardline.verification-report.v1',
-    ...agent,
+    type: 'wardline.verification-report.v2',
+    ...about,
     request_hash: requestHash,
-    at: isoTime(at),
+    applies: [...scored, ...not_checked],
     scores: { wav: wav_score, wv: wv_score },
+    scored,
+    not_checked,
     unified_risk_score: unified_score,
     response: responseOf(unified_score),
     polarity: 'unified_risk_score: 0 is best; response = 100 - unified_risk_score: 100 is best',

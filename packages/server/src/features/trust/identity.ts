@@ -1,11 +1,15 @@
 import type { TrustSummary } from '@wardline/contract'
 import type { Config } from '../../config/config.ts'
 import { networkOf, transactionUrl } from '../../config/known-chains.ts'
-import { identityRegistryOf } from '../chain/known-contracts.ts'
+import { agentRegistryOf, identityRegistryOf } from '../chain/known-contracts.ts'
 import type { readKnownIdentity } from '../chain/known-identity.ts'
 
 type Identity = TrustSummary['identity']
-type KnownIdentity = Awaited<ReturnType<typeof readKnownIdentity>>
+export type KnownIdentity = Awaited<ReturnType<typeof readKnownIdentity>>
+
+/** Returns the number of the agent: the configured one, else the one that the service registered. */
+export const agentIdOf = ({ trustAgentId }: Config, known: KnownIdentity): string | undefined =>
+  trustAgentId ?? known?.agent_id
 
 /**
  * Returns the on-chain identity (https://eips.ethereum.org/EIPS/eip-8004): as read from the chain if an RPC is
@@ -14,7 +18,7 @@ type KnownIdentity = Awaited<ReturnType<typeof readKnownIdentity>>
 export function identityOf(config: Config, known?: KnownIdentity): Identity {
   const { trustChainId: chainId, trustSlug, trustName, trustWallet } = config
   const registry = identityRegistryOf(config)
-  const agentId = config.trustAgentId ?? known?.agent_id
+  const agentId = agentIdOf(config, known)
   const network = networkOf(chainId)
   const registered = agentId !== undefined && known?.status === 'live'
   // Anyone can set the id of another's agent: only the registry shows whose it is.
@@ -24,7 +28,7 @@ export function identityOf(config: Config, known?: KnownIdentity): Identity {
     slug: trustSlug,
     name: trustName,
     agent_id: agentId ?? null,
-    agent_registry: agentId === undefined ? null : `${network.id}:${registry}`,
+    agent_registry: agentId === undefined ? null : agentRegistryOf(config),
     wallet_address: trustWallet ?? null,
     registry_explorer_url: `${network.explorer_url}/address/${registry}`,
     register_tx_url: registered && known?.register_tx_hash ? transactionUrl(chainId, known.register_tx_hash) : null,
@@ -48,7 +52,7 @@ const labels: Record<string, string> = {
 export function chainStatus(
   config: Config,
   { registered, status }: Pick<Identity, 'registered' | 'status'>,
-  { isScored, isPosted }: { isScored: boolean; isPosted: boolean },
+  { scored = [], subject, isPosted }: Pick<TrustSummary['verification'], 'scored' | 'subject'> & { isPosted: boolean },
 ): TrustSummary['chain'] {
   return {
     erc8004_status: registered ? 'live' : config.trustErc8004Status,
@@ -56,8 +60,12 @@ export function chainStatus(
     erc8126_status: isPosted ? 'live' : config.trustErc8126Status,
     erc8126_label: isPosted
       ? 'Self-attested scores after ERC-8126, posted on a chain'
-      : isScored
-        ? 'Self-attested scores after ERC-8126'
-        : 'No ERC-8126 verification stored',
+      : subject === undefined
+        ? 'No ERC-8126 verification stored'
+        : scored.length === 0
+          ? 'ERC-8126 verification without a score'
+          : subject === 'agent'
+            ? 'Self-attested scores after ERC-8126'
+            : 'Check of the configured address, not of an on-chain agent',
   }
 }

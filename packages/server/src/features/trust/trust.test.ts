@@ -238,8 +238,13 @@ describe('identity', () => {
   const identity = (env: Record<string, string>) => {
     const config = readConfig(env)
     const identity = identityOf(config)
-    return { ...identity, ...chainStatus(config, identity, { isScored: false, isPosted: false }) }
+    return { ...identity, ...chainStatus(config, identity, { isPosted: false }) }
   }
+
+  it('has the number of the agent as registries write it, and refuses one that none can have', () => {
+    expect(identity({ TRUST_AGENT_ID: '007' })).toMatchObject({ agent_id: '7' })
+    expect(() => identity({ TRUST_AGENT_ID: '9'.repeat(78) })).toThrow('must be a decimal number of 256 bits')
+  })
 
   it('is pending without an agent id', () => {
     expect(identity({})).toMatchObject({

@@ -16,6 +16,7 @@ import { insertAttestations, readAttestations, readLastAttestation, readSigned }
 import { relativeTime } from './relative-time.ts'
 import { decayedBreaches, type RiskScore, riskScore, riskTierLabel } from './risk-score.ts'
 import { publishedPosting, publishedScores, readCurrent } from './verification/published.ts'
+import { verifiedSubject } from './verification/subject.ts'
 
 const shownAttestations = 20
 const scoutActiveMs = 90_000
@@ -85,9 +86,11 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
     readAttestations(db, shownAttestations),
   ])
   const onChain = await onChainOf(deps, attestations)
-  const identity = identityOf(deps.config, await readKnownIdentity(deps))
-  const verification = await readCurrent(deps)
-  const posting = await publishedPosting(deps)
+  const known = await readKnownIdentity(deps)
+  const identity = identityOf(deps.config, known)
+  const subject = verifiedSubject(deps.config, known)
+  const verification = publishedScores(await readCurrent(deps, subject), risk.score)
+  const posting = await publishedPosting(deps, subject)
   const timeOrNull = (time: number | null) => (time === null ? null : isoTime(time))
   return {
     generated_at: isoTime(now),
@@ -122,12 +125,12 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
     })),
     identity,
     verification: {
-      ...publishedScores(verification, risk.score),
+      ...verification,
       on_chain: posting,
       spec_url: specUrl,
     },
     chain: chainStatus(deps.config, identity, {
-      isScored: verification !== undefined,
+      ...verification,
       isPosted: posting.request_hash !== null,
     }),
     source: 'wardline',

@@ -3,8 +3,8 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { createTestCertificate } from '../../../../../../test-servers/certificate.ts'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
-import { createTestCertificate } from '../../../testing/certificate.ts'
 import {
   belowLines,
   chatMessage,

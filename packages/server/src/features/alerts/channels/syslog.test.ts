@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { afterAll, describe, expect, test, vi } from 'vitest'
+import { createTestCertificate } from '../../../../../../test-servers/certificate.ts'
 import type { Destination, Egress } from '../../../egress/egress.ts'
-import { createTestCertificate } from '../../../testing/certificate.ts'
 import {
   checkMessage,
   longestAlert,

@@ -1,22 +1,27 @@
-import type { TrustSummary } from '@wardline/contract'
+import { type Erc8126Error, erc8126Errors, type TrustSummary } from '@wardline/contract'
 import { dayMs, hourMs, isoTime } from '../../../clock.ts'
 import { transactionUrl } from '../../../config/known-chains.ts'
 import type { VerificationsTable } from '../../../db/schema/trust.ts'
 import type { Deps } from '../../../deps.ts'
 import { readPostings } from '../../chain/chain-statements.ts'
+import { readKnownIdentity } from '../../chain/known-identity.ts'
 import { riskTier, riskTierLabel } from '../risk-score.ts'
+import { coverageOf } from './score.ts'
 import { verifiedSubject } from './subject.ts'
-import { readPosted, readVerification } from './verification-queries.ts'
+import { readPosted, readVerification, type VerifiedSubject } from './verification-queries.ts'
 
 const weekMs = 7 * dayMs
 
-/** Returns the scores of the current configuration, unless they are older than 30 days. */
-export const readCurrent = ({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) =>
-  readVerification(database.db, verifiedSubject(config), clock.now())
+/** Returns the scores of the subject, unless they are older than 30 days. */
+export const readCurrent = ({ database, clock }: Pick<Deps, 'database' | 'clock'>, subject: VerifiedSubject) =>
+  readVerification(database.db, subject, clock.now())
 
 /** Periodic job: verifies once a week, or after an hour if a check could not be completed. */
 export async function verifyWeekly(deps: Deps, stopping?: AbortSignal): Promise<void> {
-  const last = await readCurrent(deps)
+  const subject = verifiedSubject(deps.config, await readKnownIdentity(deps))
+  // The identity may be registered later.
+  if (subject.agent_id === null && subject.url === null) return
+  const last = await readCurrent(deps, subject)
   if (last && deps.clock.now() - last.at < (last.is_complete === 1 ? weekMs : hourMs)) return
   // Imported on demand, because TLS and the checks take memory.
   const { verifySelf } = await import('./verify.ts')
@@ -43,10 +48,13 @@ const nothingPosted: Verification['on_chain'] = {
 }
 
 /** Returns the latest verification whose request and response are confirmed. Reads the database only, not a node. */
-export async function publishedPosting({ database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>) {
-  const { trustRpcUrl, trustChainId, trustValidationRegistry } = config
-  if (trustRpcUrl === undefined || trustValidationRegistry === undefined) return nothingPosted
-  const posted = await readPosted(database.db, verifiedSubject(config), clock.now(), lookedAt)
+export async function publishedPosting(
+  { database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>,
+  subject: VerifiedSubject,
+) {
+  const { trustChainId, trustValidationRegistry } = config
+  if (subject.agent_id === null || trustValidationRegistry === undefined) return nothingPosted
+  const posted = await readPosted(database.db, subject, clock.now(), lookedAt)
   const hashes = posted.map(({ request_hash }) => request_hash!)
   const confirmed = await readPostings(database.db, trustChainId, hashes)
   for (const { request_hash, report } of posted) {
@@ -69,10 +77,11 @@ export async function publishedPosting({ database, config, clock }: Pick<Deps, '
   return nothingPosted
 }
 
-const shown = (risk: number | null, notes: string): Verification['scores']['wav'] => ({
+const shown = (risk: number | null, notes: string, error: string | null): Verification['scores']['wav'] => ({
   applicable: risk !== null,
   risk_score: risk ?? 0,
   notes,
+  ...(error === null ? {} : { error: error as Erc8126Error, error_code: erc8126Errors[error as Erc8126Error] }),
 })
 
 /** Returns the published scores. Without a verification, the unified score is the runtime score. */
@@ -83,9 +92,9 @@ export function publishedScores(row: VerificationsTable | undefined, runtime: nu
     unified_risk_tier: unified === null ? null : riskTier(unified),
     unified_risk_tier_label: unified === null ? 'Not assessed' : riskTierLabel(riskTier(unified)),
     scores: {
-      wav: row ? shown(row.wav_score, row.wav_notes) : shown(null, 'Not assessed.'),
-      wv: row ? shown(row.wv_score, row.wv_notes) : shown(null, 'Not assessed.'),
+      wav: row ? shown(row.wav_score, row.wav_notes, row.wav_error) : shown(null, 'Not assessed.', null),
+      wv: row ? shown(row.wv_score, row.wv_notes, row.wv_error) : shown(null, 'Not assessed.', null),
     },
-    ...(row ? { self_attested: true as const, checked_at: isoTime(row.at) } : {}),
+    ...(row ? { ...coverageOf(row), self_attested: true as const, checked_at: isoTime(row.at) } : {}),
   }
 }

@@ -1,3 +1,6 @@
+import type { Erc8126Error, VerificationType } from '@wardline/contract'
+import type { VerificationsTable } from '../../../db/schema/trust.ts'
+
 /** A problem found by the check. */
 export interface RiskFinding {
   /** Points added to the risk. */
@@ -9,10 +12,12 @@ export interface RiskFinding {
 }
 
 export interface Score {
-  /** 0 (best) to 100; null when nothing was to be checked, or the check failed. */
+  /** 0 (best) to 100; null when nothing was to be checked, or a check could not be made. */
   risk: number | null
   notes: string
   details: string[]
+  /** Why there is no score, by the name that ERC-8126 gives it; undefined when nothing was to be checked. */
+  error?: Erc8126Error
 }
 
 /** Adds up the findings, to a maximum of 100, with the note of the gravest. */
@@ -22,13 +27,44 @@ export function scoreOf(findings: readonly RiskFinding[], good: string): Score {
   return { risk: Math.min(100, sum), notes: gravest?.note ?? good, details: findings.map(({ detail }) => detail) }
 }
 
-export const notScored = (notes: string, ...details: string[]): Score => ({ risk: null, notes, details })
+/** Nothing was to be checked. */
+export const notApplicable = (notes: string): Score => ({ risk: null, notes, details: [] })
+
+/** A check could not be made. */
+export const notScored = (error: Erc8126Error, notes: string, ...details: string[]): Score => ({
+  risk: null,
+  notes,
+  details,
+  error,
+})
+
+/** Returns the worst of several scores with the details of all; no score if one is missing. */
+export function worstOf(scores: readonly [Score, ...Score[]]): Score {
+  const worst = scores.reduce((one, other) => ((one.risk ?? 101) >= (other.risk ?? 101) ? one : other))
+  return { ...worst, details: scores.flatMap(({ details }) => details) }
+}
 
 /**
- * Returns the mean of the scores that apply (https://eips.ethereum.org/EIPS/eip-8126); null when none does, because 0
- * would read as "low risk" although nothing was checked.
+ * Returns the mean of the scores that there are (https://eips.ethereum.org/EIPS/eip-8126); null when there is none,
+ * because 0 would read as "low risk" although nothing was checked.
  */
 export function unifiedScore(risks: readonly (number | null)[]): number | null {
   const known = risks.filter((risk) => risk !== null)
   return known.length === 0 ? null : Math.round(known.reduce((sum, risk) => sum + risk, 0) / known.length)
+}
+
+type Covered = Pick<VerificationsTable, 'agent_id' | 'wav_score' | 'wv_score' | 'applies'>
+
+/** Returns over what the unified score is, and what applies to the subject and has no score. */
+export function coverageOf({ agent_id, wav_score, wv_score, applies }: Covered) {
+  const isScored = { wav: wav_score !== null, wv: wv_score !== null }
+  const both = ['wav', 'wv'] as const
+  return {
+    subject: agent_id === null ? ('configured_address' as const) : ('agent' as const),
+    scored: both.filter((type) => isScored[type]),
+    not_checked: [
+      ...both.filter((type) => !isScored[type]),
+      ...((applies ?? '').split(',').filter((type) => type !== '') as VerificationType[]),
+    ],
+  }
 }

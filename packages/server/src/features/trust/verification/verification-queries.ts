@@ -5,8 +5,8 @@ import type { VerificationsTable } from '../../../db/schema/trust.ts'
 /** Older results say nothing about today. */
 const validMs = 30 * dayMs
 
-/** The verified URL, wallet and chain. Changing one of them makes a different subject. */
-export type VerifiedSubject = Pick<VerificationsTable, 'url' | 'wallet' | 'chain_id'>
+/** What was verified. Changing it makes a different subject. */
+export type VerifiedSubject = Pick<VerificationsTable, 'chain_id' | 'agent_registry' | 'agent_id' | 'url'>
 
 export async function insertVerification(db: Db, row: VerificationsTable): Promise<void> {
   await db
@@ -16,19 +16,24 @@ export async function insertVerification(db: Db, row: VerificationsTable): Promi
   await db.insertInto('verifications').values(row).execute()
 }
 
-/** Returns the latest verification of a subject. */
-export function readVerification(db: Db, { url, wallet, chain_id }: VerifiedSubject, now: number) {
-  return db
+/**
+ * The verifications of a subject. Rows of earlier versions, which checked the wallet of the settings without asking
+ * whose it is, are of no subject.
+ */
+function ofSubject(db: Db, { chain_id, agent_registry, agent_id, url }: VerifiedSubject, now: number) {
+  const rows = db
     .selectFrom('verifications')
-    .selectAll()
-    .where('url', url === null ? 'is' : '=', url)
-    .where('wallet', wallet === null ? 'is' : '=', wallet)
     .where('chain_id', '=', chain_id)
     .where('at', '>=', now - validMs)
     .orderBy('at', 'desc')
-    .limit(1)
-    .executeTakeFirst()
+  return agent_id === null
+    ? rows.where('url', '=', url).where('agent_id', 'is', null).where('wallet', 'is', null)
+    : rows.where('agent_registry', '=', agent_registry).where('agent_id', '=', agent_id)
 }
+
+/** Returns the latest verification of a subject. */
+export const readVerification = (db: Db, subject: VerifiedSubject, now: number) =>
+  ofSubject(db, subject, now).selectAll().limit(1).executeTakeFirst()
 
 /** Records that a verification is being posted. It is shown once its transactions are confirmed. */
 export async function notePosting(db: Db, id: string, requestHash: string, report: string): Promise<void> {
@@ -36,16 +41,9 @@ export async function notePosting(db: Db, id: string, requestHash: string, repor
 }
 
 /** Returns the posted verifications of a subject, newest first. */
-export function readPosted(db: Db, { url, wallet, chain_id }: VerifiedSubject, now: number, limit: number) {
-  return db
-    .selectFrom('verifications')
+export const readPosted = (db: Db, subject: VerifiedSubject, now: number, limit: number) =>
+  ofSubject(db, subject, now)
     .select(['request_hash', 'report'])
-    .where('url', url === null ? 'is' : '=', url)
-    .where('wallet', wallet === null ? 'is' : '=', wallet)
-    .where('chain_id', '=', chain_id)
-    .where('at', '>=', now - validMs)
     .where('request_hash', 'is not', null)
-    .orderBy('at', 'desc')
     .limit(limit)
     .execute()
-}
