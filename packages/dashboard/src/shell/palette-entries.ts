@@ -14,6 +14,8 @@ export interface Entry {
   key: string
   text: string
   detail?: string
+  /** When it was stored. */
+  at?: string
   /** The agent that it suspends. */
   agent?: Agent
   run(): void
@@ -58,6 +60,7 @@ const groupNames: Record<SearchKind, string> = {
   agent: 'Agents',
   alert: 'Alerts',
   rule: 'Rules',
+  list: 'Lists',
   decoy: 'Decoys',
   event: 'Events',
   setting: 'Settings',
@@ -67,6 +70,7 @@ const openers: Record<SearchKind, (navigate: Navigate, hit: SearchHit) => unknow
   agent: (navigate, { id }) => navigate({ to: '/fleet/$id', params: { id } }),
   alert: (navigate, { id }) => navigate({ to: '/alerts', search: { status: 'all', alert: id } }),
   rule: (navigate, { id }) => navigate({ to: '/rules/$id', params: { id } }),
+  list: (navigate, { id }) => navigate({ to: '/rules/lists/$name', params: { name: id } }),
   decoy: (navigate, { id }) => navigate({ to: '/decoys', search: { open: id } }),
   event: (navigate, { seq }) => navigate({ to: '/events', search: { open: seq ?? undefined } }),
   setting: (navigate, { id }) => navigate({ to: '/settings', search: { setting: id } }),
@@ -80,6 +84,7 @@ export const foundEntry = (navigate: Navigate, kind: SearchKind, hit: SearchHit)
   key: `${kind} ${hit.id}`,
   text: textOf(kind, hit),
   detail: kind === 'setting' ? hit.detail.replaceAll('`', '') : hit.detail,
+  ...(hit.at === null ? {} : { at: hit.at }),
   run: () => void openers[kind](navigate, hit),
 })
 

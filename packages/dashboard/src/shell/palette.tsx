@@ -12,6 +12,7 @@ import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { takeTyped } from '../ui/shortcuts.ts'
+import { Time } from '../ui/time.tsx'
 import {
   asksToSuspend,
   type Entry,
@@ -106,12 +107,17 @@ export function Palette(props: PaletteProps) {
         }}
         onPick={run}
         onPickNothing={() => setHurried(isPending ? query : undefined)}
-        item={({ text, detail = '', agent }) => (
+        item={({ text, detail = '', at, agent }) => (
           <>
             <HostileText text={text} line />
             {detail !== '' && (
               <span className={`quiet ${css.detail}`}>
                 <HostileText text={detail} line max={120} />
+              </span>
+            )}
+            {at && (
+              <span className="quiet">
+                <Time at={at} />
               </span>
             )}
             {agent && <StatusMark status={shownStatus(agent)} />}

@@ -76,6 +76,15 @@ describe('finds', () => {
     const detection = { any: { event_type: 'note' }, condition: 'any' }
     const rule = await ok<{ id: string }>('POST', '/api/rules', { title: 'Exfiltration', severity: 'info', detection })
     const { id } = await report({ severity: 'critical', event_type: 'policy_violation', instance_id: 'billing-1' })
+    await ok('PUT', '/api/lists/allowed-hosts', {
+      version: 0,
+      description: 'Partners of billing',
+      entries: ['files.example'],
+    })
+    for (const q of ['allowed', 'host', 'partners']) {
+      expect((await find(q)).list, q).toMatchObject([{ id: 'allowed-hosts', detail: 'Partners of billing' }])
+    }
+    expect(await find('zanzibar')).toEqual({})
     expect((await find('exfiltraton')).rule).toMatchObject([{ id: rule.id, title: 'Exfiltration', detail: 'observe' }])
     for (const q of ['violation', 'biling', 'policy billing', 'policy_violation']) {
       expect((await find(q)).alert, q).toMatchObject([
