@@ -36,8 +36,8 @@ interface Offer {
 
 /** The command that shows the higher cost and confirms it. */
 function commandOf({ kind, subject }: Bounded): string {
-  if (kind === 'validate' || kind === 'respond') return 'wardline chain verify'
-  return `wardline chain ${kind === 'revoke' ? `revoke ${subject}` : kind}`
+  const command = kind === 'validate' || kind === 'respond' ? 'verify' : kind
+  return ['wardline chain', command, ...(kind === 'revoke' ? [subject] : [])].join(' ')
 }
 
 /** The cost of sending exceeds the one that a person confirmed. */
