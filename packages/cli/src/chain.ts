@@ -109,7 +109,7 @@ async function noteNewUri(chain: Chain): Promise<void> {
     )
 }
 
-const sameMoment = (again: string) => `Another command is doing the same at the moment: wait for it with \`${again}\`.`
+const sameMoment = 'Another command is doing the same at the moment: run this one again to wait for it.'
 
 const register = (options: SendOptions) =>
   withChain(async (chain) => {
@@ -138,7 +138,7 @@ const setUri = (options: SendOptions) =>
       const before = cutText(plan.before ?? '', maxShownUri, utf16Size) || 'none'
       const lines = [`Agent     ${plan.agentId}`, `Old URI   ${before}`, `New URI   ${plan.uri}`]
       await agree([...planLines(plan), ...lines, ...fileLines(plan.file)], options)
-      if (!(await send())) throw new Failure(sameMoment('wardline chain set-uri'), 'conflict', 'refused')
+      if (!(await send())) throw new Failure(sameMoment, 'conflict', 'refused')
       subject = planned.subject
     } else {
       console.error('The URI is being changed already: nothing more is sent.')
@@ -294,7 +294,7 @@ const verify = (options: SendOptions) =>
       )
       // Stored before sending: a posting without a record would never be shown.
       await found.notePosting(requestHash, plan.report)
-      if (!(await send())) throw new Failure(sameMoment('wardline chain verify'), 'conflict', 'refused')
+      if (!(await send())) throw new Failure(sameMoment, 'conflict', 'refused')
       subject = requestHash
     } else {
       console.error('A verification is being posted already: nothing more is sent.')

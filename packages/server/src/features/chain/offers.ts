@@ -37,7 +37,7 @@ interface Offer {
 /** The command that shows the higher cost and confirms it. */
 function commandOf({ kind, subject }: Bounded): string {
   const command = kind === 'validate' || kind === 'respond' ? 'verify' : kind
-  return ['wardline chain', command, ...(kind === 'revoke' ? [subject] : [])].join(' ')
+  return ['wardline', 'chain', command, ...(kind === 'revoke' ? [subject] : [])].join(' ')
 }
 
 /** The cost of sending exceeds the one that a person confirmed. */
