@@ -181,6 +181,41 @@ test('says on which chain an identity and attestations are, who signed them and 
   expect(await link(/^attestation/)).toBe('https://eas.example/attestation')
 })
 
+test('shows attestations by others as published, with hidden characters of their texts made visible', async () => {
+  const page = await screens.emptied()
+  const attester = `0x${'d'.repeat(40)}`
+  const network = { id: 'eip155:1', name: 'Ethereum', is_test_network: false, explorer_url: 'https://explorer.example' }
+  const common = { attester, seen_at: '2026-01-16T12:00:00.000Z', contract: attester, network }
+  const eas = { ...common, sink: 'eas', at: '2026-01-15T12:00:00.000Z', explorer_url: 'https://explorer.example/tx/1' }
+  const feedback = { ...common, sink: 'feedback', at: null, explorer_url: 'javascript:alert(1)' }
+  const items = [
+    { ...eas, uid: '0x1', namespace: 'auditor.v1', tag: 'audit\u202e', period: '2026-W03', value: '87', decimals: 0 },
+    { ...eas, uid: '0x2', schema: `0x${'e'.repeat(64)}`, attestation_url: 'https://eas.example/2' },
+    { ...feedback, uid: '7', namespace: '<b>uptime</b>', tag: '', value: '-5', decimals: 2 },
+  ]
+  await page.route('**/api/public/trust', async (route) => {
+    const answer = await route.fetch()
+    const body = (await answer.json()) as object
+    await route.fulfill({ response: answer, json: { ...body, attestations_by_others: items } })
+  })
+  await page.goto('/trust')
+  const table = page.getByRole('region', { name: 'Attestations by others' })
+  await table.getByText('by other accounts, which the operators of this fleet chose, on Ethereum').waitFor()
+  const rows = table.getByRole('row')
+  const row = async (index: number) => (await rows.nth(index).innerText()).replaceAll(/\s+/g, ' ')
+  expect(await row(1)).toMatch(
+    /^2026-01-15 auditor\.v1 · audit.*202E.* · 2026-W03 87 \(as the attester defines it\) 0xdddd…dddd ↗ EAS: transaction ↗ ?$/,
+  )
+  expect(await row(2)).toMatch(
+    /^2026-01-15 no tags unknown schema 0xeeee…eeee none 0xdddd…dddd ↗ EAS: transaction ↗ attestation ↗$/,
+  )
+  // A service that is not honest could give any address: only those of https are links.
+  expect(await row(3)).toMatch(
+    /^2026-01-16 seen <b>uptime<\/b> -0\.05 \(as .* it\) 0xdddd…dddd ↗ feedback: registry, index 7 ?$/,
+  )
+  expect(await table.getByRole('link').count()).toBe(6)
+})
+
 test('embeds the badge, which runs nothing and loads nothing', async () => {
   const page = await screens.emptied()
   await page.goto('/trust/badge.svg')

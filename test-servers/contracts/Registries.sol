@@ -282,6 +282,7 @@ contract ReputationRegistry {
         uint256 agentId, int128 value, uint8 valueDecimals, string memory tag1, string memory tag2,
         string memory endpoint, string memory feedbackURI, bytes32 feedbackHash
     ) external {
+        require(valueDecimals <= 18, "too many decimals");
         require(identity.ownerOf(agentId) != msg.sender, "Self-feedback not allowed");
         feedbacks[agentId][msg.sender].push(Feedback(value, valueDecimals, tag1, tag2, false));
         count++;
@@ -292,12 +293,21 @@ contract ReputationRegistry {
     }
 
     function revokeFeedback(uint256 agentId, uint64 feedbackIndex) external {
+        require(feedbackIndex > 0, "index must be > 0");
+        require(feedbackIndex <= feedbacks[agentId][msg.sender].length, "index out of bounds");
+        require(!feedbacks[agentId][msg.sender][feedbackIndex - 1].isRevoked, "Already revoked");
         feedbacks[agentId][msg.sender][feedbackIndex - 1].isRevoked = true;
+    }
+
+    function getLastIndex(uint256 agentId, address client) external view returns (uint64) {
+        return uint64(feedbacks[agentId][client].length);
     }
 
     function readFeedback(uint256 agentId, address client, uint64 feedbackIndex)
         external view returns (int128, uint8, string memory, string memory, bool)
     {
+        require(feedbackIndex > 0, "index must be > 0");
+        require(feedbackIndex <= feedbacks[agentId][client].length, "index out of bounds");
         Feedback storage given = feedbacks[agentId][client][feedbackIndex - 1];
         return (given.value, given.valueDecimals, given.tag1, given.tag2, given.isRevoked);
     }

@@ -102,6 +102,31 @@ const AttestationItem = Type.Object({
   ),
 })
 
+const AttestationByOther = Type.Object({
+  sink: Type.Union([Type.Literal('eas'), Type.Literal('feedback')], {
+    description: 'Where it is: EAS, or the reputation registry of ERC-8004',
+  }),
+  attester: Type.String({ description: 'Address of the account that made it' }),
+  uid: Type.String({ description: 'Uid of EAS, or the index of the feedback' }),
+  at: nullable(Type.String({ format: 'date-time', description: 'Null for feedback, whose registry stores no time' })),
+  seen_at: Type.String({ format: 'date-time', description: 'When this service first read it' }),
+  contract: Text,
+  network: Network,
+  explorer_url: Type.String({ format: 'uri', description: 'Page of the transaction; for feedback, of the registry' }),
+  attestation_url: Type.Optional(
+    Type.String({ format: 'uri', description: 'Its page at the explorer of EAS, where there is one' }),
+  ),
+  schema: Type.Optional(Type.String({ description: 'Schema uid of EAS' })),
+  hash: Type.Optional(Text),
+  namespace: Type.Optional(Type.String({ description: 'First tag of feedback' })),
+  tag: Type.Optional(Type.String({ description: 'Second tag of feedback' })),
+  period: Type.Optional(Text),
+  value: Type.Optional(Type.String({ description: 'Whole number. What is good is for the attester to define' })),
+  decimals: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 18, description: 'How many digits of value are decimals' }),
+  ),
+})
+
 const VerificationScore = Type.Object({
   applicable: Type.Boolean({ description: 'false: there is nothing to check, or it could not be checked' }),
   risk_score: Type.Integer({ minimum: 0, maximum: 100, description: '0 is the best; means nothing unless applicable' }),
@@ -144,6 +169,12 @@ export const TrustSummary = Type.Object({
     blocked_24h: Count,
   }),
   attestations: Type.Array(AttestationItem),
+  attestations_by_others: Type.Optional(
+    Type.Array(AttestationByOther, {
+      description:
+        'What the accounts of TRUST_OTHER_ATTESTERS state on the chain about this deployment, with their texts cut; without hash, namespace and value, its schema is unknown',
+    }),
+  ),
   identity: Type.Object({
     registered: Type.Boolean(),
     slug: Text,
@@ -207,6 +238,7 @@ export const TrustSummary = Type.Object({
 export type TrustSummary = Static<typeof TrustSummary>
 
 export type Attestation = TrustSummary['attestations'][number]
+export type AttestationByOther = Static<typeof AttestationByOther>
 
 /** Returns the text that is hashed for an attestation. The service, the CLI and the dashboard all use it. */
 export function attestationText(attestation: Pick<Attestation, 'at' | HashedField>): string {

@@ -1,8 +1,8 @@
-import { type Attestation, attestationText, type TrustSummary } from '@wardline/contract'
+import { type Attestation, type AttestationByOther, attestationText, type TrustSummary } from '@wardline/contract'
 import { sha256Hex } from '../parts/sha256.ts'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { DataTable } from '../ui/table.tsx'
-import { Account, Check, Directed, Noted, networkText, Outside } from './parts.tsx'
+import { Account, Check, Directed, Noted, networkText, Outside, shortened } from './parts.tsx'
 import css from './trust.module.css'
 
 /** Computes the hash of a published attestation. Only its signature or the chain shows whether the hash was changed too. */
@@ -91,6 +91,87 @@ export function Attestations({ data: { attestations, identity } }: { data: Trust
         { name: 'Score', cell: ({ score }) => <Directed score={score} best={100} /> },
         { name: 'Signed by', cell: (item) => <Signer item={item} wallet={identity.wallet_address} /> },
         { name: 'Proof', cell: (item) => <Proof item={item} /> },
+      ]}
+    />
+  )
+}
+
+/** A whole number with its last digits as decimals, such as 99.77 for 9977 with two. */
+function decimalText(value: string, decimals: number): string {
+  const digits = value.replace('-', '').padStart(decimals + 1, '0')
+  const whole = digits.slice(0, digits.length - decimals)
+  return `${value.startsWith('-') ? '-' : ''}${whole}${decimals > 0 ? `.${digits.slice(-decimals)}` : ''}`
+}
+
+/** What is attested. Texts are the attester's; without the fields of a known schema there is only its id. */
+function Claim({ item: { sink, namespace, tag, period, schema } }: { item: AttestationByOther }) {
+  const texts = [namespace, tag, period].filter((text) => text)
+  return (
+    <div className={css.wide}>
+      {texts.length > 0 ? <HostileText text={texts.join(' · ')} /> : 'no tags'}
+      {sink === 'eas' && namespace === undefined && (
+        <p className="quiet" title={schema}>
+          unknown schema <HostileText text={shortened(schema ?? '')} />
+        </p>
+      )}
+    </div>
+  )
+}
+
+export function AttestationsByOthers({ items }: { items: readonly AttestationByOther[] }) {
+  const network = items[0]?.network
+  return (
+    <DataTable
+      title="Attestations by others"
+      note={
+        <>
+          by other accounts, which the operators of this fleet chose
+          {network && (
+            <>
+              , on <HostileText text={networkText(network)} />
+            </>
+          )}
+        </>
+      }
+      empty="The accounts that the operators chose have attested nothing about this fleet."
+      rows={items}
+      rowKey={({ sink, attester, uid }) => `${sink} ${attester} ${uid}`}
+      columns={[
+        {
+          name: 'When',
+          kind: 'word',
+          cell: ({ at, seen_at }) =>
+            at === null ? (
+              <Noted note="seen" title={seen_at}>
+                {seen_at.slice(0, 10)}
+              </Noted>
+            ) : (
+              <span title={at}>{at.slice(0, 10)}</span>
+            ),
+        },
+        { name: 'Attestation', cell: (item) => <Claim item={item} /> },
+        {
+          name: 'Value',
+          cell: ({ value, decimals = 0 }) =>
+            value === undefined ? (
+              <span className="quiet">none</span>
+            ) : (
+              <Noted note="(as the attester defines it)">
+                <HostileText text={decimalText(value, decimals)} />
+              </Noted>
+            ),
+        },
+        { name: 'Signed by', cell: ({ attester, network }) => <Account address={attester} network={network} /> },
+        {
+          name: 'Proof',
+          cell: ({ sink, uid, explorer_url, attestation_url }) => (
+            <span className="mono" title={uid}>
+              {places[sink]}:{' '}
+              <Outside href={explorer_url} text={sink === 'eas' ? 'transaction' : `registry, index ${uid}`} />{' '}
+              {attestation_url && <Outside href={attestation_url} text="attestation" />}
+            </span>
+          ),
+        },
       ]}
     />
   )

@@ -8,7 +8,8 @@ export function Outside({ href, text }: { href: string | null | undefined; text:
   if (!href || !/^https:\/\//.test(href)) return <HostileText text={text} max={80} />
   return (
     <a href={href} rel="noreferrer noopener" target="_blank">
-      <HostileText text={text} max={80} /> ↗
+      <HostileText text={text} max={80} />
+      {'\u00a0↗'}
     </a>
   )
 }
@@ -47,14 +48,14 @@ export function Check({ about, run }: { about: string; run(): ReactNode | Promis
 export const networkText = ({ name, is_test_network }: Network): string =>
   is_test_network ? `${name}, a test network: entries there cost nothing and can disappear` : name
 
+/** An address or hash, cut in the middle. */
+export const shortened = (hex: string): string => `${hex.slice(0, 6)}…${hex.slice(-4)}`
+
 /** An account on a chain, cut in the middle, with the whole address on hover and its page at the explorer. */
 export function Account({ address, network }: { address: string; network: Network | undefined }) {
   return (
     <span className="mono" title={address}>
-      <Outside
-        href={network && `${network.explorer_url}/address/${address}`}
-        text={`${address.slice(0, 6)}…${address.slice(-4)}`}
-      />
+      <Outside href={network && `${network.explorer_url}/address/${address}`} text={shortened(address)} />
     </span>
   )
 }

@@ -15,7 +15,7 @@ import { Fault, Notice, Panel, Stat, Stats, useTitle } from '../ui/panel.tsx'
 import { spanText } from '../ui/span.ts'
 import { DataTable, Facts } from '../ui/table.tsx'
 import { useNow } from '../ui/time.tsx'
-import { Attestations } from './attestations.tsx'
+import { Attestations, AttestationsByOthers } from './attestations.tsx'
 import { Identity } from './identity.tsx'
 import { Check, Directed, Noted, Outside } from './parts.tsx'
 import css from './trust.module.css'
@@ -192,7 +192,7 @@ function Verification({ data: { verification, chain } }: { data: TrustSummary })
 }
 
 function Summary({ data }: { data: TrustSummary }) {
-  const { metrics, monitoring } = data
+  const { metrics, monitoring, attestations_by_others } = data
   return (
     <>
       <Score data={data} />
@@ -205,6 +205,7 @@ function Summary({ data }: { data: TrustSummary }) {
       </Stats>
       <Identity data={data} />
       <Attestations data={data} />
+      {attestations_by_others && <AttestationsByOthers items={attestations_by_others} />}
       <Verification data={data} />
     </>
   )

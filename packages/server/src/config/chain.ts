@@ -1,5 +1,5 @@
-import { knownRegistries } from './known-chains.ts'
-import { address, flag, integer, oneOf, refuse, setting, text } from './values.ts'
+import { knownEas, knownRegistries } from './known-chains.ts'
+import { address, addresses, flag, integer, oneOf, refuse, setting, text } from './values.ts'
 
 /** Parses a decimal amount in units of 10^`digits` of the smallest unit, and returns it in the smallest unit. */
 const amount = (digits: number) => (value: string) => {
@@ -11,6 +11,9 @@ const amount = (digits: number) => (value: string) => {
 
 const rpcUrl = (value: string) =>
   URL.canParse(value) && /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
+
+/** Each costs up to 25 requests to the node an hour, and each adds up to 20 rows to the public page. */
+const maxOtherAttesters = 10
 
 /** Settings of the on-chain side of the trust summary, which is off without TRUST_RPC_URL. */
 export const chainSettings = {
@@ -101,6 +104,12 @@ export const chainSettings = {
     meaning: 'Address of the schema registry of EAS; default: the known address of the chain, if EAS is deployed there',
     parse: address,
   }),
+  trustOtherAttesters: setting({
+    env: 'TRUST_OTHER_ATTESTERS',
+    unset: undefined,
+    meaning: `Addresses of others, at most ${maxOtherAttesters}, separated by commas, whose [attestations about this deployment](../guide/trust.md#by-others) are read from the chain and published. Default: none`,
+    parse: addresses(maxOtherAttesters),
+  }),
   trustVerify: setting({
     env: 'TRUST_VERIFY',
     unset: 'false',
@@ -131,6 +140,8 @@ interface ChainConfig {
   trustSignerUrl: string | undefined
   trustWallet: string | undefined
   trustAttestOnChain: boolean
+  trustOtherAttesters: readonly string[] | undefined
+  trustEas: string | undefined
   trustVerify: boolean
   trustAttestTo: string
   trustChainId: number
@@ -141,9 +152,28 @@ interface ChainConfig {
   publicUrl: string | undefined
 }
 
+/** Returns what is missing to read attestations by others. */
+function incompleteOthers(config: ChainConfig): string[] {
+  const { trustOtherAttesters: others, trustWallet, trustChainId } = config
+  if (others === undefined) return []
+  const faults: string[] = []
+  if (config.trustRpcUrl === undefined)
+    faults.push('TRUST_OTHER_ATTESTERS needs TRUST_RPC_URL: set it to a node of the chain.')
+  if (trustWallet === undefined)
+    faults.push('TRUST_OTHER_ATTESTERS needs TRUST_WALLET_ADDRESS: set it to the wallet that they attest about.')
+  if (others.some((other) => other.toLowerCase() === trustWallet?.toLowerCase()))
+    faults.push(
+      'TRUST_OTHER_ATTESTERS contains TRUST_WALLET_ADDRESS, whose attestations are those of the operators: remove it.',
+    )
+  const eas = config.trustEas ?? knownEas(trustChainId)
+  if (eas === undefined && (config.trustReputationRegistry ?? knownRegistries(trustChainId)) === undefined)
+    faults.push('TRUST_OTHER_ATTESTERS needs TRUST_EAS_ADDRESS or TRUST_REPUTATION_REGISTRY on this chain: set one.')
+  return faults
+}
+
 /** Returns one sentence per conflicting or incomplete chain setting. */
 export function incompleteChain(config: ChainConfig): string[] {
-  const faults: string[] = []
+  const faults = incompleteOthers(config)
   const hasWallet = config.trustWallet !== undefined && config.trustRpcUrl !== undefined
   if (config.trustVerify && config.publicUrl === undefined && !hasWallet)
     faults.push('TRUST_VERIFY needs WARDLINE_PUBLIC_URL, or TRUST_RPC_URL with an identity: set what to verify.')

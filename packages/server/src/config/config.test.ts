@@ -133,6 +133,36 @@ describe('readConfig', () => {
     expect(faultsOf({ TRUST_CHAIN_ID: '31337', TRUST_ERC8004_REGISTRY: `0x${'1'.repeat(40)}` })).toEqual([])
   })
 
+  it('takes up to ten other attesters with a node and a wallet, and never the own wallet', () => {
+    const [wallet, ...others] = Array.from({ length: 12 }, (_, at) => `0x${String(at).padStart(40, '2')}`)
+    const complete = { TRUST_RPC_URL: 'https://node.example', TRUST_WALLET_ADDRESS: wallet! }
+    const faultsWith = (attesters: string[], env: Record<string, string> = complete) =>
+      faultsOf({ ...env, TRUST_OTHER_ATTESTERS: attesters.join(',') })
+    expect(faultsWith(others.slice(0, 10))).toEqual([])
+    expect(
+      readConfig({ ...complete, TRUST_OTHER_ATTESTERS: `${others[0]}, ${others[1]}` }).trustOtherAttesters,
+    ).toEqual(others.slice(0, 2))
+    const limit = 'TRUST_OTHER_ATTESTERS must be at most 10 different addresses, separated by commas.'
+    expect(faultsWith(others)).toEqual([limit])
+    const [letters] = ['0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359']
+    expect(faultsWith([letters!, '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359'])).toEqual([limit])
+    expect(faultsWith(['0xFb6916095ca1df60bB79Ce92cE3Ea74c37c5d359'])[0]).toMatch(/^TRUST_OTHER_ATTESTERS has a wrong/)
+    expect(
+      faultsWith([letters!.toUpperCase().replace('X', 'x')], { ...complete, TRUST_WALLET_ADDRESS: letters! }),
+    ).toEqual([
+      'TRUST_OTHER_ATTESTERS contains TRUST_WALLET_ADDRESS, whose attestations are those of the operators: remove it.',
+    ])
+    expect(faultsWith([others[0]!], {})).toEqual([
+      'TRUST_OTHER_ATTESTERS needs TRUST_RPC_URL: set it to a node of the chain.',
+      'TRUST_OTHER_ATTESTERS needs TRUST_WALLET_ADDRESS: set it to the wallet that they attest about.',
+    ])
+    const unknown = { ...complete, TRUST_CHAIN_ID: '31337', TRUST_ERC8004_REGISTRY: wallet! }
+    expect(faultsWith([others[0]!], unknown)).toEqual([
+      'TRUST_OTHER_ATTESTERS needs TRUST_EAS_ADDRESS or TRUST_REPUTATION_REGISTRY on this chain: set one.',
+    ])
+    expect(faultsWith([others[0]!], { ...unknown, TRUST_EAS_ADDRESS: wallet! })).toEqual([])
+  })
+
   // Two processes on copies of one file would each act as the whole service.
   it('refuses a backplane with SQLite', () => {
     const refusal =

@@ -249,6 +249,7 @@ type Optional =
   | 'trustBadAddressesFile'
   | 'trustValidationRegistry'
   | 'trustReputationRegistry'
+  | 'trustOtherAttesters'
   | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {

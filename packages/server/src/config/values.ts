@@ -56,6 +56,14 @@ export function address(value: string): string {
     ? value
     : refuse(`has a wrong checksum in its capital letters: compare it with ${right}, and correct it`)
 }
+/** Parses addresses separated by commas, all of them different. */
+export const addresses = (max: number) => (value: string) => {
+  const parts = value.split(',').map((part) => address(part.trim()))
+  const different = new Set(parts.map((part) => part.toLowerCase())).size
+  return different === parts.length && different <= max
+    ? parts
+    : refuse(`must be at most ${max} different addresses, separated by commas`)
+}
 export const longSecret = (value: string) => (value.length >= 32 ? value : refuse('must have at least 32 characters'))
 
 export function cidrs(value: string): string[] {

@@ -70,6 +70,12 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'chain_transactions', key: ['id'], grows: false },
   { table: 'chain_attempts', key: ['hash'], grows: false },
   { table: 'chain_identities', key: ['id'], grows: false },
+  { table: 'chain_attesters', key: ['attester'], grows: false },
+  {
+    table: 'chain_other_attestations',
+    key: ['chain_id', 'contract', 'subject', 'attester', 'uid'],
+    grows: false,
+  },
   { table: 'rules', key: ['id'], grows: false },
   { table: 'rule_lists', key: ['name'], grows: false },
   { table: 'rule_versions', key: ['rule_id', 'version'], grows: false },

@@ -55,6 +55,7 @@ import { confirmedCosts } from './migrations/0051-confirmed-costs.ts'
 import { identityUris } from './migrations/0052-identity-uris.ts'
 import { signedAttestations } from './migrations/0053-signed-attestations.ts'
 import { verifiedAgents } from './migrations/0054-verified-agents.ts'
+import { otherAttestations } from './migrations/0055-other-attestations.ts'
 
 interface Migration {
   version: number
@@ -120,6 +121,7 @@ const migrations: Migration[] = [
   { version: 52, name: 'identity-uris', statements: identityUris },
   { version: 53, name: 'signed-attestations', statements: signedAttestations },
   { version: 54, name: 'verified-agents', statements: verifiedAgents },
+  { version: 55, name: 'other-attestations', statements: otherAttestations },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { InboundAnswer } from './egress.ts'
 
 /** Enough for every error message; longer responses are web pages, or an attempt to fill the memory. */
-const maxBytes = 64 * 1024
+export const maxAnswerBytes = 64 * 1024
 
 /**
  * Reads a response. An interrupted one is returned with the part of the body that was received, because an accepted
@@ -15,12 +15,12 @@ export async function readAnswer(response: IncomingMessage): Promise<InboundAnsw
     for await (const chunk of response as AsyncIterable<Buffer>) {
       chunks.push(chunk)
       size += chunk.length
-      if (size > maxBytes) break
+      if (size > maxAnswerBytes) break
     }
   } catch {
     // Interrupted by either side.
   }
-  const bytes = Buffer.concat(chunks).subarray(0, maxBytes)
+  const bytes = Buffer.concat(chunks).subarray(0, maxAnswerBytes)
   return {
     status: response.statusCode!,
     headers: Object.fromEntries(Object.entries(response.headersDistinct).map(([name, values]) => [name, values![0]!])),

@@ -88,7 +88,51 @@ interface ChainIdentitiesTable {
   checked_at: number
 }
 
+/** How far the attestations by an account that the operator named are read. */
+interface ChainAttestersTable {
+  /** In lower case, as all addresses below. */
+  attester: string
+  /** Chain, contract and recipient that the blocks were read for. */
+  scope: string
+  /** First and last block that was read, and the first one that will be. */
+  low: number
+  high: number
+  floor: number
+  /** When feedback and the known attestations were last read again. */
+  checked_at: number
+  /** When a process may go on. */
+  next_at: number
+}
+
+/** Attestations about this deployment by others. */
+export interface OtherAttestationsTable {
+  chain_id: number
+  sink: 'eas' | 'feedback'
+  contract: string
+  /** Recipient, or agent id. */
+  subject: string
+  attester: string
+  /** Uid of EAS, or index of the feedback. */
+  uid: string
+  /** Null for feedback, whose registry stores no time. */
+  at: number | null
+  expires_at: number | null
+  seen_at: number
+  tx_hash: string | null
+  /** Schema uid of EAS. What follows is from feedback, or from the schema of this service. */
+  schema: string | null
+  hash: string | null
+  namespace: string | null
+  tag: string | null
+  period: string | null
+  /** Whole number, and how many of its digits are decimals. */
+  value: string | null
+  decimals: number | null
+}
+
 export interface ChainTables {
+  chain_attesters: ChainAttestersTable
+  chain_other_attestations: OtherAttestationsTable
   chain_senders: ChainSendersTable
   chain_transactions: ChainTransactionsTable
   chain_attempts: ChainAttemptsTable

@@ -1,4 +1,8 @@
+import type { ExpressionBuilder } from 'kysely'
 import type { Db } from '../../db/database.ts'
+import type { OtherAttestationsTable } from '../../db/schema/chain.ts'
+import type { Schema } from '../../db/schema.ts'
+import type { Shown } from './known-contracts.ts'
 
 /** Returns the identity last read from the chain. */
 export function readIdentity(db: Db) {
@@ -69,4 +73,27 @@ export async function readPostings(db: Db, chainId: number, requestHashes: reado
       const { subject: requestHash, target: registry, sent_at } = response
       return [{ requestHash, requestTxHash, responseTxHash, registry, sentAt: sent_at! }]
     })
+}
+
+/** Condition on rows of `chain_other_attestations`. */
+export const isShown =
+  ({ chainId, places, attesters }: Shown) =>
+  (e: ExpressionBuilder<Schema, 'chain_other_attestations'>) =>
+    e.and([
+      e('chain_id', '=', chainId),
+      e('attester', 'in', attesters.length > 0 ? attesters : ['']),
+      e.or(places.map(({ contract, subject }) => e.and({ contract, subject }))),
+    ])
+
+/** Returns the attestations that have not expired, newest first. */
+export function readOthers(db: Db, shown: Shown, now: number, limit: number): Promise<OtherAttestationsTable[]> {
+  return db
+    .selectFrom('chain_other_attestations')
+    .selectAll()
+    .where(isShown(shown))
+    .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', now)]))
+    .orderBy((e) => e.fn.coalesce('at', 'seen_at'), 'desc')
+    .orderBy('uid', 'desc')
+    .limit(limit)
+    .execute()
 }

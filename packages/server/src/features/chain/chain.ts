@@ -22,6 +22,7 @@ import { agentIdOf, agentOfSetUri, isOwnAgent, readAgentUri } from './identity-r
 import { easOf, identityRegistryOf, reputationRegistryOf, unavailable } from './known-contracts.ts'
 import { readKnownIdentity } from './known-identity.ts'
 import { createOperatorPlans, subjects } from './operator-plans.ts'
+import { OtherAttestations } from './other-attestations.ts'
 import { type ReadResult, TransactionQueue } from './queue.ts'
 import { agentUriOf } from './registration.ts'
 import { reportChain } from './reports.ts'
@@ -111,6 +112,7 @@ export async function createChain(deps: Deps) {
     }
   }
   const queue = wallet && new TransactionQueue(deps, { rpc, wallet, readResult })
+  const others = new OtherAttestations(deps, rpc)
 
   /** Reads who owns the configured agent, or else the one that this service registered. */
   async function checkIdentity(): Promise<void> {
@@ -121,8 +123,7 @@ export async function createChain(deps: Deps) {
     const isKnown = known?.agent_id === agentId && known?.registry === registry
     const isStale = !isKnown || isIdentityChanged || clock.now() - known.checked_at >= checkEveryMs
     if (agentId === undefined || agentId === null || !isStale) return
-    if ((await rpc.chainId()) !== chainId)
-      throw new RpcError('The RPC serves another chain than TRUST_CHAIN_ID.', 'wrong')
+    await rpc.assertChain(chainId)
     const owner = wallet?.address ?? config.trustWallet
     const isOurs = owner !== undefined && (await isOwnAgent(rpc, registry, agentId, owner))
     const uri = isOurs ? await readUri(agentId) : undefined
@@ -184,6 +185,7 @@ export async function createChain(deps: Deps) {
       try {
         await checkIdentity()
         await checkRevocations()
+        await others.run()
       } catch (fault) {
         if (!(fault instanceof RpcError)) throw fault
         log.warn({ fault: fault.message }, 'the chain was not read')

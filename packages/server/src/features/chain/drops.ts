@@ -26,11 +26,11 @@ function assertOpen({ id, state, block_number, dropped_at }: TransactionRow): vo
 export class Drops {
   readonly #deps: Pick<Deps, 'config' | 'database' | 'clock' | 'log'>
   readonly #queue: TransactionQueue
-  readonly #rpc: Pick<Rpc, 'nonce'>
+  readonly #rpc: Pick<Rpc, 'assertChain' | 'nonce'>
 
   constructor(
     deps: Pick<Deps, 'config' | 'database' | 'clock' | 'log'>,
-    { queue, rpc }: { queue: TransactionQueue; rpc: Pick<Rpc, 'nonce'> },
+    { queue, rpc }: { queue: TransactionQueue; rpc: Pick<Rpc, 'assertChain' | 'nonce'> },
   ) {
     this.#deps = deps
     this.#queue = queue
@@ -95,7 +95,7 @@ export class Drops {
 
   async #count(sender: string): Promise<number> {
     try {
-      await this.#queue.offers.assertChain()
+      await this.#rpc.assertChain(this.#deps.config.trustChainId)
       return await this.#rpc.nonce(sender)
     } catch (fault) {
       if (fault instanceof RpcError) throw new AppError('unavailable', fault.message)

@@ -10,7 +10,7 @@ import {
   parseAbiParameters,
 } from 'viem/utils'
 import type { AttestationSink, SubmittedRecord } from './attestation-sink.ts'
-import { isSameHex, type Rpc, RpcError } from './rpc.ts'
+import { type BlockRange, isSameHex, type Rpc, RpcError } from './rpc.ts'
 
 /**
  * The hash comes first because readers compare it with the published one. Changing this text makes it a different
@@ -59,6 +59,64 @@ function reading<Result>(what: string, read: () => Result): Result {
   }
 }
 
+/** Reads an attestation; undefined when EAS has none with this uid. Default: at the latest block. */
+async function readAttestation(rpc: Rpc, eas: string, uid: string, block?: number) {
+  const functionName = 'getAttestation'
+  const answer = await rpc.call(eas, encodeFunctionData({ abi: easAbi, functionName, args: [uid as Hex] }), block)
+  const found = reading('EAS', () => decodeFunctionResult({ abi: easAbi, functionName, data: answer as Hex }))
+  return isSameHex(found.uid, uid) ? found : undefined
+}
+
+/** The last second that has a date of four digits. */
+const maxTime = 253_402_300_799n
+const timeOf = (seconds: bigint): number => Number(seconds < maxTime ? seconds : maxTime) * 1000
+
+/** The fields of this service's schema; undefined when the data has others. */
+function fieldsOf(schema: string, data: Hex) {
+  if (!isSameHex(schema, schemaUid)) return undefined
+  try {
+    const [hash, namespace, tag, score, period] = decodeAbiParameters(schemaFields, data)
+    return { hash: hash as string, namespace, tag, score, period }
+  } catch {
+    return undefined
+  }
+}
+
+/** Uids of attestations about the recipient by the attester, with their transactions, oldest first. */
+export async function findAttestations(
+  rpc: Rpc,
+  { eas, recipient, attester }: { eas: string; recipient: string; attester: string },
+  range: BlockRange,
+) {
+  const topics = [attestedTopic, ...[recipient, attester].map((account) => `0x${account.slice(2).padStart(64, '0')}`)]
+  const logs = await rpc.logs(eas, topics, range)
+  return logs.map(({ data, transactionHash: txHash }) => {
+    if (data.length !== 66) throw new RpcError('EAS logged data of another format than its interface.', 'wrong')
+    return { uid: data.toLowerCase(), txHash }
+  })
+}
+
+/**
+ * Reads what the attester states about the recipient at a block; undefined when it is revoked or of others. An expired
+ * one has its time.
+ */
+export async function readAbout(
+  rpc: Rpc,
+  { eas, recipient, attester }: { eas: string; recipient: string; attester: string },
+  uid: string,
+  block: number,
+) {
+  const found = await readAttestation(rpc, eas, uid, block)
+  const isAsked = isSameHex(found?.attester, attester) && isSameHex(found?.recipient, recipient)
+  if (!found || !isAsked || found.revocationTime !== 0n) return undefined
+  return {
+    at: timeOf(found.time),
+    expiresAt: found.expirationTime === 0n ? null : timeOf(found.expirationTime),
+    schema: found.schema as string,
+    fields: fieldsOf(found.schema, found.data),
+  }
+}
+
 /** Returns the transaction that registers the schema. */
 export const registerSchema = (registry: string) => ({
   target: registry,
@@ -103,16 +161,11 @@ export function createEas(eas: string, attester: string): AttestationSink {
     },
 
     async state(rpc, { uid, hash }) {
-      const call = encodeFunctionData({ abi: easAbi, functionName: 'getAttestation', args: [uid as Hex] })
-      const answer = await rpc.call(eas, call)
-      return reading('EAS', () => {
-        const found = decodeFunctionResult({ abi: easAbi, functionName: 'getAttestation', data: answer as Hex })
-        if (!isSameHex(found.uid, uid) || !isSameHex(found.schema, schemaUid) || !isSameHex(found.attester, attester))
-          return undefined
-        const [stored] = decodeAbiParameters(schemaFields, found.data)
-        if (!isSameHex(stored, hash)) return undefined
-        return found.revocationTime === 0n ? ('valid' as const) : ('revoked' as const)
-      })
+      const found = await readAttestation(rpc, eas, uid)
+      if (!found || !isSameHex(found.schema, schemaUid) || !isSameHex(found.attester, attester)) return undefined
+      const [stored] = reading('EAS', () => decodeAbiParameters(schemaFields, found.data))
+      if (!isSameHex(stored, hash)) return undefined
+      return found.revocationTime === 0n ? 'valid' : 'revoked'
     },
   }
 }

@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)('an external signer', () => {
       answering(on, 'eth_signTransaction', lie)
       const message = await messageOf(signer.signTransaction(asked))
       expect(message).toMatch(sentence)
-      expect(message).toMatch(/^RpcError (wrong|unavailable): The signer /)
+      expect(message).toMatch(/^RpcError (large|wrong|unavailable): The signer /)
       expect(message).not.toContain('signer-token')
     }
   })

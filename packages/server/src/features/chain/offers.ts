@@ -68,7 +68,7 @@ export class Offers {
 
   async gas({ target, data }: Call): Promise<number> {
     const rpc = this.#rpc
-    await this.assertChain()
+    await rpc.assertChain(this.#deps.config.trustChainId)
     await assertContract(rpc, { target, data })
     return gasWithReserve(await rpc.gas(this.#account.address, target, data))
   }
@@ -92,20 +92,6 @@ export class Offers {
   async #isOutbid({ created_at, max_fee }: AttemptRow): Promise<boolean> {
     if (this.#deps.clock.now() - created_at >= stuckMs) return true
     return (await this.#rpc.fees()).base > BigInt(max_fee)
-  }
-
-  /**
-   * Throws when the node is of another chain: that chain could interpret the signed transaction differently, and its
-   * receipts would be of other transactions.
-   */
-  async assertChain(): Promise<void> {
-    const { trustChainId } = this.#deps.config
-    const found = await this.#rpc.chainId()
-    if (found !== trustChainId)
-      throw new RpcError(
-        `The RPC serves chain ${found}, TRUST_CHAIN_ID is ${trustChainId}: set TRUST_RPC_URL to a node of that chain.`,
-        'wrong',
-      )
   }
 
   /** Returns the fees of a first attempt. Throws RpcError when they exceed TRUST_MAX_FEE_GWEI. */

@@ -138,7 +138,8 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
     async planSchema() {
       const schemaRegistry = schemaRegistryOf(config)
       if (schemaRegistry === undefined) throw unavailable('TRUST_EAS_SCHEMA_REGISTRY')
-      await needQueue().queue.offers.assertChain()
+      needQueue()
+      await rpc.assertChain(config.trustChainId)
       await assertContract(rpc, registerSchema(schemaRegistry))
       if (await isSchemaRegistered(rpc, schemaRegistry))
         return { isRegistered: true, plan: undefined, send: undefined, higher: undefined }

@@ -122,7 +122,7 @@ export class TransactionQueue {
 
   /** Returns the first error that did not stop the turn from handling the other transactions. */
   async #turn(lease: Lease): Promise<RpcError | undefined> {
-    await this.offers.assertChain()
+    await this.#parts.rpc.assertChain(this.#deps.config.trustChainId)
     const head = await this.#parts.rpc.head()
     const rows = await readOpen(this.#deps.database.db, this.account, turnRows)
     let first: RpcError | undefined

@@ -2,6 +2,7 @@ import { Type } from '@wardline/contract'
 import { cutText, sanitize, utf16Size } from '@wardline/text'
 import type { Hex } from 'viem'
 import { decodeErrorResult, parseAbi } from 'viem/utils'
+import { maxAnswerBytes } from '../../egress/answer.ts'
 import { type Egress, EgressError } from '../../egress/egress.ts'
 import { faultFinder } from '../../validation.ts'
 import { secretRemover, secretsOfSettings } from '../alerts/channels/without-secrets.ts'
@@ -11,9 +12,10 @@ export class RpcError extends Error {
   override name = 'RpcError'
   /**
    * 'revert': the contract refused the call; 'refused': the node refused it; 'contract': the address has no contract that can
-   * do it; 'cost': a person has to confirm a higher cost; otherwise a retry may succeed.
+   * do it; 'cost': a person has to confirm a higher cost; 'large': the response is too long to be read; otherwise a retry may
+   * succeed.
    */
-  readonly kind: 'revert' | 'refused' | 'contract' | 'cost' | 'unavailable' | 'wrong'
+  readonly kind: 'revert' | 'refused' | 'contract' | 'cost' | 'large' | 'unavailable' | 'wrong'
 
   constructor(message: string, kind: RpcError['kind']) {
     super(message)
@@ -30,6 +32,7 @@ const Quantity = Type.String({ pattern: '^0x[0-9a-fA-F]{1,64}$' })
 const Hash = Type.String({ pattern: '^0x[0-9a-fA-F]{64}$' })
 const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
 export const Bytes = Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$' })
+const logFields = { address: Address, topics: Type.Array(Hash, { maxItems: 4 }), data: Bytes }
 
 const schemas = {
   quantity: Quantity,
@@ -48,10 +51,9 @@ const schemas = {
     status: Type.String({ pattern: '^0x[01]$' }),
     gasUsed: Quantity,
     effectiveGasPrice: Quantity,
-    logs: Type.Array(Type.Object({ address: Address, topics: Type.Array(Hash, { maxItems: 4 }), data: Bytes }), {
-      maxItems: 100,
-    }),
+    logs: Type.Array(Type.Object(logFields), { maxItems: 100 }),
   }),
+  logs: Type.Array(Type.Object({ ...logFields, transactionHash: Hash, blockNumber: Quantity }), { maxItems: 200 }),
 }
 
 const checks = Object.fromEntries(
@@ -62,6 +64,17 @@ export interface Log {
   address: string
   topics: string[]
   data: string
+}
+
+/** A log with its transaction, as the node claims. */
+export interface FoundLog extends Log {
+  transactionHash: string
+}
+
+/** Blocks, both included. */
+export interface BlockRange {
+  from: number
+  to: number
 }
 
 export interface Receipt {
@@ -161,7 +174,7 @@ export class JsonRpc {
     } catch {
       throw new RpcError(
         `${name} answered ${method} with status ${answer.status} and no JSON of at most 64 KiB.`,
-        'unavailable',
+        Buffer.byteLength(answer.body) < maxAnswerBytes ? 'unavailable' : 'large',
       )
     }
     if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
@@ -204,6 +217,18 @@ export class Rpc {
   }
 
   chainId = () => this.#number('eth_chainId')
+  /**
+   * Throws when the node is of another chain: that chain could interpret a signed transaction differently, and what it
+   * answers would be about other contracts.
+   */
+  async assertChain(chainId: number): Promise<void> {
+    const found = await this.chainId()
+    if (found !== chainId)
+      throw new RpcError(
+        `The RPC serves chain ${found}, TRUST_CHAIN_ID is ${chainId}: set TRUST_RPC_URL to a node of that chain.`,
+        'wrong',
+      )
+  }
   head = () => this.#number('eth_blockNumber')
   nonce = (address: string, at: 'latest' | 'pending' = 'latest') =>
     this.#number('eth_getTransactionCount', [address, at])
@@ -214,6 +239,19 @@ export class Rpc {
   /** Calls a view function, in the state after this block. */
   call = async (to: string, data: string, at: number | 'latest' = 'latest') =>
     (await this.#ask('eth_call', [{ to, data }, at === 'latest' ? at : hex(at)], 'bytes')) as string
+
+  /** Logs of a contract with these topics, oldest first. Throws when one belongs to another question. */
+  async logs(address: string, topics: readonly string[], { from, to }: BlockRange): Promise<FoundLog[]> {
+    const filter = { address, topics, fromBlock: hex(from), toBlock: hex(to) }
+    const found = (await this.#ask('eth_getLogs', [filter], 'logs')) as (FoundLog & { blockNumber: string })[]
+    for (const log of found) {
+      const block = Number(log.blockNumber)
+      const isAsked = isSameHex(log.address, address) && topics.every((topic, at) => isSameHex(log.topics[at], topic))
+      if (!isAsked || block < from || block > to)
+        throw new RpcError('The RPC answered eth_getLogs with a log that was not asked for.', 'wrong')
+    }
+    return found
+  }
 
   /** Fees of the next block: its base fee, and the median tip that others pay. */
   async fees(): Promise<{ base: bigint; tip: bigint }> {

@@ -11,6 +11,7 @@ import { lastSweep } from '../detection/scout.ts'
 import { type EventFigures, readEventFigures } from '../events/posture.ts'
 import { type FleetCount, fleetCount } from '../instances/fleet-count.ts'
 import { attestationDue, hashPreview, weeklyAttestations } from './attestation.ts'
+import { attestationsByOthers } from './by-others.ts'
 import { chainStatus, identityOf } from './identity.ts'
 import { insertAttestations, readAttestations, readLastAttestation, readSigned } from './queries.ts'
 import { relativeTime } from './relative-time.ts'
@@ -123,6 +124,7 @@ async function buildTrustSummary(deps: Deps, now: number): Promise<TrustSummary>
       ...(signed === null ? {} : offChainOf(signed)),
       ...onChain.get(hash),
     })),
+    ...(await attestationsByOthers(deps, known, now)),
     identity,
     verification: {
       ...verification,
