@@ -74,6 +74,8 @@ interface Verdict {
   signature_fault: string | null
   /** Null: not on a chain, or no node was asked. */
   on_chain: 'valid' | 'revoked' | 'missing' | null
+  /** A registry of ERC-8004 has the hash, but no document: an earlier version wrote it. */
+  is_bare: boolean
 }
 
 /** Reads the signed attestation of an item and verifies it. Its uid makes the address, so no other host is asked. */
@@ -108,12 +110,15 @@ async function judge(
 ): Promise<Verdict> {
   const is_hash_right = `0x${hash('sha256', attestationText(item), 'hex')}` === item.hash
   const { on_chain: said } = item
-  let on_chain: Verdict['on_chain'] = null
+  let found: Awaited<ReturnType<Chain['state']>>
   if (said && stateOf) {
     const isAsked = [said.uid, said.tx_hash, item.hash].every((text) => hexOf(64).test(text))
-    on_chain = isAsked ? ((await stateOf(said, item.hash)) ?? null) : 'missing'
+    found = isAsked ? await stateOf(said, item.hash) : 'missing'
   }
-  return { period: item.period, tag: item.tag, hash: item.hash, is_hash_right, ...signature, on_chain }
+  const { period, tag, hash: text } = item
+  const verdict = { period, tag, hash: text, is_hash_right, ...signature, is_bare: false }
+  if (typeof found !== 'object') return { ...verdict, on_chain: found ?? null }
+  return { ...verdict, on_chain: found.isRevoked ? 'revoked' : 'valid', is_bare: found.isBare }
 }
 
 /** What a summary says of its posted scores, and whether it and the chain say the same. */
@@ -241,6 +246,8 @@ async function verify(url: string, options: VerifyOptions): Promise<void> {
       if (signature_fault !== null) console.log(sanitize(`${period} ${tag}: ${signature_fault}`))
     if (attester === undefined && attestations.some(({ signer }) => signer !== null))
       console.log('The service names its signers itself: give the one you expect with --attester <address>.')
+    const bare = attestations.filter(({ is_bare }) => is_bare).length
+    if (bare > 0) console.log(`${bare} without a document: an earlier version wrote their hash itself on the chain.`)
     if (verification) {
       const { unified_risk_score: risk, is_report_right, on_chain } = verification
       const report = is_report_right ? `risk ${risk} of 100, scored by the service itself` : 'WRONG'

@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import type { TrustSummary } from '@wardline/contract'
 import { startAnvil, type TestChain } from '../../../../test-servers/anvil.ts'
 import { type Contracts, deployContracts } from '../../../../test-servers/contracts.ts'
+import type { SubmittedRecord } from '../features/chain/attestation-sink.ts'
+import { attestationHash } from '../features/trust/attestation.ts'
 import { openTestService, type TestService } from './service.ts'
 
 /** First account of every anvil. Its key is public, so it has no funds anywhere. */
@@ -125,13 +127,19 @@ export const transactions = (service: TestService) =>
     'select kind, state, error, nonce, result from chain_transactions order by created_at, id',
   )
 
-export const record = (number = 1) => ({
-  hash: `0x${String(number).padStart(64, '0')}`,
-  namespace: 'wardline.v1',
-  tag: 'posture.weekly',
-  score: 90,
-  period: '2026-W03',
-})
+export function record(number = 1): SubmittedRecord {
+  const fields = {
+    namespace: 'wardline.v1',
+    type: 'Posture',
+    title: 'Weekly security posture',
+    summary: `Number ${number}`,
+    tag: 'posture.weekly',
+    score: 90,
+    at: Date.UTC(2026, 0, 14),
+    period: '2026-W03',
+  }
+  return { ...fields, hash: attestationHash(fields) }
+}
 
 /** Returns the number of attestations in the contract. */
 export async function countOf({ chain, contracts }: ChainService): Promise<number> {

@@ -1,13 +1,8 @@
+import type { AttestationsTable } from '../../db/schema/trust.ts'
 import type { Log, Rpc } from './rpc.ts'
 
-/** The parts of a published attestation that go on the chain: its hash and its contents. */
-export interface SubmittedRecord {
-  hash: string
-  namespace: string
-  tag: string
-  score: number
-  period: string
-}
+/** A published attestation. */
+export type SubmittedRecord = Omit<AttestationsTable, 'uid' | 'signed'>
 
 interface Call {
   target: string
@@ -21,20 +16,30 @@ interface Written {
   txHash: string
 }
 
-export interface AttestationSink {
+/** What a contract has of an attestation. */
+interface WrittenState {
+  isRevoked: boolean
+  /** Written by an earlier version: the registry of ERC-8004 has the attestation's hash, without a document. */
+  isBare: boolean
+}
+
+export interface AttestationReader {
+  /**
+   * Reads the state of an attestation from the chain. Undefined when the uid is not an attestation of this account with
+   * this hash.
+   */
+  state(rpc: Rpc, written: Written): Promise<WrittenState | undefined>
+}
+
+export interface AttestationSink extends AttestationReader {
   /**
    * Returns the call that must be on the chain before the attestation, once per subject. Only for sinks that need one.
    */
   prepare?(record: SubmittedRecord): Call & { subject: string }
   /** Returns the call that writes an attestation. */
   write(record: SubmittedRecord): Call
-  /** Returns the uid that a transaction logged for this hash; undefined when its logs contain none. */
-  uidOf(logs: readonly Log[], hash: string): string | undefined
+  /** Returns the uid that a transaction with this call logged; undefined when its logs do not have what the call wrote. */
+  uidOf(logs: readonly Log[], data: string): string | undefined
   /** Returns the call that revokes an attestation. */
-  revoke(written: Pick<Written, 'uid' | 'hash'>): Call
-  /**
-   * Reads the state of an attestation from the chain. Undefined when the uid is not an attestation of this account with
-   * this hash.
-   */
-  state(rpc: Rpc, written: Written): Promise<'valid' | 'revoked' | undefined>
+  revoke(uid: string): Call
 }

@@ -19,7 +19,7 @@ import { createEas } from './eas.ts'
 import { createFeedbackSink } from './feedback-sink.ts'
 import { ether } from './fees.ts'
 import { agentIdOf, agentOfSetUri, isOwnAgent, readAgentUri } from './identity-registry.ts'
-import { easOf, identityRegistryOf, reputationRegistryOf, unavailable } from './known-contracts.ts'
+import { agentRegistryOf, easOf, identityRegistryOf, reputationRegistryOf, unavailable } from './known-contracts.ts'
 import { readKnownIdentity } from './known-identity.ts'
 import { createOperatorPlans, subjects } from './operator-plans.ts'
 import { OtherAttestations } from './other-attestations.ts'
@@ -48,10 +48,14 @@ function createSink(config: Config, wallet: string): AttestationSink | undefined
     const eas = easOf(config)
     return eas === undefined ? undefined : createEas(eas, wallet)
   }
-  if (trustAttestTo === 'feedback') return createFeedbackSink(reputationRegistryOf(config), agentId, wallet)
+  const agentRegistry = agentRegistryOf(config)
+  if (trustAttestTo === 'feedback') {
+    const registry = reputationRegistryOf(config)
+    return createFeedbackSink({ chainId: config.trustChainId, registry, agentId, wallet }, agentRegistry)
+  }
   return trustValidationRegistry === undefined
     ? undefined
-    : createValidationSink(trustValidationRegistry, agentId, wallet)
+    : createValidationSink(trustValidationRegistry, { agentRegistry, agentId }, wallet)
 }
 
 export type Chain = Awaited<ReturnType<typeof createChain>>
@@ -104,7 +108,7 @@ export async function createChain(deps: Deps) {
       case 'respond':
         return (await validation?.isAnswered(rpc, data, logs)) ? subject : undefined
       case 'attest': {
-        const uid = sink?.uidOf(logs, subject)
+        const uid = sink?.uidOf(logs, data)
         return uid !== undefined && (await sink!.state(rpc, { uid, hash: subject, txHash })) ? uid : undefined
       }
       default:
@@ -165,7 +169,7 @@ export async function createChain(deps: Deps) {
     for (const row of await readUnchecked(db, queue.account, clock.now() - checkEveryMs, checkRows)) {
       const written = { uid: row.result!, hash: row.subject, txHash: row.tx_hash! }
       const state = await sink.state(rpc, written)
-      await noteChecked(db, row.id, clock.now(), state === 'revoked')
+      await noteChecked(db, row.id, clock.now(), state?.isRevoked === true)
     }
   }
 

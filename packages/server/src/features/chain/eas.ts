@@ -155,7 +155,7 @@ export function createEas(eas: string, attester: string): AttestationSink {
           data.length === 66,
       )?.data,
 
-    revoke({ uid }) {
+    revoke(uid) {
       const request = { schema: schemaUid as Hex, data: { uid: uid as Hex, value: 0n } }
       return { target: eas, data: encodeFunctionData({ abi: easAbi, functionName: 'revoke', args: [request] }) }
     },
@@ -165,7 +165,7 @@ export function createEas(eas: string, attester: string): AttestationSink {
       if (!found || !isSameHex(found.schema, schemaUid) || !isSameHex(found.attester, attester)) return undefined
       const [stored] = reading('EAS', () => decodeAbiParameters(schemaFields, found.data))
       if (!isSameHex(stored, hash)) return undefined
-      return found.revocationTime === 0n ? 'valid' : 'revoked'
+      return { isRevoked: found.revocationTime !== 0n, isBare: false }
     },
   }
 }

@@ -1,6 +1,18 @@
+import type { Json } from '@wardline/contract'
 import type { Hex } from 'viem'
-import { decodeEventLog, decodeFunctionResult, encodeFunctionData, parseAbi, toHex } from 'viem/utils'
-import type { AttestationSink } from './attestation-sink.ts'
+import {
+  decodeEventLog,
+  decodeFunctionData,
+  decodeFunctionResult,
+  encodeFunctionData,
+  getAddress,
+  parseAbi,
+  toHex,
+} from 'viem/utils'
+import { isoTime } from '../../clock.ts'
+import type { AttestationReader, AttestationSink } from './attestation-sink.ts'
+import { attestedBy, documentOf } from './documents.ts'
+import { agentNumber } from './registration.ts'
 import { isSameHex, type Log, type Rpc, RpcError } from './rpc.ts'
 
 // https://eips.ethereum.org/EIPS/eip-8004
@@ -53,49 +65,102 @@ export async function readFeedback(
   return found
 }
 
-/**
- * Attestation sink that posts feedback for an agent. The wallet must not own the agent: the registry refuses feedback
- * from owners. The uid is the feedback's index; the hash is only in the event.
- */
-export function createFeedbackSink(registry: string, agentId: string, wallet: string): AttestationSink {
-  const agent = BigInt(agentId)
+/** Feedback of one account about one agent. */
+interface Given {
+  chainId: number
+  /** Address of the reputation registry. */
+  registry: string
+  agentId: string
+  wallet: string
+}
 
-  function uidOf(logs: readonly Log[], hash: string): string | undefined {
-    for (const { address, topics, data } of logs) {
-      if (!isSameHex(address, registry)) continue
-      try {
-        const { args } = decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
-        const isOurs =
-          args.agentId === agent && isSameHex(args.clientAddress, wallet) && isSameHex(args.feedbackHash, hash)
-        if (isOurs) return toHex(args.feedbackIndex, { size: 32 })
-      } catch {
-        // Not an event of this interface.
-      }
+type Shown = Record<'value' | 'valueDecimals' | 'tag1' | 'tag2', string | number | bigint>
+
+/** The fields that the feedback file has in common with the event. */
+const sharedFields = ({ chainId, agentId, wallet }: Given, { value, valueDecimals, tag1, tag2 }: Shown) =>
+  ({
+    agentId: agentNumber(agentId),
+    clientAddress: `eip155:${chainId}:${getAddress(wallet)}`,
+    ...{ value: Number(value), valueDecimals, tag1, tag2 },
+  }) as Record<string, Json>
+
+/** Feedback of this account about this agent in a transaction's logs. */
+function feedbackIn(logs: readonly Log[], { registry, agentId, wallet }: Given) {
+  return logs.flatMap(({ address, topics, data }) => {
+    if (!isSameHex(address, registry)) return []
+    try {
+      const { args } = decodeEventLog({ abi, topics: topics as [Hex, ...Hex[]], data: data as Hex })
+      return args.agentId === BigInt(agentId) && isSameHex(args.clientAddress, wallet) ? [args] : []
+    } catch {
+      // Not an event of this interface.
+      return []
     }
+  })
+}
+
+/** The parts of a call that its event repeats; undefined for another call. */
+function partsOf(data: string) {
+  try {
+    const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
+    return functionName === 'giveFeedback' ? args.slice(1) : undefined
+  } catch {
+    // A call of another contract: TRUST_ATTEST_TO was changed since.
     return undefined
   }
+}
 
+/** The uid is the feedback's index. Its file and hash are only in the event. */
+export function createFeedbackReader(given: Given): AttestationReader {
+  const { registry, agentId, wallet } = given
   return {
-    write({ hash, namespace, tag, score }) {
-      const args = [agent, BigInt(score), 0, namespace, tag, '', '', hash as Hex] as const
-      return { target: registry, data: encodeFunctionData({ abi, functionName: 'giveFeedback', args }) }
-    },
-    uidOf,
-    revoke({ uid }) {
-      const args = [agent, BigInt(uid)] as const
-      return { target: registry, data: encodeFunctionData({ abi, functionName: 'revokeFeedback', args }) }
-    },
     async state(rpc, { uid, hash, txHash }) {
       const receipt = await rpc.receipt(txHash, wallet, registry)
-      if (!receipt?.ok || uidOf(receipt.logs, hash) !== uid) return undefined
-      const args = [agent, wallet as Hex, BigInt(uid)] as const
+      if (!receipt?.ok) return undefined
+      const found = feedbackIn(receipt.logs, given).find(({ feedbackIndex }) => feedbackIndex === BigInt(uid))
+      if (!found) return undefined
+      const attested = attestedBy({ uri: found.feedbackURI, hash: found.feedbackHash }, sharedFields(given, found))
+      if (!attested || !isSameHex(attested.hash, hash)) return undefined
+      const args = [BigInt(agentId), wallet as Hex, BigInt(uid)] as const
       const data = await rpc.call(registry, encodeFunctionData({ abi, functionName: 'readFeedback', args }))
       try {
         const [, , , , isRevoked] = decodeFunctionResult({ abi, functionName: 'readFeedback', data: data as Hex })
-        return isRevoked ? 'revoked' : 'valid'
+        return { isRevoked, isBare: attested.isBare }
       } catch {
         throw wrongFormat()
       }
+    },
+  }
+}
+
+/**
+ * Attestation sink that posts feedback for an agent, with the feedback file of ERC-8004. The wallet must not own the
+ * agent: the registry refuses feedback from owners.
+ */
+export function createFeedbackSink(given: Given, agentRegistry: string): AttestationSink {
+  const { registry, agentId } = given
+  const agent = BigInt(agentId)
+  return {
+    ...createFeedbackReader(given),
+    write(record) {
+      const { namespace: tag1, tag: tag2, score: value, at } = record
+      const shared = sharedFields(given, { value, valueDecimals: 0, tag1, tag2 })
+      const { uri, hash } = documentOf({ agentRegistry, createdAt: isoTime(at), ...shared }, record)
+      const args = [agent, BigInt(value), 0, tag1, tag2, '', uri, hash as Hex] as const
+      return { target: registry, data: encodeFunctionData({ abi, functionName: 'giveFeedback', args }) }
+    },
+    uidOf(logs, data) {
+      const written = partsOf(data)
+      if (!written) return undefined
+      const found = feedbackIn(logs, given).find((logged) => {
+        const { value, valueDecimals, tag1, tag2, endpoint, feedbackURI, feedbackHash } = logged
+        const seen = [value, valueDecimals, tag1, tag2, endpoint, feedbackURI, feedbackHash]
+        return seen.every((part, place) => part === written[place])
+      })
+      return found && toHex(found.feedbackIndex, { size: 32 })
+    },
+    revoke(uid) {
+      const args = [agent, BigInt(uid)] as const
+      return { target: registry, data: encodeFunctionData({ abi, functionName: 'revokeFeedback', args }) }
     },
   }
 }

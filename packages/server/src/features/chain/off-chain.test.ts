@@ -9,6 +9,9 @@ const wallet = privateKeyToAccount(testKey)
 const baseSepolia = domainOf({ trustChainId: 84_532, trustEas: undefined })
 const record = {
   namespace: 'wardline.v1',
+  type: 'Posture',
+  title: 'Weekly security posture',
+  summary: 'Low risk. Security score 90/100',
   tag: 'posture.weekly',
   score: 90,
   at: Date.UTC(2026, 10, 20, 12, 0, 0, 123),

@@ -12,11 +12,6 @@ import { dataOf, noAddress, noUid, schemaUid } from './eas.ts'
 import { isSameHex, rpcDeadlineMs } from './rpc.ts'
 import { openSigner } from './signer.ts'
 
-/** What an off-chain attestation says, with its time in epoch milliseconds. */
-interface DatedRecord extends SubmittedRecord {
-  at: number
-}
-
 /** EAS of a chain, as a signature names it. */
 interface Domain {
   chainId: number
@@ -81,7 +76,7 @@ function uidOf({ schema, recipient, time, expirationTime, revocable, refUID, dat
  * Returns what is signed for a record. All of it follows from the record, signer and domain, so that readers compare it
  * whole. The contents are public: the salt, which hides others from guesses, is their hash.
  */
-function unsigned(record: DatedRecord, signer: string, { chainId, contract, version }: Domain): Unsigned {
+function unsigned(record: SubmittedRecord, signer: string, { chainId, contract, version }: Domain): Unsigned {
   const message: Unsigned['message'] = {
     version: 2,
     schema: schemaUid,
@@ -112,7 +107,7 @@ const typedData = ({ domain, primaryType, message }: Unsigned): TypedDataDefinit
 })
 
 export async function signAttestation(
-  record: DatedRecord,
+  record: SubmittedRecord,
   signer: Pick<Signer, 'address' | 'signTypedData'>,
   domain: Domain,
 ): Promise<SignedAttestation> {
@@ -130,7 +125,7 @@ export async function signAttestation(
  * Signs attestations by the configured wallet, else by the key that the deployment derives from its master secret. Throws
  * RpcError while an external signer is away, ConfigError for a wrong key file.
  */
-export async function signAttestations<Record extends DatedRecord>(
+export async function signAttestations<Record extends SubmittedRecord>(
   { config, secrets }: { config: Config; secrets: Pick<Secrets, 'attestationKey'> },
   records: readonly Record[],
   stopping?: AbortSignal,
@@ -160,7 +155,7 @@ interface Expected {
 /** Returns why the file is not this record signed by the expected address; undefined if it is. Needs no node. */
 export async function offChainFault(
   { sig, signer }: SignedAttestation,
-  record: DatedRecord,
+  record: SubmittedRecord,
   expected: Expected,
 ): Promise<string | undefined> {
   const { signature, ...content } = sig

@@ -12,6 +12,7 @@ import {
 } from './chain-queries.ts'
 import { assertContract, targetOf } from './contract-check.ts'
 import { dataUriOf } from './data-uri.ts'
+import { hashOf } from './documents.ts'
 import { isSchemaRegistered, registerSchema, schemaText, schemaUid } from './eas.ts'
 import { ether } from './fees.ts'
 import { countAgents, readAgentUri, readOwner, registerAgent, setAgentUri } from './identity-registry.ts'
@@ -23,7 +24,6 @@ import { type Rpc, RpcError } from './rpc.ts'
 import type { ValidationRegistry } from './validation-registry.ts'
 import {
   assertPostable,
-  hashOf,
   responseOf,
   type VerifiedAgent,
   verificationTag,
@@ -195,14 +195,17 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
       assertPostable(scores)
       const { request, requestHash, report } = verificationTexts(scores)
       const response = responseOf(scores.unified_score)
-      const answer = { requestHash, response, responseHash: hashOf(report), tag: verificationTag }
+      const answer = {
+        ...{ requestHash, response, responseHash: hashOf(report), tag: verificationTag },
+        uri: dataUriOf(report),
+      }
       const calls = [
         {
           kind: 'validate',
           subject: requestHash,
           ...validation.request(scores.agent_id, dataUriOf(request), requestHash),
         },
-        { kind: 'respond', subject: requestHash, ...validation.respond(answer, dataUriOf(report)) },
+        { kind: 'respond', subject: requestHash, ...validation.respond(answer) },
       ] as const
       const { gas, fees } = await queue.offers.quote(calls[0])
       const parts = [gas, responseGas(calls[1].data)] as const
@@ -221,7 +224,7 @@ export function createOperatorPlans(deps: Deps, { rpc, queue, wallet, registry, 
       needQueue()
       const made = (await readTransactions(db, 1_000)).find(({ kind, result }) => kind === 'attest' && result === uid)
       if (!made || !sink) return undefined
-      return planOnce({ kind: 'revoke', subject: uid }, sink.revoke({ uid, hash: made.subject }), {
+      return planOnce({ kind: 'revoke', subject: uid }, sink.revoke(uid), {
         hash: made.subject,
       })
     },

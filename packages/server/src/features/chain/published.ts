@@ -1,13 +1,14 @@
 import type { Attestation } from '@wardline/contract'
 import { knownEas, knownRegistries } from '../../config/known-chains.ts'
 import { createEgress } from '../../egress/open-egress.ts'
-import type { AttestationSink } from './attestation-sink.ts'
+import type { AttestationReader } from './attestation-sink.ts'
+import { hashOf } from './documents.ts'
 import { createEas } from './eas.ts'
-import { createFeedbackSink } from './feedback-sink.ts'
+import { createFeedbackReader } from './feedback-sink.ts'
 import { Rpc, rpcDeadlineMs } from './rpc.ts'
 import { createValidationRegistry, isSameResponse } from './validation-registry.ts'
-import { createValidationSink } from './validation-sink.ts'
-import { hashOf, verificationTag } from './verification-report.ts'
+import { createValidationReader } from './validation-sink.ts'
+import { verificationTag } from './verification-report.ts'
 
 interface Asked {
   rpcUrl: string
@@ -33,9 +34,9 @@ export async function openPublished(asked: Asked) {
     const chainId = await rpc.chainId()
     const address = eas ?? knownEas(chainId)?.[0]
     const validations = validationRegistry && createValidationRegistry(validationRegistry, attester)
-    const sinkOf = ({ sink }: OnChain): Pick<AttestationSink, 'state'> | undefined => {
+    const readerOf = ({ sink }: OnChain): AttestationReader | undefined => {
       if (sink === 'validation')
-        return validationRegistry === undefined ? undefined : createValidationSink(validationRegistry, '', attester)
+        return validationRegistry === undefined ? undefined : createValidationReader(validationRegistry, attester)
       if (sink === 'feedback') {
         if (agentId === undefined) return undefined
         const registry = asked.reputationRegistry ?? knownRegistries(chainId)?.reputation
@@ -43,7 +44,7 @@ export async function openPublished(asked: Asked) {
           throw new Error(
             `The reputation registry of chain ${chainId} is not known: give it with --reputation-registry <address>.`,
           )
-        return createFeedbackSink(registry, agentId, attester)
+        return createFeedbackReader({ chainId, registry, agentId, wallet: attester })
       }
       if (address === undefined)
         throw new Error(`The address of EAS on chain ${chainId} is not known: give it with --eas <address>.`)
@@ -54,8 +55,8 @@ export async function openPublished(asked: Asked) {
       /** Undefined when the contract's address is unknown. */
       state: async (onChain: OnChain, hash: string) => {
         const { uid, tx_hash: txHash } = onChain
-        const sink = sinkOf(onChain)
-        return sink && ((await sink.state(rpc, { uid, hash, txHash })) ?? ('missing' as const))
+        const reader = readerOf(onChain)
+        return reader && ((await reader.state(rpc, { uid, hash, txHash })) ?? ('missing' as const))
       },
       /** Whether this report is the attester's latest response in the registry; undefined without a registry. */
       hasReport: async (requestHash: string, report: string, response: number) => {

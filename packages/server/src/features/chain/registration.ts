@@ -3,11 +3,16 @@ import type { Config } from '../../config/config.ts'
 import { dataUriOf } from './data-uri.ts'
 import { agentRegistryOf } from './known-contracts.ts'
 
+/** ERC-8004 has numbers; above 2^53 they would be another agent. */
+export function agentNumber(agentId: string): number | string {
+  const id = Number(agentId)
+  return Number.isSafeInteger(id) ? id : agentId
+}
+
 /** Returns the ERC-8004 registration file that the on-chain identity points to. It contains only public addresses. */
 export function registrationOf(config: Config, agentId: string | undefined): AgentRegistration {
   const { trustName } = config
   const publicUrl = config.publicUrl?.replace(/\/$/, '')
-  const id = Number(agentId)
   return {
     type: registrationType,
     name: trustName,
@@ -17,14 +22,7 @@ export function registrationOf(config: Config, agentId: string | undefined): Age
     x402Support: false,
     active: agentId !== undefined || config.trustRpcUrl !== undefined,
     registrations:
-      agentId === undefined
-        ? []
-        : [
-            {
-              agentId: Number.isSafeInteger(id) ? id : agentId,
-              agentRegistry: agentRegistryOf(config),
-            },
-          ],
+      agentId === undefined ? [] : [{ agentId: agentNumber(agentId), agentRegistry: agentRegistryOf(config) }],
     supportedTrust: [],
   }
 }

@@ -19,12 +19,22 @@ interface Response {
   tag: string
 }
 
+/** A response as it is sent and logged. The registry does not store the URI. */
+interface SentResponse extends Response {
+  uri: string
+}
+
 /** Decodes the response in the call data of `respond`; undefined for another function. */
-function responseIn(data: string): Response | undefined {
-  const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
-  if (functionName !== 'validationResponse') return undefined
-  const [requestHash, response, , responseHash, tag] = args
-  return { requestHash, response, responseHash, tag }
+function responseIn(data: string): SentResponse | undefined {
+  try {
+    const { functionName, args } = decodeFunctionData({ abi, data: data as Hex })
+    if (functionName !== 'validationResponse') return undefined
+    const [requestHash, response, uri, responseHash, tag] = args
+    return { requestHash, response, uri, responseHash, tag }
+  } catch {
+    // A call of another contract: TRUST_ATTEST_TO was changed since.
+    return undefined
+  }
 }
 
 export const isSameResponse = (one: Response, other: Response): boolean =>
@@ -48,10 +58,18 @@ export function createValidationRegistry(registry: string, validator: string) {
   }
 
   /** Responses of this validator in a transaction's logs. */
-  const answered = (logs: readonly Log[]): Response[] =>
+  const answered = (logs: readonly Log[]): SentResponse[] =>
     [...eventsOf(logs)].flatMap(({ eventName, args }) =>
-      eventName === 'ValidationResponse' && isSameHex(args.validator, validator) ? [args] : [],
+      eventName === 'ValidationResponse' && isSameHex(args.validator, validator)
+        ? [{ ...args, uri: args.responseURI }]
+        : [],
     )
+
+  /** Returns the response of this call data if the logs of its transaction have it. */
+  function loggedResponse(data: string, logs: readonly Log[]): Response | undefined {
+    const sent = responseIn(data)
+    return sent && answered(logs).find((found) => isSameResponse(found, sent) && found.uri === sent.uri)
+  }
 
   /** Returns this validator's latest response; undefined without a request or a response. A response of 0 counts. */
   async function answer(rpc: Rpc, requestHash: string): Promise<Response | undefined> {
@@ -83,7 +101,7 @@ export function createValidationRegistry(registry: string, validator: string) {
       }),
     }),
 
-    respond: ({ requestHash, response, responseHash, tag }: Response, uri: string) => ({
+    respond: ({ requestHash, response, responseHash, tag, uri }: SentResponse) => ({
       target: registry,
       data: encodeFunctionData({
         abi,
@@ -102,11 +120,12 @@ export function createValidationRegistry(registry: string, validator: string) {
 
     answered,
     answer,
+    loggedResponse,
 
     /** Whether the response of this call data is both in the logs of its transaction and in the state of the registry. */
     async isAnswered(rpc: Rpc, data: string, logs: readonly Log[]): Promise<boolean> {
-      const response = responseIn(data)
-      if (!response || !answered(logs).some((found) => isSameResponse(found, response))) return false
+      const response = loggedResponse(data, logs)
+      if (!response) return false
       const stored = await answer(rpc, response.requestHash)
       return stored !== undefined && isSameResponse(stored, response)
     },

@@ -1,7 +1,7 @@
 import { canonicalJson } from '@wardline/contract'
 import type { Hex } from 'viem'
-import { keccak256, stringToHex } from 'viem/utils'
 import { isoTime } from '../../clock.ts'
+import { hashOf } from './documents.ts'
 
 /** ERC-8126 defines neither a tag nor a polarity, so Wardline defines both. */
 export const verificationTag = 'erc8126.risk'
@@ -50,8 +50,6 @@ export function assertPostable(scores: VerifiedAgent): asserts scores is PostedS
       `Nothing was posted, because ERC-8126 requires two scores for every agent, and ${missing.join(' And ')} \`wardline chain check\` says what to correct.`,
     )
 }
-
-export const hashOf = (text: string): string => keccak256(stringToHex(text)) as string
 
 /**
  * Returns the request and report for the registry; the transactions carry their hashes. The id keeps equal scores of
