@@ -1,8 +1,9 @@
 import type { Static } from 'typebox'
+import { Pattern } from './fields.ts'
 import { Type } from './type.ts'
 
-const Hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
-const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
+const Hash = Pattern('^0x[0-9a-f]{64}$', 'must be 0x and 64 hexadecimal digits in lower case')
+const Address = Pattern('^0x[0-9a-fA-F]{40}$', 'must be 0x and 40 hexadecimal digits')
 /** Seconds that a number of JSON represents exactly. */
 const Seconds = Type.Integer({ minimum: 0 })
 
@@ -38,7 +39,9 @@ export const SignedAttestation = Type.Object(
         expirationTime: Seconds,
         revocable: Type.Boolean(),
         refUID: Hash,
-        data: Type.String({ pattern: '^0x([0-9a-f]{2})*$', maxLength: 2_000 }),
+        data: Pattern('^0x([0-9a-f]{2})*$', 'must be 0x and bytes as hexadecimal digits in lower case', {
+          maxLength: 2_000,
+        }),
         salt: Hash,
       }),
       signature: Type.Object({ v: Type.Union([Type.Literal(27), Type.Literal(28)]), r: Hash, s: Hash }),

@@ -86,6 +86,7 @@ describe('authorization', () => {
         .toSorted(),
     ).toEqual([
       'getAgentRegistration',
+      'getAttestation',
       'getControlKeys',
       'getHealth',
       'getMetrics',
