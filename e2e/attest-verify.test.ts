@@ -80,6 +80,14 @@ test.skipIf(isExternal)('a stranger verifies the signed attestations of a servic
     const fault = (signature_fault: unknown) => ({ code: 1, fault: signature_fault, signer: null })
     expect(await after({})).toMatchObject({ code: 0, fault: null, signer: attester })
     expect(await after({ summary: rewritten })).toMatchObject(fault('what is signed is not what is published'))
+    const noHash = (item: Item) => {
+      item.hash = 'none'
+    }
+    expect(await after({ summary: noHash })).toMatchObject(fault('what is signed is not what is published'))
+    const noText = (item: Item) => {
+      item.summary = '\ud800'
+    }
+    expect(await after({ summary: noText })).toMatchObject({ code: 1, stderr: expect.stringContaining('are invalid') })
     const named = (item: Item) => {
       item.off_chain!.attester = stranger
     }

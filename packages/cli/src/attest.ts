@@ -103,12 +103,21 @@ async function judgeSignature(
   return fault === undefined ? { signer: file.signer, signature_fault: null } : wrong(fault)
 }
 
+/** Undefined for text that is not Unicode, which has no hash. */
+function computedHash(item: Attestation): string | undefined {
+  try {
+    return `0x${hash('sha256', attestationText(item), 'hex')}`
+  } catch {
+    return undefined
+  }
+}
+
 async function judge(
   item: Attestation,
   signature: Pick<Verdict, 'signer' | 'signature_fault'>,
   stateOf: Chain['state'] | undefined,
 ): Promise<Verdict> {
-  const is_hash_right = `0x${hash('sha256', attestationText(item), 'hex')}` === item.hash
+  const is_hash_right = computedHash(item) === item.hash
   const { on_chain: said } = item
   let found: Awaited<ReturnType<Chain['state']>>
   if (said && stateOf) {

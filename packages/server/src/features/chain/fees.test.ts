@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { countedCost, feesFor } from './fees.ts'
+import { countedCost, feesFor, minGas } from './fees.ts'
 
 const gwei = 1_000_000_000n
 
@@ -13,6 +13,13 @@ describe('the tip', () => {
   it('is a thousandth of a gwei where the base fee is lower or nobody pays one', () => {
     expect(feesFor({ base: 0n, tip: 4n * gwei }, 5n * gwei)?.tip).toBe(1_000_000n)
     expect(feesFor({ base: gwei, tip: 0n }, 5n * gwei)?.tip).toBe(1_000_000n)
+  })
+})
+
+describe('the minimum gas', () => {
+  it('is that of a transaction, of its zero bytes and of its others', () => {
+    expect(minGas('0x')).toBe(21_000)
+    expect(minGas('0x00ff0001')).toBe(21_000 + 2 * 4 + 2 * 16)
   })
 })
 

@@ -60,6 +60,10 @@ export function raisedFees(before: Fees, now: Fees, limit: bigint): Fees | undef
 /** Gas of a transaction without data; every other one needs more. */
 const intrinsicGas = 21_000n
 
+/** Returns the gas that a transaction with this data needs at least on every chain (EIP-2028). */
+export const minGas = (data: string): number =>
+  Buffer.from(data.slice(2), 'hex').reduce((sum, byte) => sum + (byte === 0 ? 4 : 16), Number(intrinsicGas))
+
 interface Signed {
   gas: bigint
   /** Maximum price of the attempt in the block, and the lowest one of all attempts. */

@@ -380,3 +380,42 @@ describe.skipIf(missing !== undefined)('a node that lies about the cost', () => 
     expect(tip).toBeLessThanOrEqual((max - tip) / 4)
   })
 })
+
+describe.skipIf(missing !== undefined)('a node that lies about gas', () => {
+  // Nodes refuse such a transaction, and so they would the empty one that replaces it: the wallet would be useless.
+  it.each([
+    ['none', '0x0'],
+    ['less than its data costs', '0x5300'],
+  ])('cannot have a transaction signed that no block can contain: %s', async (_what, gas) => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withSchema(on, service)
+    await service.services.chain!.submit([record()])
+    lying(on, (method, _params, result) => (method === 'eth_estimateGas' ? gas : result))
+    await turn(service)
+    expect(await attests(service)).toMatchObject([{ state: 'pending', nonce: null }])
+    expect(await lastError(service)).toMatch(/^The RPC estimates \d+ gas for a transaction that needs \d+ at least/)
+    await expect(service.services.chain!.planRegistration()).rejects.toThrow(/^The RPC estimates/)
+    on.lies.answer = undefined
+    await turn(service)
+    await mine(on.chain, 3)
+    await turn(service)
+    expect(await attests(service)).toMatchObject([{ state: 'confirmed', nonce: 1 }])
+  })
+})
+
+describe.skipIf(missing !== undefined)('a node whose error is not text', () => {
+  it.each([
+    ['an object that cannot be converted', '{"toString":1,"valueOf":1}'],
+    ['arrays in each other', `${'['.repeat(20_000)}${']'.repeat(20_000)}`],
+  ])('is a node that refuses: %s', async (_what, message) => {
+    await using on = await openChainService()
+    await using service = await on.open()
+    await withSchema(on, service)
+    await service.services.chain!.submit([record()])
+    on.lies.answer = (method) =>
+      method === 'eth_blockNumber' ? { body: `{"jsonrpc":"2.0","id":1,"error":{"message":${message}}}` } : 'pass'
+    await turn(service)
+    expect(await lastError(service)).toBe('The RPC refused eth_blockNumber: without a message')
+  })
+})

@@ -196,6 +196,9 @@ describe('offChainFault', () => {
     }
     for (const change of [{ score: 91 }, { tag: 'x' }, { period: 'x' }, { namespace: 'x' }, { at: record.at + 1_000 }])
       expect(await offChainFault(right, { ...record, ...change }, expecting)).toMatch(/^what is signed/)
+    // What a service publishes besides its file may be no record at all: leap seconds are dates of RFC 3339.
+    for (const change of [{ hash: 'xyz' }, { at: Date.parse('2016-12-31T23:59:60Z') }, { at: Date.UTC(1960) }])
+      expect(await offChainFault(right, { ...record, ...change }, expecting)).toMatch(/^what is signed/)
   })
 
   // Anyone can sign a file in which everything else is right.

@@ -144,6 +144,15 @@ export async function signAttestations<Record extends SubmittedRecord>(
   }
 }
 
+/** Undefined for a record of others that has no signature, such as one whose hash is no hash, or whose time is none. */
+function unsignedIfAny(...given: Parameters<typeof unsigned>): Unsigned | undefined {
+  try {
+    return unsigned(...given)
+  } catch {
+    return undefined
+  }
+}
+
 /** What a reader knows of an off-chain attestation without trusting its file. */
 interface Expected {
   uid: string
@@ -164,8 +173,8 @@ export async function offChainFault(
   if (chainId !== expected.chainId || !isSameHex(verifyingContract, expected.contract))
     return `its domain is ${verifyingContract} on chain ${chainId}, not ${expected.contract} on chain ${expected.chainId}`
   if (!isSameHex(sig.uid, expected.uid)) return `its uid is ${sig.uid}, not ${expected.uid}`
-  const computed = unsigned(record, signer, { chainId, contract: verifyingContract, version })
-  if (!isDeepStrictEqual(content, computed)) return 'what is signed is not what is published'
+  const computed = unsignedIfAny(record, signer, { chainId, contract: verifyingContract, version })
+  if (!computed || !isDeepStrictEqual(content, computed)) return 'what is signed is not what is published'
   const text: Hex = `0x${signature.r.slice(2)}${signature.s.slice(2)}${signature.v.toString(16)}`
   const recovered = await recoverTypedDataAddress({ ...typedData(computed), signature: text }).catch(() => undefined)
   return isSameHex(recovered, signer) ? undefined : `its signature is not by ${signer}`

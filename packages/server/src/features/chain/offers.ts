@@ -2,7 +2,7 @@ import { dayMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { type Account, type AttemptRow, readAttempts, readCosts, type TransactionRow } from './chain-queries.ts'
 import { assertContract, targetOf } from './contract-check.ts'
-import { aboveLimit, ether, type Fees, feesFor, raisedFees } from './fees.ts'
+import { aboveLimit, ether, type Fees, feesFor, minGas, raisedFees } from './fees.ts'
 import { type Rpc, RpcError } from './rpc.ts'
 
 /**
@@ -70,7 +70,14 @@ export class Offers {
     const rpc = this.#rpc
     await rpc.assertChain(this.#deps.config.trustChainId)
     await assertContract(rpc, { target, data })
-    return gasWithReserve(await rpc.gas(this.#account.address, target, data))
+    const estimated = await rpc.gas(this.#account.address, target, data)
+    // Nodes refuse less, so that a signed transaction would keep its nonce forever, and block the next ones.
+    if (estimated < minGas(data))
+      throw new RpcError(
+        `The RPC estimates ${estimated} gas for a transaction that needs ${minGas(data)} at least: check with another node.`,
+        'wrong',
+      )
+    return gasWithReserve(estimated)
   }
 
   /**

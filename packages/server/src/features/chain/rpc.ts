@@ -153,8 +153,8 @@ export class JsonRpc {
   }
 
   /** A server's text as it may be shown and logged: providers put keys into their URLs, and some nodes repeat the URL. */
-  #said(text: unknown): string {
-    return cutText(sanitize(this.#withoutUrl(String(text))), maxMessage, utf16Size)
+  #said(text: string): string {
+    return cutText(sanitize(this.#withoutUrl(text)), maxMessage, utf16Size)
   }
 
   /** Resolves with the result, of which `faultOf` finds what is wrong. Throws RpcError. */
@@ -180,8 +180,10 @@ export class JsonRpc {
     if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
       throw new RpcError(`${name} answered ${method} with JSON that is not a JSON-RPC response.`, 'wrong')
     if (typeof parsed.error === 'object' && parsed.error !== null) {
-      const { code, message, data } = parsed.error
-      const isRevert = code === 3 || /revert/i.test(String(message)) || (typeof data === 'string' && data !== '0x')
+      const { code, data } = parsed.error
+      // Converting any other JSON to text can throw, such as a thousand arrays in each other.
+      const message = typeof parsed.error.message === 'string' ? parsed.error.message : 'without a message'
+      const isRevert = code === 3 || /revert/i.test(message) || (typeof data === 'string' && data !== '0x')
       throw new RpcError(
         `${name} refused ${method}: ${this.#said(message)}${errorName(data)}`,
         isRevert ? 'revert' : 'refused',
