@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { missingAnvil } from '../../../../../test-servers/anvil.ts'
-import { type ChainService, mine, openChainService } from '../../testing/chain.ts'
+import { type ChainService, mine, openChainService, otherAddress } from '../../testing/chain.ts'
 import {
   attest,
   hash,
@@ -104,6 +104,42 @@ describe.skipIf(missing !== undefined)('a node that lies about attestations by o
     expect(await tagsOf(service)).toEqual(['audit'])
     expect(spans.filter((span) => span > 10).length).toBeLessThan(10)
     expect(warnings(service)).toEqual([])
+  })
+
+  // The turn also sends transactions, so what one account wrote must not keep it busy.
+  it.each(['many blocks', 'one block'])('is asked a limited number of times about a flood in %s', async (where) => {
+    await using on = await openChainService()
+    await using service = await openShowing(on)
+    if (where === 'one block') await on.chain.ask('evm_setAutomine', false)
+    for (let made = 0; made < 60; made++) await attest(on, { tag: `flood ${made}`, expires: 1_900_000_000 })
+    await on.chain.ask('evm_setAutomine', true)
+    await mine(on.chain, 3)
+    service.clock.advance(Date.UTC(2031) - service.clock.now())
+    on.asked.length = 0
+    service.clock.advance(600_000)
+    await service.services.chain!.run()
+    // 20 requests, the attestations of the last range, and what the other checks of a turn ask.
+    expect(on.asked.length).toBeLessThan(20 + 20 + 12)
+  })
+
+  it('is asked for as many blocks as before about an account when another one floods', async () => {
+    await using on = await openChainService()
+    await using service = await openShowing(on, { TRUST_OTHER_ATTESTERS: `${otherAddress},${thirdAddress}` })
+    await mine(on.chain, 2_000)
+    const spans = { flood: [] as number[], other: [] as number[] }
+    lying(on, 'eth_getLogs', (logs, [filter]) => {
+      const { fromBlock, toBlock, topics } = filter as { fromBlock: string; toBlock: string; topics: string[] }
+      const count = Number(toBlock) - Number(fromBlock) + 1
+      const isFlood = topics[2] === topicOf(otherAddress)
+      spans[isFlood ? 'flood' : 'other'].push(count)
+      return isFlood && count > 1 ? undefined : logs
+    })
+    service.clock.advance(600_000)
+    await service.services.chain!.run()
+    expect(spans).toEqual({
+      flood: [1_000, 500, 250, 125, 63, 32, 16, 8, 4, 2],
+      other: [1_000, 1_000, expect.anything()],
+    })
   })
 
   it.each([

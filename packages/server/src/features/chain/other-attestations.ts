@@ -27,6 +27,8 @@ const requestsPerTurn = 20
 const historyBlocks = 10_000_000
 /** Newest attestations kept of each account at each place: with ten accounts the page has 200 rows at most. */
 const keptEach = 10
+/** Attestations read of each range of blocks, each with a request. Twice those kept, because some are revoked or expired. */
+const maxRead = 2 * keptEach
 /** A turn is shorter. After a fault, or a crash, the account waits this long. */
 const claimMs = 5 * minuteMs
 /** Characters of a text from the chain. Namespaces and tags have some twenty. */
@@ -47,8 +49,8 @@ function nextRange({ low, high, floor }: Pick<Reading, 'low' | 'high' | 'floor'>
 export class OtherAttestations {
   readonly #deps: Pick<Deps, 'config' | 'database' | 'clock' | 'log'>
   readonly #rpc: Rpc
-  /** Lower while the node refuses more, or answers with more than is read. */
-  #span = maxSpan
+  /** Blocks asked for at once about an account: lower while the node refuses more, or answers with more than is read. */
+  readonly #spans = new Map<string, number>()
 
   constructor(deps: Pick<Deps, 'config' | 'database' | 'clock' | 'log'>, rpc: Rpc) {
     this.#deps = deps
@@ -125,8 +127,9 @@ export class OtherAttestations {
       await changeReading(db, attester, { high })
     }
     let left = requests
+    const next = () => nextRange({ low, high, floor }, safe, this.#spans.get(attester) ?? maxSpan)
     while (left > 0) {
-      const range = nextRange({ low, high, floor }, safe, this.#span)
+      const range = next()
       if (!range) break
       left--
       const found = await this.#logged(attester, eas, range)
@@ -145,23 +148,25 @@ export class OtherAttestations {
       high = Math.max(high, range.to)
       await changeReading(db, attester, { low, high })
     }
-    this.#span = Math.min(maxSpan, this.#span * 2)
-    return nextRange({ low, high, floor }, safe, this.#span) === undefined
+    this.#spans.set(attester, Math.min(maxSpan, (this.#spans.get(attester) ?? maxSpan) * 2))
+    return next() === undefined
   }
 
   /** Resolves with undefined when fewer blocks have to be asked for at once. */
   async #logged(attester: string, { contract, subject }: Place, range: BlockRange) {
+    const count = range.to - range.from + 1
     try {
-      return await findAttestations(this.#rpc, { eas: contract, recipient: subject, attester }, range)
+      const found = await findAttestations(this.#rpc, { eas: contract, recipient: subject, attester }, range)
+      // Of a single block with more, which is a flood, the newest are read.
+      if (count === 1 || found.length <= maxRead) return found.slice(-maxRead)
     } catch (fault) {
       if (!(fault instanceof RpcError) || (fault.kind !== 'large' && fault.kind !== 'refused')) throw fault
-      const count = range.to - range.from + 1
-      // No node refuses a single block, and one with more logs than are read is a flood.
+      // No node refuses a single block, and one whose logs are too large to be read is a flood.
       if (count === 1 && fault.kind === 'refused') throw fault
       if (count === 1) return []
-      this.#span = Math.ceil(count / 2)
-      return undefined
     }
+    this.#spans.set(attester, Math.ceil(count / 2))
+    return undefined
   }
 
   /** Resolves with undefined when the attestation is revoked, expired, of others, or too large to be read. */
