@@ -129,6 +129,36 @@ describe.skipIf(missing !== undefined)('an external signer', () => {
     }
   })
 
+  // Signers have rules for contracts and methods. The next ones would be given up after seven days, unsent.
+  it('that refuses a transaction keeps no other from being sent', async () => {
+    await using on = await openChainService()
+    const byKey = await on.open()
+    await withSchema(on, byKey)
+    await using service = await on.open({ TRUST_WALLET_KEY_FILE: '', TRUST_SIGNER_URL: on.env.TRUST_RPC_URL! }, byKey)
+    const registration = await service.services.chain!.planRegistration()
+    await registration.send!()
+    service.clock.advance(1_000)
+    await service.services.chain!.submit([record()])
+    const { data } = (
+      await service.rows<{ data: string }>(`select data from chain_transactions where kind = 'register'`)
+    )[0]!
+    on.lies.answer = async (method, [asked], truth) => {
+      if (method !== 'eth_signTransaction' || (asked as { data: string }).data !== data) return 'pass'
+      const { id } = JSON.parse(await truth()) as { id: number }
+      return { body: JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32000, message: 'not allowed' } }) }
+    }
+    await turn(service)
+    await mine(on.chain, 3)
+    await turn(service)
+    expect((await transactions(service)).slice(1)).toMatchObject([
+      { kind: 'register', state: 'pending' },
+      { kind: 'attest', state: 'confirmed' },
+    ])
+    expect(await service.rows('select last_error from chain_senders')).toEqual([
+      { last_error: 'The signer refused eth_signTransaction: not allowed' },
+    ])
+  })
+
   it('cannot pass off the signature of another key or of other data', async () => {
     await using on = await openChainService()
     using signer = open(on)

@@ -103,7 +103,11 @@ export function createExternalSigner(parts: {
         maxPriorityFeePerGas: numberToHex(maxPriorityFeePerGas!),
         value: numberToHex(value!),
       }
-      const answer = (await service.ask('eth_signTransaction', [asked], signedFault)) as Hex | { raw: Hex }
+      const answer = (await service.ask('eth_signTransaction', [asked], signedFault).catch((fault) => {
+        // Rules of signers allow some contracts and methods: others of the wallet's transactions may be among them.
+        const isRefused = fault instanceof RpcError && (fault.kind === 'refused' || fault.kind === 'revert')
+        throw isRefused ? new RpcError(fault.message, 'unsigned') : fault
+      })) as Hex | { raw: Hex }
       return verifiedTransaction(typeof answer === 'string' ? answer : answer.raw, transaction, address)
     },
 

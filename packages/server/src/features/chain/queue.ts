@@ -157,7 +157,7 @@ export class TransactionQueue {
         await this.#send(lease, row)
         return first
       } catch (fault) {
-        if (!(fault instanceof RpcError) || !['contract', 'cost'].includes(fault.kind)) throw fault
+        if (!(fault instanceof RpcError) || !['contract', 'cost', 'unsigned'].includes(fault.kind)) throw fault
         first ??= fault
         waiting.add(row.subject)
       }

@@ -12,10 +12,10 @@ export class RpcError extends Error {
   override name = 'RpcError'
   /**
    * 'revert': the contract refused the call; 'refused': the node refused it; 'contract': the address has no contract that can
-   * do it; 'cost': a person has to confirm a higher cost; 'large': the response is too long to be read; otherwise a retry may
-   * succeed.
+   * do it; 'cost': a person has to confirm a higher cost; 'unsigned': the signer refused this transaction; 'large': the
+   * response is too long to be read; otherwise a retry may succeed.
    */
-  readonly kind: 'revert' | 'refused' | 'contract' | 'cost' | 'large' | 'unavailable' | 'wrong'
+  readonly kind: 'revert' | 'refused' | 'contract' | 'cost' | 'unsigned' | 'large' | 'unavailable' | 'wrong'
 
   constructor(message: string, kind: RpcError['kind']) {
     super(message)
