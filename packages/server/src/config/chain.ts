@@ -1,4 +1,5 @@
 import { knownEas, knownRegistries } from './known-chains.ts'
+import { urlFault } from './setting-faults.ts'
 import { address, addresses, flag, integer, oneOf, refuse, setting, text } from './values.ts'
 
 /** Parses a decimal amount in units of 10^`digits` of the smallest unit, and returns it in the smallest unit. */
@@ -9,8 +10,11 @@ const amount = (digits: number) => (value: string) => {
   return smallest > 0n ? smallest : refuse('must be more than 0')
 }
 
-const rpcUrl = (value: string) =>
-  URL.canParse(value) && /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
+function rpcUrl(value: string) {
+  const fault = urlFault(value)
+  if (fault !== undefined) return refuse(fault)
+  return /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
+}
 
 /** Each costs up to 25 requests to the node an hour, and each adds up to 20 rows to the public page. */
 const maxOtherAttesters = 10
