@@ -47,7 +47,7 @@ function write(name: string, text: string, mode = 0o600): string {
 
 const configOf = (env: Record<string, string>) =>
   readConfig({
-    TRUST_RPC_URL: 'https://user:rpc-password@node.example/v2/rpc-token',
+    TRUST_RPC_URL: 'https://node.example/v2/rpc-password/rpc-token',
     TRUST_WALLET_ADDRESS: testAddress,
     ...env,
   })

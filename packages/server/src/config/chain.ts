@@ -11,9 +11,9 @@ const amount = (digits: number) => (value: string) => {
 }
 
 function rpcUrl(value: string) {
+  if (!/^https?:\/\//.test(value)) return refuse('must begin with https:// or http://')
   const fault = urlFault(value)
-  if (fault !== undefined) return refuse(fault)
-  return /^https?:\/\//.test(value) ? value : refuse('must begin with https:// or http://')
+  return fault === undefined ? value : refuse(fault)
 }
 
 /** Each costs up to 25 requests to the node an hour, and each adds up to 20 rows to the public page. */
