@@ -86,4 +86,6 @@ export async function liveThrough(
   await service.runJobs(...usualJobs, ...controlJobs)
   await service.whenIdle()
   clock.moveToPresent()
+  // A slow machine takes minutes for the day: agents that are not heard of since its end would be shown as offline.
+  await fleet.beat(fleet.agents)
 }
