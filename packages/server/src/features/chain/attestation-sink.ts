@@ -17,7 +17,7 @@ interface Written {
 }
 
 /** What a contract has of an attestation. */
-interface WrittenState {
+export interface WrittenState {
   isRevoked: boolean
   /** Written by an earlier version: the registry of ERC-8004 has the attestation's hash, without a document. */
   isBare: boolean

@@ -1,7 +1,7 @@
 import type { Attestation } from '@wardline/contract'
 import { knownEas, knownRegistries } from '../../config/known-chains.ts'
 import { createEgress } from '../../egress/open-egress.ts'
-import type { AttestationReader } from './attestation-sink.ts'
+import type { AttestationReader, WrittenState } from './attestation-sink.ts'
 import { hashOf } from './documents.ts'
 import { createEas } from './eas.ts'
 import { createFeedbackReader } from './feedback-sink.ts'
@@ -53,10 +53,10 @@ export async function openPublished(asked: Asked) {
     return {
       chainId,
       /** Undefined when the contract's address is unknown. */
-      state: async (onChain: OnChain, hash: string) => {
+      state: async (onChain: OnChain, hash: string): Promise<WrittenState | 'missing' | undefined> => {
         const { uid, tx_hash: txHash } = onChain
         const reader = readerOf(onChain)
-        return reader && ((await reader.state(rpc, { uid, hash, txHash })) ?? ('missing' as const))
+        return reader && ((await reader.state(rpc, { uid, hash, txHash })) ?? 'missing')
       },
       /** Whether this report is the attester's latest response in the registry; undefined without a registry. */
       hasReport: async (requestHash: string, report: string, response: number) => {
