@@ -1,6 +1,7 @@
 import { canonicalJson } from '@wardline/contract'
 import type { Hex } from 'viem'
 import { isoTime } from '../../clock.ts'
+import type { VerificationsTable } from '../../db/schema/trust.ts'
 import { hashOf } from './documents.ts'
 
 /** ERC-8126 defines neither a tag nor a polarity, so Wardline defines both. */
@@ -10,22 +11,23 @@ export const verificationTag = 'erc8126.risk'
 export const responseOf = (risk: number): number => 100 - risk
 
 /** A verification, as far as it is posted. */
-export interface VerifiedAgent {
-  id: string
-  at: number
-  agent_registry: string | null
-  agent_id: string | null
-  agent_uri: string | null
-  agent_uri_hash: string | null
-  document_hash: string | null
-  applies: string | null
-  wallet: string | null
-  wav_score: number | null
-  wav_notes: string
-  wv_score: number | null
-  wv_notes: string
-  unified_score: number | null
-}
+export type VerifiedAgent = Pick<
+  VerificationsTable,
+  | 'id'
+  | 'at'
+  | 'agent_registry'
+  | 'agent_id'
+  | 'agent_uri'
+  | 'agent_uri_hash'
+  | 'document_hash'
+  | 'applies'
+  | 'wallet'
+  | 'wav_score'
+  | 'wav_notes'
+  | 'wv_score'
+  | 'wv_notes'
+  | 'unified_score'
+>
 
 interface PostedScores extends VerifiedAgent {
   agent_registry: string
