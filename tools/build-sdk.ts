@@ -10,8 +10,10 @@ import { parseAst } from 'rolldown/parseAst'
 // copy of the code, for `require`, and a file of names for `import`: two copies would not know each other's errors.
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const folder = join(root, 'packages', 'sdk')
+const packages = join(root, 'packages')
+const folder = join(packages, 'sdk')
 const source = join(folder, 'src')
+const policy = join(packages, 'policy', 'src')
 const require = createRequire(import.meta.url)
 
 interface PackageJson {
@@ -40,17 +42,16 @@ export function runTsc(config: string, settings: object, fault: string): void {
   }
 }
 
-/** Types of every source file, checked against what Node 20 has. */
+/** Types of every source file, and of the policy decisions in it, checked against what Node 20 has. */
 function compileTypes(scratch: string, outDir: string): void {
   const compilerOptions = {
     noEmit: false,
     emitDeclarationOnly: true,
     declaration: true,
-    customConditions: [],
     target: 'es2022',
     lib: ['es2023', 'es2024.string'],
     typeRoots: [join(root, 'node_modules', '@types')],
-    rootDir: source,
+    rootDir: packages,
     outDir,
   }
   const exclude = [join(source, '**', '*.test.ts'), join(source, 'testing')]
@@ -63,6 +64,7 @@ function publishTypes(from: string, dist: string, name: string, published: Set<s
   if (published.has(name)) return
   published.add(name)
   const text = readFileSync(join(from, `${name}.d.ts`), 'utf8')
+  if (text.includes("'@wardline/")) throw new Error(`${name}.ts publishes types of another package, which agents lack.`)
   const target = join(dist, 'cjs', `${name}.d.ts`)
   mkdirSync(dirname(target), { recursive: true })
   // Tabs: 2 KB less.
@@ -97,12 +99,20 @@ function withLines(code: string): string {
   return starts.map((start, place) => code.slice(start, starts[place + 1])).join('\n')
 }
 
+/** Delivered policies have the labels that they need, so agents need no packs. */
+const withoutPacks = {
+  name: 'without-packs',
+  load: (id: string) => (id === join(policy, 'packs.ts') ? 'export const packs = {}' : null),
+}
+
 async function bundleCode(dist: string): Promise<void> {
   const bundle = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, join(source, `${name}.ts`)])),
     platform: 'node',
-    // Frameworks belong to the agent.
-    external: (id) => !id.startsWith('.') && !id.startsWith('/'),
+    // Frameworks belong to the agent. Policy decisions become part of the SDK, which depends on no package.
+    external: (id) => !id.startsWith('.') && !id.startsWith('/') && id !== '@wardline/policy',
+    resolve: { conditionNames: ['wardline-source', 'node', 'import'] },
+    plugins: [withoutPacks],
     transform: { target: 'es2022' },
   })
   await bundle.write({
@@ -129,7 +139,7 @@ export async function compileSdk(scratch: string, dist: string): Promise<void> {
   compileTypes(scratch, types)
   const published = new Set<string>()
   for (const { name } of exported) {
-    publishTypes(types, dist, name, published)
+    publishTypes(join(types, 'sdk', 'src'), dist, name, published)
     const names = Object.keys(require(join(dist, 'cjs', `${name}.js`)))
     writeFileSync(join(dist, `${name}.js`), `export { ${names.join(', ')} } from './cjs/${name}.js'\n`)
     writeFileSync(join(dist, `${name}.d.ts`), `export * from './cjs/${name}.js'\n`)
@@ -153,7 +163,7 @@ export function packSdk(compiled: string, scratch: string, into: string): Packed
   const stage = join(scratch, 'sdk-stage')
   for (const name of ['README.md', 'LICENSE']) cpSync(join(folder, name), join(stage, name))
   cpSync(compiled, join(stage, 'dist'), { recursive: true })
-  const { peerDependencies: _ranges, ...description } = require(join(folder, 'package.json'))
+  const { peerDependencies: _ranges, devDependencies: _tools, ...description } = require(join(folder, 'package.json'))
   writeFileSync(join(stage, 'package.json'), `${JSON.stringify(description)}\n`)
   const args = ['pack', '--json', '--ignore-scripts', '--loglevel=error', '--pack-destination', into]
   const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: stage, encoding: 'utf8' })) as [
