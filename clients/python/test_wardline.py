@@ -1926,6 +1926,18 @@ class SignatureTest(ServiceTest):
         monitor.stop(0)
         self.assertEqual(impostor.drills, 2)
 
+    def test_messages_of_other_kinds_change_nothing(self) -> None:
+        impostor = self.impostor()
+        impostor.poll = self.message(1)
+        approval = {'id': '01980000-0000-7000-8000-000000000000', 'state': 'approved'}
+        others = [{'action': 'policy', 'version': 9}, {'action': 'approval', **approval}]
+        notices = [{'instance_id': self.instance_id, **other} for other in others]
+        messages = [self.message(1), *notices, self.message(2, 'a kill')]
+        impostor.stream = [line for message in messages for line in (f'data: {json.dumps(message)}', '')]
+        monitor = self.monitor(impostor.url, public_key=self.signer.x).start()
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertEqual((monitor.reason, monitor.health.control_version), ('a kill', 2))
+
     def test_only_drills_of_the_deployment_are_answered(self) -> None:
         right = self.drill(self.signer)
         keys = wardline._PublicKeys(self.instance_id, self.signer.x)

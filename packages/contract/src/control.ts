@@ -12,6 +12,7 @@ import {
   Ok,
   Pattern,
   Timestamp,
+  Uuid,
 } from './fields.ts'
 import { decoysHeader } from './instances.ts'
 import { Type } from './type.ts'
@@ -58,15 +59,40 @@ export const ControlMessage = Type.Object({
 export type ControlMessage = Static<typeof ControlMessage>
 
 /** Kinds of messages on a control stream besides control messages, sent only to clients that request them. */
-export const streamedKinds = ['drill'] as const
+export const streamedKinds = ['drill', 'policy', 'approval'] as const
 export type StreamedKind = (typeof streamedKinds)[number]
+
+const unsigned = 'Not signed: it only says that there is something to fetch, and what is fetched is the truth'
+
+/** Sent on control streams that ask for `policy`, after a change of the policies or of an operator's tags. */
+export const PolicyMessage = Type.Object(
+  {
+    action: Type.Literal('policy'),
+    instance_id: InstanceId,
+    version: Type.Integer({ minimum: 1, description: 'Version of the policy set; fetch it when a lower one is known' }),
+  },
+  { description: unsigned },
+)
+export type PolicyMessage = Static<typeof PolicyMessage>
+
+/** Sent on control streams that ask for `approval`, after people decided a request of the agent. */
+export const ApprovalMessage = Type.Object(
+  {
+    action: Type.Literal('approval'),
+    instance_id: InstanceId,
+    id: Uuid,
+    state: choice(['approved', 'denied']),
+  },
+  { description: unsigned },
+)
+export type ApprovalMessage = Static<typeof ApprovalMessage>
 
 const ControlStreamQuery = Type.Object({
   understands: Type.Optional(
     Pattern('^[a-z_]+(,[a-z_]+)*$', 'must be kinds of messages, separated by commas', {
       maxLength: limits.streamedKinds,
       description:
-        'Kinds of messages that the client takes besides control messages, separated by commas; unknown ones are ignored. `drill`: harmless messages that test the stream',
+        'Kinds of messages that the client takes besides control messages, separated by commas; unknown ones are ignored. `drill`: harmless messages that test the stream; `policy`: the policies of the agent changed; `approval`: people decided a request of the agent',
     }),
   ),
 })

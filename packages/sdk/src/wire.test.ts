@@ -3,7 +3,13 @@ import { endpoints, limits, severities } from '@wardline/contract'
 import { expect, expectTypeOf, test } from 'vitest'
 import type { NewEvent } from './events.ts'
 import type { Severity } from './monitor.ts'
-import type { ControlMessage, EventBatchReply, Heartbeat, KillSwitchState } from './wire.ts'
+import {
+  type ControlMessage,
+  type EventBatchReply,
+  type Heartbeat,
+  type KillSwitchState,
+  stateFromStream,
+} from './wire.ts'
 
 // This package copies the parts of the contract that it needs, so that agents install only one package.
 
@@ -19,6 +25,17 @@ test('accepts types that the service sends', () => {
   expectTypeOf<contract.EventBatchReply>().toExtend<EventBatchReply>()
   expectTypeOf<contract.KillSwitchState>().toExtend<KillSwitchState>()
   expectTypeOf<contract.ControlMessage>().toExtend<ControlMessage>()
+})
+
+test('takes no other message of a control stream for a kill or resume', () => {
+  const policy: contract.PolicyMessage = { action: 'policy', instance_id: 'bot', version: 9 }
+  const approval: contract.ApprovalMessage = {
+    action: 'approval',
+    instance_id: 'bot',
+    id: '01980000-0000-7000-8000-000000000000',
+    state: 'approved',
+  }
+  for (const message of [policy, approval]) expect(stateFromStream(JSON.stringify(message), 'bot')).toBeUndefined()
 })
 
 test('uses the routes, headers and limits of the service', () => {

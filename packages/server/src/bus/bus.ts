@@ -1,5 +1,6 @@
 import type { ControlMessage } from '@wardline/contract'
 import type { EventFields } from '../db/schema/events.ts'
+import type { Notice } from './notice.ts'
 
 export type WriteEvent = (event: EventFields) => string
 export type ReadEvent = (text: string) => EventFields
@@ -16,10 +17,14 @@ export interface Bus {
    */
   publishEvents(rows: readonly EventFields[], write: WriteEvent): void
   publishControl(message: ControlMessage): void
+  /** Publishes what agents may fetch now, after the commit. */
+  publishNotice(notice: Notice): void
   /** Listens for events stored by any process of this deployment. `read` throws if a received text is not an event. */
   onEvents(listener: EventListener, read: ReadEvent): void
   /** Listens for kills and resumes signed by any process of this deployment. */
   onControl(listener: (message: ControlMessage) => void): void
+  /** Listens for notices signed by any process of this deployment within the last minute; each is heard once. */
+  onNotice(listener: (notice: Notice) => void): void
   /** Listens for unvalidated messages that other programs published on the events channel. */
   onOutsideEvents(listener: (message: Buffer) => void): void
   /**

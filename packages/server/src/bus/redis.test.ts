@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { connect as connectTcp, createServer, type Server } from 'node:net'
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { RedisClient } from '@redis/client'
-import type { ControlMessage } from '@wardline/contract'
+import { ControlMessage } from '@wardline/contract'
+import { Compile } from 'typebox/schema'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { startRedis, type TestRedis } from '../../../../test-servers/redis.ts'
 import type { EventFields } from '../db/schema/events.ts'
@@ -12,6 +13,7 @@ import { createMetrics } from '../metrics.ts'
 import { manualClock } from '../testing/clock.ts'
 import { storedEvent } from '../testing/events.ts'
 import { signControl } from './control-signature.ts'
+import { type Notice, noticeMessage } from './notice.ts'
 import { RedisBus } from './redis.ts'
 import { createMac, eventMessage } from './signed-event.ts'
 
@@ -29,6 +31,7 @@ interface Open extends AsyncDisposable {
   clock: ReturnType<typeof manualClock>
   events: EventFields[]
   control: ControlMessage[]
+  notices: Notice[]
   outside: string[]
   reconnects: number[]
   logged: string[]
@@ -37,9 +40,10 @@ interface Open extends AsyncDisposable {
 }
 
 async function openBus(url: string): Promise<Open> {
-  const [events, control, outside, reconnects, logged] = [[], [], [], [], []] as [
+  const [events, control, notices, outside, reconnects, logged] = [[], [], [], [], [], []] as [
     EventFields[],
     ControlMessage[],
+    Notice[],
     string[],
     number[],
     string[],
@@ -51,6 +55,7 @@ async function openBus(url: string): Promise<Open> {
   const bus = new RedisBus({ url, ...channels, clock, log, metrics, secrets })
   bus.onEvents((rows) => events.push(...rows), parseEventRow)
   bus.onControl((message) => control.push(message))
+  bus.onNotice((notice) => notices.push(notice))
   bus.onOutsideEvents((message) => outside.push(message.toString()))
   bus.onReconnect((missedSince) => reconnects.push(missedSince))
   await bus.open()
@@ -59,6 +64,7 @@ async function openBus(url: string): Promise<Open> {
     clock,
     events,
     control,
+    notices,
     outside,
     reconnects,
     logged,
@@ -83,6 +89,14 @@ const event = (seq: number, description = 'x') =>
     metadata: '{"a":[1,{"metadata":null}]}',
     by_service: 1,
   })
+
+const isControlMessage = Compile(ControlMessage)
+const approval = {
+  action: 'approval' as const,
+  instance_id: 'bot',
+  id: '01980000-0000-7000-8000-000000000000',
+  state: 'approved' as const,
+}
 
 function kill(version: number, instance_id = 'bot'): ControlMessage {
   const message = {
@@ -166,6 +180,22 @@ describe('two processes', () => {
     expect(heard.map((text) => JSON.parse(text).version)).toEqual([1, 2])
   })
 
+  it('both receive each notice once', async () => {
+    await using one = await openBus(redis.url)
+    await using other = await openBus(redis.url)
+    one.bus.publishNotice(approval)
+    other.bus.publishNotice({ action: 'policy', version: 7 })
+    await vi.waitFor(() => expect([one.notices.length, other.notices.length]).toEqual([2, 2]), deadline)
+    one.bus.publishControl(kill(1))
+    await vi.waitFor(() => expect(one.control.length + other.control.length).toBe(3), deadline)
+    for (const { notices } of [one, other]) {
+      expect(notices.toSorted((a, b) => (a.action < b.action ? -1 : 1))).toEqual([
+        approval,
+        { action: 'policy', version: 7 },
+      ])
+    }
+  })
+
   it('send a stored event as its signed row', async () => {
     await using one = await openBus(redis.url)
     await using outsider = await connectOutsider(redis.url)
@@ -227,6 +257,46 @@ describe('a program that may publish', () => {
     await using outsider = await connectOutsider(redis.url)
     await outsider.publish('test:control', JSON.stringify({ ...kill(1), run: 'rm -rf /' }))
     await vi.waitFor(() => expect(open.control).toEqual([kill(1)]), deadline)
+  })
+
+  it('cannot forge, change or replay a notice', async () => {
+    await using open = await openBus(redis.url)
+    await using outsider = await connectOutsider(redis.url)
+    const mac = createMac(secrets.controlKey)
+    const genuine = noticeMessage(approval, startedAt, mac)
+    const { notice, issued_at, signature } = JSON.parse(genuine.text)
+    const forged = [
+      noticeMessage(approval, startedAt, createMac(Buffer.alloc(32, 'guess'))).text,
+      genuine.text.replace('bot', 'dot'),
+      genuine.text.replace('approved', 'denied'),
+      JSON.stringify({ notice, issued_at: new Date(startedAt + 1).toISOString(), signature }),
+      JSON.stringify({ notice, issued_at, signature: kill(1).signature }),
+    ]
+    const stale = [-60_001, 60_001].map((offset) => noticeMessage(approval, startedAt + offset, mac).text)
+    const malformed = [
+      JSON.stringify({ notice: { action: 'policy', version: 1 }, issued_at, signature }),
+      JSON.stringify({ notice, signature }),
+      noticeMessage({ ...approval, id: 'x' }, startedAt, mac).text,
+      noticeMessage({ action: 'resume' } as never, startedAt, mac).text,
+    ]
+    for (const text of [...forged, ...stale, ...malformed]) await outsider.publish('test:control', text)
+    for (let replay = 0; replay < 3; replay++) await outsider.publish('test:control', genuine.text)
+    await outsider.publish('test:control', JSON.stringify(kill(1)))
+    await vi.waitFor(() => expect(open.control).toHaveLength(1), deadline)
+    expect(open.notices).toEqual([approval])
+    const refused = (reason: string) => open.count('messages_refused_total', { channel: 'control', reason })
+    expect([await refused('unsigned'), await refused('stale'), await refused('malformed')]).toEqual([5, 2, 4])
+  })
+
+  // Agents that listen on the channel themselves know only kills and resumes, and may ask for less than they should.
+  it('gets notices without the fields by which it knows a kill or resume', async () => {
+    await using open = await openBus(redis.url)
+    await using outsider = await connectOutsider(redis.url)
+    const heard = await outsider.listen('test:control')
+    open.bus.publishNotice(approval)
+    await vi.waitFor(() => expect(heard).toHaveLength(1), deadline)
+    expect(Object.keys(JSON.parse(heard[0]!))).toEqual(['notice', 'issued_at', 'signature'])
+    expect(isControlMessage.Check(JSON.parse(heard[0]!))).toBe(false)
   })
 
   // A forged row with the next seq would replace the breach that is stored next.

@@ -8,8 +8,9 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Bus, EventListener, ReadEvent, WriteEvent } from './bus.ts'
+import { type Notice, noticeMessage } from './notice.ts'
 import { addressOf, type BusLane, openRedisSession, type RedisSession } from './redis-session.ts'
-import { readControlMessage } from './signed-control.ts'
+import { readControlChannel } from './signed-control.ts'
 import { createMac, eventMessage, type Mac, readEventMessage, signatureOf } from './signed-event.ts'
 
 /**
@@ -18,7 +19,7 @@ import { createMac, eventMessage, type Mac, readEventMessage, signatureOf } from
  */
 const firstPauseMs = 50
 const lastPauseMs = 2_000
-/** Limit of own messages expected back, and of instances with a known last version. */
+/** Limit of own messages expected back, of notices heard, and of instances with a known last version. */
 const maxRemembered = 10_000
 
 interface RedisBusOptions {
@@ -36,6 +37,7 @@ export class RedisBus implements Bus {
   readonly #options: RedisBusOptions
   readonly #eventListeners: { listener: EventListener; read: ReadEvent }[] = []
   readonly #controlListeners: ((message: ControlMessage) => void)[] = []
+  readonly #noticeListeners: ((notice: Notice) => void)[] = []
   readonly #outsideListeners: ((message: Buffer) => void)[] = []
   readonly #reconnectListeners: ((missedSince: number) => void)[] = []
   readonly #eventMac: Mac
@@ -48,6 +50,8 @@ export class RedisBus implements Bus {
   readonly #echoes = new Set<string>()
   /** Last version of each instance received from the control channel. */
   readonly #carried = new Map<string, number>()
+  /** Signatures of notices sent or received, so that none is heard twice. */
+  readonly #heardNotices = new Set<string>()
   readonly #closing = new AbortController()
   #connecting: Promise<void> = Promise.resolve()
 
@@ -81,6 +85,10 @@ export class RedisBus implements Bus {
     this.#controlListeners.push(listener)
   }
 
+  onNotice(listener: (notice: Notice) => void): void {
+    this.#noticeListeners.push(listener)
+  }
+
   onOutsideEvents(listener: (message: Buffer) => void): void {
     this.#outsideListeners.push(listener)
   }
@@ -102,6 +110,14 @@ export class RedisBus implements Bus {
     // Every process polls for missed changes each second and publishes them; skip those already seen on the channel.
     if ((this.#carried.get(instance_id) ?? -1) >= version) return
     if (this.#canSend('control')) this.#session?.publish('control', JSON.stringify(message))
+    else this.#drop('control', 1)
+  }
+
+  publishNotice(notice: Notice): void {
+    for (const listener of this.#noticeListeners) listener(notice)
+    const { text, signature } = noticeMessage(notice, this.#options.clock.now(), this.#controlMac)
+    this.#isFirst(signature)
+    if (this.#canSend('control')) this.#session?.publish('control', text)
     else this.#drop('control', 1)
   }
 
@@ -179,13 +195,23 @@ export class RedisBus implements Bus {
   }
 
   #hearControl(bytes: Buffer): void {
-    const message = readControlMessage(bytes, this.#controlMac)
-    if (typeof message === 'object') {
-      this.#noteCarried(message)
-      for (const listener of this.#controlListeners) listener(message)
-    } else {
-      this.#refuse('control', message)
+    const heard = readControlChannel(bytes, this.#options.clock.now(), this.#controlMac)
+    if (typeof heard === 'string') {
+      this.#refuse('control', heard)
+    } else if ('control' in heard) {
+      this.#noteCarried(heard.control)
+      for (const listener of this.#controlListeners) listener(heard.control)
+    } else if (this.#isFirst(heard.signature)) {
+      for (const listener of this.#noticeListeners) listener(heard.notice)
     }
+  }
+
+  /** Whether no notice with this signature was sent or received before. */
+  #isFirst(signature: string): boolean {
+    if (this.#heardNotices.has(signature)) return false
+    this.#heardNotices.add(signature)
+    if (this.#heardNotices.size > maxRemembered) this.#heardNotices.delete(this.#heardNotices.values().next().value!)
+    return true
   }
 
   #noteCarried({ instance_id, version }: ControlMessage): void {

@@ -21,6 +21,13 @@ export function createMac(key: Buffer): Mac {
   return (bytes) => createHmac('sha256', secret).update(bytes).digest()
 }
 
+/** Whether the text is the code of the bytes, in lower-case hex. */
+export function isMacOf(bytes: Buffer, given: string, mac: Mac): boolean {
+  const right = Buffer.from(mac(bytes).toString('hex'))
+  const compared = Buffer.from(given)
+  return compared.length === right.length && timingSafeEqual(compared, right)
+}
+
 /** Returns the signed message for an event's row (a JSON object), and the signature. */
 export function eventMessage(row: string, mac: Mac): { text: string; signature: string } {
   const signature = mac(Buffer.from(row)).toString('hex')

@@ -1,5 +1,7 @@
 import type { Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ControlMessage, type StreamedKind, streamedKinds } from '@wardline/contract'
+import type { Notice } from '../../bus/notice.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Holder } from '../../http/auth.ts'
@@ -9,6 +11,9 @@ import { fits, type StreamBacklog } from '../../http/stream-backlog.ts'
 import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
 import { controlMessage } from './control-message.ts'
 import type { KnownState } from './control-states.ts'
+
+/** Streams written in a turn of the event loop: a few milliseconds. */
+const announcedAtOnce = 200
 
 interface Subscriber {
   socket: Socket
@@ -47,6 +52,7 @@ export class ControlStream {
     this.#backlog = backlog
     this.#facts = facts
     deps.bus.onControl((message) => this.#deliver(message))
+    deps.bus.onNotice((notice) => this.#pass(notice))
   }
 
   /**
@@ -136,6 +142,22 @@ export class ControlStream {
   #changeCount(by: number): void {
     this.#count += by
     this.#deps.metrics.streamClients.set({ kind: 'control' }, this.#count)
+  }
+
+  #pass(notice: Notice): void {
+    if (notice.action === 'approval') this.send(notice.instance_id, 'approval', JSON.stringify(notice))
+    else void this.#announce(notice.version)
+  }
+
+  /** Sends the version of the policies to every agent, in portions, so that no kill waits for thousands of writes. */
+  async #announce(version: number): Promise<void> {
+    const ids = [...this.listening('policy')].map(([instanceId]) => instanceId)
+    for (let start = 0; start < ids.length; start += announcedAtOnce) {
+      if (start > 0) await nextTurn()
+      for (const instance_id of ids.slice(start, start + announcedAtOnce)) {
+        this.send(instance_id, 'policy', JSON.stringify({ action: 'policy', instance_id, version }))
+      }
+    }
   }
 
   #deliver(message: ControlMessage): void {

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { uuidV7 } from '../../ids.ts'
 import { manualClock } from '../../testing/clock.ts'
 import { listenOnFreePort, openControlStream } from '../../testing/control-stream.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
@@ -75,6 +76,33 @@ it('sends an unchanged stream to a client that requests no other kinds', async (
   const [first, second] = plain.messages().map((message) => JSON.stringify(message))
   expect(plain.text()).toBe(`data: ${first}\nretry: 2000\n\ndata: ${second}\nid: 1\n\n`)
   expect(asking.text()).toBe(plain.text())
+})
+
+it('sends notices to the streams that asked for their kind: of an approval to one agent, of policies to all', async () => {
+  await using service = await openTestService()
+  const url = await listenOnFreePort(service.app)
+  for (const id of ['agent-1', 'agent-2']) await beat(service, id)
+  await using plain = await openControlStream(url, 'agent-1')
+  await using drilled = await openControlStream(url, 'agent-1', '?understands=drill')
+  await using asking = await openControlStream(url, 'agent-1', '?understands=drill,policy,approval')
+  await using other = await openControlStream(url, 'agent-2', '?understands=policy,approval')
+  await using watched = await openControlStream(
+    url,
+    'agent-1',
+    '?understands=policy,approval',
+    (await service.createKey('viewer')).key,
+  )
+  const { bus } = service.deps
+  const approval = { action: 'approval', instance_id: 'agent-1', id: uuidV7(0), state: 'denied' } as const
+  bus.publishNotice(approval)
+  bus.publishNotice({ action: 'policy', version: 7 })
+  const policyOf = (instance_id: string) => ({ action: 'policy', instance_id, version: 7 })
+  await expect.poll(() => asking.messages().slice(1)).toEqual([approval, policyOf('agent-1')])
+  await expect.poll(() => other.messages().slice(1)).toEqual([policyOf('agent-2')])
+  await service.call('POST', '/api/kill/agent-1', { body: { reason: 'stop' } })
+  for (const stream of [plain, drilled, watched]) {
+    await expect.poll(() => stream.messages().map(({ action }) => action)).toEqual(['resume', 'suspend'])
+  }
 })
 
 it('writes many agents that connect together in one transaction, and does not write reconnections', async () => {
