@@ -32,7 +32,8 @@ export default ({ production = false }): KnipConfig => ({
     ),
     // Others import what it exports: agents.
     'packages/sdk': { ...ofPackage('src/wardline-agent.ts!'), includeEntryExports: false },
-    'packages/policy': ofPackage(),
+    // Agents' clients and the service decide with it.
+    'packages/policy': { ...ofPackage(), includeEntryExports: false },
     'packages/server': ofPackage(),
     'packages/text': ofPackage(),
   },

@@ -1,11 +1,12 @@
 import { createReadStream, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import {
-  Decider,
   guessLabels,
+  isForAgent,
   type ListedTool,
   lintPolicy,
   type Policy,
+  PolicyDecider,
   type PolicyFault,
   packs,
   readLabels,
@@ -105,22 +106,18 @@ function replaySession(
   const memory = new SessionMemory()
   if (session.prompt) memory.prompt(session.prompt)
   // A recording that says of no agent is meant to be one of those that the policy is for.
-  const whom = session.agent === undefined && session.tags === undefined ? { agents: [], tags: [] } : policy.for
-  const decider = new Decider({ ...policy, for: whom }, memory, tools)
+  const { agent, tags } = session
+  const whom = { ...(agent === undefined ? {} : { id: agent }), ...(tags === undefined ? {} : { tags }) }
+  const isMeant = (agent === undefined && tags === undefined) || isForAgent(policy.for, whom)
+  const read = { id: '', title: policy.title, version: 1, mode: 'enforce', policy } as const
+  const decider = new PolicyDecider(whom, isMeant ? [read] : [], tools)
   const decisions: object[] = []
   for (const [index, { tool, args = {}, result, at }] of session.calls.entries()) {
-    const { agent, tags } = session
     const time = at === undefined ? 0 : new Date(at).getTime()
-    const { decision, rule, why } = decider.decide({
-      tool,
-      args,
-      at: time,
-      ...(agent === undefined ? {} : { agent }),
-      ...(tags === undefined ? {} : { tags }),
-    })
+    const { decision, rule, why } = decider.decide(memory, { tool, args, at: time })
     decisions.push({ index, tool, decision, rule, why })
     if (decision === 'deny' ? stopOn !== undefined : decision === 'ask' && stopOn === 'ask') break
-    if (decision !== 'deny') decider.learn({ tool, args }, result)
+    if (decision !== 'deny') decider.learn(memory, { tool, args }, result)
   }
   return { id: session.id, decisions }
 }

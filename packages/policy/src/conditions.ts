@@ -9,6 +9,16 @@ export type Scalar = string | number | boolean
 export const modifiers = ['glob', 'in', 'host', 'path', 'command', 'lt', 'lte', 'gt', 'gte'] as const
 export type Modifier = (typeof modifiers)[number]
 
+/** What a rule asks of one argument. */
+export interface Condition {
+  /** As written: `recipients|not_host`. */
+  key: string
+  name: string
+  modifier: Modifier
+  isNegated: boolean
+  wanted: readonly Scalar[]
+}
+
 /** Values of one argument that are compared. A call with more cannot be evaluated. */
 const maxLeaves = 10_000
 
@@ -21,20 +31,38 @@ function scalarsOf(value: unknown, found: Scalar[] = []): Scalar[] {
   return found
 }
 
-/** Finds an argument by name, or by a path such as `options.url`; `*` finds all. Undefined: it is absent. */
+/**
+ * Finds an argument by name, or by a path such as `options.url`, which goes into each item of a list; `*` finds all.
+ * Undefined: it is absent.
+ */
 function argumentOf(args: Arguments, name: string): unknown {
   if (name === '*') return args
   if (Object.hasOwn(args, name)) return args[name]
-  let value: unknown = args
+  let values: unknown[] = [args]
   for (const part of name.split('.')) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, part)) return undefined
-    value = (value as Arguments)[part]
+    values = values
+      .flatMap((value) => (Array.isArray(value) ? value : [value]))
+      .filter((value) => typeof value === 'object' && value !== null && Object.hasOwn(value, part))
+      .map((value) => (value as Arguments)[part])
   }
-  return value
+  return values.length > 0 ? values : undefined
+}
+
+/** Returns the sum of the numbers within an argument; undefined if it has none, or anything but numbers from zero on. */
+export function amountOf(args: Arguments, name: string): number | undefined {
+  const values = scalarsOf(argumentOf(args, name))
+  if (values.length === 0 || values.length > maxLeaves) return undefined
+  let sum = 0
+  for (const value of values) {
+    const number = numberOf(value)
+    if (number === undefined || number < 0) return undefined
+    sum += number
+  }
+  return sum
 }
 
 const numberOf = (value: Scalar): number | undefined => {
-  if (typeof value === 'number') return value
+  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined
   return typeof value === 'string' && /^\s*-?\d+(?:\.\d+)?\s*$/.test(value) ? Number(value) : undefined
 }
 
@@ -73,15 +101,7 @@ export function compare(modifier: Modifier, value: Scalar, wanted: readonly Scal
  * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. An
  * absent or empty argument meets none. Values that cannot be compared are unknown.
  */
-export function evaluate(
-  args: Arguments,
-  {
-    name,
-    modifier,
-    isNegated,
-    wanted,
-  }: { name: string; modifier: Modifier; isNegated: boolean; wanted: readonly Scalar[] },
-): Truth {
+export function evaluate(args: Arguments, { name, modifier, isNegated, wanted }: Condition): Truth {
   const values = scalarsOf(argumentOf(args, name)).filter((value) => value !== '')
   if (values.length > maxLeaves) return 'unknown'
   let isUnknown = false

@@ -1,5 +1,5 @@
 import { type Label, labelsOfCall, type ToolLabels } from './labels.ts'
-import type { SessionMemory } from './memory.ts'
+import type { AnsweredTool, SessionMemory } from './memory.ts'
 import { leavesOf } from './values.ts'
 
 export const flows = ['off', 'default', 'strict'] as const
@@ -20,23 +20,35 @@ const words: Partial<Record<Label, string>> = {
 
 /**
  * Why a call has to be asked about: it has an effect after untrusted text was read, and its destination neither stands in
- * a prompt nor is a whole value of a directory's answer. Undefined: it does not.
+ * a prompt nor is a whole value of a directory's answer. Undefined: it does not. `labelsOf` has the labels of a policy.
  */
 export function flowAsks(
   flow: Flow,
   memory: SessionMemory,
-  labels: ToolLabels,
-  args: Readonly<Record<string, unknown>>,
+  labelsOf: (tool: string) => ToolLabels,
+  { tool, args, isComplete }: { tool: string; args: Readonly<Record<string, unknown>>; isComplete: boolean },
 ): string | undefined {
-  const held = labelsOfCall(labels, args)
+  if (flow === 'off') return undefined
+  const labels = labelsOf(tool)
+  // Arguments that were not read may be the ones on which a label depends.
+  const held = isComplete ? labelsOfCall(labels, args) : new Set([...labels.is, ...Object.values(labels.when).flat()])
   const effect = asksAbout[flow].find((label) => held.has(label))
-  const source = memory.met('untrusted')
-  if (effect === undefined || source === undefined) return undefined
-  const destinations = labels.destination.flatMap((name) => leavesOf(args[name]))
+  if (effect === undefined) return undefined
+  const had = (label: Label) => (answered: AnsweredTool) => hasLabel(labelsOf(answered.name), answered.args, label)
+  const source = memory.answered(had('untrusted')) ?? (memory.hasMoreTools ? 'one of many tools' : undefined)
+  if (source === undefined) return undefined
   const because = `${words[effect]} after untrusted text was read (${source})`
+  if (!isComplete) return `The call ${because}, and its arguments cannot be read as a whole.`
+  const destinations = labels.destination.flatMap((name) =>
+    leavesOf(Object.hasOwn(args, name) ? args[name] : undefined),
+  )
   if (destinations.length === 0) return `The call ${because}, and it names no destination.`
   const mayFetch = flow === 'default' && held.has('fetches')
-  const unknown = destinations.filter((text) => !memory.proves(text) && !(mayFetch && memory.saw(text)))
-  if (unknown.length === 0) return undefined
+  const isKnown = (text: string) => memory.proves(text, had('directory')) || (mayFetch && memory.saw(text))
+  if (destinations.every(isKnown)) return undefined
   return `The call ${because}, and its destination is neither in the prompt nor the value of a directory.`
 }
+
+const hasLabel = (labels: ToolLabels, args: ReadonlySet<string>, label: Label): boolean =>
+  labels.is.includes(label) ||
+  Object.entries(labels.when).some(([name, further]) => args.has(name) && further.includes(label))

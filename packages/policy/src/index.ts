@@ -1,6 +1,18 @@
-export { Decider } from './decide.ts'
+export { argsHash } from './canonical.ts'
+export { deliveredDocument } from './delivered.ts'
 export { guessLabels, type ListedTool } from './guess.ts'
 export { lintPolicy } from './lint.ts'
-export { SessionMemory } from './memory.ts'
+export { SessionMemory, type StoredMemory } from './memory.ts'
 export { packs } from './packs.ts'
-export { type Policy, type PolicyFault, readLabels, readPolicy } from './policy.ts'
+export { type Agent, isForAgent, modeFor, type Policy, readPolicy } from './policy.ts'
+export {
+  type DeliveredSet,
+  PolicyDecider,
+  type PolicyReference,
+  PolicySet,
+  PolicySetFault,
+  type ReadPolicy,
+  type SetDecision,
+} from './policy-set.ts'
+export { readLabels } from './read-labels.ts'
+export type { PolicyFault } from './reader.ts'

@@ -29,7 +29,11 @@ const isPresent = (value: unknown): boolean =>
 export function labelsOfCall(labels: ToolLabels, args: Readonly<Record<string, unknown>>): Set<Label> {
   const held = new Set(labels.is)
   for (const [name, further] of Object.entries(labels.when)) {
-    if (isPresent(args[name])) for (const label of further) held.add(label)
+    if (hasArgument(args, name)) for (const label of further) held.add(label)
   }
   return held
 }
+
+/** Whether an argument is present and not empty. */
+export const hasArgument = (args: Readonly<Record<string, unknown>>, name: string): boolean =>
+  Object.hasOwn(args, name) && isPresent(args[name])

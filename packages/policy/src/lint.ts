@@ -1,7 +1,8 @@
-import { matchesRule } from './decide.ts'
 import { matchesGlob } from './glob.ts'
 import type { ListedTool } from './guess.ts'
-import { type CaseCall, decisions, type Policy, type PolicyFault, type Rule } from './policy.ts'
+import { matchesRule, readCall } from './judge.ts'
+import { type CaseCall, decisions, type Policy, type Rule } from './policy.ts'
+import type { PolicyFault } from './reader.ts'
 
 /**
  * Finds what a policy that can be read gets wrong: cases that do not hold, rules that can never decide, and with the tools
@@ -28,7 +29,11 @@ export function lintPolicy({ rules }: Policy, tools: readonly ListedTool[], now:
 
 function failingCases(rule: Rule, path: string, now: number): PolicyFault[] {
   const check = (call: CaseCall, place: string, isMatch: boolean): PolicyFault[] => {
-    const truth = matchesRule({ ...rule, expiresAt: undefined }, { ...call, at: call.at ?? now })
+    const { tool, args, agent, tags = [] } = call
+    const truth = matchesRule(
+      { ...rule, expiresAt: undefined },
+      { tool, ...readCall(args), agent: { ...(agent === undefined ? {} : { id: agent }), tags }, at: call.at ?? now },
+    )
     if (truth === isMatch) return []
     const how =
       truth === 'unknown' ? 'cannot be evaluated for the rule' : truth ? 'matches the rule' : 'does not match the rule'

@@ -1,11 +1,18 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Call, Decider } from './decide.ts'
 import { lintPolicy } from './lint.ts'
 import { SessionMemory } from './memory.ts'
-import { decisions, readPolicy } from './policy.ts'
+import { decisions, isForAgent, readPolicy } from './policy.ts'
+import { PolicyDecider } from './policy-set.ts'
 
 const at = Date.UTC(2026, 0, 15, 12)
+interface Call {
+  tool: string
+  args: Record<string, unknown>
+  at: number
+  agent?: string
+  tags?: string[]
+}
 const call = (tool: string, args: Record<string, unknown> = {}, more: Partial<Call> = {}): Call => ({
   tool,
   args,
@@ -17,7 +24,17 @@ const read = (document: object) => {
   expect(faults).toEqual([])
   return policy
 }
-const decider = (document: object) => new Decider(read(document), new SessionMemory())
+const decider = (document: object) => {
+  const policy = read(document)
+  const memory = new SessionMemory()
+  const held = { id: 'p', title: 'Test', version: 1, mode: 'enforce', policy } as const
+  return {
+    decide({ agent, tags, ...one }: Call) {
+      const whom = { ...(agent === undefined ? {} : { id: agent }), ...(tags === undefined ? {} : { tags }) }
+      return new PolicyDecider(whom, isForAgent(policy.for, whom) ? [held] : []).decide(memory, one)
+    },
+  }
+}
 const rule = (decision: string, match: object, when?: object, more = {}) => ({
   rules: [{ title: 'Rule', decision, match, ...(when ? { when } : {}), ...more }],
 })
@@ -131,7 +148,12 @@ test.each<[string, object, string, RegExp]>([
     'rules[0].limit.calls',
     /from 1 to 1000/,
   ],
-  ['window', rule('deny', {}, undefined, { limit: { calls: 1, within: '2d' } }), 'rules[0].limit.within', /at most 1d/],
+  [
+    'window',
+    rule('deny', {}, undefined, { limit: { calls: 1, within: '2d' } }),
+    'rules[0].limit.within',
+    /at least 1s and at most 1d/,
+  ],
   ['hours', rule('deny', {}, undefined, { hours: '22-6' }), 'rules[0].hours', /22:00-06:00/],
   ['end', rule('deny', {}, undefined, { expires_at: 'soon' }), 'rules[0].expires_at', /in UTC/],
   ['label', { labels: { x: { is: ['reads'] } } }, 'labels.x.is[0]', /untrusted, private/],

@@ -1,20 +1,13 @@
-import { type Modifier, modifiers, type Scalar } from './conditions.ts'
+import { type Condition, type Modifier, modifiers, type Scalar } from './conditions.ts'
 import { type Flow, flows } from './flow.ts'
-import { type Label, labelNames, type ToolLabels } from './labels.ts'
-import { packs } from './packs.ts'
+import { matchesGlob } from './glob.ts'
+import type { ToolLabels } from './labels.ts'
+import { readLabelsWith } from './read-labels.ts'
+import { type Fields, isFields, join, type PolicyFault, policyLimits, Reader } from './reader.ts'
 import { type ToolPattern, toolPattern } from './tool-match.ts'
 
 export const decisions = ['allow', 'ask', 'deny'] as const
 export type Decision = (typeof decisions)[number]
-
-interface Condition {
-  /** As written: `recipients|not_host`. */
-  key: string
-  name: string
-  modifier: Modifier
-  isNegated: boolean
-  wanted: readonly Scalar[]
-}
 
 /** A call in a case of a rule. */
 export interface CaseCall {
@@ -31,18 +24,35 @@ export interface Rule {
   decision: Decision
   match: { tools: readonly ToolPattern[]; agents: readonly string[]; tags: readonly string[] }
   when: readonly Condition[]
-  /** Takes effect from the call after `calls` within `withinMs`. */
-  limit: { calls: number; withinMs: number } | undefined
+  /** Takes effect for the call that exceeds `max` within `withinMs`: a number of calls, or the sum of the argument `of`. */
+  limit: { of: string | undefined; max: number; withinMs: number } | undefined
   /** Minutes of the day in UTC, from and to; over midnight if `to` is smaller. */
   hours: { from: number; to: number } | undefined
   expiresAt: number | undefined
+  /** People who have to approve what the rule asks about. */
+  approvals: 1 | 2
+  /** How long a question of the rule waits for an answer. */
+  waitMs: number
   cases: { match: readonly CaseCall[]; no_match: readonly CaseCall[] }
+}
+
+/** Agents by id (`pay-*`) and by the tags that operators gave them. No entries of a kind match every agent. */
+interface Whom {
+  agents: readonly string[]
+  tags: readonly string[]
+}
+
+export interface Agent {
+  id: string
+  tags: readonly string[]
 }
 
 export interface Policy {
   title: string
   mode: 'observe' | 'enforce'
-  for: { agents: readonly string[]; tags: readonly string[] }
+  for: Whom
+  /** Agents for which the policy is enforced while its mode is observe. */
+  enforceFor: Whom | undefined
   /** For a call that no rule matches. */
   default: Decision
   rules: readonly Rule[]
@@ -50,78 +60,14 @@ export interface Policy {
   labels: ReadonlyMap<string, ToolLabels>
 }
 
-/** A fault with its place in the document: `rules[2].when`. */
-export interface PolicyFault {
-  path: string
-  message: string
-}
+/** How long a question waits for an answer, in milliseconds, unless its rule says otherwise. */
+export const defaultWaitMs = 600_000
 
-/** Bounds of one policy: it travels to every agent, and each decision looks at all of its rules. */
-const policyLimits = {
-  rules: 200,
-  tools: 200,
-  conditions: 20,
-  values: 500,
-  cases: 50,
-  textLength: 500,
-  labels: 2_000,
-  calls: 1_000,
-  withinMs: 86_400_000,
-} as const
-
-type Fields = Record<string, unknown>
-const isFields = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Reads parts of a document, and collects what is wrong with it. */
-class Reader {
-  readonly faults: PolicyFault[] = []
-
-  fault(path: string, message: string): undefined {
-    this.faults.push({ path, message })
-  }
-
-  fields(value: unknown, path: string, known: readonly string[]): Fields {
-    if (!isFields(value)) {
-      this.fault(path, 'must be a map of names and values.')
-      return {}
-    }
-    for (const name of Object.keys(value)) {
-      if (!known.includes(name)) this.fault(join(path, name), `is unknown; known are ${known.join(', ')}.`)
-    }
-    return value
-  }
-
-  text(value: unknown, path: string): string {
-    if (typeof value === 'string' && value.trim() !== '' && value.length <= policyLimits.textLength) return value.trim()
-    this.fault(path, `must be a text of 1 to ${policyLimits.textLength} characters.`)
-    return ''
-  }
-
-  /** Reads a text or a list of texts. */
-  texts(value: unknown, path: string, max: number): string[] {
-    if (value === undefined) return []
-    const list = Array.isArray(value) ? value : [value]
-    if (list.length === 0 || list.length > max) this.fault(path, `must have 1 to ${max} entries.`)
-    return list.slice(0, max).map((one, at) => this.text(one, Array.isArray(value) ? `${path}[${at}]` : path))
-  }
-
-  choice<Name extends string>(value: unknown, path: string, names: readonly Name[], missing?: Name): Name {
-    if (value === undefined && missing !== undefined) return missing
-    if (names.includes(value as Name)) return value as Name
-    this.fault(path, `must be ${names.slice(0, -1).join(', ')} or ${names.at(-1)}.`)
-    return names[0]!
-  }
-}
-
-const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
-
-/** Reads a policy from a parsed document. The policy holds only if there is no fault. */
+/** Reads a policy from a parsed document. The policy holds only if there is no fault. It throws at no document. */
 export function readPolicy(document: unknown): { policy: Policy; faults: PolicyFault[] } {
   const reader = new Reader()
-  const known = ['title', 'description', 'mode', 'for', 'default', 'rules', 'flow', 'labels']
+  const known = ['title', 'description', 'mode', 'for', 'enforce_for', 'default', 'rules', 'flow', 'labels']
   const fields = reader.fields(document, '', known)
-  const whom = fields.for === undefined ? {} : reader.fields(fields.for, 'for', ['agents', 'tags'])
   const rules = fields.rules ?? []
   if (!Array.isArray(rules) || rules.length > policyLimits.rules) {
     reader.fault('rules', `must be a list of at most ${policyLimits.rules} rules.`)
@@ -129,10 +75,8 @@ export function readPolicy(document: unknown): { policy: Policy; faults: PolicyF
   const policy: Policy = {
     title: reader.text(fields.title, 'title'),
     mode: reader.choice(fields.mode, 'mode', ['observe', 'enforce'], 'observe'),
-    for: {
-      agents: reader.texts(whom.agents, 'for.agents', policyLimits.values),
-      tags: reader.texts(whom.tags, 'for.tags', policyLimits.values),
-    },
+    for: readWhom(reader, fields.for, 'for') ?? { agents: [], tags: [] },
+    enforceFor: readWhom(reader, fields.enforce_for, 'enforce_for'),
     default: reader.choice(fields.default, 'default', decisions, 'allow'),
     rules: (Array.isArray(rules) ? rules.slice(0, policyLimits.rules) : []).map((rule, at) =>
       readRule(reader, rule, `rules[${at}]`),
@@ -148,18 +92,64 @@ export function readPolicy(document: unknown): { policy: Policy; faults: PolicyF
   return { policy, faults: reader.faults }
 }
 
+/**
+ * Whether a policy by its `for`, or a rule by its `match`, is for an agent. `tags`: those that operators gave it, never what
+ * it reports.
+ */
+export function isForAgent({ agents, tags }: Whom, { id, tags: given = [] }: Partial<Agent>): boolean {
+  return (
+    (agents.length === 0 || agents.some((pattern) => id !== undefined && matchesGlob(pattern, id))) &&
+    (tags.length === 0 || tags.some((tag) => given.includes(tag)))
+  )
+}
+
+/** Returns the mode in which a policy holds for one agent that it is for. */
+export function modeFor({ mode, enforceFor }: Policy, agent: Agent): 'observe' | 'enforce' {
+  return mode === 'enforce' || (enforceFor !== undefined && isForAgent(enforceFor, agent)) ? 'enforce' : 'observe'
+}
+
+function readWhom(reader: Reader, value: unknown, path: string): Whom | undefined {
+  if (value === undefined) return undefined
+  const fields = reader.fields(value, path, ['agents', 'tags'])
+  return {
+    agents: reader.texts(fields.agents, join(path, 'agents'), policyLimits.values),
+    tags: reader.texts(fields.tags, join(path, 'tags'), policyLimits.values),
+  }
+}
+
+const ruleFields = [
+  'title',
+  'description',
+  'decision',
+  'match',
+  'when',
+  'limit',
+  'hours',
+  'expires_at',
+  'approvals',
+  'wait',
+  'cases',
+]
+
 function readRule(reader: Reader, value: unknown, path: string): Rule {
-  const known = ['title', 'description', 'decision', 'match', 'when', 'limit', 'hours', 'expires_at', 'cases']
-  const fields = reader.fields(value, path, known)
+  const fields = reader.fields(value, path, ruleFields)
   const match = reader.fields(fields.match ?? {}, join(path, 'match'), ['tool', 'agent', 'tags'])
   const tools = reader.texts(match.tool, join(path, 'match.tool'), policyLimits.tools).map((text, at) => {
     const pattern = toolPattern(text)
     if (!pattern) reader.fault(`${path}.match.tool[${at}]`, 'must be a name such as send_email, or Bash(rm -rf *).')
     return pattern ?? { text, name: text, argument: undefined }
   })
+  const decision = reader.choice(fields.decision, join(path, 'decision'), decisions)
+  for (const name of ['approvals', 'wait']) {
+    if (fields[name] !== undefined && decision !== 'ask') {
+      reader.fault(join(path, name), 'is only for rules whose decision is ask.')
+    }
+  }
+  const approvals = fields.approvals ?? 1
+  if (approvals !== 1 && approvals !== 2) reader.fault(join(path, 'approvals'), 'must be 1 or 2.')
   return {
     title: reader.text(fields.title, join(path, 'title')),
-    decision: reader.choice(fields.decision, join(path, 'decision'), decisions),
+    decision,
     match: {
       tools,
       agents: reader.texts(match.agent, join(path, 'match.agent'), policyLimits.values),
@@ -168,7 +158,12 @@ function readRule(reader: Reader, value: unknown, path: string): Rule {
     when: readConditions(reader, fields.when, join(path, 'when')),
     limit: readLimit(reader, fields.limit, join(path, 'limit')),
     hours: readHours(reader, fields.hours, join(path, 'hours')),
-    expiresAt: readTime(reader, fields.expires_at, join(path, 'expires_at')),
+    expiresAt: fields.expires_at === undefined ? undefined : reader.time(fields.expires_at, join(path, 'expires_at')),
+    approvals: approvals === 2 ? 2 : 1,
+    waitMs:
+      fields.wait === undefined
+        ? defaultWaitMs
+        : (reader.duration(fields.wait, join(path, 'wait'), { min: '10s', max: '1d' }) ?? defaultWaitMs),
     cases: readCases(reader, fields.cases, join(path, 'cases')),
   }
 }
@@ -179,55 +174,60 @@ function readConditions(reader: Reader, value: unknown, path: string): Condition
   if (entries.length === 0 || entries.length > policyLimits.conditions) {
     reader.fault(path, `must be a map of 1 to ${policyLimits.conditions} conditions, such as recipients|not_host.`)
   }
-  return entries.map(([key, wanted]) => {
-    const [name = '', word = 'glob', ...rest] = key.split('|')
-    const isNegated = word.startsWith('not_')
-    const modifier = (isNegated ? word.slice('not_'.length) : word) as Modifier
-    const place = `${path}.${key}`
-    if (name === '' || rest.length > 0 || !modifiers.includes(modifier)) {
-      const names = modifiers.join(', ')
-      reader.fault(place, `must be an argument and one of ${names}, or not_ before one of them.`)
-    }
-    const list = (Array.isArray(wanted) ? wanted : [wanted]) as Scalar[]
-    if (list.length === 0 || list.length > policyLimits.values) {
-      reader.fault(place, `must have 1 to ${policyLimits.values} values.`)
-    }
-    const isNumeric = /^(?:lt|gt)e?$/.test(modifier)
-    const isRight = (one: unknown) =>
-      isNumeric ? Number.isFinite(one) : ['string', 'number', 'boolean'].includes(typeof one)
-    if (!list.every(isRight))
-      reader.fault(place, `must be ${isNumeric ? 'a number' : 'texts, numbers or truth values'}.`)
-    return { key, name, modifier, isNegated, wanted: list }
-  })
+  return entries.slice(0, policyLimits.conditions).map(([key, wanted]) => readCondition(reader, key, wanted, path))
+}
+
+function readCondition(reader: Reader, key: string, wanted: unknown, path: string): Condition {
+  const [name = '', word = 'glob', ...rest] = key.split('|')
+  const isNegated = word.startsWith('not_')
+  const modifier = (isNegated ? word.slice('not_'.length) : word) as Modifier
+  const place = `${path}.${key}`
+  if (name === '' || key.length > policyLimits.textLength || rest.length > 0 || !modifiers.includes(modifier)) {
+    const names = modifiers.join(', ')
+    reader.fault(place, `must be an argument and one of ${names}, or not_ before one of them.`)
+  }
+  const list = (Array.isArray(wanted) ? wanted : [wanted]) as Scalar[]
+  if (list.length === 0 || list.length > policyLimits.values) {
+    reader.fault(place, `must have 1 to ${policyLimits.values} values.`)
+  }
+  const isNumeric = /^(?:lt|gt)e?$/.test(modifier)
+  const isRight = (one: unknown) =>
+    isNumeric ? Number.isFinite(one) : ['string', 'number', 'boolean'].includes(typeof one)
+  if (!list.every(isRight)) reader.fault(place, `must be ${isNumeric ? 'a number' : 'texts, numbers or truth values'}.`)
+  if (list.some((one) => typeof one === 'string' && one.length > policyLimits.textLength)) {
+    reader.fault(place, `must have values of at most ${policyLimits.textLength} characters.`)
+  }
+  return { key, name, modifier, isNegated, wanted: list.slice(0, policyLimits.values) }
 }
 
 function readLimit(reader: Reader, value: unknown, path: string): Rule['limit'] {
   if (value === undefined) return undefined
-  const { calls, within } = reader.fields(value, path, ['calls', 'within'])
-  const { calls: max } = policyLimits
-  if (!Number.isSafeInteger(calls) || (calls as number) < 1 || (calls as number) > max) {
-    reader.fault(`${path}.calls`, `must be a whole number from 1 to ${max}.`)
+  const { calls, total, of, within } = reader.fields(value, path, ['calls', 'total', 'of', 'within'])
+  const withinMs = reader.duration(within, `${path}.within`, { min: '1s', max: '1d' })
+  if ((calls === undefined) === (total === undefined)) {
+    return reader.fault(path, 'must have calls, or total and of.')
   }
-  const [, number, unit] = /^(\d{1,5})\s*(s|m|h|d)$/.exec(String(within)) ?? []
-  const withinMs = Number(number) * { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit ?? 's']!
-  if (!(withinMs > 0 && withinMs <= policyLimits.withinMs)) {
-    return reader.fault(`${path}.within`, 'must be a time such as 30s, 15m or 1h, at most 1d.')
+  if (calls !== undefined) {
+    const { calls: max } = policyLimits
+    if (!Number.isSafeInteger(calls) || (calls as number) < 1 || (calls as number) > max) {
+      return reader.fault(`${path}.calls`, `must be a whole number from 1 to ${max}.`)
+    }
+    if (of !== undefined) reader.fault(`${path}.of`, 'is only for a total.')
+    return { of: undefined, max: calls as number, withinMs: withinMs ?? 0 }
   }
-  return { calls: Number(calls), withinMs }
+  if (typeof total !== 'number' || !(total >= 0 && total <= Number.MAX_SAFE_INTEGER)) {
+    return reader.fault(`${path}.total`, 'must be a number from 0 on.')
+  }
+  return { of: reader.text(of, `${path}.of`), max: total, withinMs: withinMs ?? 0 }
 }
 
 function readHours(reader: Reader, value: unknown, path: string): Rule['hours'] {
   if (value === undefined) return undefined
-  const numbers = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/.exec(String(value))?.slice(1).map(Number)
+  const numbers =
+    typeof value === 'string' &&
+    /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/.exec(value)?.slice(1).map(Number)
   if (!numbers) return reader.fault(path, 'must be times of the day in UTC such as 22:00-06:00.')
   return { from: numbers[0]! * 60 + numbers[1]!, to: numbers[2]! * 60 + numbers[3]! }
-}
-
-function readTime(reader: Reader, value: unknown, path: string): number | undefined {
-  if (value === undefined) return undefined
-  const text = value instanceof Date ? value.toISOString() : String(value)
-  const at = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z)?$/.test(text) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(at) ? reader.fault(path, 'must be a date or a time in UTC such as 2026-12-31T18:00Z.') : at
 }
 
 function readCases(reader: Reader, value: unknown, path: string): Rule['cases'] {
@@ -239,71 +239,20 @@ function readCases(reader: Reader, value: unknown, path: string): Rule['cases'] 
       reader.fault(`${path}.${name}`, `must be a list of at most ${policyLimits.cases} calls.`)
       return []
     }
-    return list.map((one, at) => {
-      const place = `${path}.${name}[${at}]`
-      const call = reader.fields(one, place, ['tool', 'args', 'agent', 'tags', 'at'])
-      return {
-        tool: reader.text(call.tool, join(place, 'tool')),
-        args:
-          call.args === undefined
-            ? {}
-            : isFields(call.args)
-              ? call.args
-              : (reader.fault(join(place, 'args'), 'must be a map.') ?? {}),
-        ...(call.agent === undefined ? {} : { agent: reader.text(call.agent, join(place, 'agent')) }),
-        ...(call.tags === undefined ? {} : { tags: reader.texts(call.tags, join(place, 'tags'), policyLimits.values) }),
-        ...(call.at === undefined ? {} : { at: readTime(reader, call.at, join(place, 'at')) ?? 0 }),
-      }
-    })
+    return list.map((one, at) => readCase(reader, one, `${path}.${name}[${at}]`))
   }
   return { match: listed('match'), no_match: listed('no_match') }
 }
 
-/** Reads labels: a map of tools, the name of a pack, or a list of both, of which later ones win. */
-export function readLabels(value: unknown): { labels: ReadonlyMap<string, ToolLabels>; faults: PolicyFault[] } {
-  const reader = new Reader()
-  return { labels: readLabelsWith(reader, value, ''), faults: reader.faults }
-}
-
-function readLabelsWith(reader: Reader, value: unknown, path: string): ReadonlyMap<string, ToolLabels> {
-  const labels = new Map<string, ToolLabels>()
-  for (const part of value === undefined ? [] : Array.isArray(value) ? value : [value]) {
-    const pack = typeof part === 'string' ? packs[part] : undefined
-    if (typeof part === 'string' && !pack) {
-      reader.fault(path, `has no pack ${part}; the packs are ${Object.keys(packs).join(', ')}.`)
-      continue
-    }
-    if (!isFields(pack ?? part)) {
-      reader.fault(path, 'must be a map of tools, the name of a pack, or a list of these.')
-      continue
-    }
-    for (const [tool, one] of Object.entries(pack ?? part)) {
-      labels.set(tool.toLowerCase(), readToolLabels(reader, one, join(path, tool)))
-    }
-  }
-  if (labels.size > policyLimits.labels) reader.fault(path, `must name at most ${policyLimits.labels} tools.`)
-  return labels
-}
-
-function readToolLabels(reader: Reader, value: unknown, path: string): ToolLabels {
-  const fields = reader.fields(value, path, ['is', 'destination', 'when'])
-  const named = (list: unknown, place: string): Label[] =>
-    (Array.isArray(list) ? list : [list]).map((label, at) => reader.choice(label, `${place}[${at}]`, labelNames))
-  const when =
-    fields.when === undefined
-      ? {}
-      : isFields(fields.when)
-        ? fields.when
-        : (reader.fault(join(path, 'when'), 'must be a map of arguments.') ?? {})
+function readCase(reader: Reader, value: unknown, path: string): CaseCall {
+  const call = reader.fields(value, path, ['tool', 'args', 'agent', 'tags', 'at'])
+  const args: Fields = isFields(call.args) ? call.args : {}
+  if (call.args !== undefined && !isFields(call.args)) reader.fault(join(path, 'args'), 'must be a map.')
   return {
-    is: fields.is === undefined ? [] : named(fields.is, join(path, 'is')),
-    destination: reader.texts(
-      Array.isArray(fields.destination) && fields.destination.length === 0 ? undefined : fields.destination,
-      join(path, 'destination'),
-      policyLimits.conditions,
-    ),
-    when: Object.fromEntries(
-      Object.entries(when).map(([name, list]) => [name, named(list, join(path, `when.${name}`))]),
-    ),
+    tool: reader.text(call.tool, join(path, 'tool')),
+    args,
+    ...(call.agent === undefined ? {} : { agent: reader.text(call.agent, join(path, 'agent')) }),
+    ...(call.tags === undefined ? {} : { tags: reader.texts(call.tags, join(path, 'tags'), policyLimits.values) }),
+    ...(call.at === undefined ? {} : { at: reader.time(call.at, join(path, 'at')) ?? 0 }),
   }
 }

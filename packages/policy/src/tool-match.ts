@@ -34,12 +34,20 @@ export function toolPattern(text: string): ToolPattern | undefined {
 }
 
 /** Whether a call is one of this tool. `unknown`: the name matches, but what the tool acts on was not found. */
-export function matchesTool({ name, argument }: ToolPattern, tool: string, args: Arguments): Truth {
+export function matchesTool(
+  { name, argument }: ToolPattern,
+  tool: string,
+  args: Arguments,
+  isComplete: boolean,
+): Truth {
   if (!matchesGlob(name, tool.toLowerCase())) return false
   if (!argument) return true
+  if (!isComplete) return 'unknown'
   const { modifier, wanted } = argument
   const names = actsOn.find(([kind]) => kind === modifier)![1]
-  const texts = names.map((each) => args[each]).filter((value) => typeof value === 'string')
+  const texts = names
+    .map((each) => (Object.hasOwn(args, each) ? args[each] : undefined))
+    .filter((value) => typeof value === 'string')
   if (texts.length === 0) return 'unknown'
   const truths = texts.map((value) => compare(modifier, value, [wanted]))
   return truths.includes(true) || (truths.includes('unknown') ? 'unknown' : false)
