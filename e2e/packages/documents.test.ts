@@ -140,9 +140,9 @@ const scenes: Record<string, (made: Clone) => Promise<Partial<Walk>>> = {
     standIns: { 'https://wardline.example': 'http://127.0.0.1:4747' },
   }),
   'docs/guide/rules.md': async ({ clone }) => ({ bins: [commandOf(clone)] }),
-  'docs/guide/policy.md': async ({ clone }) => {
+  'docs/guide/policies.md': async ({ clone }) => {
     const made = folder()
-    const [, policy] = /```yaml\n(.*?)```/s.exec(readFileSync(join(root, 'docs/guide/policy.md'), 'utf8'))!
+    const [, policy] = /```yaml\n(.*?)```/s.exec(readFileSync(join(root, 'docs/guide/policies.md'), 'utf8'))!
     writeFileSync(join(made, 'policy.yml'), policy!)
     writeFileSync(join(made, 'tools.json'), '[{ "name": "send_email" }, { "name": "volume_delete" }]')
     writeFileSync(join(made, 'sessions.ndjson'), '{ "id": "a", "prompt": "x", "calls": [{ "tool": "volume_delete" }] }')

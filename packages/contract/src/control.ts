@@ -15,6 +15,7 @@ import {
   Uuid,
 } from './fields.ts'
 import { decoysHeader } from './instances.ts'
+import { policyHeader, policyHeaderText } from './policies.ts'
 import { Type } from './type.ts'
 
 const KillRequest = Type.Object({
@@ -206,6 +207,7 @@ export const killSwitchEndpoints = {
     status: 200,
     replyHeaders: {
       [decoysHeader]: '`none` while no decoy could match for this caller, so checks are unnecessary; else `some`',
+      [policyHeader]: policyHeaderText,
       [controlHeader]:
         '`version=<n>; issued_at=<iso>; signature=<base64url>`, also with 304: signs the state like signature_ed25519 of the control message that leads to it; version 0 is signed as resume',
     },

@@ -19,8 +19,8 @@ export interface Endpoint {
   params?: TSchema
   query?: TSchema
   body?: TSchema
-  /** The body may also be YAML; the handler gets it as `{ rule: <text> }`. */
-  yaml?: boolean
+  /** The body may also be YAML; the handler gets its text under this name: `{ rule: <text> }`. */
+  yaml?: 'rule' | 'policy'
   /** The body may have `limits.batchBytes` instead of `limits.bodyBytes`. */
   largeBody?: boolean
   /** Set when the handler parses the body itself, because it comes in several forms. */

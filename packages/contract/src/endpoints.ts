@@ -18,6 +18,7 @@ import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
 import { operationEndpoints } from './operations.ts'
+import { policyEndpoints } from './policies.ts'
 import { ruleExplanationEndpoints } from './rule-explanations.ts'
 import { listEndpoints } from './rule-lists.ts'
 import { searchEndpoints } from './search.ts'
@@ -40,6 +41,7 @@ export const endpoints = {
   ...suspensionEndpoints,
   ...brakeEndpoints,
   ...enforcementEndpoints,
+  ...policyEndpoints,
   ...ruleEndpoints,
   ...ruleExplanationEndpoints,
   ...listEndpoints,

@@ -43,6 +43,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.ruleMatched]: (who, isNamed) => (isNamed ? `${who} matched a rule` : 'A rule matched'),
   [eventTypes.ruleStateEvicted]: () => 'Rules dropped groups: too many to track',
   [eventTypes.ruleFileInvalid]: () => 'A rule file is invalid',
+  [eventTypes.policyFileInvalid]: () => 'A policy file is invalid',
   [eventTypes.chainTransactionFailed]: () => 'A chain transaction failed',
   [eventTypes.chainTransactionStuck]: () => 'A chain transaction has been unconfirmed for an hour',
   [eventTypes.chainNonceRefused]: () => 'The chain account was used by another sender',

@@ -44,6 +44,7 @@ export const eventTypes = {
   ruleMatched: 'rule_matched',
   ruleStateEvicted: 'rule_state_evicted',
   ruleFileInvalid: 'rule_file_invalid',
+  policyFileInvalid: 'policy_file_invalid',
   chainTransactionFailed: 'chain_transaction_failed',
   chainTransactionStuck: 'chain_transaction_stuck',
   chainNonceRefused: 'chain_nonce_refused',

@@ -13,6 +13,7 @@ import {
   Pattern,
   Timestamp,
 } from './fields.ts'
+import { policyHeader, policyHeaderText } from './policies.ts'
 import { CurrentSuspension } from './suspensions.ts'
 import { Type } from './type.ts'
 
@@ -227,6 +228,7 @@ export const instanceEndpoints = {
     status: 200,
     replyHeaders: {
       [decoysHeader]: '`none` while no decoy could match for this caller, so checks are unnecessary; else `some`',
+      [policyHeader]: policyHeaderText,
     },
     reply: Ok,
     failures: {

@@ -72,11 +72,12 @@ const ruleSummary = {
 }
 const RuleSummary = Type.Object(ruleSummary)
 
-const RuleFileFault = Type.Object({
-  file: Type.String({ description: 'Name of the file in WARDLINE_RULES_DIR' }),
+/** A file of a folder of rules or policies that does not take effect. */
+export const DocumentFileFault = Type.Object({
+  file: Type.String({ description: 'Name of the file in its folder' }),
   error: Type.String({ description: 'What is wrong with it, with line and column' }),
 })
-export type RuleFileFault = Static<typeof RuleFileFault>
+export type DocumentFileFault = Static<typeof DocumentFileFault>
 
 const RuleRunnerState = Type.Object({
   seq: { ...Count, description: 'The rules have processed every event up to this seq' },
@@ -85,7 +86,7 @@ const RuleRunnerState = Type.Object({
 
 const RuleList = Type.Object({
   rules: Type.Array(RuleSummary, { maxItems: ruleLimits.rules, description: 'By title' }),
-  file_faults: Type.Array(RuleFileFault, { description: 'Files of WARDLINE_RULES_DIR that are not run' }),
+  file_faults: Type.Array(DocumentFileFault, { description: 'Files of WARDLINE_RULES_DIR that are not run' }),
   runner: RuleRunnerState,
 })
 export type RuleList = Static<typeof RuleList>
@@ -107,8 +108,11 @@ const RuleView = Type.Object({
 })
 export type RuleView = Static<typeof RuleView>
 
-/** Also used in the 400 response to a rule that does not compile or fails its tests, as `faults` beside `error`. */
-const RuleFaultReply = Type.Object({
+/**
+ * A fault of a rule or policy. Also used in the 400 response to one that cannot be read or fails its tests, as `faults`
+ * beside `error`.
+ */
+export const DocumentFault = Type.Object({
   line: Type.Integer({ minimum: 1 }),
   column: Type.Integer({ minimum: 1 }),
   sentence: Type.String(),
@@ -117,8 +121,8 @@ const RuleFaultReply = Type.Object({
 const RuleTested = Type.Object({
   title: Type.String(),
   passed: { ...Count, description: 'Cases that passed' },
-  failed: Type.Array(RuleFaultReply, { description: 'Cases that failed, with the place in the text and the reason' }),
-  notes: Type.Array(RuleFaultReply, { description: 'Probable mistakes in a valid rule, with the place in the text' }),
+  failed: Type.Array(DocumentFault, { description: 'Cases that failed, with the place in the text and the reason' }),
+  notes: Type.Array(DocumentFault, { description: 'Probable mistakes in a valid rule, with the place in the text' }),
 })
 export type RuleTested = Static<typeof RuleTested>
 
@@ -255,7 +259,7 @@ export const ruleEndpoints = {
     feature: 'rules',
     summary: `Store a rule, at most ${ruleLimits.rules}. Its tests are run first; modes alert and enforce need tests`,
     body: RuleBody,
-    yaml: true,
+    yaml: 'rule',
     status: 201,
     reply: RuleStored,
     failures: { 400: invalidRule, 409: 'A rule with this id exists' },
@@ -292,7 +296,7 @@ export const ruleEndpoints = {
     summary: 'Replace a rule; another document makes a version. Without `mode` in the document the mode stays as it is',
     params: RuleParams,
     body: RuleBody,
-    yaml: true,
+    yaml: 'rule',
     status: 200,
     reply: RuleStored,
     failures: { 400: invalidRule, 404: fileRule, 409: 'The rule is read from a file: change the file' },

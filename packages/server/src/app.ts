@@ -21,6 +21,7 @@ import { keyNames } from './features/keys/key-names.ts'
 import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
 import { Sessions } from './features/keys/sessions.ts'
+import { mountPolicies } from './features/policies/routes.ts'
 import { mountLists } from './features/rules/list-routes.ts'
 import { mountRules } from './features/rules/routes.ts'
 import { mountSearch } from './features/search/routes.ts'
@@ -86,6 +87,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountEnforcement(router, deps, services)
   mountBrake(router, deps, services)
   mountRules(router, deps, services)
+  mountPolicies(router, deps, services)
   mountLists(router, deps, services)
   mountStatus(router, deps, services)
   mountStream(router, services)

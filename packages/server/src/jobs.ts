@@ -137,6 +137,8 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     // Another process takes over a free lease within a second.
     { name: 'rules', everyMs: 500, run: () => services.ruleRunner.run() },
     { name: 'rule-files', everyMs: 2_000, run: () => services.ruleFiles.run(services.ruleRunner.isHolder) },
+    { name: 'policy-version', everyMs: 1_000, run: () => services.policySets.refresh() },
+    { name: 'policy-files', everyMs: 2_000, run: () => services.policyFiles.run(services.ruleRunner.isHolder) },
     { name: 'rule-retention', everyMs: 60_000, run: (stopping) => forgetFirings(deps, stopping) },
     ...chainJobs(services),
     ...verificationJobs(deps),

@@ -39,8 +39,10 @@ import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
+import { createPolicyFiles } from './features/policies/policy-files.ts'
+import { PolicySets } from './features/policies/policy-sets.ts'
 import { RuleResponder } from './features/rules/responder.ts'
-import { RuleFiles } from './features/rules/rule-files.ts'
+import { createRuleFiles } from './features/rules/rule-files.ts'
 import { RuleRunner } from './features/rules/runner.ts'
 import { Search } from './features/search/search.ts'
 import { EventStream } from './features/stream/stream.ts'
@@ -84,6 +86,7 @@ export async function openServices(deps: Deps) {
     suspendedAgents,
     streamBacklog,
     logFollower: new LogFollower(deps),
+    policySets: new PolicySets(deps),
     suspensionStates: createSuspensionStates(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),
@@ -120,7 +123,8 @@ export async function openServices(deps: Deps) {
     chain: await openChain(deps),
     controlRelay: new ControlRelay(deps, parts),
     eventStream: new EventStream(deps, parts),
-    ruleFiles: new RuleFiles(deps, parts),
+    policyFiles: createPolicyFiles(deps, parts),
+    ruleFiles: createRuleFiles(deps, parts),
     ruleRunner: new RuleRunner(deps, {
       ...parts,
       ruleResponder: new RuleResponder(deps, { ...parts, autoSuspension }),
@@ -131,6 +135,7 @@ export async function openServices(deps: Deps) {
   await completeFolders(deps)
   await Promise.all([
     services.keyring.refresh(),
+    services.policySets.refresh(),
     services.decoyChecks.refresh(),
     services.decoyFetches.refresh(),
     services.logFollower.open(),

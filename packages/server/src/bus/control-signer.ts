@@ -1,5 +1,5 @@
 import { type KeyObject, sign } from 'node:crypto'
-import type { ControlKeys, ControlMessage, DrillMessage } from '@wardline/contract'
+import type { ControlKeys, ControlMessage, DeliveredPolicy, DrillMessage } from '@wardline/contract'
 import { keyPairOf } from '../ed25519.ts'
 import type { Secrets } from '../secrets.ts'
 import { signControl, type UnsignedControl } from './control-signature.ts'
@@ -45,6 +45,12 @@ export class ControlSigner {
     const text = Buffer.from(`wardline-drill-v1\n${instance_id}\n${nonce}\n${issued_at}\n`)
     const signature = sign(null, text, this.#privateKey).toString('base64url')
     return { action: 'drill', instance_id, nonce, issued_at, signature_ed25519: signature }
+  }
+
+  /** Signs the policies of an instance. `body` is JSON, in one line. */
+  signPolicySet({ instance_id, version, body }: Omit<DeliveredPolicy, 'signature_ed25519'>): string {
+    const text = Buffer.from(`wardline-policy-v1\n${instance_id}\n${version}\n${body}\n`)
+    return sign(null, text, this.#privateKey).toString('base64url')
   }
 
   /** Returns the Ed25519 signature, base64url. It is cached until the instance's control state changes. */

@@ -149,6 +149,13 @@ export const settings = {
       'Folder of [rule files](../guide/rules.md#rules-in-files) (`.yml`, `.yaml`, `.json`; one rule a file), read at startup and when they change. Default: none',
     parse: text,
   }),
+  policyDir: setting({
+    env: 'WARDLINE_POLICY_DIR',
+    unset: undefined,
+    meaning:
+      'Folder of [policy files](../guide/policies.md#policies-in-files) (`.yml`, `.yaml`, `.json`; one policy a file), read at startup and when they change. Default: none',
+    parse: text,
+  }),
   ...quotaSettings,
   ...autoSuspensionSettings,
   ...limitSettings,
@@ -234,6 +241,7 @@ type Optional =
   | 'secret'
   | 'enforcementFile'
   | 'rulesDir'
+  | 'policyDir'
   | 'maxDbMb'
   | 'trustedProxies'
   | 'trustRegistry'

@@ -76,6 +76,8 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
     key: ['chain_id', 'contract', 'subject', 'attester', 'uid'],
     grows: false,
   },
+  { table: 'policies', key: ['id'], grows: false },
+  { table: 'policy_versions', key: ['policy_id', 'version'], grows: false },
   { table: 'rules', key: ['id'], grows: false },
   { table: 'rule_lists', key: ['name'], grows: false },
   { table: 'rule_versions', key: ['rule_id', 'version'], grows: false },

@@ -13,6 +13,15 @@ export const setCounter = (name: Counter, value: RawBuilder<unknown>) =>
 
 export const raiseCounter = (name: Counter, by: number) => setCounter(name, sql`value + ${by}`)
 
+const afterTime = (now: number) => sql`case when value < ${now} then ${now} else value + 1 end`
+
+/** Raises a counter to the time, so that after a restore its next value is higher than any before. */
+export const raiseToTime = (name: Counter, now: number) => setCounter(name, afterTime(now))
+
+/** Like `raiseToTime`, for a counter that was raised before; locks it in any case. */
+export const raiseToTimeAgain = (name: Counter, now: number) =>
+  setCounter(name, sql`case when value = 0 then 0 else ${afterTime(now)} end`)
+
 /** Locks the counter without changing it. */
 export const lockCounter = (name: Counter) => setCounter(name, sql`value`)
 

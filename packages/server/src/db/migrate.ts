@@ -56,6 +56,7 @@ import { identityUris } from './migrations/0052-identity-uris.ts'
 import { signedAttestations } from './migrations/0053-signed-attestations.ts'
 import { verifiedAgents } from './migrations/0054-verified-agents.ts'
 import { otherAttestations } from './migrations/0055-other-attestations.ts'
+import { policies } from './migrations/0056-policies.ts'
 
 interface Migration {
   version: number
@@ -122,6 +123,7 @@ const migrations: Migration[] = [
   { version: 53, name: 'signed-attestations', statements: signedAttestations },
   { version: 54, name: 'verified-agents', statements: verifiedAgents },
   { version: 55, name: 'other-attestations', statements: otherAttestations },
+  { version: 56, name: 'policies', statements: policies },
 ]
 
 const newest = migrations.at(-1)!.version

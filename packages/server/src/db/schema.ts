@@ -12,6 +12,7 @@ import type { EventTables } from './schema/events.ts'
 import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
+import type { PolicyTables } from './schema/policies.ts'
 import type { RuleTables } from './schema/rules.ts'
 import type { SuspensionTables } from './schema/suspensions.ts'
 import type { TrustTables } from './schema/trust.ts'
@@ -37,6 +38,7 @@ export interface Schema
     HoneypotTables,
     InstanceTables,
     KeyTables,
+    PolicyTables,
     RuleTables,
     TrustTables,
     ViewTables {}

@@ -30,8 +30,8 @@ declare module 'fastify' {
     endpoint?: EndpointName
     /** The handler parses the bytes itself. */
     rawBody?: boolean
-    /** The body may be YAML. */
-    yaml?: boolean
+    /** The body may be YAML: the name under which the handler gets its text. */
+    yaml?: string | undefined
   }
 }
 
@@ -156,7 +156,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       method: endpoint.method,
       url: endpoint.path,
       schema: schemaOf(endpoint),
-      config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml === true },
+      config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml },
       bodyLimit: endpoint.rawBody || endpoint.largeBody ? limits.batchBytes : limits.bodyBytes,
       onRequest: [hooks.first, authenticateHook(endpoint), hooks.last].filter((hook) => hook !== undefined),
       ...(hooks.onSend ? { onSend: hooks.onSend } : {}),

@@ -135,7 +135,8 @@ export function createServer(
   })
   app.addContentTypeParser(yamlTypes, { parseAs: 'buffer' }, (request, body, done) => {
     try {
-      if (request.routeOptions.config.yaml) return done(null, { rule: bodyText(body as Buffer) })
+      const { yaml } = request.routeOptions.config
+      if (yaml !== undefined) return done(null, { [yaml]: bodyText(body as Buffer) })
       throw new AppError('unsupported_media_type', 'The body must be application/json.')
     } catch (fault) {
       done(fault as Error)

@@ -21,30 +21,44 @@ type State = Record<string, unknown>
 
 const modes = ['observe', 'alert', 'enforce']
 const modeRank = ({ mode }: State): number => modes.indexOf(String(mode))
-const isActive = (rule: State): boolean => modeRank(rule) > 0
+/** `enforce_for`: a policy in mode observe decides for some agents. */
+const isActive = (rule: State): boolean => modeRank(rule) > 0 || rule.enforce_for === true
 
-const lower = (id: string, before: State, after: State): Reduction | undefined =>
+type Noun = 'rule' | 'policy'
+
+const lower = (noun: Noun, id: string, before: State, after: State): Reduction | undefined =>
   modeRank(after) < modeRank(before)
-    ? { severity: 'critical', text: `lowered the mode of the rule ${id} from ${before.mode} to ${after.mode}` }
+    ? { severity: 'critical', text: `lowered the mode of the ${noun} ${id} from ${before.mode} to ${after.mode}` }
     : undefined
 
-/** Fields of a rule that change neither what it detects nor what it does. */
+/** Fields of a rule or policy that change neither what it finds nor what it does. */
 const proseFields: readonly unknown[] = ['title', 'id', 'description', 'tests', 'mode']
 
 /**
  * A new text may match less, respond less, or have new exceptions; only a person can tell. Of a rule that enforces, this
  * disables as much as a lower mode. Files are changed by those who may change the host.
  */
-function rewritten(id: string, before: State, after: State): Reduction | undefined {
+function rewritten(noun: Noun, id: string, before: State, after: State): Reduction | undefined {
   if (!isActive(before) || before.version === after.version || after.file !== undefined) return undefined
   const changed = (after.changed as readonly string[]).filter((field) => !proseFields.includes(field))
   const isDisabling = before.mode === 'enforce' && changed.length > 0
   const what = changed.length > 0 ? ` (changed: ${changed.join(', ')})` : ''
   return {
     severity: isDisabling ? 'critical' : 'warning',
-    text: `replaced the rule ${id}, which is in mode ${after.mode}${what}`,
+    text: `replaced the ${noun} ${id}, which is in mode ${after.mode}${what}`,
   }
 }
+
+/** The reductions by changes of rules, and of policies. */
+const reductionsOf = (noun: Noun) => ({
+  [`${noun}.mode`]: (id: string, before: State, after: State) => lower(noun, id, before, after),
+  [`${noun}.change`]: (id: string, before: State, after: State) =>
+    lower(noun, id, before, after) ?? rewritten(noun, id, before, after),
+  [`${noun}.delete`]: (id: string, before: State): Reduction => ({
+    severity: isActive(before) ? 'critical' : 'warning',
+    text: `deleted the ${noun} ${id}, which was in mode ${before.mode}${before.file === undefined ? '' : ': its file is gone'}`,
+  }),
+})
 
 /** The reductions by audited action. Changes of alerting itself are in `alerts/routing/changes.ts`. */
 const reductions: Record<string, (id: string, before: State, after: State) => Reduction | undefined> = {
@@ -56,12 +70,8 @@ const reductions: Record<string, (id: string, before: State, after: State) => Re
     severity: 'critical',
     text: `deleted the decoy ${id}, a ${type === 'api_key' ? 'key' : 'path'}`,
   }),
-  'rule.mode': lower,
-  'rule.change': (id, before, after) => lower(id, before, after) ?? rewritten(id, before, after),
-  'rule.delete': (id, before) => ({
-    severity: isActive(before) ? 'critical' : 'warning',
-    text: `deleted the rule ${id}, which was in mode ${before.mode}${before.file === undefined ? '' : ': its file is gone'}`,
-  }),
+  ...reductionsOf('rule'),
+  ...reductionsOf('policy'),
   // An entry more may be an exception more, and only a person can tell.
   'list.change': (id, _, { active_rules, added, removed }) =>
     active_rules === undefined || Number(added) + Number(removed) === 0

@@ -1,4 +1,4 @@
-import { controlHeader, decoysHeader, type KillSwitchState, streamedKinds } from '@wardline/contract'
+import { controlHeader, decoysHeader, type KillSwitchState, policyHeader, streamedKinds } from '@wardline/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { unknownInstance } from '../../errors.ts'
@@ -34,6 +34,7 @@ interface KillSwitchRoutes extends Pick<KillSwitchParts, 'outbox' | 'enforcement
   controlStream: ControlStream
   acks: Pick<Acks, 'acknowledge'>
   suspensionFacts: SuspensionFacts
+  policySets: { readonly version: number }
   /** Whether any decoy can be triggered by this caller. */
   reaches(principal: Principal): boolean
   activityCounts: Pick<ActivityCounts, 'noteRequest'>
@@ -42,7 +43,8 @@ interface KillSwitchRoutes extends Pick<KillSwitchParts, 'outbox' | 'enforcement
 }
 
 export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRoutes): void {
-  const { controlStates, controlStream, acks, reaches, suspensionFacts, activityCounts, resumeCondition } = parts
+  const { controlStates, controlStream, acks, reaches, suspensionFacts, activityCounts, resumeCondition, policySets } =
+    parts
   router.handle('killInstance', async ({ params, body, request }) => {
     const { instanceId } = params
     const suspension = { instanceId, reason: body.reason, actor: requestActor(request) }
@@ -61,6 +63,7 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
   router.handle('getInstanceStatus', ({ params, principal, request }, reply) => {
     if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
+    reply.header(policyHeader, policySets.version)
     const answer = (known: KnownState | undefined) => {
       if (known && principal.scope === 'agent') activityCounts.noteRequest(params.instanceId, deps.clock.now())
       const answered = answerPoll(params.instanceId, known, request, reply)

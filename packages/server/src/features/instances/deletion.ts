@@ -48,7 +48,7 @@ export async function forgetInstances(
   let after = ''
   await inPortions(async (limit) => {
     const ids = await findSeenOnce(db, cutoff, after, limit)
-    if (ids.length > 0) await deleteSeenOnce(db, ids)
+    if (ids.length > 0) await deleteSeenOnce(db, ids, clock.now())
     after = ids.at(-1) ?? after
     return ids.length
   }, stopping)

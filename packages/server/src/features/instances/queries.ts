@@ -1,5 +1,6 @@
 import { type InstanceStatus, offlineAfterMs } from '@wardline/contract'
 import { sql } from 'kysely'
+import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
@@ -147,12 +148,16 @@ export function findTraits(db: Db, ids: readonly string[]) {
   return db.selectFrom('instances').select(['id', 'agent_type', 'operator_tags']).where('id', 'in', ids).execute()
 }
 
-/** Sets the operators' tags, in a batch that fails as stale if they changed since they were read. */
+/**
+ * Sets the operators' tags, in a batch that fails as stale if they changed since they were read. Policies are found by
+ * these tags, so their version is raised.
+ */
 export function tagStatements(
   { db, dialect }: Database,
   id: string,
   before: string | null,
   after: string,
+  now: number,
 ): Statement[] {
   const asRead = db
     .selectFrom('instances')
@@ -160,7 +165,7 @@ export function tagStatements(
     .where('id', '=', id)
     .where('operator_tags', before === null ? 'is' : '=', before as never)
   const update = db.updateTable('instances').set({ operator_tags: after }).where('id', '=', id)
-  return [dialect.lockFound(asRead.compile()), update.compile()]
+  return [dialect.lockFound(asRead.compile()), update.compile(), raiseToTimeAgain('policy_set', now).compile(db)]
 }
 
 /** Deletes an instance but keeps its control version, in a batch that fails as stale if that version has changed. */
@@ -179,6 +184,8 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
   return [
     dialect.lockFound(asRead.compile()),
     db.deleteFrom('instances').where('id', '=', id).compile(),
+    // With the instance its tags are gone.
+    raiseToTimeAgain('policy_set', now).compile(db),
     db.deleteFrom('instance_hours').where('instance_id', '=', id).compile(),
     ...(version > 0 ? [remember.compile()] : []),
   ]
@@ -200,13 +207,19 @@ export async function findSeenOnce(db: Db, cutoff: number, after: string, limit:
 }
 
 /** Deletes those of the instances to which the conditions of `findSeenOnce` still apply. */
-export async function deleteSeenOnce(db: Db, ids: readonly string[]): Promise<void> {
-  await db
-    .deleteFrom('instances')
-    .where('id', 'in', ids)
-    .whereRef('last_heartbeat_at', '=', 'first_seen_at')
-    .where('control_version', '=', 0)
-    .execute()
+export async function deleteSeenOnce(db: Db, ids: readonly string[], now: number): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    const deleted = await trx
+      .deleteFrom('instances')
+      .where('id', 'in', ids)
+      .whereRef('last_heartbeat_at', '=', 'first_seen_at')
+      .where('control_version', '=', 0)
+      .returning('operator_tags')
+      .execute()
+    if (deleted.some(({ operator_tags }) => operator_tags !== null)) {
+      await raiseToTimeAgain('policy_set', now).execute(trx)
+    }
+  })
 }
 
 /** Counts all, suspended and active instances (a heartbeat since `activeSince`, not suspended); reads the latest heartbeat. */

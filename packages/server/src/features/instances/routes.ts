@@ -1,4 +1,4 @@
-import { decoysHeader, limits } from '@wardline/contract'
+import { decoysHeader, limits, policyHeader } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
@@ -21,6 +21,7 @@ interface InstanceRoutes {
   protectionAlerts: ProtectionAlerts
   heartbeats: Heartbeats
   sharedFleets: SharedFleets
+  policySets: { readonly version: number; refresh(): Promise<void> }
   /** Whether any decoy can be triggered by this caller. */
   reaches(principal: Principal): boolean
   /** Cache of control states for polls. */
@@ -30,11 +31,12 @@ interface InstanceRoutes {
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, protectionAlerts } = parts
+  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, protectionAlerts, policySets } = parts
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
+    reply.header(policyHeader, policySets.version)
     return heartbeats.beat(body, principal, clientAddress(request)).then(() => ok)
   })
 
@@ -60,12 +62,14 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
   router.handle('setInstanceTags', async ({ params, body, request }) => {
     const tags = await setTags(database, params.instanceId, body, requestActor(request), clock.now())
     sharedFleets.forget()
+    await policySets.refresh()
     return { ok: true, id: params.instanceId, tags }
   })
 
   router.handle('deleteInstance', async ({ params, request }) => {
     await deleteInstance(database, protectionAlerts, params.instanceId, requestActor(request), clock.now())
     controlStates.forget(params.instanceId)
+    await policySets.refresh()
     sharedFleets.forget()
     return { ok: true, id: params.instanceId }
   })

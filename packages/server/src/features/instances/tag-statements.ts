@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { counterValue } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
 import { taggedInstances } from './fleet-statements.ts'
 import { readTags } from './tags.ts'
@@ -16,6 +17,16 @@ export async function readOperatorTagsOf(db: Db, ids: readonly string[]): Promis
     .where('operator_tags', 'is not', null)
     .execute()
   return new Map(rows.map((row) => [row.id, readTags(row.operator_tags)]))
+}
+
+/** Reads the tags by which policies find an instance, and the version of the policy sets at the same moment. */
+export async function readPolicyTarget(db: Db, id: string): Promise<{ tags: string[]; version: number } | undefined> {
+  const row = await db
+    .selectFrom('instances')
+    .select(['operator_tags', counterValue('policy_set').as('version')])
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row && { tags: readTags(row.operator_tags), version: Number(row.version) }
 }
 
 /** Returns the ids of at most `limit` instances that have a tag of operators or keys: others could take their places. */

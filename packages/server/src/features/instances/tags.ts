@@ -36,7 +36,7 @@ export function setTags(
     }
     return {
       statements: [
-        ...tagStatements(database, id, row.operator_tags, operator_tags),
+        ...tagStatements(database, id, row.operator_tags, operator_tags, now),
         ...auditStatements(database, actor, action, now),
       ],
       result: () => allTags({ agent_tags: row.agent_tags, operator_tags }),

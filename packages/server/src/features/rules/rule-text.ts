@@ -23,7 +23,7 @@ export interface ReadRule {
 const placed = ({ line, column, sentence }: RuleFault) => `Line ${line}, column ${column}: ${sentence}`
 
 /** Builds an error with the first fault as message and all faults as details. */
-export function ruleProblem(faults: readonly RuleFault[]): AppError {
+export function documentProblem(faults: readonly RuleFault[]): AppError {
   const [first, ...others] = faults
   const more = others.length > 0 ? ` (and ${others.length} more)` : ''
   return new AppError('invalid', `${placed(first!)}${more}`, undefined, { faults })
@@ -40,7 +40,7 @@ export function readRule(given: GivenRule, lists = noLists): ReadRule {
     throw new AppError('invalid', `The rule has more than ${ruleLimits.textBytes / 1024} KiB.`)
   }
   const { rules, faults } = parseRules(text, 1, lists)
-  if (faults.length > 0) throw ruleProblem(faults)
+  if (faults.length > 0) throw documentProblem(faults)
   const [first] = rules
   const { rule, source } = first!
   const format = text.trimStart().startsWith('{') ? 'json' : 'yaml'
@@ -63,7 +63,7 @@ export function testResults({ rule, notes, fault }: ReadRule): RuleTested {
 /** Throws AppError `invalid` if the rule fails its tests, or has none for a mode other than observe. */
 export function assertTested(read: ReadRule, mode: RuleMode): void {
   if (mode !== 'observe' && read.rule.document.tests === undefined) {
-    throw ruleProblem([
+    throw documentProblem([
       read.fault(
         ['title'],
         `The rule has no tests: mode ${mode} needs at least one case in tests.match and one in tests.no_match.`,
@@ -71,5 +71,5 @@ export function assertTested(read: ReadRule, mode: RuleMode): void {
     ])
   }
   const { failed } = testResults(read)
-  if (failed.length > 0) throw ruleProblem(failed)
+  if (failed.length > 0) throw documentProblem(failed)
 }

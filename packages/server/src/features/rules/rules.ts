@@ -26,7 +26,15 @@ import {
   removeRule,
   updateRule,
 } from './queries.ts'
-import { assertTested, type GivenRule, type ReadRule, readRule, ruleProblem, runningText, textOf } from './rule-text.ts'
+import {
+  assertTested,
+  documentProblem,
+  type GivenRule,
+  type ReadRule,
+  readRule,
+  runningText,
+  textOf,
+} from './rule-text.ts'
 
 /** Actor and time of a change of a rule. */
 export interface Changing {
@@ -69,8 +77,8 @@ function documentOf(text: string): RuleDocument | undefined {
 }
 
 /** Returns the top-level fields in which two documents differ. */
-function changedFields(before: RuleDocument | undefined, after: RuleDocument): string[] {
-  const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after)]) as Set<keyof RuleDocument>
+export function changedFields<Fields extends object>(before: Fields | undefined, after: Fields): string[] {
+  const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after)]) as Set<keyof Fields & string>
   return [...names].filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after[name]))
 }
 
@@ -80,13 +88,18 @@ const storedOf = ({ id, version, mode }: RuleRow): RuleStored => ({ id, version,
 export const givenRule = (body: RuleDocument | { rule: GivenRule }): GivenRule =>
   'rule' in body && !('detection' in body) ? body.rule : (body as RuleDocument)
 
-/** Writes the audit entry before the change: its lock serializes changes of rules, so that limits are exact. */
+/**
+ * Writes the audit entry before the change: its lock serializes changes of rules, so that limits are exact. `first` takes
+ * the locks that come before that one.
+ */
 export function change<Result>(
-  { database, protection, actor, now }: Changing,
+  { database, protection, actor, now }: Omit<Changing, 'hasNoFiles'>,
   action: Action,
   work: (trx: Trx) => Promise<Result>,
+  first: (trx: Trx) => Promise<void> = async () => {},
 ): Promise<Result> {
   return database.db.transaction().execute(async (trx) => {
+    await first(trx)
     for (const statement of protection.statements(actor, action, now)) await trx.executeQuery(statement)
     await recordAction(database, trx, actor, action, now)
     return work(trx)
@@ -162,7 +175,7 @@ export async function createRule(changing: Changing, given: GivenRule): Promise<
 function assertSameId({ rule, fault }: ReadRule, id: string): void {
   const { id: named } = rule.document
   if (named === undefined || named === id) return
-  throw ruleProblem([fault(['id'], `id is ${named}, but the rule that is replaced has ${id}.`)])
+  throw documentProblem([fault(['id'], `id is ${named}, but the rule that is replaced has ${id}.`)])
 }
 
 async function findOwn(changing: Changing, id: string): Promise<RuleRow> {

@@ -117,8 +117,8 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
 /** Shortens messages of the parser, which contain a position and a snippet of the text. */
 const plain = (message: string): string => `This is not valid YAML: ${message.split('\n')[0]!.replace(/[.:]?$/, '.')}`
 
-/** Parses YAML or JSON. The cost of parsing is limited before it starts, see ruleLimits. */
-export function readText(text: string): ReadText {
+/** Parses YAML or JSON. The cost of parsing is limited before it starts, see ruleLimits. `noun`: what the text should have. */
+export function readText(text: string, noun: 'rule' | 'policy' = 'rule'): ReadText {
   const bytes = Buffer.byteLength(text)
   if (bytes > ruleLimits.textBytes) {
     const sentence = `The text has ${bytes} bytes; at most ${ruleLimits.textBytes} are read.`
@@ -183,7 +183,7 @@ export function readText(text: string): ReadText {
     }
   }
   if (documents.length === 0 && faults.length === 0) {
-    faults.push({ line: 1, column: 1, sentence: 'The text has no rule.' })
+    faults.push({ line: 1, column: 1, sentence: `The text has no ${noun}.` })
   }
   return { documents, faults }
 }
