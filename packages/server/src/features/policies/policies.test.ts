@@ -207,9 +207,7 @@ it('report a change that reduces protection', async () => {
   const { body } = await service.call<{ alerts: { description: string; severity: string }[] }>('GET', '/api/alerts')
   const texts = body.alerts.filter(({ description }) => description.includes(id))
   expect(texts.map(({ severity }) => severity)).toEqual(['warning', 'critical', 'critical'])
-  expect(texts.at(-1)!.description).toContain(
-    `replaced the policy ${id}, which is in mode enforce (changed: rules)`,
-  )
+  expect(texts.at(-1)!.description).toContain(`replaced the policy ${id}, which is in mode enforce (changed: rules)`)
 })
 
 it('refuse hostile bodies without failing', async () => {

@@ -31,7 +31,7 @@ export class PolicySets {
     this.#deps = deps
   }
 
-  /** Version of the sets that this process knows: of its own changes at once, of those of other processes within a second. */
+  /** Version of the sets that this process knows: after its changes at once, after those of other processes within a second. */
   get version(): number {
     return this.#version
   }
