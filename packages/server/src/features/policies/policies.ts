@@ -1,5 +1,4 @@
 import {
-  type PolicyDocument,
   type PolicyList,
   type PolicyMode,
   type PolicyStored,
@@ -7,6 +6,7 @@ import {
   type PolicyView,
   storedPolicyLimits,
 } from '@wardline/contract'
+import { readPolicy } from '@wardline/policy'
 import { isoTime } from '../../clock.ts'
 import type { Db, Trx } from '../../db/database.ts'
 import { AppError } from '../../errors.ts'
@@ -29,7 +29,6 @@ import {
   removePolicy,
   writePolicy,
 } from './queries.ts'
-import { selectorsOf } from './selectors.ts'
 
 interface ChangingPolicy extends Changing {
   policySets: Pick<PolicySets, 'changed'>
@@ -42,7 +41,7 @@ const stateOf = ({ title, mode, version, file, document }: PolicyRow) => ({
   mode,
   version,
   ...(file === null ? {} : { file }),
-  ...(selectorsOf(JSON.parse(document)).enforceFor ? { enforce_for: true } : {}),
+  ...(readPolicy(JSON.parse(document)).policy.enforceFor ? { enforce_for: true } : {}),
 })
 
 /** Changes a policy, and with it the version of the sets; the lock on that comes before the one of the audit log. */
@@ -213,9 +212,7 @@ const namesOf = (db: Db, rows: readonly { changed_by?: string | null; created_by
   )
 
 function summaryOf(row: PolicyRow, names: ReadonlyMap<string, string>): PolicySummary {
-  const document = JSON.parse(row.document) as PolicyDocument
-  const { for: whom, enforceFor } = selectorsOf(document)
-  const rules = (document.rules ?? []) as PolicySummary['rules']
+  const { for: whom, enforceFor, flow, rules } = readPolicy(JSON.parse(row.document)).policy
   return {
     id: row.id,
     title: row.title,
@@ -224,7 +221,7 @@ function summaryOf(row: PolicyRow, names: ReadonlyMap<string, string>): PolicySu
     file: row.file,
     for: { agents: [...whom.agents], tags: [...whom.tags] },
     enforce_for: enforceFor ? { agents: [...enforceFor.agents], tags: [...enforceFor.tags] } : null,
-    flow: (document.flow ?? 'off') as PolicySummary['flow'],
+    flow,
     rules: rules.map(({ title, decision }) => ({ title, decision })),
     created_at: isoTime(row.created_at),
     changed_at: isoTime(row.changed_at),

@@ -1,5 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { type ControlKeys, type DeliveredPolicy, type PolicyStored, policyHeader } from '@wardline/contract'
+import { PolicySet, SessionMemory } from '@wardline/policy'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 
@@ -70,6 +71,17 @@ it('have the policies for the id and the tags of operators, never for tags of th
   expect(await titles('web-1')).toEqual(['All: enforce', 'Prod: observe'])
 })
 
+it('decide for some agents while their mode is observe', async () => {
+  await beat('agent-1', { tags: ['canary'] })
+  await beat('agent-2')
+  await tag('agent-2', ['canary'])
+  await store(deny({ enforce_for: { tags: ['canary'] } }))
+  expect([await titles('agent-1'), await titles('agent-2')]).toEqual([['Volumes: observe'], ['Volumes: enforce']])
+  const { set } = await deliver('agent-2')
+  const call = { tool: 'volume_delete', args: {}, at: 0 }
+  expect(new PolicySet(set).decide(new SessionMemory(), call)).toMatchObject({ decision: 'deny', rule: 'Never' })
+})
+
 it('have documents without cases, with packs of labels written out', async () => {
   await beat('agent-1')
   const rule = { title: 'Never', decision: 'deny', match: { tool: 'x' }, cases: { match: [{ tool: 'x' }] } }
@@ -77,7 +89,7 @@ it('have documents without cases, with packs of labels written out', async () =>
   const [policy] = (await deliver('agent-1')).set.policies
   expect(policy).toMatchObject({ id, title: 'All', version: 1, mode: 'observe', document: { title: 'All' } })
   expect(policy.document.rules).toEqual([{ title: 'Never', decision: 'deny', match: { tool: 'x' } }])
-  expect(policy.document.labels.mine).toEqual({ is: ['sends'] })
+  expect(policy.document.labels.mine).toMatchObject({ is: ['sends'] })
   expect(Object.keys(policy.document.labels).length).toBeGreaterThan(5)
 })
 

@@ -1,6 +1,6 @@
 import { type PolicyDocument, type PolicyMode, storedPolicyLimits } from '@wardline/contract'
 import {
-  expandedDocument,
+  deliveredDocument,
   type ListedTool,
   lintPolicy,
   type Policy,
@@ -83,7 +83,7 @@ export function readGiven(given: GivenPolicy, tools: readonly ListedTool[], now:
     text,
     format: text.trimStart().startsWith('{') ? 'json' : 'yaml',
     mode: document.mode as PolicyMode | undefined,
-    document: JSON.stringify(expandedDocument(document)),
+    document: JSON.stringify(deliveredDocument(document)),
   }
 }
 
