@@ -10,6 +10,21 @@ const wrappers = new Set(
 )
 const shells = /^(?:.*\/)?(?:ba|z|da|k|a)?sh$/
 
+let last: { line: string; lines: readonly string[] | undefined } | undefined
+
+/**
+ * Returns a command line and each of its commands as texts in lower case, to be compared with patterns. Undefined if it is
+ * too long or nested. The last line is remembered: every rule of a policy asks for the same one.
+ */
+export function commandLines(line: string): readonly string[] | undefined {
+  if (last?.line !== line) {
+    const commands = commandsOf(line)
+    const lines = commands && [line.trim(), ...commands.map((words) => words.join(' '))]
+    last = { line, lines: lines?.map((text) => text.toLowerCase()) }
+  }
+  return last.lines
+}
+
 /**
  * Splits a command line into its simple commands, each as words without quotes: those of lists and pipes, in `$(…)` and
  * backticks, behind wrappers such as `sudo` and `timeout 5`, and the text of `sh -c`. Undefined if it is too long or nested.

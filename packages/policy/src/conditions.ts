@@ -1,12 +1,13 @@
-import { commandsOf } from './commands.ts'
+import { commandLines } from './commands.ts'
 import { hostOf, matchesGlob, matchesHost, matchesPath } from './glob.ts'
+import { matchesPattern, type Pattern } from './pattern.ts'
 
 export type Arguments = Readonly<Record<string, unknown>>
 /** What a condition says of a call. `unknown`: it cannot be evaluated. */
 export type Truth = true | false | 'unknown'
 export type Scalar = string | number | boolean
 
-export const modifiers = ['glob', 'in', 'host', 'path', 'command', 'lt', 'lte', 'gt', 'gte'] as const
+export const modifiers = ['glob', 're', 'in', 'host', 'path', 'command', 'lt', 'lte', 'gt', 'gte'] as const
 export type Modifier = (typeof modifiers)[number]
 
 /** What a rule asks of one argument. */
@@ -17,6 +18,8 @@ export interface Condition {
   modifier: Modifier
   isNegated: boolean
   wanted: readonly Scalar[]
+  /** For the modifier `re`: the values, compiled. */
+  patterns: readonly Pattern[]
 }
 
 /** Values of one argument that are compared. A call with more cannot be evaluated. */
@@ -73,7 +76,7 @@ const limits: Partial<Record<Modifier, (value: number, limit: number) => boolean
   gte: (value, limit) => value >= limit,
 }
 
-/** Compares one value with the values of a condition. */
+/** Compares one value with the values of a condition, other than patterns. */
 export function compare(modifier: Modifier, value: Scalar, wanted: readonly Scalar[]): Truth {
   const limit = limits[modifier]
   if (limit) {
@@ -89,9 +92,8 @@ export function compare(modifier: Modifier, value: Scalar, wanted: readonly Scal
     return host === undefined ? 'unknown' : patterns.some((pattern) => matchesHost(pattern, host))
   }
   if (modifier === 'command') {
-    const commands = commandsOf(text)
-    if (!commands) return 'unknown'
-    const lines = [text.trim(), ...commands.map((words) => words.join(' '))].map((line) => line.toLowerCase())
+    const lines = commandLines(text)
+    if (!lines) return 'unknown'
     return patterns.some((pattern) => lines.some((line) => matchesGlob(pattern, line)))
   }
   return patterns.some((pattern) => matchesGlob(pattern, text.toLowerCase()))
@@ -101,9 +103,10 @@ export function compare(modifier: Modifier, value: Scalar, wanted: readonly Scal
  * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. An
  * absent or empty argument meets none. Values that cannot be compared are unknown.
  */
-export function evaluate(args: Arguments, { name, modifier, isNegated, wanted }: Condition): Truth {
+export function evaluate(args: Arguments, { name, modifier, isNegated, wanted, patterns }: Condition): Truth {
   const values = scalarsOf(argumentOf(args, name)).filter((value) => value !== '')
   if (values.length > maxLeaves) return 'unknown'
+  if (modifier === 're') return evaluatePatterns(values, patterns, isNegated)
   let isUnknown = false
   for (const value of values) {
     // Of all arguments only some are addresses or numbers.
@@ -112,4 +115,23 @@ export function evaluate(args: Arguments, { name, modifier, isNegated, wanted }:
     else if (truth !== isNegated) return true
   }
   return isUnknown ? 'unknown' : false
+}
+
+/** Steps of the patterns of a condition times the characters of its values: some milliseconds. */
+const maxPatternWork = 500_000
+
+/** Values that together would take too long are unknown: an agent could fill them to be waited for. */
+function evaluatePatterns(values: readonly Scalar[], patterns: readonly Pattern[], isNegated: boolean): Truth {
+  const steps = patterns.reduce((sum, pattern) => sum + pattern.steps.length, 0)
+  let left = maxPatternWork
+  for (const value of values) {
+    const text = String(value)
+    // A code point takes up to two code units.
+    if (text.length > 2 * left) return 'unknown'
+    const codes = Array.from(text, (sign) => sign.codePointAt(0)!)
+    left -= steps * codes.length
+    if (left < 0) return 'unknown'
+    if (patterns.some((pattern) => matchesPattern(pattern, codes)) !== isNegated) return true
+  }
+  return false
 }

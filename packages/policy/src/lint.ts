@@ -1,7 +1,7 @@
 import { matchesGlob } from './glob.ts'
 import type { ListedTool } from './guess.ts'
-import { matchesRule, readCall } from './judge.ts'
-import { type CaseCall, decisions, type Policy, type Rule } from './policy.ts'
+import { isStricter, matchesRule, readCall } from './judge.ts'
+import type { CaseCall, Policy, Rule } from './policy.ts'
 import type { PolicyFault } from './reader.ts'
 
 /**
@@ -17,12 +17,7 @@ export function lintPolicy({ rules }: Policy, tools: readonly ListedTool[], now:
       ...(rule.expiresAt !== undefined && rule.expiresAt <= now
         ? [{ path: `${path}.expires_at`, message: 'is over: the rule never takes effect.' }]
         : []),
-      ...shadows(rules, rule).map(({ title, decision }) => {
-        return {
-          path,
-          message: `never decides: the rule "${title}" matches the same calls, and its ${decision} is stricter.`,
-        }
-      }),
+      ...shadowed(rules, at, path),
     ]
   })
 }
@@ -52,7 +47,11 @@ const meant = ({ match }: Rule, tools: readonly ListedTool[]): ListedTool[] =>
 function unknownArguments(rule: Rule, path: string, tools: readonly ListedTool[]): PolicyFault[] {
   const known = meant(rule, tools)
   if (known.length === 0) return []
-  return rule.when.flatMap(({ key, name }) => {
+  const spoken = [
+    ...rule.when.map(({ key, name }) => ({ name, place: `${path}.when.${key}` })),
+    ...(rule.limit?.of === undefined ? [] : [{ name: rule.limit.of, place: `${path}.limit.of` }]),
+  ]
+  return spoken.flatMap(({ name, place }) => {
     const lacking = known.filter(
       ({ inputSchema }) => inputSchema?.properties && !hasArgument(inputSchema.properties, name),
     )
@@ -61,28 +60,61 @@ function unknownArguments(rule: Rule, path: string, tools: readonly ListedTool[]
     const [{ name: tool, inputSchema }] = lacking as [ListedTool]
     const names = Object.keys(inputSchema?.properties ?? {})
     const has = names.length === 0 ? 'it has none' : `it has ${names.join(', ')}`
-    return [{ path: `${path}.when.${key}`, message: `is no argument of the tool ${tool}: ${has}.` }]
+    return [{ path: place, message: `is no argument of the tool ${tool}: ${has}.` }]
   })
 }
 
 const hasArgument = (properties: Readonly<Record<string, unknown>>, name: string): boolean =>
   Object.hasOwn(properties, name) || Object.hasOwn(properties, name.split('.')[0]!)
 
-/** Rules that decide more strictly on every call of a rule, whatever its arguments. */
-function shadows(rules: readonly Rule[], rule: Rule): Rule[] {
-  return rules.filter(
-    (other) =>
-      decisions.indexOf(other.decision) > decisions.indexOf(rule.decision) &&
-      other.when.length === 0 &&
-      other.limit === undefined &&
-      other.hours === undefined &&
-      other.expiresAt === undefined &&
-      other.match.agents.length === 0 &&
-      other.match.tags.length === 0 &&
-      (other.match.tools.length === 0 ||
-        (rule.match.tools.length > 0 &&
-          rule.match.tools.every((pattern) =>
-            other.match.tools.some((wide) => wide.argument === undefined && matchesGlob(wide.name, pattern.name)),
-          ))),
+/** Finds rules that decide every call of a rule in its place: stricter ones, and equally strict ones before it. */
+function shadowed(rules: readonly Rule[], at: number, path: string): PolicyFault[] {
+  const rule = rules[at]!
+  const [over] = rules.filter((other, place) => {
+    if (other === rule || !covers(other, rule)) return false
+    return isStricter(other, rule) || (!isStricter(rule, other) && place < at)
+  })
+  if (!over) return []
+  const { title, decision } = over
+  if (!isStricter(over, rule)) {
+    return [
+      {
+        path,
+        message: `never decides: the rule "${title}" before it matches the same calls, with the same ${decision}.`,
+      },
+    ]
+  }
+  const message = covers(rule, over)
+    ? `contradicts the rule "${title}": both match the same calls, with ${rule.decision} and ${decision}.`
+    : `never decides: the rule "${title}" matches the same calls, and its ${decision} is stricter.`
+  return [{ path, message }]
+}
+
+/** Whether a rule takes effect for every call for which another does, as far as their texts say it. */
+function covers(wide: Rule, narrow: Rule): boolean {
+  const within = (some: readonly string[], others: readonly string[]): boolean =>
+    some.length === 0 || (others.length > 0 && others.every((one) => some.includes(one)))
+  const conditions = new Set(narrow.when.map(textOf))
+  return (
+    wide.when.every((condition) => conditions.has(textOf(condition))) &&
+    within(wide.match.agents, narrow.match.agents) &&
+    within(wide.match.tags, narrow.match.tags) &&
+    (wide.limit === undefined || isSame(wide.limit, narrow.limit)) &&
+    (wide.hours === undefined || isSame(wide.hours, narrow.hours)) &&
+    (wide.expiresAt ?? Number.POSITIVE_INFINITY) >= (narrow.expiresAt ?? Number.POSITIVE_INFINITY) &&
+    coversTools(wide.match.tools, narrow.match.tools)
   )
 }
+
+function coversTools(wide: Rule['match']['tools'], narrow: Rule['match']['tools']): boolean {
+  if (wide.length === 0) return true
+  return (
+    narrow.length > 0 &&
+    narrow.every(({ name, argument }) =>
+      wide.some((one) => matchesGlob(one.name, name) && (!one.argument || isSame(one.argument, argument))),
+    )
+  )
+}
+
+const textOf = ({ key, wanted }: Rule['when'][number]): string => JSON.stringify([key, [...wanted].sort()])
+const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)

@@ -54,6 +54,15 @@ test.each<[string, object | undefined, Record<string, unknown>, boolean]>([
   ['path of any argument', { '*|path': '.env' }, { options: { files: ['a', '/app/.env'] } }, true],
   ['command', { 'command|command': 'rm *' }, { command: 'ls && sudo rm x' }, true],
   ['a command too long takes effect', { 'command|command': 'rm *' }, { command: 'a'.repeat(70_000) }, true],
+  ['re', { 'body|re': '^(?i)pass(word|code)\\b' }, { body: 'Passcode: 7' }, true],
+  ['not_re', { 'id|not_re': '^[a-z]{2}\\d+$' }, { id: ['ab12', 'x'] }, true],
+  ['re of a text too long takes effect', { 'body|re': 'x{50}' }, { body: 'a'.repeat(50_000) }, true],
+  [
+    'an argument of each item',
+    { 'items.to|not_host': 'a.example' },
+    { items: [{ to: 'x@a.example' }, { to: 'x@b.example' }] },
+    true,
+  ],
   ['gt', { 'amount|gt': 100 }, { amount: 100 }, false],
   ['gt of a text', { 'amount|gt': 100 }, { amount: '100.5' }, true],
   ['gt of no number takes effect', { 'amount|gt': 100 }, { amount: 'much' }, true],
@@ -139,8 +148,16 @@ test.each<[string, object, string, RegExp]>([
   ['flow', { flow: 'high' }, 'flow', /off, default or strict/],
   ['decision', { rules: [{ title: 'a', decision: 'block' }] }, 'rules[0].decision', /allow, ask or deny/],
   ['tool', rule('deny', { tool: 'Bash(' }), 'rules[0].match.tool[0]', /such as send_email/],
-  ['modifier', rule('deny', {}, { 'a|regex': 'x' }), 'rules[0].when.a|regex', /one of glob, in, host/],
+  ['modifier', rule('deny', {}, { 'a|regex': 'x' }), 'rules[0].when.a|regex', /one of glob, re, in, host/],
   ['number', rule('deny', {}, { 'a|gt': 'x' }), 'rules[0].when.a|gt', /must be a number/],
+  [
+    'a pattern',
+    rule('deny', {}, { 'a|re': 'x(' }),
+    'rules[0].when.a|re',
+    /has a pattern that has a \( without a \)\.$/,
+  ],
+  ['a costly pattern', rule('deny', {}, { 'a|re': '(x{99}){99}' }), 'rules[0].when.a|re', /would cost too much/],
+  ['many patterns', rule('deny', {}, { 'a|re': Array(51).fill('x') }), 'rules[0].when.a|re', /at most 50 patterns/],
   ['no condition', rule('deny', {}, {}), 'rules[0].when', /map of 1 to 20/],
   [
     'limit',
@@ -210,6 +227,83 @@ test('lint finds cases that do not hold, arguments that no tool has, and rules t
     },
     { path: 'rules[0]', message: 'never decides: the rule "None" matches the same calls, and its deny is stricter.' },
     { path: 'rules[2].expires_at', message: 'is over: the rule never takes effect.' },
+  ])
+})
+
+test.each<[string, object, object, string | undefined]>([
+  [
+    'the same',
+    { decision: 'allow' },
+    { decision: 'deny' },
+    'contradicts the rule "b": both match the same calls, with allow and deny',
+  ],
+  [
+    'the same tool and condition',
+    { decision: 'allow', match: { tool: 'x' }, when: { to: ['a', 'b'] } },
+    { decision: 'deny', match: { tool: 'x' }, when: { to: ['b', 'a'] } },
+    'contradicts',
+  ],
+  [
+    'fewer conditions',
+    { decision: 'allow', when: { to: 'a', cc: 'b' } },
+    { decision: 'deny', when: { to: 'a' } },
+    'never decides: the rule "b" matches the same calls, and its deny is stricter',
+  ],
+  [
+    'more conditions',
+    { decision: 'allow', when: { to: 'a' } },
+    { decision: 'deny', when: { to: 'a', cc: 'b' } },
+    undefined,
+  ],
+  ['other values', { decision: 'allow', when: { to: 'a' } }, { decision: 'deny', when: { to: 'b' } }, undefined],
+  [
+    'some tags',
+    { decision: 'allow', match: { tags: ['x'] } },
+    { decision: 'deny', match: { tags: ['x', 'y'] } },
+    'never decides',
+  ],
+  ['every tag', { decision: 'allow' }, { decision: 'deny', match: { tags: ['x'] } }, undefined],
+  ['a limit', { decision: 'ask' }, { decision: 'deny', limit: { calls: 2, within: '1m' } }, undefined],
+  ['hours', { decision: 'ask' }, { decision: 'deny', hours: '22:00-06:00' }, undefined],
+  ['an end', { decision: 'ask' }, { decision: 'deny', expires_at: '2030-01-01' }, undefined],
+  [
+    'a tool with an argument',
+    { decision: 'ask', match: { tool: 'Bash(rm *)' } },
+    { decision: 'deny', match: { tool: 'Bash(rm *)' } },
+    'contradicts',
+  ],
+  [
+    'a narrower tool',
+    { decision: 'ask', match: { tool: 'Bash' } },
+    { decision: 'deny', match: { tool: 'Bash(rm *)' } },
+    undefined,
+  ],
+  [
+    'two people',
+    { decision: 'ask', match: { tool: 'x' } },
+    { decision: 'ask', match: { tool: '*' }, approvals: 2 },
+    'never decides',
+  ],
+])('lint compares two rules: %s', (_name, one, other, message) => {
+  const policy = read({
+    rules: [
+      { title: 'a', ...one },
+      { title: 'b', ...other },
+    ],
+  })
+  expect(lintPolicy(policy, [], at)).toEqual(
+    message === undefined ? [] : [{ path: 'rules[0]', message: expect.stringContaining(message) }],
+  )
+})
+
+test('of two rules that say the same the second never decides, and a narrow one before a wide one does', () => {
+  const [narrow, wide] = [
+    { title: 'n', decision: 'ask', match: { tool: 'send_email' } },
+    { title: 'w', decision: 'ask', match: { tool: 'send_*' } },
+  ]
+  expect(lintPolicy(read({ rules: [narrow, wide] }), [], at)).toEqual([])
+  expect(lintPolicy(read({ rules: [wide, narrow] }), [], at)).toEqual([
+    { path: 'rules[1]', message: 'never decides: the rule "w" before it matches the same calls, with the same ask.' },
   ])
 })
 

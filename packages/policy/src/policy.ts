@@ -197,7 +197,15 @@ function readCondition(reader: Reader, key: string, wanted: unknown, path: strin
   if (list.some((one) => typeof one === 'string' && one.length > policyLimits.textLength)) {
     reader.fault(place, `must have values of at most ${policyLimits.textLength} characters.`)
   }
-  return { key, name, modifier, isNegated, wanted: list.slice(0, policyLimits.values) }
+  const some = list.slice(0, policyLimits.values)
+  return {
+    key,
+    name,
+    modifier,
+    isNegated,
+    wanted: some,
+    patterns: modifier === 're' ? reader.patterns(some, place) : [],
+  }
 }
 
 function readLimit(reader: Reader, value: unknown, path: string): Rule['limit'] {

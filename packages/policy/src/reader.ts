@@ -1,3 +1,5 @@
+import { compilePattern, type Pattern } from './pattern.ts'
+
 /** A fault with its place in the document: `rules[2].when`. */
 export interface PolicyFault {
   path: string
@@ -14,7 +16,7 @@ export const policyLimits = {
   textLength: 500,
   labels: 2_000,
   calls: 1_000,
-  withinMs: 86_400_000,
+  patterns: 50,
 } as const
 
 /** A document with more is wrong as a whole; a person corrects the first few. */
@@ -31,6 +33,7 @@ const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600
 /** Reads parts of a document, and collects what is wrong with it. It throws at no document. */
 export class Reader {
   readonly faults: PolicyFault[] = []
+  #patterns = 0
 
   fault(path: string, message: string): undefined {
     if (this.faults.length < maxFaults) this.faults.push({ path: path.slice(0, policyLimits.textLength), message })
@@ -66,6 +69,20 @@ export class Reader {
     if (names.includes(value as Name)) return value as Name
     this.fault(path, `must be ${names.slice(0, -1).join(', ')} or ${names.at(-1)}.`)
     return names[0]!
+  }
+
+  /** Compiles patterns. Those of a whole document are bounded, because each takes its time for each call. */
+  patterns(texts: readonly unknown[], path: string): Pattern[] {
+    this.#patterns += texts.length
+    if (this.#patterns > policyLimits.patterns) {
+      this.fault(path, `would cost too much: a policy has at most ${policyLimits.patterns} patterns.`)
+      return []
+    }
+    return texts.flatMap((text) => {
+      const pattern = compilePattern(String(text))
+      if (typeof pattern !== 'string') return [pattern]
+      return this.fault(path, `has a pattern that ${pattern}.`) ?? []
+    })
   }
 
   /** Reads a time such as `30s`, `15m`, `1h` or `1d` in milliseconds. */
