@@ -135,7 +135,7 @@ export async function openServices(deps: Deps) {
   await completeFolders(deps)
   await Promise.all([
     services.keyring.refresh(),
-    services.policySets.refresh(),
+    services.policySets.open(),
     services.decoyChecks.refresh(),
     services.decoyFetches.refresh(),
     services.logFollower.open(),

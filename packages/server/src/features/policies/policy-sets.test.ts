@@ -2,6 +2,7 @@ import { createPublicKey, verify } from 'node:crypto'
 import { type ControlKeys, type DeliveredPolicy, type PolicyStored, policyHeader } from '@wardline/contract'
 import { PolicySet, SessionMemory } from '@wardline/policy'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { listenOnFreePort, openControlStream } from '../../testing/control-stream.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
 
 let service: TestService
@@ -155,6 +156,31 @@ it('are given to the agent itself and to readers, to no other agent', async () =
     (await service.call('GET', `/api/instances/${id}/policy`, { key })).status
   expect(await Promise.all([get(own.key), get(viewer.key), get(other.key), get(null)])).toEqual([200, 200, 403, 401])
   expect(await get(viewer.key, 'unknown')).toBe(404)
+})
+
+it('are announced on control streams that ask for them, at most every five seconds', async () => {
+  const url = await listenOnFreePort(service.app)
+  await beat('agent-1')
+  await using plain = await openControlStream(url, 'agent-1')
+  await using asking = await openControlStream(url, 'agent-1', '?understands=drill,policy')
+  const announced = () => asking.messages().flatMap(({ action, version }) => (action === 'policy' ? [version] : []))
+  const first = await store(deny())
+  await expect.poll(announced).toEqual([first.set_version])
+  // A script that tags a fleet.
+  for (const name of ['a', 'b', 'c']) await tag('agent-1', [name])
+  await service.services.policySets.refresh()
+  service.clock.advance(5_000)
+  await service.services.policySets.refresh()
+  await service.services.policySets.refresh()
+  await expect.poll(announced).toEqual([first.set_version, first.set_version + 3])
+  // Of another process, whose notice did not arrive.
+  await using second = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  service.clock.advance(5_000)
+  await second.call('POST', '/api/policies', { body: deny() })
+  await service.services.policySets.refresh()
+  await expect.poll(() => announced().length).toBe(3)
+  expect(announced()[2]).toBe(await known('agent-1'))
+  expect(plain.messages().map(({ action }) => action)).toEqual(['resume'])
 })
 
 it('are known to heartbeats and polls of all processes, also with 304', async () => {

@@ -21,14 +21,36 @@ interface LoadedSet {
 /** Reads of a version that changes meanwhile, in which an instance of a busy deployment is asked again. */
 const maxReads = 5
 
+/**
+ * Time between two notices to the streams, on which each agent fetches its set: a script that tags a fleet changes the version
+ * with every request.
+ */
+const announceEveryMs = 5_000
+
+type SetDeps = Pick<Deps, 'database' | 'controlSigner' | 'bus' | 'clock'>
+
 /** The policies of each agent, from what is stored. The version is kept in memory, for the answers to polls and heartbeats. */
 export class PolicySets {
-  readonly #deps: Pick<Deps, 'database' | 'controlSigner'>
+  readonly #deps: SetDeps
   #version = 0
+  /** Version of the last notice, of any process. */
+  #announced = 0
+  #announcedAt = 0
   #loaded: LoadedSet | undefined
 
-  constructor(deps: Pick<Deps, 'database' | 'controlSigner'>) {
+  constructor(deps: SetDeps) {
     this.#deps = deps
+    deps.bus.onNotice((notice) => {
+      if (notice.action !== 'policy') return
+      this.#note(notice.version)
+      this.#announced = Math.max(this.#announced, notice.version)
+    })
+  }
+
+  /** Reads the version at startup. Agents that connect see it in the answers to their heartbeats. */
+  async open(): Promise<void> {
+    await this.#read()
+    this.#announced = this.#version
   }
 
   /** Version of the sets that this process knows: after its changes at once, after those of other processes within a second. */
@@ -36,14 +58,36 @@ export class PolicySets {
     return this.#version
   }
 
-  /** Reads the version, after a change and periodically. */
+  /** Reads the version, after a change of tags and periodically, and announces a new one. */
   async refresh(): Promise<void> {
-    this.#version = await readSetVersion(this.#deps.database.db)
+    await this.#read()
+    this.#announce()
   }
 
-  /** Notes a change by this process. */
+  /** Notes a change by this process, and announces it. */
   changed(version: number): void {
+    this.#note(version)
+    this.#announce()
+  }
+
+  async #read(): Promise<void> {
+    const before = this.#version
+    const version = await readSetVersion(this.#deps.database.db)
+    // A change that was noted meanwhile may be newer than what was read.
+    if (this.#version === before) this.#version = version
+  }
+
+  #note(version: number): void {
     this.#version = Math.max(this.#version, version)
+  }
+
+  /** Processes that a notice did not reach announce what they read. */
+  #announce(): void {
+    const now = this.#deps.clock.now()
+    const isEarly = Math.abs(now - this.#announcedAt) < announceEveryMs
+    if (this.#version <= this.#announced || isEarly) return
+    this.#announcedAt = now
+    this.#deps.bus.publishNotice({ action: 'policy', version: this.#version })
   }
 
   /** Version of an instance's set. Throws AppError `not_found`. */

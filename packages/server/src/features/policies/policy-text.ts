@@ -47,6 +47,9 @@ function pathOf(document: unknown, place: string): Path {
 
 const textOf = (given: GivenPolicy): string => (typeof given === 'string' ? given : JSON.stringify(given, null, 2))
 
+/** Faults that a person corrects at once; 200 rules that shadow each other have 10,000. */
+const maxFaults = 100
+
 interface Linted {
   policy: Policy | undefined
   document: PolicyDocument
@@ -54,7 +57,10 @@ interface Linted {
   faults: RuleFault[]
 }
 
-/** Finds what is wrong with a policy. `tools`: for arguments that a tool does not have. Throws AppError `invalid` for a text too long to be read. */
+/**
+ * Finds what is wrong with a policy. `tools`: for arguments that a tool does not have. Throws AppError `invalid` for a text
+ * that is empty or too long.
+ */
 export function lintText(given: GivenPolicy, tools: readonly ListedTool[], now: number): Linted {
   const text = textOf(given)
   if (text.trim() === '') throw new AppError('invalid', 'The policy is empty: send a document in YAML or JSON.')
@@ -70,8 +76,8 @@ export function lintText(given: GivenPolicy, tools: readonly ListedTool[], now: 
   const placed = ({ path, message }: PolicyFault) =>
     source.fault(pathOf(document, path), `${path === '' ? 'The document' : path} ${message}`)
   const { policy, faults } = readPolicy(document)
-  if (faults.length > 0) return { policy: undefined, document, text, faults: faults.map(placed) }
-  return { policy, document, text, faults: lintPolicy(policy, tools, now).map(placed) }
+  if (faults.length > 0) return { policy: undefined, document, text, faults: faults.slice(0, maxFaults).map(placed) }
+  return { policy, document, text, faults: lintPolicy(policy, tools, now).slice(0, maxFaults).map(placed) }
 }
 
 /** Reads a policy. Throws AppError `invalid` with the position of each fault. */
