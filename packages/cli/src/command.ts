@@ -28,6 +28,7 @@ const fromAnywhere: Commands = {
   brake: async () => (await import('./brake.ts')).addBrake,
   contain: async () => (await import('./containments.ts')).addContain,
   containments: async () => (await import('./containments.ts')).addContainments,
+  approvals: async () => (await import('./approvals.ts')).addApprovals,
   tail: async () => (await import('./events/tail.ts')).addTail,
   events: async () => (await import('./events/events.ts')).addEvents,
   decoys: async () => (await import('./decoys.ts')).addDecoys,

@@ -2,6 +2,7 @@ import type { Static, TSchema } from 'typebox'
 import { channelEndpoints } from './alert-channels.ts'
 import { messageEndpoints } from './alert-messages.ts'
 import { alertEndpoints } from './alerts.ts'
+import { approvalEndpoints } from './approvals.ts'
 import { auditEndpoints } from './audit.ts'
 import { baselineEndpoints } from './baselines.ts'
 import { brakeEndpoints } from './brake.ts'
@@ -42,6 +43,7 @@ export const endpoints = {
   ...brakeEndpoints,
   ...enforcementEndpoints,
   ...policyEndpoints,
+  ...approvalEndpoints,
   ...ruleEndpoints,
   ...ruleExplanationEndpoints,
   ...listEndpoints,

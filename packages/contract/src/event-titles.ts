@@ -34,6 +34,8 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.brakeEngaged]: () => 'The brake is engaged: nothing is suspended automatically',
   [eventTypes.brakeReleased]: () => 'The brake was released: agents are suspended automatically again',
   [eventTypes.suspensionSkipped]: () => 'No agent was suspended after a breach',
+  [eventTypes.approvalRequested]: (who) => `${who} waits for an approval`,
+  [eventTypes.approvalDecided]: (who) => `A call of ${who} was decided`,
   [eventTypes.enforcementFailed]: (who) => `An enforcement point failed for ${who}`,
   [eventTypes.controlVersionMismatch]: (who) => `${who} claims a control version that was never issued`,
   [eventTypes.quotaExceeded]: () => 'A key exceeded its quotas',
@@ -75,6 +77,8 @@ const ownTitlesOfMany: Record<string, (who: string) => string> = {
   [eventTypes.drillOverdue]: (who) => `${who} do not answer drills`,
   [eventTypes.drillAnswered]: (who) => `${who} answer drills again`,
   [eventTypes.activityWhileSuspended]: (who) => `${who} are active although suspended`,
+  [eventTypes.approvalRequested]: (who) => `${who} wait for approvals`,
+  [eventTypes.approvalDecided]: (who) => `Calls of ${who} were decided`,
   [eventTypes.killUnconfirmed]: (who) => `${who} have not confirmed their suspension`,
   [eventTypes.controlVersionMismatch]: (who) => `${who} claim control versions that were never issued`,
   [eventTypes.identityMismatch]: (who) => `Keys of other agents were used for ${who}`,
@@ -90,6 +94,7 @@ const reportedNouns: Record<string, string> = {
   [eventTypes.policyViolation]: 'a policy violation',
   [eventTypes.egressBlocked]: 'a blocked connection',
   [eventTypes.toolBlocked]: 'a blocked tool call',
+  [eventTypes.policyObserved]: 'what a policy would have done',
 }
 
 const nounOf = (eventType: string): string | undefined =>

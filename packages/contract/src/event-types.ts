@@ -8,6 +8,7 @@ export const eventTypes = {
   policyViolation: 'policy_violation',
   egressBlocked: 'egress_blocked',
   toolBlocked: 'tool_blocked',
+  policyObserved: 'policy_observed',
   honeypotTriggered: 'honeypot_triggered',
   honeypotIgnored: 'honeypot_ignored',
   decoySwept: 'decoy_swept',
@@ -35,6 +36,8 @@ export const eventTypes = {
   brakeEngaged: 'brake_engaged',
   brakeReleased: 'brake_released',
   suspensionSkipped: 'suspension_skipped',
+  approvalRequested: 'approval_requested',
+  approvalDecided: 'approval_decided',
   enforcementFailed: 'enforcement_failed',
   controlVersionMismatch: 'control_version_mismatch',
   quotaExceeded: 'quota_exceeded',
@@ -61,6 +64,7 @@ const reportedTypes: readonly string[] = [
   eventTypes.policyViolation,
   eventTypes.egressBlocked,
   eventTypes.toolBlocked,
+  eventTypes.policyObserved,
 ]
 
 /** Types that only the service itself reports: all others. From a caller they are only a claim. */

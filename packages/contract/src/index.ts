@@ -1,6 +1,7 @@
 export * from './alert-channels.ts'
 export * from './alert-messages.ts'
 export * from './alerts.ts'
+export * from './approvals.ts'
 export * from './atlas.ts'
 export * from './audit.ts'
 export * from './audit-chain.ts'

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { describeConfig } from './config/config.ts'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
+import { mountApprovals } from './features/approvals/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
 import { mountBrake } from './features/auto-suspension/routes.ts'
 import { mountChain } from './features/chain/routes.ts'
@@ -86,6 +87,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountSuspensions(router, deps, { ...services, keyNames })
   mountEnforcement(router, deps, services)
   mountBrake(router, deps, services)
+  mountApprovals(router, deps, services)
   mountRules(router, deps, services)
   mountPolicies(router, deps, services)
   mountLists(router, deps, services)

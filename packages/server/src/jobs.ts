@@ -2,6 +2,8 @@ import { hourMs } from './clock.ts'
 import type { Deps } from './deps.ts'
 import { forgetOldAlerts } from './features/alerts/alerts.ts'
 import { watchChannels } from './features/alerts/delivery/channel-health.ts'
+import { forgetApprovals } from './features/approvals/approvals.ts'
+import { closeExpired } from './features/approvals/decisions.ts'
 import { forgetBaselines } from './features/detection/baselines.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { forgetDrills } from './features/drills/drills.ts'
@@ -129,6 +131,8 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         await dispatcher.run()
       },
     },
+    { name: 'approvals', everyMs: 1_000, run: () => closeExpired(deps, services) },
+    { name: 'approval-retention', everyMs: 60_000, run: (stopping) => forgetApprovals(deps, stopping) },
     { name: 'containments', everyMs: 1_000, run: () => services.containmentWork.run() },
     { name: 'containment-retention', everyMs: 60_000, run: (stopping) => services.containmentWork.forget(stopping) },
     { name: 'suspension-watch', everyMs: 1_000, run: () => services.suspensionWatch.run() },

@@ -86,7 +86,7 @@ export interface ExpiredRows {
   rowsBefore: number
 }
 
-interface BatchOptions {
+export interface BatchOptions {
   /** Control changes, such as a kill, may use the reserved space when the disk is full. */
   isControl?: boolean
 }

@@ -1,5 +1,5 @@
 import { AppError, DatabaseError } from '../errors.ts'
-import { type Database, type RowsOf, rowsOf, type Statement } from './database.ts'
+import { type BatchOptions, type Database, type RowsOf, rowsOf, type Statement } from './database.ts'
 
 /** A change based on earlier reads. `Dialect.lockFound` statements verify that the read data is still current. */
 export interface PreparedChange<Result> {
@@ -20,12 +20,13 @@ const retryAfterSeconds = 1
 export async function changeGuarded<Result>(
   database: Pick<Database, 'batch'>,
   prepare: () => Promise<PreparedChange<Result>>,
+  options: BatchOptions = { isControl: true },
 ): Promise<Result> {
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
     const { statements, result } = await prepare()
     if (statements.length === 0) return result(() => [])
     try {
-      return result(rowsOf(statements, await database.batch(statements, { isControl: true })))
+      return result(rowsOf(statements, await database.batch(statements, options)))
     } catch (fault) {
       if (!(fault instanceof DatabaseError && fault.stale)) throw fault
     }

@@ -57,6 +57,7 @@ import { signedAttestations } from './migrations/0053-signed-attestations.ts'
 import { verifiedAgents } from './migrations/0054-verified-agents.ts'
 import { otherAttestations } from './migrations/0055-other-attestations.ts'
 import { policies } from './migrations/0056-policies.ts'
+import { approvals } from './migrations/0057-approvals.ts'
 
 interface Migration {
   version: number
@@ -124,6 +125,7 @@ const migrations: Migration[] = [
   { version: 54, name: 'verified-agents', statements: verifiedAgents },
   { version: 55, name: 'other-attestations', statements: otherAttestations },
   { version: 56, name: 'policies', statements: policies },
+  { version: 57, name: 'approvals', statements: approvals },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -1,4 +1,5 @@
 import type { AlertTables } from './schema/alerts.ts'
+import type { ApprovalTables } from './schema/approvals.ts'
 import type { AuditTables } from './schema/audit.ts'
 import type { AutoSuspensionTables } from './schema/auto-suspension.ts'
 import type { ChainTables } from './schema/chain.ts'
@@ -24,6 +25,7 @@ import type { ViewTables } from './schema/views.ts'
  */
 export interface Schema
   extends AlertTables,
+    ApprovalTables,
     AuditTables,
     ChainTables,
     AutoSuspensionTables,

@@ -80,6 +80,11 @@ const reductions: Record<string, (id: string, before: State, after: State) => Re
           severity: 'warning',
           text: `changed the list ${id}, which rules that alert or enforce use (${added} added, ${removed} removed)`,
         },
+  // Calls that a person would have decided one by one are not asked about.
+  'allowance.create': (_, __, { instance_id, tool, max_calls, expires_at }) => ({
+    severity: 'warning',
+    text: `allowed ${instance_id} up to ${max_calls} calls of ${JSON.stringify(tool)} without asking, until ${expires_at}`,
+  }),
   'instance.delete': (id) => ({ severity: 'warning', text: `deleted the instance ${id}` }),
   'baseline.reset': (id) => ({ severity: 'warning', text: `reset the baseline ${id}: it is learned again` }),
   'baseline.accept': (id) => ({ severity: 'warning', text: `accepted the level of the baseline ${id} as usual` }),

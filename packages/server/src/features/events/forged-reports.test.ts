@@ -140,6 +140,7 @@ describe.each(Object.keys(ways))('sent as a %s', (way) => {
         'egress_blocked',
         'model_answer',
         'tool_blocked',
+        'policy_observed',
       ].includes(type)
       expect(isClaimed(alert!)).toBe(isOwnType)
     }

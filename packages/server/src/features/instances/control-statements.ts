@@ -9,6 +9,7 @@ export interface ControlRow {
   changedAt: number | null
   /** Time of the last kill or resume, else of the registration. */
   issuedAt: number
+  registeredAt: number
   /** The version that the agent acknowledged; null: none. */
   applied: number | null
   /** A version that the agent acknowledged although it was never issued. */
@@ -32,6 +33,7 @@ const controlOf = (row: Pick<Schema['instances'], (typeof controlColumns)[number
   reason: row.suspension_reason,
   changedAt: row.control_changed_at,
   issuedAt: row.control_changed_at ?? row.first_seen_at,
+  registeredAt: row.first_seen_at,
   applied: row.applied_version,
   claimed: row.claimed_version,
 })
@@ -126,8 +128,18 @@ export function controlStatements({ db, dialect }: Database, change: ControlChan
   return [dialect.lockFound(asRead.compile()), update.compile()]
 }
 
+/**
+ * Locks an instance, in a batch that fails as stale if it was deleted. `active`: also if it is suspended, or was changed
+ * since that version.
+ */
+export function lockInstance({ db, dialect }: Database, id: string, active?: Pick<ControlRow, 'version'>): Statement {
+  const query = db.selectFrom('instances').select('id').where('id', '=', id)
+  const asRead = active ? query.where('suspended', '=', 0).where('control_version', '=', active.version) : query
+  return dialect.lockFound(asRead.compile())
+}
+
 /** The state of an instance as acks need it. */
-export interface AckedControl extends Omit<ControlRow, 'reason' | 'issuedAt'> {
+export interface AckedControl extends Omit<ControlRow, 'reason' | 'issuedAt' | 'registeredAt'> {
   id: string
 }
 

@@ -1,5 +1,5 @@
 import { alertTypes, eventTypes } from '@wardline/contract'
-import { endedBy } from '../outbox/alert.ts'
+import { endedBy, isApprovalRequest } from '../outbox/alert.ts'
 import type { DeliveredAlert, Message } from './message.ts'
 
 /** Pattern of ids and types. Commands are copied into a shell, so they contain no other text from outside. */
@@ -7,6 +7,7 @@ const word = /^[a-z0-9_-]{1,100}$/
 
 /** Commands that show the cause of alerts which the service itself reported. */
 const lookAt = new Map<string, string>([
+  [eventTypes.approvalRequested, 'wardline approvals'],
   [alertTypes.fleetOutage, 'wardline status'],
   [alertTypes.channelFailing, 'wardline channels list'],
   [alertTypes.alertingChanged, 'wardline channels list'],
@@ -53,8 +54,11 @@ export function dashboardLink({ group, alerts }: Pick<Message, 'group' | 'alerts
   const url = new URL(publicUrl)
   url.username = ''
   url.password = ''
-  url.pathname = `${url.pathname.replace(/\/+$/, '')}/alerts`
   const newest = group === null ? undefined : alerts.at(-1)
-  if (newest !== undefined) url.searchParams.set('alert', newest.id)
+  const isAsked = newest !== undefined && isApprovalRequest(newest)
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${isAsked ? 'approvals' : 'alerts'}`
+  // The alert of a request has its id. A summary of many has another one, and no event.
+  if (isAsked && newest.event_seq !== null) url.pathname += `/${newest.id}`
+  else if (newest !== undefined && !isAsked) url.searchParams.set('alert', newest.id)
   return url.href.length > maxLink ? null : url.href
 }

@@ -40,6 +40,7 @@ const endings: Record<string, { types: readonly string[]; severity: Severity }> 
   [eventTypes.instanceReporting]: { types: [eventTypes.instanceBlind], severity: 'warning' },
   [eventTypes.drillAnswered]: { types: [eventTypes.drillOverdue], severity: 'warning' },
   [eventTypes.drillsAnswered]: { types: [eventTypes.drillsOverdue], severity: 'warning' },
+  [eventTypes.approvalDecided]: { types: [eventTypes.approvalRequested], severity: 'warning' },
   [eventTypes.brakeReleased]: { types: [eventTypes.brakeEngaged], severity: 'critical' },
   [alertTypes.killConfirmed]: { types: killProblems, severity: 'warning' },
   [alertTypes.instanceResumed]: { types: killProblems, severity: 'warning' },
@@ -74,6 +75,13 @@ const containmentTypes: readonly string[] = [...containmentProblems, alertTypes.
 /** Types that are only suppressed by a silence that names them: decoy hits, kills and their results. */
 export const mustBeNamed = (event_type: string): boolean =>
   event_type === eventTypes.honeypotTriggered || killTypes.includes(event_type)
+
+/** Whether an agent waits for a person. */
+export const isApprovalRequest = ({
+  by_service,
+  event_type,
+}: Pick<AlertFacts, 'event_type'> & { by_service: 0 | 1 | boolean }): boolean =>
+  Boolean(by_service) && event_type === eventTypes.approvalRequested
 
 /** Whether alerting itself was changed: sent at once. */
 export const isAlertingChange = ({ by_service, event_type }: AlertFacts): boolean =>

@@ -9,6 +9,7 @@ import {
   hasEnding,
   highest,
   isAlertingChange,
+  isApprovalRequest,
   isAtOrAbove,
   isOfKillSwitch,
   isProtectionChange,
@@ -141,9 +142,12 @@ function delay(name: string, severity: Severity, dueAt: number, groups: Readonly
   }
 }
 
-function join(group: AlertGroup, { severity }: DecidedAlert, now: number): Decision {
+function join(group: AlertGroup, alert: DecidedAlert, now: number): Decision {
+  const { severity } = alert
   const soonest = now + collectMs(severity)
-  const nextAt = group.messages < 2 ? soonest : Math.max(soonest, (group.told_at ?? 0) + groupIntervalMs)
+  // Who opens the first of several requests for approval sees all of them.
+  const isPage = group.messages < 2 && !isApprovalRequest(alert)
+  const nextAt = isPage ? soonest : Math.max(soonest, (group.told_at ?? 0) + groupIntervalMs)
   return {
     outcome: 'waiting',
     group: {

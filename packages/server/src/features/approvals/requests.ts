@@ -1,0 +1,195 @@
+import { type ApprovalAnswer, approvalLimits, type NewApproval } from '@wardline/contract'
+import { isoTime } from '../../clock.ts'
+import { changeGuarded, type PreparedChange } from '../../db/guarded-change.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
+import type { Principal } from '../../http/auth.ts'
+import { uuidV7 } from '../../ids.ts'
+import type { EventToStore, Ingest } from '../events/ingest.ts'
+import { lockInstance, readControl } from '../instances/control-statements.ts'
+import { decidedEvent, requestedEvent } from './approval-events.ts'
+import { type AllowanceRow, type ApprovalRow, type Ask, decideAsk } from './approval-rules.ts'
+import {
+  attemptStatement,
+  changeAllowance,
+  changeStatements,
+  countOfInstance,
+  countPending,
+  findOfAttempt,
+  findOfCall,
+  findUsableAllowance,
+  guardRequest,
+  hasOtherPending,
+  insertStatements,
+} from './queries.ts'
+
+/** What the stored policies say of a rule, which counts more than what an agent says. */
+export interface StoredRules {
+  /** Undefined if no such policy or rule is stored. `rule`: null for the default of the policy. */
+  askOf(policyId: string, rule: string | null): Promise<{ needed: 1 | 2; waitMs: number } | undefined>
+}
+
+/** Before policies are stored on the server: what the agent says counts, within the limits. */
+export const noStoredRules: StoredRules = { askOf: async () => undefined }
+
+export interface RequestParts {
+  ingest: Pick<Ingest, 'own' | 'prepare'>
+  storedRules: StoredRules
+}
+
+const retryAfterSeconds = 10
+
+const answer = (row: ApprovalRow, state: ApprovalAnswer['state']): ApprovalAnswer => ({
+  id: row.id,
+  state,
+  expires_at: isoTime(row.expires_at),
+  reason: row.reason,
+})
+
+/** Throws AppError `quota_exceeded` if the agent, or all agents together, have as many requests as they may. */
+async function assertRoom({ database: { db } }: Pick<Deps, 'database'>, instanceId: string, now: number) {
+  const { pendingOfInstance, pending, ofInstanceInHour } = approvalLimits
+  const [own, all] = await Promise.all([countOfInstance(db, instanceId, now), countPending(db, now)])
+  const tooMany = (what: string) => new AppError('quota_exceeded', what, retryAfterSeconds)
+  if (own.pending >= pendingOfInstance)
+    throw tooMany(`${own.pending} requests of ${instanceId} wait for an operator, and no more may: decide them first.`)
+  if (own.hour >= ofInstanceInHour)
+    throw tooMany(`${instanceId} asked for ${own.hour} approvals within an hour, and no more may be made.`)
+  if (all >= pending) throw tooMany(`${all} requests wait for operators, and no more may: decide them first.`)
+}
+
+interface Called {
+  ask: Ask
+  waitMs: number
+  body: NewApproval
+  askedBy: string
+}
+
+function newRow({ ask, waitMs, body, askedBy }: Called, now: number, allowance?: AllowanceRow): ApprovalRow {
+  const { attempt, ...call } = ask
+  const granted = allowance
+    ? { attempt, granted_at: now, decided_at: now, allowance_id: allowance.id, reason: allowance.reason }
+    : { attempt: null, granted_at: null, decided_at: null, allowance_id: null, reason: null }
+  return {
+    ...call,
+    ...granted,
+    id: uuidV7(now),
+    args: body.args ?? null,
+    policy_id: body.policy_id,
+    policy_version: body.policy_version,
+    rule: body.rule,
+    why: body.why ?? null,
+    state: allowance ? 'granted' : 'pending',
+    approved_by: '[]',
+    asked: 1,
+    asked_by: askedBy,
+    requested_at: now,
+    expires_at: now + waitMs,
+    denied_by: null,
+    version: 0,
+  }
+}
+
+type Prepared = PreparedChange<ApprovalAnswer>
+
+/** Prepares what a call that asks changes. Throws AppError. */
+async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now: number): Promise<Prepared> {
+  const { database } = deps
+  const { db } = database
+  const { ask } = called
+  const control = await readControl(db, ask.instance_id)
+  if (!control) throw unknownInstance(ask.instance_id)
+  if (control.suspended) {
+    throw new AppError('conflict', 'The agent is suspended: nothing is granted before it is resumed.')
+  }
+  const span = { since: control.registeredAt, now }
+  const [own, same, allowance] = await Promise.all([
+    findOfAttempt(db, ask),
+    findOfCall(db, ask, span),
+    findUsableAllowance(db, ask, now),
+  ])
+  const step = decideAsk(ask, { own, same, allowance }, now)
+  // A grant fails if the agent is suspended meanwhile; requests of one agent take turns by this lock.
+  const lock = lockInstance(database, ask.instance_id, control)
+  const stored = (
+    row: ApprovalRow,
+    state: ApprovalAnswer['state'],
+    change: Prepared['statements'],
+    events: EventToStore[],
+  ) => {
+    const prepared = events.length > 0 ? ingest.prepare(events) : undefined
+    return {
+      statements: [lock, ...change, ...(prepared?.statements ?? [])],
+      result: (rowsOf: Parameters<Prepared['result']>[0]) => {
+        prepared?.stored(rowsOf)
+        return answer(row, state)
+      },
+    }
+  }
+  const use = (used: AllowanceRow | undefined) => (used ? changeAllowance(database, used, { used: used.used + 1 }) : [])
+
+  if (step.kind === 'refuse') {
+    throw new AppError('conflict', 'attempt belongs to another call: give each call its own UUID.')
+  }
+  if (step.kind === 'answer') {
+    return { statements: [], result: () => answer(step.row, step.state) }
+  }
+  if (step.kind === 'wait') {
+    const { row, state, needed, isNew } = step
+    const change = { state, needed, asked: row.asked + (isNew ? 1 : 0) }
+    const joined = isNew ? [attemptStatement(database, row, ask.attempt)] : []
+    return stored(row, 'pending', [...changeStatements(database, row, change), ...joined], [])
+  }
+  if (step.kind === 'take') {
+    const { row, allowance: used } = step
+    const isLast = used !== undefined && !(await hasOtherPending(db, row, now))
+    const byAllowance = used ? { decided_at: now, allowance_id: used.id, reason: used.reason } : {}
+    const change = { state: 'granted' as const, attempt: ask.attempt, granted_at: now, ...byAllowance }
+    const after = { ...row, ...change }
+    return stored(
+      after,
+      'granted',
+      [
+        ...changeStatements(database, row, change, used && { isLast, now }),
+        attemptStatement(database, row, ask.attempt),
+        ...use(used),
+      ],
+      used ? [decidedEvent(ingest, after, { decision: 'allowed', keyId: used.created_by, isLast })] : [],
+    )
+  }
+  await assertRoom(deps, ask.instance_id, now)
+  const { allowance: used } = step
+  const row = newRow(called, now, used)
+  const event = used
+    ? decidedEvent(ingest, row, { decision: 'allowed', keyId: used.created_by, isLast: false })
+    : requestedEvent(ingest, row)
+  const change = [guardRequest(database, ask, span), ...insertStatements(database, row, ask.attempt), ...use(used)]
+  return stored(row, used ? 'granted' : 'pending', change, [event])
+}
+
+/**
+ * Answers a call that asks for an approval: stores the request, or lets the attempt take what operators approved. The
+ * answer follows the commit; an attempt that lost it gets it again. Throws AppError.
+ */
+export async function requestApproval(
+  deps: Deps,
+  parts: RequestParts,
+  { instanceId, body, principal }: { instanceId: string; body: NewApproval; principal: Principal },
+): Promise<ApprovalAnswer> {
+  if (body.args !== undefined && Buffer.byteLength(body.args) > approvalLimits.argsBytes) {
+    throw new AppError('invalid', `args must have at most ${approvalLimits.argsBytes} bytes.`)
+  }
+  const known = await parts.storedRules.askOf(body.policy_id, body.rule)
+  const ask: Ask = {
+    attempt: body.attempt,
+    instance_id: instanceId,
+    session_id: body.session_id ?? null,
+    tool: body.tool,
+    args_sha256: body.args_sha256,
+    needed: known?.needed ?? body.approvals,
+  }
+  const waitMs = known?.waitMs ?? body.wait_seconds * 1_000
+  const called = { ask, waitMs, body, askedBy: principal.registers.owner }
+  const now = deps.clock.now()
+  return changeGuarded(deps.database, () => prepare(deps, parts, called, now), {})
+}

@@ -1,0 +1,31 @@
+import type { Deps } from '../../deps.ts'
+import { requestActor } from '../../http/actor.ts'
+import { assertMayActFor } from '../../http/auth.ts'
+import type { Router } from '../../http/route.ts'
+import { getApproval, listAllowances, listApprovals, viewApproval } from './approvals.ts'
+import { type DecisionParts, decideApproval, revokeAllowance } from './decisions.ts'
+import { type RequestParts, requestApproval } from './requests.ts'
+
+export function mountApprovals(router: Router, deps: Deps, parts: RequestParts & DecisionParts): void {
+  router.handle('requestApproval', ({ params, body, principal }) => {
+    const { instanceId } = params
+    assertMayActFor(principal, instanceId)
+    return requestApproval(deps, parts, { instanceId, body, principal })
+  })
+
+  router.handle('listApprovals', ({ query, principal }) => listApprovals(deps, query, principal))
+
+  router.handle('getApproval', ({ params, principal }) => getApproval(deps, params.id, principal))
+
+  router.handle('decideApproval', async ({ params, body, principal, request }) => {
+    const row = await decideApproval(deps, parts, params.id, body, { principal, actor: requestActor(request) })
+    return viewApproval(deps, row, principal)
+  })
+
+  router.handle('listAllowances', async () => ({ allowances: await listAllowances(deps) }))
+
+  router.handle('revokeAllowance', async ({ params, request }) => {
+    await revokeAllowance(deps, params.id, requestActor(request))
+    return { ok: true }
+  })
+}
