@@ -1,5 +1,5 @@
 import { type Arguments, amountOf, evaluate, type Truth } from './conditions.ts'
-import { flowAsks } from './flow.ts'
+import { type FlowFacts, flowAsks, flowFacts } from './flow.ts'
 import { guessLabels, type ListedTool, unknownTool } from './guess.ts'
 import type { ToolLabels } from './labels.ts'
 import type { SessionMemory } from './memory.ts'
@@ -60,6 +60,10 @@ export class PolicyJudge {
   labelsOf = (tool: string): ToolLabels => {
     const name = tool.toLowerCase()
     return this.#labels.get(name) ?? this.#labels.get(name.replace(/^mcp__.+?__/, '')) ?? unknownTool
+  }
+
+  facts(memory: SessionMemory, call: Call): FlowFacts | undefined {
+    return flowFacts(this.#policy.flow, memory, this.labelsOf, call)
   }
 
   /** Decides on a call: the strictest rule that matches, and the flow. */

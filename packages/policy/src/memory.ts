@@ -88,6 +88,30 @@ export class SessionMemory {
     }
   }
 
+  /** Returns an empty memory with the same key: what is remembered there can be added here. */
+  emptied(): SessionMemory {
+    const empty = { words: '', values: '', addresses: '', tools: [], more: false, counts: {} }
+    return new SessionMemory({ version: 1, key: this.#key, ...empty })
+  }
+
+  /** Adds what another process remembered of the session since. What cannot be read counts as in the constructor. */
+  add(stored: StoredMemory): void {
+    if (!isStoredMemory(stored) || stored.key !== this.#key) {
+      this.#hasMoreTools = true
+      return
+    }
+    this.#hasMoreTools ||= stored.more
+    for (const [name, args] of stored.tools) this.#answered(name, args)
+    this.#words = (this.#words + stored.words).slice(-maxWords * hashLength)
+    const places = new Map([...this.#tools.keys()].map((name, place) => [name, place]))
+    for (const one of chunksOf(stored.values, valueLength)) {
+      const place = places.get(stored.tools[Number.parseInt(one.slice(hashLength), 36)]?.[0] ?? '')
+      if (place !== undefined) this.#keepValue(one.slice(0, hashLength), place)
+    }
+    for (const hash of chunksOf(stored.addresses, hashLength)) this.#keepAddress(hash)
+    this.#tally.addAll(stored.counts)
+  }
+
   /** Whether more tools answered than are remembered. */
   get hasMoreTools(): boolean {
     return this.#hasMoreTools
@@ -177,11 +201,14 @@ export class SessionMemory {
 
   #seeAddresses(text: string): void {
     for (const [address] of text.slice(0, maxRead).matchAll(/\b(?:https?:\/\/|www\.)[^\s"'<>`|\\^{}]{1,2000}/giu)) {
-      const hash = this.#hash(addressOf(address))
-      this.#addresses.delete(hash)
-      this.#addresses.add(hash)
-      if (this.#addresses.size > maxAddresses) this.#addresses.delete(this.#addresses.values().next().value!)
+      this.#keepAddress(this.#hash(addressOf(address)))
     }
+  }
+
+  #keepAddress(hash: string): void {
+    this.#addresses.delete(hash)
+    this.#addresses.add(hash)
+    if (this.#addresses.size > maxAddresses) this.#addresses.delete(this.#addresses.values().next().value!)
   }
 
   #hash(text: string): string {

@@ -1,3 +1,4 @@
+import type { FlowFacts } from './flow.ts'
 import type { ListedTool } from './guess.ts'
 import { isStricter, type Judged, PolicyJudge, readCall } from './judge.ts'
 import { hasArgument, labelsOfCall } from './labels.ts'
@@ -104,6 +105,14 @@ export class PolicyDecider {
         : [{ decision: judged.decision, rule: judged.rule, why: judged.why, policy: reference }],
     )
     return { decision, rule, why, policy: strictest?.reference ?? null, approvals, waitMs, observed }
+  }
+
+  /** Returns what policies with a flow know of a call before it runs; undefined if none has one. */
+  flowFacts(memory: SessionMemory, { tool, args }: { tool: string; args: unknown }): FlowFacts | undefined {
+    const call = { tool, ...readCall(args), agent: this.#agent, at: 0 }
+    const all = this.#held.flatMap(({ judge }) => judge.facts(memory, call) ?? [])
+    if (all.length === 0) return undefined
+    return { met: [...new Set(all.flatMap(({ met }) => met))], proven: all.every(({ proven }) => proven) }
   }
 
   /** Remembers the answer of a call that ran. */

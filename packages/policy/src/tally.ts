@@ -14,11 +14,21 @@ export class Tally {
   readonly #entries = new Map<string, Entry[]>()
 
   constructor(stored: Readonly<Record<string, readonly number[]>> = {}) {
+    this.addAll(stored)
+  }
+
+  /** Adds what another tally has stored. */
+  addAll(stored: Readonly<Record<string, readonly number[]>>): void {
     for (const [key, numbers] of Object.entries(stored)) {
-      const entries: Entry[] = []
+      const entries = this.#entries.get(key) ?? []
       for (let at = 0; at + 1 < numbers.length; at += 2) entries.push([numbers[at]!, numbers[at + 1]!])
-      if (entries.length > 0) this.#entries.set(key, entries)
+      if (entries.length > 0)
+        this.#entries.set(
+          key,
+          entries.sort(([one], [other]) => one - other),
+        )
     }
+    this.#bound()
   }
 
   /** Returns the numbers in pairs of time and amount. */

@@ -2,7 +2,7 @@ import { clearTimeout, setTimeout } from 'node:timers'
 import { ActiveFaults } from './active-faults.ts'
 import { ControlLink } from './control-link.ts'
 import { DecoyChecks, isRefusal, refusals, type Verdict } from './decoy-checks.ts'
-import { type Denial, denialOf, notAllowed, uncheckedReason, WardlineDenied } from './denied.ts'
+import { type Denial, denialOf, deniedError, notAllowed, uncheckedReason } from './denied.ts'
 import { answerEvent, eventOf, mismatchEvent, toolCallEvent } from './events.ts'
 import { MonitorError } from './faults.ts'
 import { KillSwitch } from './kill-switch.ts'
@@ -12,6 +12,7 @@ import type {
   GuardedCall,
   GuardOptions,
   Health,
+  ListedTool,
   MetricName,
   ModelAnswer,
   Monitor,
@@ -20,9 +21,10 @@ import type {
   Report,
   ToolCall,
 } from './monitor.ts'
-import { isUnencrypted, readOptions, type Settings } from './options.ts'
+import { checkOnAsk, isUnencrypted, readOptions, type Settings } from './options.ts'
 import { Outputs } from './outputs.ts'
 import { type Pace, usualPace } from './pace.ts'
+import { AgentPolicies } from './policy/agent-policies.ts'
 import { Repeat } from './repeat.ts'
 import { Reports } from './reports.ts'
 import { type ReadResult, Results } from './results.ts'
@@ -47,6 +49,7 @@ class AgentMonitor implements Monitor {
   readonly #link: ControlLink
   readonly #results: Results
   readonly #outputs: Outputs
+  readonly #policies: AgentPolicies
   readonly #sums = new SessionMetrics()
   /** Set while running; resolves after the first contact or when the wait for it is over. */
   #started: Promise<void> | undefined
@@ -66,6 +69,14 @@ class AgentMonitor implements Monitor {
     this.#decoys = new DecoyChecks({ service, faults, instanceId, timeoutMs: checkTimeoutMs })
     this.#reports = new Reports(service, faults, pace, instanceId)
     this.#outputs = new Outputs(service, instanceId, pace.request)
+    this.#policies = new AgentPolicies({
+      service,
+      faults,
+      settings,
+      pace,
+      killSwitch: this.#killSwitch,
+      report: (event) => void this.report(event),
+    })
     this.#link = new ControlLink({
       service,
       faults,
@@ -73,6 +84,7 @@ class AgentMonitor implements Monitor {
       pace,
       killSwitch: this.#killSwitch,
       decoys: this.#decoys,
+      policies: this.#policies,
       onMismatch: (applied, serviceVersion) =>
         void this.#reports.add(mismatchEvent(applied, serviceVersion, instanceId)),
     })
@@ -112,6 +124,7 @@ class AgentMonitor implements Monitor {
       queuedEvents: this.#reports.queued,
       droppedEvents: this.#reports.dropped,
       uncheckedCalls: this.#decoys.unchecked,
+      policyVersion: this.#policies.version,
     }
   }
 
@@ -143,6 +156,7 @@ class AgentMonitor implements Monitor {
   async stop(): Promise<void> {
     const wasRunning = this.#started !== undefined
     this.#stopping.abort()
+    this.#policies.stop()
     this.#stopping = new AbortController()
     this.#started = undefined
     this.#killSwitch.close()
@@ -158,7 +172,7 @@ class AgentMonitor implements Monitor {
     return this.#add(() => {
       const { toolName: tool, result } = Object(call) as ToolCall
       const read = this.#results.of(result)
-      const event = toolCallEvent(call, this.instanceId, read?.result)
+      const event = toolCallEvent(call, this.instanceId, read?.result, this.#policies.learn(call))
       if (typeof event === 'object') this.#compare('result', read, tool)
       return event
     })
@@ -189,8 +203,19 @@ class AgentMonitor implements Monitor {
     await this.#started
     if (this.#killSwitch.denial) return this.#killSwitch.denial
     const verdict = await this.#decoys.checkCall(call)
-    // The agent may have been suspended during the check.
-    return this.#killSwitch.denial ?? this.#denialOf(verdict)
+    // The agent may have been suspended during the check. A policy does not hide that a call touches a decoy.
+    const denial = this.#killSwitch.denial ?? this.#denialOf(verdict)
+    if (denial) return denial
+    const denied = await this.#policies.check(call)
+    return this.#killSwitch.denial ?? denied
+  }
+
+  prompt(text: string, { sessionId }: { sessionId?: string | undefined } = {}): void {
+    this.#policies.prompt(text, sessionId)
+  }
+
+  learnTools(tools: readonly ListedTool[]): void {
+    this.#policies.learnTools(tools)
   }
 
   #denialOf(verdict: Verdict): Denial | undefined {
@@ -200,13 +225,14 @@ class AgentMonitor implements Monitor {
   }
 
   // The interface's overloads declare the result types; one implementation serves all tools.
-  guardTool(toolName: string, tool: Tool, { sessionId, onDeny = 'throw' }: GuardOptions = {}) {
+  guardTool(toolName: string, tool: Tool, { sessionId, onDeny = 'throw', onAsk }: GuardOptions = {}) {
     if (typeof tool !== 'function') throw new TypeError(`guardTool: the tool ${toolName} must be a function`)
+    if (onAsk !== undefined) checkOnAsk('guardTool', onAsk)
     const monitor = this
     return async function guarded(this: unknown, ...args: unknown[]): Promise<never> {
-      const denial = await monitor.guard({ toolName, args, sessionId })
+      const denial = await monitor.guard({ toolName, args, sessionId, onAsk })
       if (denial && onDeny === 'return') return denial as never
-      if (denial) throw new WardlineDenied(denial, toolName)
+      if (denial) throw deniedError(denial, toolName)
       const startedAt = performance.now()
       let ok = false
       let result: unknown

@@ -96,5 +96,5 @@ export const answerReporter =
 /** Checks the shape, not the identity: the denial may have been stored with the conversation and reloaded. */
 function isDenial(output: unknown): output is Denial {
   const { denied, reason, retryable } = Object(output) as Partial<Denial>
-  return denied === true && retryable === false && typeof reason === 'string'
+  return denied === true && typeof retryable === 'boolean' && typeof reason === 'string'
 }

@@ -6,6 +6,7 @@ import { MonitorError } from './faults.ts'
 import type { KillSwitch } from './kill-switch.ts'
 import type { Settings } from './options.ts'
 import { backoff, jittered, type Pace } from './pace.ts'
+import type { AgentPolicies } from './policy/agent-policies.ts'
 import { Repeat } from './repeat.ts'
 import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
 import { openTextVerifier, openVerifier, signedAnswer, type VerifyText } from './signed-control.ts'
@@ -18,6 +19,7 @@ interface ControlLinkOptions {
   pace: Pace
   killSwitch: KillSwitch
   decoys: DecoyChecks
+  policies: AgentPolicies
   /** Called when the service suspends the agent at a version that is not higher than the one applied as active. */
   onMismatch(applied: number, received: number): void
 }
@@ -57,9 +59,12 @@ export class ControlLink {
 
   /** Sends one heartbeat and polls once. Returns whether the service answered with the state. */
   async ask(): Promise<boolean> {
-    const [, answer] = await Promise.all([this.#beat(), this.#poll()])
+    const [, first] = await Promise.all([this.#beat(), this.#poll()])
     // Until its first heartbeat, an instance has no state and the poll returns 404.
-    return isSuccess(answer.status === 404 ? await this.#poll() : answer)
+    const answer = first.status === 404 ? await this.#poll() : first
+    // The first call is decided by the policies that hold now.
+    await this.#options.policies.hear(answer)
+    return isSuccess(answer)
   }
 
   /** Sends heartbeats, polls and listens until the signal aborts. */
@@ -85,7 +90,7 @@ export class ControlLink {
   }
 
   async #send(leaving: boolean): Promise<Answer> {
-    const { service, pace, settings, killSwitch, decoys } = this.#options
+    const { service, pace, settings, killSwitch, decoys, policies } = this.#options
     const heartbeat: Heartbeat = {
       instance_id: settings.instanceId,
       name: settings.name,
@@ -99,6 +104,7 @@ export class ControlLink {
     }
     const answer = await service.call('heartbeat', { body: JSON.stringify(heartbeat), timeoutMs: pace.request })
     decoys.learn(answer)
+    void policies.hear(answer)
     this.#judge('heartbeat', answer)
     if (isSuccess(answer) && heartbeat.control_version === killSwitch.version) {
       this.#acknowledged = Math.max(this.#acknowledged, heartbeat.control_version ?? 0)
@@ -116,7 +122,7 @@ export class ControlLink {
   }
 
   async #poll(): Promise<Answer> {
-    const { service, pace, settings, killSwitch, decoys } = this.#options
+    const { service, pace, settings, killSwitch, decoys, policies } = this.#options
     const verify = await this.#verifier
     const { version, isFromService, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
@@ -126,6 +132,7 @@ export class ControlLink {
     })
     const answer = signedAnswer(given, verify, known)
     decoys.learn(answer)
+    void policies.hear(answer)
     // 404 means that the instance is not registered yet; the next heartbeat registers it.
     if (answer.status !== 404) this.#judge('poll', answer)
     if (answer.status === 304 && isFromService) this.#noteContact()
@@ -150,19 +157,19 @@ export class ControlLink {
 
   /** Listens over one connection to the control stream. Returns the milliseconds until the next connection. */
   async #keepListening(signal: AbortSignal): Promise<number> {
-    const { service, settings, pace, faults } = this.#options
+    const { service, settings, pace, faults, policies } = this.#options
     const { instanceId } = settings
     const [verify, verifyDrill] = await Promise.all([this.#verifier, this.#drillVerifier])
     const startedAt = performance.now()
     const ended = await listen({
       service,
-      path: `instances/${instanceId}/control?understands=drill`,
+      path: `instances/${instanceId}/control?understands=drill,policy,approval`,
       pace,
       signal,
       onData: (text) => {
         const { isDrill, nonce } = readDrill(text, instanceId, verifyDrill)
         if (nonce !== undefined) void this.#answerDrill(nonce)
-        if (isDrill) return
+        if (isDrill || policies.notice(text)) return
         const received = stateFromStream(text, instanceId, verify)
         if (!received) return
         this.#isStreamOpen = received !== 'unsigned'

@@ -62,7 +62,7 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
 }
 
 /** Returns the `tool_call` event, or an error text if the call is invalid. */
-export function toolCallEvent(call: ToolCall, instanceId: string, result?: object): NewEvent | string {
+export function toolCallEvent(call: ToolCall, instanceId: string, result?: object, flow?: object): NewEvent | string {
   const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
   const shownName = redactedText(toolName, maxToolNameLength)
@@ -76,6 +76,7 @@ export function toolCallEvent(call: ToolCall, instanceId: string, result?: objec
     ...reportedFields(toolName, params),
     ...(params === undefined ? {} : { params: redacted(params, paramsBytes) }),
     ...(result && { result }),
+    ...(flow && { flow }),
   }
   return { ...event, metadata }
 }

@@ -4,7 +4,8 @@
  * `unencrypted`: no encryption to a service on another machine. `unsigned`: an answer without a valid signature.
  * `unreachable`: no answer. `unauthorized`: an invalid key. `unexpected`: an invalid answer. `dropped`: lost events.
  * `invalid`: an invalid report. `unchecked`: decoys were not checked. `file`: a state file or suspend log that cannot
- * be read or written. `listener`: a listener threw.
+ * be read or written. `listener`: a listener threw. `policy`: policies that cannot be used, or a question to a person that
+ * was not answered.
  */
 export type FaultCode =
   | 'unencrypted'
@@ -17,6 +18,7 @@ export type FaultCode =
   | 'unchecked'
   | 'file'
   | 'listener'
+  | 'policy'
 
 /**
  * Passed to listeners of `error`. The message says what is wrong and how to fix it; it never contains a key or an

@@ -7,6 +7,12 @@ import type { MonitorError } from './faults.ts'
  */
 export type FailMode = 'open' | 'closed'
 
+/**
+ * What happens to a call about which a policy asks a person: `wait` until it is approved, denied or expired, or `deny` it
+ * at once, with a reason that contains the id of the approval; the retry of an approved call runs.
+ */
+export type OnAsk = 'wait' | 'deny'
+
 export type Severity = 'info' | 'warning' | 'critical' | 'breach'
 
 export interface MonitorOptions {
@@ -42,8 +48,8 @@ export interface MonitorOptions {
    */
   checkTimeoutMs?: number
   /**
-   * File that preserves a suspension across restarts of the agent. Its folder must exist. Each instance needs a
-   * separate file.
+   * File that preserves a suspension across restarts of the agent, and the policies beside it (`<stateFile>.policy`). Its
+   * folder must exist. Each instance needs a separate file.
    */
   stateFile?: string
   /** File to which each suspension and resume is appended as a line of JSON; default: `<stateFile>.log`. */
@@ -53,6 +59,8 @@ export interface MonitorOptions {
    * their length, a keyed hash and the formats of secrets in them.
    */
   resultText?: boolean
+  /** Default: `wait`. */
+  onAsk?: OnAsk
 }
 
 /**
@@ -94,6 +102,20 @@ export interface GuardedCall {
   sessionId?: string | undefined
   /** Base folder of relative paths; default: the working directory of the process. */
   cwd?: string | undefined
+  /** Default: that of the monitor. */
+  onAsk?: OnAsk | undefined
+  /** Called once, with the id of the approval, when the call begins to wait for a person. */
+  onWait?: ((approvalId: string) => void) | undefined
+  /** Ends the waiting for a person, for example because the caller has gone. The call is denied. */
+  signal?: AbortSignal | undefined
+}
+
+/** A tool as MCP lists it. */
+export interface ListedTool {
+  name: string
+  description?: string
+  inputSchema?: { properties?: Readonly<Record<string, unknown>>; required?: readonly string[] }
+  annotations?: { readOnlyHint?: boolean; destructiveHint?: boolean; openWorldHint?: boolean }
 }
 
 export interface CheckOptions {
@@ -106,8 +128,10 @@ export interface CheckOptions {
 
 export interface GuardOptions {
   sessionId?: string
-  /** `throw` a WardlineDenied (default), or `return` the denial as the tool's result for the model. */
+  /** `throw` a WardlineDenied (default; a CallDenied if a policy denies the call), or `return` the denial as the tool's result for the model. */
   onDeny?: 'throw' | 'return'
+  /** Default: that of the monitor. */
+  onAsk?: OnAsk
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: any function may be a tool
@@ -137,6 +161,8 @@ export interface Health {
   droppedEvents: number
   /** Calls that were not checked for decoys, or only in part. */
   uncheckedCalls: number
+  /** Version of the policies that hold; undefined if the agent has none. */
+  policyVersion: number | undefined
 }
 
 export interface ControlChange {
@@ -216,8 +242,18 @@ export interface Monitor {
   }
 
   /**
-   * Returns a denial if the agent is suspended, an argument contains a decoy, or the arguments could not be checked and
-   * must be. Waits for start().
+   * Remembers what a person wrote, at most 256 Ki characters. After untrusted text, a policy with a flow lets a call pass
+   * whose destination stands in a prompt. Call it only with the words of the agent's user, never with what a model or a
+   * tool wrote. The adapters call it where the framework says who wrote a text.
+   */
+  prompt(text: string, options?: { sessionId?: string | undefined }): void
+  /** Learns what tool servers list, for policies that do not name these tools. Replaces the tools learnt before. */
+  learnTools(tools: readonly ListedTool[]): void
+
+  /**
+   * Returns a denial if the agent is suspended, an argument contains a decoy, the arguments could not be checked and must
+   * be, a policy denies the call, or a person did not approve it. Waits for start(), and for the person unless `onAsk` is
+   * `deny`.
    */
   guard(call: GuardedCall): Promise<Denial | undefined>
   /** Wraps a tool with a guard before each call and a report after it. */

@@ -1,4 +1,4 @@
-import type { FailMode, MonitorOptions } from './monitor.ts'
+import type { FailMode, MonitorOptions, OnAsk } from './monitor.ts'
 
 /** The options with defaults filled in. */
 export type Settings = Required<
@@ -6,6 +6,7 @@ export type Settings = Required<
 > &
   Pick<MonitorOptions, 'agentType' | 'version' | 'tags' | 'publicKey' | 'stateFile' | 'suspendLog'> & {
     failMode: FailMode
+    onAsk: OnAsk
   }
 
 /** A rotation with overlap needs two keys. More would cost time: each message may be verified against every key. */
@@ -26,6 +27,7 @@ const known: Record<keyof MonitorOptions, true> = {
   stateFile: true,
   suspendLog: true,
   resultText: true,
+  onAsk: true,
 }
 
 function check(holds: boolean, sentence: string): void {
@@ -62,6 +64,11 @@ export function isUnencrypted(url: string): boolean {
 function checkText(name: keyof MonitorOptions, value: unknown, maxLength: number): void {
   const isValid = typeof value === 'string' && /\S/.test(value) && [...value].length <= maxLength
   check(value === undefined || isValid, `${name} must be a string of 1 to ${maxLength} characters`)
+}
+
+/** A misspelled value would silently mean the default. */
+export function checkOnAsk(caller: string, onAsk: unknown): void {
+  if (onAsk !== 'wait' && onAsk !== 'deny') throw new TypeError(`${caller}: onAsk must be "wait" or "deny"`)
 }
 
 /** Checks the options and fills in defaults. Throws TypeError that names the option and the expected value. */
@@ -107,6 +114,8 @@ export function readOptions(options: MonitorOptions): Settings {
   )
   const { resultText = false } = options
   check(typeof resultText === 'boolean', 'resultText must be true or false')
+  const { onAsk = 'wait' } = options
+  checkOnAsk('createMonitor', onAsk)
   checkText('stateFile', options.stateFile, 4096)
   checkText('suspendLog', options.suspendLog, 4096)
   const { agentType, version, stateFile } = options
@@ -127,5 +136,6 @@ export function readOptions(options: MonitorOptions): Settings {
     stateFile,
     suspendLog,
     resultText,
+    onAsk,
   }
 }

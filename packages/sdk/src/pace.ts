@@ -20,6 +20,8 @@ export interface Pace {
   batch: number
   flush: number
   metricsWindow: number
+  /** Between two requests of a call that waits for a person; the control stream announces most decisions earlier. */
+  approval: number
 }
 
 export const usualPace: Pace = {
@@ -36,6 +38,7 @@ export const usualPace: Pace = {
   batch: 1_000,
   flush: 5_000,
   metricsWindow: 300_000,
+  approval: 2_000,
 }
 
 /**

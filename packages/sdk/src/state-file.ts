@@ -45,10 +45,24 @@ export function readStateFile(file: string, instanceId: string): Outcome<Control
 }
 
 /**
- * Saves the state synchronously, because the process may end the next moment, and by renaming, because half a file
- * would be unreadable. fsync runs afterwards, since a kill must not wait for the disk; until it completes, a power loss
- * can undo the save.
+ * Writes a file that only its owner can read: synchronously, because the process may end the next moment, and by renaming,
+ * because half a file would be unreadable. fsync runs afterwards, since a kill must not wait for the disk; until it
+ * completes, a power loss can undo the save. Throws if the file cannot be written.
  */
+export function replaceFile(file: string, text: string): void {
+  const next = `${file}.${process.pid}.new`
+  // Remove a file left by a crashed process, or a link to another file.
+  rmSync(next, { force: true })
+  const descriptor = openSync(next, 'wx', 0o600)
+  try {
+    writeSync(descriptor, text)
+    renameSync(next, file)
+  } finally {
+    fsync(descriptor, () => close(descriptor, () => {}))
+  }
+}
+
+/** Saves a state that is newer than the saved one, or replaces it if `isInstead`. */
 export function writeStateFile(
   file: string,
   instanceId: string,
@@ -58,20 +72,8 @@ export function writeStateFile(
   // Processes of one instance, such as the hooks of a coding agent, may know different versions.
   const { value: kept } = readStateFile(file, instanceId)
   if (kept && kept.version >= received.version && !isInstead) return undefined
-  const next = `${file}.${process.pid}.new`
   try {
-    // Remove a file left by a crashed process, or a link to another file.
-    rmSync(next, { force: true })
-    const descriptor = openSync(next, 'wx', 0o600)
-    try {
-      writeSync(
-        descriptor,
-        `${JSON.stringify({ instance_id: instanceId, ...received, at: new Date().toISOString() })}\n`,
-      )
-      renameSync(next, file)
-    } finally {
-      fsync(descriptor, () => close(descriptor, () => {}))
-    }
+    replaceFile(file, `${JSON.stringify({ instance_id: instanceId, ...received, at: new Date().toISOString() })}\n`)
   } catch (fault) {
     const help = 'A suspension would not survive a restart of the agent; make its folder writable.'
     return fileFault('The state file cannot be written', fault, help)

@@ -3,6 +3,7 @@ import { endpoints, limits, severities } from '@wardline/contract'
 import { expect, expectTypeOf, test } from 'vitest'
 import type { NewEvent } from './events.ts'
 import type { Severity } from './monitor.ts'
+import type { ReceivedSet } from './policy/received-set.ts'
 import {
   type ControlMessage,
   type EventBatchReply,
@@ -25,6 +26,7 @@ test('accepts types that the service sends', () => {
   expectTypeOf<contract.EventBatchReply>().toExtend<EventBatchReply>()
   expectTypeOf<contract.KillSwitchState>().toExtend<KillSwitchState>()
   expectTypeOf<contract.ControlMessage>().toExtend<ControlMessage>()
+  expectTypeOf<contract.DeliveredPolicy>().toExtend<ReceivedSet>()
 })
 
 test('takes no other message of a control stream for a kill or resume', () => {
@@ -40,7 +42,7 @@ test('takes no other message of a control stream for a kill or resume', () => {
 
 test('uses the routes, headers and limits of the service', () => {
   const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, answerDrill } = endpoints
-  const { checkKey, checkPath, checkOutput } = endpoints
+  const { checkKey, checkPath, checkOutput, getInstancePolicy } = endpoints
   expect([
     sendHeartbeat,
     createEvents,
@@ -51,6 +53,7 @@ test('uses the routes, headers and limits of the service', () => {
     checkKey,
     checkPath,
     checkOutput,
+    getInstancePolicy,
   ]).toEqual(
     [
       'POST /api/heartbeat',
@@ -62,9 +65,14 @@ test('uses the routes, headers and limits of the service', () => {
       'POST /api/honeypots/check/key',
       'POST /api/honeypots/check/path',
       'POST /api/honeypots/check/output',
+      'GET /api/instances/:instanceId/policy',
     ].map((line) => expect.objectContaining({ method: line.split(' ')[0], path: line.split(' ')[1] })),
   )
-  expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual(['x-wardline-decoys', 'x-wardline-control'])
+  expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual([
+    'x-wardline-decoys',
+    'x-wardline-policy',
+    'x-wardline-control',
+  ])
   expect(severities).toEqual(['info', 'warning', 'critical', 'breach'])
   expect(limits).toMatchObject({
     instanceId: 64,

@@ -8,6 +8,8 @@ import { shortHash } from './short-hash.ts'
 const beatEveryMs = 60_000
 /** Kills are rare: this holds hundreds of them. */
 const maxLogBytes = 64 * 1024
+/** Some hundred decisions that were made without the service. */
+const maxEventBytes = 128 * 1024
 
 /**
  * State shared by calls of the hook. Calls run concurrently, so nothing is read, changed and written back: the control
@@ -32,6 +34,21 @@ export class AgentMemory {
   /** For a long-running process that keeps its state in memory. */
   get stateFile(): string {
     return `${this.#base}.state`
+  }
+
+  /** The policies that were received last. */
+  get policyFile(): string {
+    return `${this.#base}.policy`
+  }
+
+  /** The folder of what sessions have met. */
+  get sessionsFolder(): string {
+    return `${this.#base}.sessions`
+  }
+
+  /** Decisions that were made without the service. */
+  get eventsFile(): string {
+    return `${this.#base}.events`
   }
 
   /** Creates the folder; call before any write. Throws if it cannot be created. */
@@ -105,6 +122,26 @@ export class AgentMemory {
       return statSync(taken).size
     } catch {
       return 0
+    } finally {
+      rmSync(taken, { force: true })
+    }
+  }
+
+  /** Keeps events, one a line, until the service answers. Beyond the limit they are lost. */
+  addEvents(lines: readonly string[]): void {
+    if (lines.length === 0 || (statSync(this.eventsFile, { throwIfNoEntry: false })?.size ?? 0) > maxEventBytes) return
+    withFile(openRegular(this.eventsFile, 'append'), (file) => writeSync(file, `${lines.join('\n')}\n`))
+  }
+
+  /** Returns and removes the kept events, for exactly one of concurrent callers. */
+  takeEvents(): string[] {
+    const taken = `${this.#base}.events-${process.pid}`
+    try {
+      renameSync(this.eventsFile, taken)
+      const text = withFile(openRegular(taken, 'read'), (file) => tailOf(file, 2 * maxEventBytes))
+      return text.split('\n').filter((line) => line !== '')
+    } catch {
+      return []
     } finally {
       rmSync(taken, { force: true })
     }

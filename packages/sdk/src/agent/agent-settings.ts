@@ -1,7 +1,7 @@
 import { fstatSync } from 'node:fs'
 import { homedir, hostname, userInfo } from 'node:os'
 import { isAbsolute, join } from 'node:path'
-import type { FailMode } from '../monitor.ts'
+import type { FailMode, MonitorOptions } from '../monitor.ts'
 import { readOptions } from '../options.ts'
 import { openRegular, tailOf, withFile } from '../regular-file.ts'
 import { shortHash } from './short-hash.ts'
@@ -20,6 +20,12 @@ export const productNames: Record<AgentKind, string> = {
   'mcp-proxy': 'MCP proxy',
 }
 
+/**
+ * What happens to a call about which a policy asks: `deny` it until an operator has approved it, `wait` for the operator as
+ * long as the time limit of the hook allows, or let the coding agent `ask` its own user.
+ */
+type HookOnAsk = 'deny' | 'wait' | 'ask'
+
 export interface AgentSettings {
   url: string
   key: string
@@ -29,6 +35,7 @@ export interface AgentSettings {
   failMode: FailMode
   publicKey: string | undefined
   resultText: boolean
+  onAsk: HookOnAsk
 }
 
 /** The fault of invalid settings, and the parts that could be read. */
@@ -39,7 +46,17 @@ export interface InvalidSettings {
   instanceId: string | undefined
 }
 
-const fileNames = ['url', 'key', 'keyFile', 'instanceId', 'name', 'failMode', 'publicKey', 'resultText'] as const
+const fileNames = [
+  'url',
+  'key',
+  'keyFile',
+  'instanceId',
+  'name',
+  'failMode',
+  'publicKey',
+  'resultText',
+  'onAsk',
+] as const
 type FileSettings = Partial<Record<(typeof fileNames)[number], string>>
 
 class InvalidSetting extends Error {}
@@ -125,6 +142,19 @@ function isOn(value: string | undefined): boolean {
   return value === 'on'
 }
 
+const onAsks: readonly unknown[] = ['deny', 'wait', 'ask'] satisfies HookOnAsk[]
+
+/** Only the file may leave the decision to the user of the coding agent, which a folder could switch to approve all. */
+function onAskOf(env: Environment, file: FileSettings): HookOnAsk | undefined {
+  for (const value of [env.WARDLINE_ON_ASK, file.onAsk]) {
+    if (value && !onAsks.includes(value)) {
+      throw new InvalidSetting('WARDLINE_ON_ASK, or onAsk in the file, must be "deny", "wait" or "ask".')
+    }
+  }
+  const isLoosened = env.WARDLINE_ON_ASK === 'ask' && file.url !== undefined && file.onAsk !== 'ask'
+  return ((isLoosened ? undefined : env.WARDLINE_ON_ASK) || file.onAsk || undefined) as HookOnAsk | undefined
+}
+
 /** Derives an id from `<kind>-<host>-<user>`; characters that are invalid in an id are represented by a hash. */
 export function derivedInstanceId(kind: AgentKind, host: string, user: string): string {
   const wanted = `${kind}-${host}-${user}`.toLowerCase()
@@ -177,7 +207,9 @@ export function readAgentSettings(
     // The file's public keys belong to its service; variables cannot add to them.
     const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined
     const resultText = isOn(file.resultText ?? env.WARDLINE_RESULT_TEXT)
-    return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey, resultText })
+    // A client of MCP waits for a call, a coding agent only for seconds for its hook.
+    const onAsk = onAskOf(env, file) ?? (kind === 'mcp-proxy' ? 'wait' : 'deny')
+    return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey, resultText, onAsk })
   } catch (fault) {
     if (fault instanceof InvalidSetting) return { ...known, fault: fault.message }
     throw fault
@@ -199,9 +231,15 @@ function readAccess(env: Environment, file: FileSettings): { url?: string | unde
   return { url: env.WARDLINE_URL, key: given }
 }
 
+/** A proxy cannot ask the user of its client. */
+export const monitorOptions = ({ onAsk, ...settings }: AgentSettings): MonitorOptions => ({
+  ...settings,
+  onAsk: onAsk === 'wait' ? 'wait' : 'deny',
+})
+
 function checkedSettings(settings: AgentSettings): AgentSettings {
   try {
-    readOptions(settings)
+    readOptions(monitorOptions(settings))
     return settings
   } catch (fault) {
     throw new InvalidSetting(`${(fault as Error).message.replace(/^createMonitor: /, 'Among the settings, ')}.`)

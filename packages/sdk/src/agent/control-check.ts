@@ -1,3 +1,4 @@
+import { announcedVersion } from '../policy/notices.ts'
 import { type Answer, isSuccess, type Service } from '../service.ts'
 import { openVerifier, signedAnswer } from '../signed-control.ts'
 import { type ControlState, contradicts, type Heartbeat, stateFromPoll } from '../wire.ts'
@@ -16,6 +17,8 @@ export interface ControlCheck {
   fault: string | undefined
   /** Whether a heartbeat was accepted. */
   hasBeaten: boolean
+  /** Version of the policies that the service has; 0 for none. */
+  policyVersion: number
 }
 
 interface Question {
@@ -42,14 +45,14 @@ export async function checkControl(question: Question): Promise<ControlCheck> {
     hasBeaten ||= isSuccess(await sendHeartbeat(question))
     if (hasBeaten) answer = await poll(question)
   }
-  return { ...judge(question, answer), hasBeaten }
+  return { ...judge(question, answer), hasBeaten, policyVersion: announcedVersion(answer) ?? 0 }
 }
 
 /** Compares the response to a poll with the known state. */
 export function judge(
   { service, known }: Pick<Question, 'service' | 'known'>,
   answer: Answer,
-): Omit<ControlCheck, 'hasBeaten'> {
+): Omit<ControlCheck, 'hasBeaten' | 'policyVersion'> {
   const received = answer.status === 200 ? stateFromPoll(answer.body, answer.header('etag')) : undefined
   if (received) {
     // Only a higher version lifts a suspension, so that a late response undoes nothing. A suspension always applies.

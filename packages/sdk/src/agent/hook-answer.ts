@@ -46,6 +46,27 @@ export function denying(tool: CodingTool | undefined, reason: string): HookAnswe
   return { exitCode: 0, stdout: `${JSON.stringify(answer)}\n`, stderr: '' }
 }
 
+/**
+ * Whether the coding agent asks its user when a hook says so: Claude Code except in modes that skip prompts
+ * (https://github.com/anthropics/claude-code/issues/95741), Cursor except before a tool, where "ask" is not enforced. Codex
+ * runs the tool (https://github.com/openai/codex/issues/28437).
+ */
+export const canAskUser = (tool: CodingTool | undefined, event: string, permissionMode: string | undefined): boolean =>
+  tool === 'cursor'
+    ? cursorPermission(event) === 'ask'
+    : tool === 'claude-code' && /^(?:default|acceptEdits|plan)$/.test(permissionMode ?? 'default')
+
+/** Has the coding agent ask its user, if `canAskUser`. */
+export function asking(tool: CodingTool | undefined, reason: string): HookAnswer {
+  const said = plainLine(reason)
+  const decision = { hookEventName: 'PreToolUse', permissionDecision: 'ask', permissionDecisionReason: said }
+  const answer =
+    tool === 'cursor'
+      ? { permission: 'ask', user_message: said, agent_message: said }
+      : { hookSpecificOutput: decision }
+  return { exitCode: 0, stdout: `${JSON.stringify(answer)}\n`, stderr: '' }
+}
+
 /** What a hook knows about the call so far, for an answer after a failure of the hook itself. */
 export interface HookProgress {
   /** "closed" until the settings are read: they may say so, and may be unreadable. */

@@ -26,6 +26,10 @@ export interface HookCall {
   outcome?: { ok: boolean; result: unknown }
   /** What the model answered. */
   answer?: string | undefined
+  /** What a person wrote. */
+  prompt?: string | undefined
+  /** How Claude Code treats calls that need a permission. */
+  permissionMode?: string | undefined
   toolName: string
   args: unknown
   /** What is compared with decoys: the arguments in each form in which the tool may read them. */
@@ -94,6 +98,15 @@ const answers: Readonly<Record<string, string>> = {
   SubagentStop: 'last_assistant_message',
   afterAgentResponse: 'text',
 }
+/** Events of a prompt. */
+const prompts = ['UserPromptSubmit', 'beforeSubmitPrompt']
+/**
+ * Authors of prompts that are people: others are tasks that a model has scheduled, or messages of other agents. Claude Code
+ * names them since 2.1.300; prompts within a subagent are the model's.
+ */
+const isPersonal = ({ source, agent_id }: Fields): boolean =>
+  agent_id === undefined && (source === undefined || source === 'user' || source === 'sdk')
+
 /** Cursor's names for tools, mapped to Claude Code's. */
 const cursorNames: Record<string, string> = { Shell: 'Bash' }
 
@@ -122,6 +135,7 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
     event,
     sessionId: text(fields.session_id) ?? text(fields.conversation_id),
     callId: text(fields.tool_use_id),
+    permissionMode: text(fields.permission_mode),
   }
   const ok = Object.hasOwn(after, event) ? after[event] : undefined
   if (ok !== undefined) {
@@ -132,8 +146,12 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
       isBefore: false,
       ...noCall,
       toolName: cursorNames[toolName] ?? toolName,
+      args: parsed(fields.tool_input),
       outcome: { ok, result },
     }
+  }
+  if (prompts.includes(event)) {
+    return { ...known, isBefore: false, ...noCall, prompt: isPersonal(fields) ? text(fields.prompt) : undefined }
   }
   const answerField = Object.hasOwn(answers, event) ? answers[event]! : ''
   if (!before.includes(event)) return { ...known, isBefore: false, ...noCall, answer: text(fields[answerField]) }

@@ -1,14 +1,13 @@
+import { existsSync } from 'node:fs'
 import { stdin } from 'node:process'
 import { ActiveFaults } from '../active-faults.ts'
 import { DecoyChecks, isRefusal, refusals, reservedMs, workingFolder } from '../decoy-checks.ts'
 import { notAllowed, suspendedReason, uncheckedReason } from '../denied.ts'
-import { answerEvent, droppedEvent, mismatchEvent, type NewEvent, toolCallEvent, toolResultEvent } from '../events.ts'
+import { answerEvent, mismatchEvent, toolResultEvent } from '../events.ts'
 import { contentOf } from '../guarded-call.ts'
 import { Listeners } from '../listeners.ts'
 import { outputBody, outputRoute } from '../outputs.ts'
 import { Results } from '../results.ts'
-import { isSuccess } from '../service.ts'
-import { errorsOf } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
 import {
   type AgentSettings,
@@ -19,8 +18,10 @@ import {
   stateFolder,
 } from './agent-settings.ts'
 import { type ControlCheck, checkControl } from './control-check.ts'
-import { denying, type HookAnswer, type HookProgress, passing } from './hook-answer.ts'
+import { asking, canAskUser, denying, type HookAnswer, type HookProgress, passing } from './hook-answer.ts'
 import { type HookCall, type InvalidInput, isLarge, parseCall, readInput } from './hook-input.ts'
+import type { HookPolicy, PolicyVerdict } from './hook-policy.ts'
+import { HookReports, idempotencyKey, reportMs } from './hook-reports.ts'
 import { PlainService } from './plain-service.ts'
 import { realPaths } from './real-paths.ts'
 
@@ -31,7 +32,6 @@ const checksMs = 1_500
  * With the report they stay below the coding agent's limit of 5 seconds.
  */
 const checksEndAt = 3_900
-const reportMs = 500
 /** Time for the decoy checks after the kill switch did not answer: enough for a service that fails only there. */
 const minChecksMs = 200
 /** Leaves the time for these checks also when the process was slow to start. */
@@ -105,6 +105,7 @@ class Decision {
   readonly #tool: CodingTool | undefined
   readonly #progress: HookProgress
   readonly #service: PlainService
+  readonly #reports: HookReports
   readonly #startedAt = performance.now()
   /** Sentences about failed checks and failed writes. */
   readonly #faults: string[] = []
@@ -116,28 +117,63 @@ class Decision {
     this.#tool = tool
     this.#progress = progress
     this.#service = new PlainService(settings, checksEndAt + reportMs)
+    this.#reports = new HookReports(this.#service, memory, settings.instanceId)
   }
 
   async answer(input: Promise<HookCall | InvalidInput>): Promise<HookAnswer> {
     // Poll the kill switch while the input is read.
     const asked = this.#checkControl()
     const call = await input
-    if (isOther(call) && !outputOf(call)) return passing(this.#tool, [], eventOf(call))
     // It is over: a failure of the hook must not look like a denial, which some coding agents answer by going on.
     if (isOther(call)) this.#progress.decided = passing(this.#tool, [], eventOf(call))
+    if (isOther(call)) await this.#remember(call as HookCall)
+    if (isOther(call) && !outputOf(call)) return passing(this.#tool, [], eventOf(call))
     const control = await asked
     if (isOther(call)) return this.#reportOutput(call as HookCall, control)
     // From here on the arguments, not an outage, are the likely cause of a failure.
     this.#progress.mustCheck ||= control.isAnswered
     const verdict = await this.#verdict(call, control)
-    const denial = this.#denial(control, verdict)
-    const answer = () =>
-      denial === undefined
-        ? passing(this.#tool, [...this.#faults, ...this.#warnings], eventOf(call))
-        : denying(this.#tool, denial)
+    const checked = this.#denial(control, verdict)
+    // A policy does not hide that a call touches a decoy.
+    const policy = checked === undefined ? await this.#decide(call, control) : undefined
+    const denial = checked ?? policy?.denial?.reason
+    const answer = () => {
+      if (denial !== undefined) return denying(this.#tool, denial)
+      if (policy?.ask !== undefined) return asking(this.#tool, policy.ask)
+      return passing(this.#tool, [...this.#faults, ...this.#warnings], eventOf(call))
+    }
     this.#progress.decided = answer()
-    await this.#settle(call, control, denial === undefined)
+    await this.#settle(call, control, denial === undefined, policy)
     return answer()
+  }
+
+  /** Remembers a prompt or a result for the policies of the session. */
+  async #remember(call: HookCall): Promise<void> {
+    if (call.prompt === undefined && !call.outcome) return
+    const policy = await this.#policy(0)
+    if (call.prompt !== undefined) policy?.prompt(call.prompt, call.sessionId)
+    else await policy?.result(call)
+  }
+
+  /** Returns undefined without policies, which takes no time then. */
+  async #policy(announced: number): Promise<HookPolicy | undefined> {
+    if (announced === 0 && !existsSync(this.#memory.policyFile)) return undefined
+    const { HookPolicy } = await import('./hook-policy.ts')
+    const service = new PlainService(this.#settings, checksEndAt)
+    return new HookPolicy({ settings: this.#settings, memory: this.#memory, service })
+  }
+
+  async #decide(call: HookCall | InvalidInput, control: ControlCheck): Promise<PolicyVerdict | undefined> {
+    const announced = control.policyVersion
+    const policy = await this.#policy(announced)
+    if (!policy) return undefined
+    // What cannot be read is a call of an unknown tool, with arguments of which a rule says nothing.
+    const known = 'fault' in call ? unreadableCall(this.#tool, call) : call
+    const canAsk = this.#settings.onAsk === 'ask' && canAskUser(this.#tool, known.event, known.permissionMode)
+    const endsAt = control.isAnswered ? checksEndAt : undefined
+    const verdict = await policy.decide(known, { announced, canAsk, endsAt })
+    this.#warnings.push(...verdict.faults)
+    return verdict
   }
 
   /**
@@ -239,7 +275,12 @@ class Decision {
   }
 
   /** Stores a received state, and sends acknowledgement and reports. */
-  async #settle(call: HookCall | InvalidInput, control: ControlCheck, passes: boolean): Promise<void> {
+  async #settle(
+    call: HookCall | InvalidInput,
+    control: ControlCheck,
+    passes: boolean,
+    policy: PolicyVerdict | undefined,
+  ): Promise<void> {
     try {
       this.#memory.makeFolder()
       if (control.news) this.#warn(this.#memory.keep(control.news, control.ahead !== undefined))
@@ -250,7 +291,7 @@ class Decision {
       if (news && ahead !== undefined) await this.#reportMismatch(ahead, news.version)
       else if (ahead !== undefined)
         this.#warnings.push(`The service reports an older control version than this hook has (${ahead}).`)
-      if (passes && !('fault' in call)) await this.#report(call, control.isAnswered)
+      if (!('fault' in call)) this.#warn(await this.#reports.report(call, control.isAnswered, passes, policy))
       await acknowledged
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }
@@ -277,31 +318,19 @@ class Decision {
       timeoutMs: reportMs,
     })
   }
-
-  /** Reports the call before the tool runs, so that it is recorded even if no event follows. */
-  async #report(call: HookCall, isServiceThere: boolean): Promise<void> {
-    const lost = isServiceThere ? this.#memory.takeLost() : 0
-    const isStored = isServiceThere && (await this.#send(call, lost))
-    if (!isStored) this.#memory.addLost(lost + 1)
-  }
-
-  async #send({ toolName, args, sessionId, callId }: HookCall, lost: number): Promise<boolean> {
-    const { instanceId } = this.#settings
-    const event = callEvent(toolName, sessionId, args, instanceId)
-    const events = lost > 0 ? [event, droppedEvent(lost, instanceId)] : [event]
-    const answer = await this.#service.call('events/batch', {
-      body: JSON.stringify(events),
-      // A call handled by two hooks, of the user and of the folder, is stored once.
-      headers: { 'idempotency-key': idempotencyKey(sessionId, callId) },
-      timeoutMs: reportMs,
-    })
-    const [error] = errorsOf(answer.body, events.length)
-    if (isSuccess(answer) && !error) return true
-    const { message } = this.#service.explain(error ? { status: 400, body: { error: error.error } } : answer)
-    this.#warnings.push(`The call was not reported. ${message}`)
-    return false
-  }
 }
+
+const unreadableCall = (tool: CodingTool | undefined, { text }: InvalidInput): HookCall => ({
+  tool: tool ?? 'claude-code',
+  event: 'PreToolUse',
+  isBefore: true,
+  toolName: 'unknown',
+  args: [text, null],
+  readings: [],
+  cwd: undefined,
+  sessionId: undefined,
+  callId: undefined,
+})
 
 /**
  * Replaces the global `Headers` by a stub. Arguments from JSON contain none, but an instanceof check would load all of
@@ -310,17 +339,4 @@ class Decision {
 function withoutFetch(): void {
   Reflect.deleteProperty(globalThis, 'Headers')
   Object.defineProperty(globalThis, 'Headers', { value: class Headers {}, configurable: true, writable: true })
-}
-
-/** Returns the event of a call that has not run yet, so without an outcome. */
-function callEvent(toolName: string, sessionId: string | undefined, params: unknown, instanceId: string): NewEvent {
-  const event = toolCallEvent({ toolName, sessionId, params }, instanceId)
-  if (typeof event === 'string') throw new Error(event)
-  const { ok: _, ...metadata } = event.metadata ?? {}
-  return { ...event, metadata }
-}
-
-function idempotencyKey(sessionId: string | undefined, callId: string | undefined): string {
-  const key = `hook ${sessionId} ${callId}`
-  return sessionId && callId && /^[\x20-\x7e]{1,200}$/.test(key) ? key : crypto.randomUUID()
 }

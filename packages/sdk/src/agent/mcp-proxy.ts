@@ -4,7 +4,13 @@ import { stdin, stdout } from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { createMonitor } from '../create-monitor.ts'
 import { AgentMemory } from './agent-memory.ts'
-import { type AgentSettings, type Environment, readAgentSettings, stateFolder } from './agent-settings.ts'
+import {
+  type AgentSettings,
+  type Environment,
+  monitorOptions,
+  readAgentSettings,
+  stateFolder,
+} from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 import { LineSplitter, type Piece } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
@@ -55,7 +61,7 @@ function startMonitor(settings: AgentSettings, env: Environment, warn: ProxyRequ
     warn(`A suspension would not survive a restart (${(fault as { code?: string }).code}).`)
   }
   const { stateFile, suspendLog } = memory
-  const monitor = createMonitor({ ...settings, stateFile, suspendLog })
+  const monitor = createMonitor({ ...monitorOptions(settings), stateFile, suspendLog })
   monitor.on('error', ({ message }) => warn(message))
   monitor.on('suspend', ({ reason }) => warn(`Suspended: ${reason}`))
   monitor.on('resume', () => warn('Resumed.'))

@@ -232,6 +232,23 @@ export class TestFleet implements AsyncDisposable {
     return path
   }
 
+  /** Stores a policy that is enforced. Returns its id and the version of the policy sets. */
+  async addPolicy(policy: object): Promise<{ id: string; version: number }> {
+    const { id, set_version } = await this.#call('createPolicy', { body: { mode: 'enforce', ...policy } as never })
+    return { id, version: set_version }
+  }
+
+  async removePolicy(id: string): Promise<void> {
+    await this.#call('deletePolicy', { params: { id } })
+  }
+
+  /** The keys that sign what agents get. */
+  async publicKeys(): Promise<string> {
+    const answer = await fetch(`${this.#server!.url}/.well-known/wardline-keys.json`)
+    const { keys } = (await answer.json()) as { keys: { x: string }[] }
+    return keys.map(({ x }) => x).join(',')
+  }
+
   /** Creates a monitor connected through the wire, and records its events. */
   monitor(options: Partial<MonitorOptions> = {}, pace: Partial<Pace> = {}): { monitor: Monitor; heard: Received } {
     // Longer than the default of a second, because most tests must not depend on a busy machine.
