@@ -26,7 +26,7 @@ const file = { url: 'https://file.example', key: 'key-of-the-file', instanceId: 
 
 test('settings come from the file, and the environment takes precedence', () => {
   putFile({ ...file, name: 'Mine' })
-  expect(read()).toEqual({ ...file, name: 'Mine', agentType: 'claude-code', resultText: false })
+  expect(read()).toEqual({ ...file, name: 'Mine', agentType: 'claude-code', resultText: false, onAsk: 'deny' })
   const env = {
     WARDLINE_URL: 'http://127.0.0.1:4747',
     WARDLINE_KEY: 'key-of-the-environment',
@@ -43,6 +43,22 @@ test('settings come from the file, and the environment takes precedence', () => 
   expect(read({ WARDLINE_RESULT_TEXT: 'yes' })).toMatchObject({ fault: expect.stringContaining('"on" or "off"') })
   putFile({ ...file, resultText: 'off' })
   expect(read({ WARDLINE_RESULT_TEXT: 'on' })).toMatchObject({ resultText: false })
+})
+
+// A folder may both set WARDLINE_ON_ASK and switch the coding agent to approve all that it asks its user.
+test('the environment may not leave approvals to the user of the coding agent if the settings are in a file', () => {
+  putFile(file)
+  expect(read({ WARDLINE_ON_ASK: 'ask' })).toMatchObject({ onAsk: 'deny' })
+  expect(read({ WARDLINE_ON_ASK: 'wait' })).toMatchObject({ onAsk: 'wait' })
+  putFile({ ...file, onAsk: 'ask' })
+  expect(read()).toMatchObject({ onAsk: 'ask' })
+  expect(read({ WARDLINE_ON_ASK: 'deny' })).toMatchObject({ onAsk: 'deny' })
+  expect(read({ WARDLINE_ON_ASK: 'always' })).toMatchObject({
+    fault: expect.stringContaining('"deny", "wait" or "ask"'),
+  })
+  rmSync(join(folder, 'wardline'), { recursive: true })
+  const env = { WARDLINE_URL: 'https://env.example', WARDLINE_KEY: 'key-of-env' }
+  expect(read({ ...env, WARDLINE_ON_ASK: 'ask' })).toMatchObject({ onAsk: 'ask' })
 })
 
 // The working folder of a coding agent may set environment variables.
