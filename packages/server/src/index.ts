@@ -42,6 +42,12 @@ export async function loadRuleFiles() {
   return { exportSigma, importSigma, lintRules, starterRules, testRules }
 }
 
+/** Tools for policy files, without a service. Imported on demand, because only `wardline policy` needs the parser. */
+export async function loadPolicyFiles() {
+  const { lintText } = await import('./features/policies/policy-text.ts')
+  return { lintText }
+}
+
 /** Verifies incident bundles without a service. Imported on demand, only by `wardline incident verify`. */
 export async function loadIncidentVerification() {
   const { verifyIncident } = await import('./features/incidents/verify.ts')

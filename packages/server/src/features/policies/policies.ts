@@ -9,7 +9,7 @@ import {
 import { readPolicy } from '@wardline/policy'
 import { isoTime } from '../../clock.ts'
 import type { Db, Trx } from '../../db/database.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { Action } from '../audit/audit.ts'
 import { keyNames } from '../keys/key-names.ts'
@@ -34,7 +34,7 @@ interface ChangingPolicy extends Changing {
   policySets: Pick<PolicySets, 'changed'>
 }
 
-const unknownPolicy = (id: string) => new AppError('not_found', `There is no policy ${id}.`)
+const unknownPolicy = (id: string) => unknownId('policy', id, 'wardline policy list')
 
 const stateOf = ({ title, mode, version, file, document }: PolicyRow) => ({
   title,

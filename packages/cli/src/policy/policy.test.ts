@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { useCapturedOutput } from './testing/captured-output.ts'
+import { useCapturedOutput } from '../testing/captured-output.ts'
 
 const { output, errors, folder, write: file, run } = useCapturedOutput()
 const policy = (...words: string[]) => run('policy', ...words)
@@ -114,10 +114,13 @@ test('lint finds faults with their place, and a policy with faults is not replay
   expect(errors).toEqual(['-- 2 rules, flow default, no faults'])
   const tools = file('tools.json', JSON.stringify([{ name: 'send_email', inputSchema: { properties: { to: {} } } }]))
   expect(await policy('lint', join(folder(), 'p.yml'), '--tools', tools)).toBe(1)
-  expect(output.at(-1)).toContain('rules[1].when.recipients|not_host is no argument of the tool send_email: it has to.')
+  expect(output.at(-1)).toMatch(
+    /p\.yml:12:13: rules\[1\]\.when\.recipients\|not_host is no argument of the tool send_email: it has to\.$/,
+  )
   const broken = file('q.yml', 'title: x\nmode: \u001b[31mon\n')
   expect(await policy('lint', broken, '--json')).toBe(1)
-  expect(JSON.parse(output.at(-1)!).faults).toEqual([{ path: 'mode', message: 'must be observe or enforce.' }])
+  const place = { line: 2, column: 1, sentence: 'mode must be observe or enforce.' }
+  expect(JSON.parse(output.at(-1)!).faults).toEqual([place])
   expect(await policy('replay', recorded(), '--policy', broken)).toBe(1)
   expect(errors.at(-1)).toContain('it has 1 fault.')
 })

@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs'
+import { type ListedTool, type Policy, type PolicyFault, readLabels } from '@wardline/policy'
+import { loadPolicyFiles } from '@wardline/server'
+import { counted, sanitize } from '@wardline/text'
+import { Failure } from '../exit.ts'
+
+export interface PolicyFiles {
+  policy: string
+  tools?: string
+  labels?: string
+}
+
+interface Fault {
+  line: number
+  column: number
+  sentence: string
+}
+
+export const notReadable = (file: string, why: string): Failure => new Failure(`${file}: ${why}`, 'invalid', 'failed')
+
+export function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (fault) {
+    throw notReadable(file, `it cannot be read (${(fault as { code?: string }).code ?? 'unknown'}).`)
+  }
+}
+
+/** Reads a YAML or JSON document: JSON is YAML. */
+async function readDocument(file: string): Promise<unknown> {
+  const { parse } = await import('yaml')
+  const text = readText(file)
+  try {
+    return parse(text, { maxAliasCount: 0 })
+  } catch (fault) {
+    throw notReadable(file, (fault as Error).message.split('\n')[0]!)
+  }
+}
+
+/** Reads what MCP's `tools/list` answers: the list, or the whole result. */
+export async function readTools(file: string | undefined): Promise<ListedTool[]> {
+  if (file === undefined) return []
+  const document = (await readDocument(file)) as { tools?: unknown } | unknown[] | null
+  const list = Array.isArray(document) ? document : document?.tools
+  if (!Array.isArray(list) || !list.every((tool) => typeof tool?.name === 'string')) {
+    throw notReadable(file, 'it must be a list of tools with a name, as tools/list of MCP answers.')
+  }
+  return list as ListedTool[]
+}
+
+/** Policies may come from others, so their texts are sanitized for the terminal. */
+export const faultLine = (file: string, { line, column, sentence }: Fault): string =>
+  sanitize(`${file}:${line}:${column}: ${sentence}`)
+
+function refuse(file: string, lines: readonly string[]): void {
+  if (lines.length === 0) return
+  for (const line of lines) console.error(line)
+  throw notReadable(file, `it has ${counted(lines.length, 'fault')}.`)
+}
+
+/** Reads a policy as it is: what its cases say, or rules that never decide, is for `lint`. */
+export async function readPolicyFile({ policy: file, labels: labelFile }: PolicyFiles): Promise<Policy> {
+  const { lintText } = await loadPolicyFiles()
+  const { policy, faults } = lintText(readText(file), [], Date.now())
+  if (!policy)
+    refuse(
+      file,
+      faults.map((fault) => faultLine(file, fault)),
+    )
+  if (labelFile === undefined) return policy!
+  const further = readLabels(await readDocument(labelFile))
+  refuse(
+    labelFile,
+    further.faults.map((fault) => labelFault(labelFile, fault)),
+  )
+  return { ...policy!, labels: new Map([...policy!.labels, ...further.labels]) }
+}
+
+const labelFault = (file: string, { path, message }: PolicyFault): string =>
+  sanitize(`${file}: ${path === '' ? 'the document' : path} ${message}`)
