@@ -3,6 +3,7 @@ import { endpoints, limits, severities } from '@wardline/contract'
 import { expect, expectTypeOf, test } from 'vitest'
 import type { NewEvent } from './events.ts'
 import type { Severity } from './monitor.ts'
+import type { Question } from './policy/approvals.ts'
 import type { ReceivedSet } from './policy/received-set.ts'
 import {
   type ControlMessage,
@@ -17,6 +18,7 @@ import {
 test('sends types that the service accepts', () => {
   expectTypeOf<Heartbeat>().toExtend<contract.Heartbeat>()
   expectTypeOf<NewEvent>().toExtend<contract.NewEvent>()
+  expectTypeOf<Question & { attempt: string }>().toExtend<contract.NewApproval>()
   expectTypeOf<keyof Heartbeat>().toEqualTypeOf<keyof contract.Heartbeat>()
   expectTypeOf<keyof NewEvent | 'ip_address'>().toEqualTypeOf<keyof contract.NewEvent>()
   expectTypeOf<Severity>().toEqualTypeOf<contract.Severity>()
@@ -42,7 +44,7 @@ test('takes no other message of a control stream for a kill or resume', () => {
 
 test('uses the routes, headers and limits of the service', () => {
   const { sendHeartbeat, createEvents, getInstanceStatus, streamControl, acknowledgeControl, answerDrill } = endpoints
-  const { checkKey, checkPath, checkOutput, getInstancePolicy } = endpoints
+  const { checkKey, checkPath, checkOutput, getInstancePolicy, requestApproval } = endpoints
   expect([
     sendHeartbeat,
     createEvents,
@@ -54,6 +56,7 @@ test('uses the routes, headers and limits of the service', () => {
     checkPath,
     checkOutput,
     getInstancePolicy,
+    requestApproval,
   ]).toEqual(
     [
       'POST /api/heartbeat',
@@ -66,6 +69,7 @@ test('uses the routes, headers and limits of the service', () => {
       'POST /api/honeypots/check/path',
       'POST /api/honeypots/check/output',
       'GET /api/instances/:instanceId/policy',
+      'POST /api/instances/:instanceId/approvals',
     ].map((line) => expect.objectContaining({ method: line.split(' ')[0], path: line.split(' ')[1] })),
   )
   expect(Object.keys(getInstanceStatus.replyHeaders)).toEqual([

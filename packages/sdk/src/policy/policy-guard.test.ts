@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { CallDenied, WardlineDenied } from '../denied.ts'
 import type { Monitor } from '../monitor.ts'
-import { eventually, TestFleet } from '../testing/service.ts'
+import { eventually, streamOpen, TestFleet } from '../testing/service.ts'
 
 // Every policy here comes from a real service, over a socket.
 
@@ -28,8 +28,8 @@ beforeEach(async () => {
 })
 afterEach(() => fleet[Symbol.asyncDispose]())
 
-async function started(options: Parameters<TestFleet['monitor']>[0] = {}): Promise<Monitor> {
-  const { monitor } = fleet.monitor(options)
+async function started(...given: Parameters<TestFleet['monitor']>): Promise<Monitor> {
+  const { monitor } = fleet.monitor(...given)
   await monitor.start()
   return monitor
 }
@@ -84,6 +84,17 @@ test('a policy in mode observe denies nothing and reports what it would have sai
   ])
 })
 
+test('a stored policy reaches a running agent over the stream, and its removal too', async () => {
+  const monitor = await started()
+  await streamOpen(monitor)
+  const { id, version } = await fleet.addPolicy(noVolumes)
+  await eventually(() => expect(monitor.health.policyVersion).toBe(version))
+  await expect(monitor.guardTool('volume_delete', ok)()).rejects.toThrow('Volumes are never deleted')
+  await fleet.removePolicy(id)
+  await eventually(() => expect(monitor.health.policyVersion).toBeGreaterThan(version))
+  expect(await monitor.guardTool('volume_delete', ok)()).toBe('done')
+})
+
 test('a policy reaches an agent without a stream with the next poll', async () => {
   fleet.wire.cut = /control/
   const monitor = await started()
@@ -112,10 +123,10 @@ test('the last policies hold while the service is away, also after a restart', a
   const stateFile = join(fleet.folder, 'state')
   const publicKey = await fleet.publicKeys()
   const { version } = await fleet.addPolicy(noVolumes)
-  await (await started({ stateFile, publicKey })).stop()
+  await (await started({ stateFile, publicKey }, { flush: 200 })).stop()
   expect(statSync(`${stateFile}.policy`).mode & 0o777).toBe(0o600)
   fleet.wire.mode = 'refuse'
-  const { monitor } = fleet.monitor({ stateFile, publicKey })
+  const { monitor } = fleet.monitor({ stateFile, publicKey }, { flush: 200 })
   await monitor.start()
   expect(monitor.health).toMatchObject({ policyVersion: version, lastContact: undefined })
   await expect(monitor.guardTool('volume_delete', ok)()).rejects.toThrow('Volumes are never deleted')
@@ -125,11 +136,11 @@ test('stored policies that were changed are ignored and reported', async () => {
   const stateFile = join(fleet.folder, 'state')
   const publicKey = await fleet.publicKeys()
   await fleet.addPolicy(noVolumes)
-  await (await started({ stateFile, publicKey })).stop()
+  await (await started({ stateFile, publicKey }, { flush: 200 })).stop()
   const stored = readFileSync(`${stateFile}.policy`, 'utf8')
   writeFileSync(`${stateFile}.policy`, stored.replace('enforce', 'observe'))
   fleet.wire.mode = 'refuse'
-  const { monitor, heard } = fleet.monitor({ stateFile, publicKey })
+  const { monitor, heard } = fleet.monitor({ stateFile, publicKey }, { flush: 200 })
   await monitor.start()
   expect(await monitor.guardTool('volume_delete', ok)()).toBe('done')
   expect(heard.error.map(({ message }) => message).join()).toContain('The stored policies are ignored.')

@@ -242,6 +242,28 @@ export class TestFleet implements AsyncDisposable {
     await this.#call('deletePolicy', { params: { id } })
   }
 
+  /** Waits until a call of an agent waits for a person. Returns it. */
+  async pendingApproval(instanceId = agentId) {
+    const query = { state: 'pending', instance_id: instanceId } as const
+    const read = async () => (await this.#call('listApprovals', { query })).approvals
+    return vi.waitFor(
+      async () => {
+        const [approval] = await read()
+        if (!approval) throw new Error('no call waits')
+        return approval
+      },
+      { timeout: 20_000, interval: 5 },
+    )
+  }
+
+  decide(id: string, decision: 'approve' | 'deny', more: { reason?: string; for_minutes?: number } = {}) {
+    return this.#call('decideApproval', { params: { id }, body: { decision, ...more } })
+  }
+
+  approvals() {
+    return this.#call('listApprovals', { query: {} })
+  }
+
   /** The keys that sign what agents get. */
   async publicKeys(): Promise<string> {
     const answer = await fetch(`${this.#server!.url}/.well-known/wardline-keys.json`)
