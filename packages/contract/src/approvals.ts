@@ -30,8 +30,8 @@ export const approvalLimits = {
   tool: 200,
   rule: 500,
   why: 1000,
-  /** Seconds that a request waits. A shorter time is over before a person has read the message. */
-  minWaitSeconds: 30,
+  /** Seconds that a request waits, as in policies. */
+  minWaitSeconds: 10,
   maxWaitSeconds: 86_400,
   defaultWaitSeconds: 600,
   /** After this many minutes an approved call is no longer what the person saw. */

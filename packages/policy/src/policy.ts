@@ -63,6 +63,16 @@ export interface Policy {
 /** How long a question waits for an answer, in milliseconds, unless its rule says otherwise. */
 export const defaultWaitMs = 600_000
 
+/**
+ * Returns how many people a question of a rule is for, and how long it waits; undefined for a rule that the policy does
+ * not have. `rule`: as in decisions, so `flow` is the flow, and null the default.
+ */
+export function askOf({ rules }: Policy, rule: string | null): Pick<Rule, 'approvals' | 'waitMs'> | undefined {
+  const found = rules.find(({ title }) => title === rule)
+  if (found) return { approvals: found.approvals, waitMs: found.waitMs }
+  return rule === null || rule === 'flow' ? { approvals: 1, waitMs: defaultWaitMs } : undefined
+}
+
 /** Reads a policy from a parsed document. The policy holds only if there is no fault. It throws at no document. */
 export function readPolicy(document: unknown): { policy: Policy; faults: PolicyFault[] } {
   const reader = new Reader()

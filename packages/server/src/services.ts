@@ -2,7 +2,6 @@ import { describeConfig, withoutConfiguredSecrets } from './config/config.ts'
 import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
 import { createAlerting } from './features/alerts/open-alerts.ts'
-import { noStoredRules } from './features/approvals/requests.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
 import { createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import { openChain } from './features/chain/open-chain.ts'
@@ -91,7 +90,6 @@ export async function openServices(deps: Deps) {
     suspensionStates: createSuspensionStates(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),
-    storedRules: noStoredRules,
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
   }
   const autoSuspension = createAutoSuspension(deps, parts)

@@ -192,7 +192,7 @@ describe('a call that asks', () => {
     [{ tool: ' ' }, 'tool must not be blank.'],
     [{ args: 'ä'.repeat(2_049) }, 'args must have at most 4096 bytes.'],
     [{ approvals: 3 }, 'approvals must be 1, or 2.'],
-    [{ wait_seconds: 1 }, 'wait_seconds must be >= 30.'],
+    [{ wait_seconds: 1 }, 'wait_seconds must be >= 10.'],
     [{ wait_seconds: 86_401 }, 'wait_seconds must be <= 86400.'],
     [{ state: 'granted' }, 'state is not a known field.'],
     [{ tool: 'a\u0000b' }, 'tool must not contain the NUL character.'],
@@ -224,6 +224,23 @@ describe('a call that asks', () => {
     const taking = await Promise.all(Array.from({ length: 20 }, () => ask(call())))
     expect(taking.filter(({ body }) => body.state === 'granted')).toHaveLength(1)
   })
+})
+
+it('what the stored policy says of a rule counts, whatever the agent says', async () => {
+  const text = {
+    title: 'Mail',
+    rules: [{ title: 'Two', decision: 'ask', match: { tool: 'send_email' }, approvals: 2, wait: '1h' }],
+  }
+  const stored = await service.call<{ id: string }>('POST', '/api/policies', { body: { policy: JSON.stringify(text) } })
+  const wait = async (rule: string | null, hash: string) => {
+    const { body } = await ask(
+      call({ policy_id: stored.body.id, rule, args_sha256: hashOf(hash), approvals: 1, wait_seconds: 20 }),
+    )
+    return [(await get(body.id)).approvals, Date.parse(body.expires_at) - service.clock.now()]
+  }
+  expect(await wait('Two', 'a')).toEqual([2, hourMs])
+  expect(await wait('flow', 'b')).toEqual([1, 10 * minuteMs])
+  expect(await wait('No such rule', 'c')).toEqual([1, 20_000])
 })
 
 describe('an operator', () => {

@@ -7,6 +7,7 @@ import type { Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { lockInstance, readControl } from '../instances/control-statements.ts'
+import type { PolicySets } from '../policies/policy-sets.ts'
 import { decidedEvent, requestedEvent } from './approval-events.ts'
 import { type AllowanceRow, type ApprovalRow, type Ask, decideAsk } from './approval-rules.ts'
 import {
@@ -23,18 +24,9 @@ import {
   insertStatements,
 } from './queries.ts'
 
-/** What the stored policies say of a rule, which counts more than what an agent says. */
-export interface StoredRules {
-  /** Undefined if no such policy or rule is stored. `rule`: null for the default of the policy. */
-  askOf(policyId: string, rule: string | null): Promise<{ needed: 1 | 2; waitMs: number } | undefined>
-}
-
-/** Before policies are stored on the server: what the agent says counts, within the limits. */
-export const noStoredRules: StoredRules = { askOf: async () => undefined }
-
 export interface RequestParts {
   ingest: Pick<Ingest, 'own' | 'prepare'>
-  storedRules: StoredRules
+  policySets: Pick<PolicySets, 'askOf'>
 }
 
 const retryAfterSeconds = 10
@@ -179,14 +171,15 @@ export async function requestApproval(
   if (body.args !== undefined && Buffer.byteLength(body.args) > approvalLimits.argsBytes) {
     throw new AppError('invalid', `args must have at most ${approvalLimits.argsBytes} bytes.`)
   }
-  const known = await parts.storedRules.askOf(body.policy_id, body.rule)
+  // An agent cannot lower what the stored policy says.
+  const known = await parts.policySets.askOf(body.policy_id, body.rule)
   const ask: Ask = {
     attempt: body.attempt,
     instance_id: instanceId,
     session_id: body.session_id ?? null,
     tool: body.tool,
     args_sha256: body.args_sha256,
-    needed: known?.needed ?? body.approvals,
+    needed: known?.approvals ?? body.approvals,
   }
   const waitMs = known?.waitMs ?? body.wait_seconds * 1_000
   const called = { ask, waitMs, body, askedBy: principal.registers.owner }

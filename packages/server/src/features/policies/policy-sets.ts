@@ -1,5 +1,5 @@
 import type { DeliveredPolicy } from '@wardline/contract'
-import { isForAgent, modeFor, type Policy, readPolicy } from '@wardline/policy'
+import { askOf, isForAgent, modeFor, type Policy, readPolicy } from '@wardline/policy'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import { readPolicyTarget } from '../instances/tag-statements.ts'
@@ -7,6 +7,7 @@ import { readSet, readSetVersion } from './queries.ts'
 
 /** A stored policy, and parts of its JSON, so that a set is put together without reading documents. */
 interface DeliverablePolicy {
+  id: string
   policy: Policy
   /** JSON up to the mode, and after it. */
   head: string
@@ -106,6 +107,17 @@ export class PolicySets {
     throw new AppError('overloaded', 'The policies change too fast to be read; retry.', 1)
   }
 
+  /**
+   * Returns how many operators a stored rule asks, and how long its questions wait; undefined if no such rule is stored.
+   * `rule`: as in decisions, `flow` or null for the default.
+   */
+  async askOf(policyId: string, rule: string | null): Promise<{ approvals: 1 | 2; waitMs: number } | undefined> {
+    const version = await readSetVersion(this.#deps.database.db)
+    const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#load()
+    const stored = policies.find(({ id }) => id === policyId)
+    return stored && askOf(stored.policy, rule)
+  }
+
   async #target(instanceId: string) {
     const target = await readPolicyTarget(this.#deps.database.db, instanceId)
     if (!target) throw unknownInstance(instanceId)
@@ -117,6 +129,7 @@ export class PolicySets {
     this.#loaded = {
       version,
       policies: policies.map(({ id, title, version: number, mode, document }) => ({
+        id,
         policy: { ...readPolicy(JSON.parse(document)).policy, mode },
         head: `${JSON.stringify({ id, title, version: number }).slice(0, -1)},"mode":"`,
         tail: `","document":${document}}`,
