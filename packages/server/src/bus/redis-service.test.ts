@@ -1,5 +1,5 @@
 import { RedisClient } from '@redis/client'
-import type { EventRow, StreamedRow } from '@wardline/contract'
+import type { ApprovalAnswer, EventRow, StreamedRow } from '@wardline/contract'
 import { alertTypes, eventTypes, StreamMessage } from '@wardline/contract'
 import { Compile } from 'typebox/schema'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest'
@@ -9,6 +9,7 @@ import type { Deps } from '../deps.ts'
 import { controlMessage } from '../features/control/control-message.ts'
 import { listJobs, startJobs } from '../jobs.ts'
 import { closeStreams, openServices, type Services } from '../services.ts'
+import { askingCall, hashOf } from '../testing/approvals.ts'
 import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 import { RedisBus } from './redis.ts'
 
@@ -24,7 +25,7 @@ interface Member extends AsyncDisposable {
   base: TestService
   url: string
   bus: RedisBus
-  call(method: string, path: string, body?: unknown): Promise<{ status: number; body: never }>
+  call(method: string, path: string, body?: unknown, key?: string): Promise<{ status: number; body: never }>
   metric(sample: string): Promise<string | undefined>
 }
 
@@ -45,10 +46,10 @@ async function openMember(redisUrl: string, beside?: Member): Promise<Member> {
     base,
     url,
     bus,
-    async call(method, path, body) {
+    async call(method, path, body, key = adminKey) {
       const response = await fetch(url + path, {
         method,
-        headers: { 'x-monitor-key': adminKey, 'content-type': 'application/json' },
+        headers: { 'x-monitor-key': key, 'content-type': 'application/json' },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
       const text = await response.text()
@@ -163,6 +164,29 @@ describe('two services on one backplane', () => {
     await one.call('POST', '/api/kill/agent', { reason: 'stop' })
     await vi.waitFor(() => expect(listener.frames).toHaveLength(2), deadline)
     expect(listener.frames[1]!.data).toMatchObject({ action: 'suspend', reason: 'stop', version: 1 })
+  })
+
+  it('notify agents on one service of approvals on the other, and of two operators one decides', async () => {
+    await beat(one, 'asking')
+    await using listener = await listen(other, '/api/instances/asking/control?understands=approval,policy')
+    const asker = await one.base.createKey('agent', ['asking'])
+    const operators = [await one.base.createKey('operator'), await one.base.createKey('operator')] as const
+    await Promise.all([one, other].map(({ services }) => services.keyring.refresh()))
+    const decide = (member: Member, id: string, decision: string, { key }: { key: string }) =>
+      member.call('POST', `/api/approvals/${id}`, { decision }, key)
+    for (let turn = 0; turn < 20; turn++) {
+      const call = askingCall({ args_sha256: hashOf(turn) })
+      const ask = async (member: Member): Promise<ApprovalAnswer> =>
+        (await member.call('POST', '/api/instances/asking/approvals', call, asker.key)).body
+      const { id } = await ask(one)
+      const presses = [decide(one, id, 'approve', operators[0]), decide(other, id, 'deny', operators[1])]
+      expect((await Promise.all(presses)).map(({ status }) => status).toSorted()).toEqual([200, 409])
+      await vi.waitFor(() => expect(listener.frames).toHaveLength(turn + 2), deadline)
+      const { state } = listener.frames.at(-1)!.data as unknown as { state: string }
+      expect(listener.frames.at(-1)!.data).toEqual({ action: 'approval', instance_id: 'asking', id, state })
+      // Whichever service the agent asks: what was announced is committed.
+      expect((await ask(turn % 2 ? one : other)).state).toBe(state === 'approved' ? 'granted' : 'denied')
+    }
   })
 
   it('respond to each poll with the last confirmed kill or resume of either service', async () => {
