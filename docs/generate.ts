@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { policyVectors } from '../packages/policy/src/testing/policy-vectors.ts'
 import { pythonClient, referencePages } from './reference.ts'
 import { starterDocumentsText } from './starter-documents.ts'
 
@@ -16,3 +17,5 @@ writeFileSync(starterDocumentsFile, starterDocumentsText())
 
 const client = new URL('../clients/python/wardline.py', import.meta.url)
 writeFileSync(client, pythonClient(readFileSync(client, 'utf8')))
+
+writeFileSync(new URL('../packages/contract/vectors/policies.ndjson', import.meta.url), policyVectors())

@@ -6,6 +6,7 @@ import { openApiDocument } from '@wardline/contract'
 import { createLog, openDeps, readConfig, settings, simulateDetector, version } from '@wardline/server'
 import type { Command } from 'commander'
 import { createProgram } from '../packages/cli/src/command.ts'
+import { guessWords } from '../packages/policy/src/guess.ts'
 import { toolTable } from '../packages/sdk/src/tool-table.ts'
 import { incidentFormat } from './incident-format.ts'
 
@@ -184,7 +185,7 @@ export async function referencePages(): Promise<Record<string, string>> {
   }
 }
 
-/** Returns the Python client with the table of tool calls that the SDK has. */
+/** Returns the Python client with the tables that the SDK and the policies have. */
 export function pythonClient(text: string): string {
   const lines = (value: object, indent: string): string =>
     Object.entries(value)
@@ -198,5 +199,8 @@ export function pythonClient(text: string): string {
     return parts.length === 1 ? parts[0]! : `(\n${parts.map((part) => `${indent}    ${part}\n`).join('')}${indent})`
   }
   const table = `_TOOL_TABLE: Dict[str, Dict[str, str]] = {\n${lines(toolTable, '    ')}\n}\n`
-  return text.replace(/(?<=# begin tool table: .*\n)[\s\S]*(?=# end tool table)/, () => table)
+  const words = `_GUESS_WORDS: Dict[str, str] = {\n${lines(guessWords, '    ')}\n}\n`
+  return text
+    .replace(/(?<=# begin tool table: .*\n)[\s\S]*(?=# end tool table)/, () => table)
+    .replace(/(?<=# begin guess words: .*\n)[\s\S]*(?=# end guess words)/, () => words)
 }

@@ -25,6 +25,8 @@ import base64
 import collections
 import contextlib
 import datetime
+import decimal
+import enum
 import errno
 import functools
 import hashlib
@@ -63,10 +65,13 @@ from typing import (
     Iterator,
     List,
     Mapping,
+    NamedTuple,
     Optional,
     Sequence,
+    Set,
     Tuple,
     TypeVar,
+    Union,
     cast,
 )
 
@@ -2904,6 +2909,1960 @@ def _control_in(message: Mapping[str, Any], instance_id: str) -> Optional[_Contr
     if message.get('instance_id') != instance_id or not _is_version(version) or action not in ('suspend', 'resume'):
         return None
     return _Control(cast(int, version), action == 'suspend', reason if isinstance(reason, str) else None)
+
+
+# --- Policies --------------------------------------------------------------------------------------------------------
+#
+# The decisions of packages/policy, by the same vectors. White space, numbers and cases are those of JavaScript.
+
+
+class PolicySetFault(ValueError):
+    """A set of policies that this version cannot read."""
+
+
+_SPACE = '\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff'
+_SPACES = '\t\n\v\f\r \u00a0\u1680' + ''.join(map(chr, range(0x2000, 0x200B))) + '\u2028\u2029\u202f\u205f\u3000\ufeff'
+_PLAIN_DEPTH = 32
+_CALL_NODES = 20_000
+_ANSWER_NODES = 200_000
+_HASH_DEPTH = 64
+_HASH_LENGTH = 4 * 1024 * 1024
+_CONDITION_LEAVES = 10_000
+_DIRECTORY_VALUES = 5_000
+_PATTERN_STEPS = 500
+_PATTERN_WORK = 500_000
+_DEFAULT_WAIT_MS = 600_000
+_DAY_MS = 86_400_000
+_DECISIONS = ('allow', 'ask', 'deny')
+
+
+def _units(text: str) -> int:
+    """The length in UTF-16 code units."""
+    return len(text) if text.isascii() else len(text.encode('utf-16-le', 'surrogatepass')) // 2
+
+
+def _number_text(value: Union[int, float]) -> str:
+    """A number as ECMAScript prints it."""
+    if isinstance(value, int):
+        if abs(value) <= 2**53:
+            return str(int(value))
+        try:
+            value = float(value)
+        except OverflowError:
+            return 'Infinity' if value > 0 else '-Infinity'
+    if value != value:
+        return 'NaN'
+    if math.isinf(value):
+        return 'Infinity' if value > 0 else '-Infinity'
+    if value == 0:
+        return '0'
+    sign = '-' if value < 0 else ''
+    mantissa, _, exponent = repr(abs(value)).partition('e')
+    whole, _, fraction = mantissa.partition('.')
+    digits = (whole + fraction).lstrip('0')
+    # The place of the point, counted from the first digit.
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip('0')
+    if len(digits) <= point <= 21:
+        return sign + digits + '0' * (point - len(digits))
+    if 0 < point <= 21:
+        return f'{sign}{digits[:point]}.{digits[point:]}'
+    if -6 < point <= 0:
+        return f'{sign}0.{"0" * -point}{digits}'
+    shown = digits[0] + ('.' + digits[1:] if len(digits) > 1 else '')
+    return f'{sign}{shown}e{"+" if point > 0 else "-"}{abs(point - 1)}'
+
+
+def _scalar_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return 'true' if value else 'false'
+    return value if isinstance(value, str) else _number_text(value)
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if key is None:
+        return 'null'
+    return _scalar_text(key) if isinstance(key, (bool, int, float)) else str(key)
+
+
+_NOTHING = object()
+
+
+def _jsonable(value: Any) -> Any:
+    """A value as JSON has it, on its first level; _NOTHING for what JSON leaves out."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return None
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (os.PathLike, datetime.date, datetime.time, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address)):
+        return str(value)
+    if isinstance(value, Mapping) or isinstance(value, (list, tuple, set, frozenset)):
+        return value
+    if isinstance(value, type) or callable(value):
+        return _NOTHING
+    if _is_model(value):
+        return value.model_dump()
+    if isinstance(value, enum.Enum):
+        return value.value
+    fields = getattr(value, '__dict__', None)
+    return fields if isinstance(fields, dict) else str(value)
+
+
+def args_hash(args: Any) -> Optional[str]:
+    """The SHA-256 of the arguments of a call, in hex, over their canonical JSON (RFC 8785): what an approval is bound to.
+    None for arguments that cannot be hashed: nested more than 64 times, longer than 4 MiB, or unreadable. Such a call
+    cannot be approved."""
+    parts: List[str] = []
+    try:
+        left = _HASH_LENGTH
+        for part in _canonical(args, 0):
+            left -= len(part)
+            if left < 0:
+                return None
+            parts.append(part)
+        return hashlib.sha256(''.join(parts).encode('utf-8')).hexdigest()
+    except Exception:  # noqa: BLE001 - values of the agent may raise at any touch
+        return None
+
+
+def _json_text(text: str) -> str:
+    # A surrogate that belongs to no character is escaped, as JSON.stringify does.
+    written = json.dumps(text, ensure_ascii=False)
+    if not written.isascii():
+        written = written.encode('utf-16', 'surrogatepass').decode('utf-16', 'surrogatepass')
+        written = re.sub('[\ud800-\udfff]', lambda match: f'\\u{ord(match.group()):04x}', written)
+    return written
+
+
+def _canonical(given: Any, depth: int) -> Iterator[str]:
+    if depth > _HASH_DEPTH:
+        raise ValueError('too deep')
+    value = _jsonable(given)
+    if value is _NOTHING or value is None:
+        yield 'null'
+    elif isinstance(value, str):
+        yield _json_text(value)
+    elif isinstance(value, (bool, int, float)):
+        text = _scalar_text(value)
+        yield text if text[-1] not in 'yN' else 'null'
+    elif isinstance(value, Mapping):
+        yield '{'
+        fields = [(_key_text(name), _jsonable(inner)) for name, inner in value.items()]
+        written = [field for field in fields if field[1] is not _NOTHING]
+        for at, (name, inner) in enumerate(sorted(written, key=lambda one: one[0].encode('utf-16-be', 'surrogatepass'))):
+            yield f'{"," if at else ""}{_json_text(name)}:'
+            yield from _canonical(inner, depth + 1)
+        yield '}'
+    else:
+        yield '['
+        for at, inner in enumerate(value):
+            if at:
+                yield ','
+            yield from _canonical(inner, depth + 1)
+        yield ']'
+
+
+class _Copy:
+    """Copies a value as JSON would write it, and never raises. `complete` is False if something was left out."""
+
+    def __init__(self, most_nodes: int) -> None:
+        self._left = most_nodes
+        self.complete = True
+
+    def of(self, value: Any) -> Any:
+        try:
+            copied = self._copy(value, 0)
+            return None if copied is _NOTHING else copied
+        except Exception:  # noqa: BLE001 - values of the agent may raise at any touch
+            self.complete = False
+            return None
+
+    def _copy(self, given: Any, depth: int) -> Any:
+        value = _jsonable(given)
+        if value is None or value is _NOTHING or isinstance(value, (bool, int, float, str)):
+            return value
+        self._left -= 1
+        if depth >= _PLAIN_DEPTH or self._left < 0:
+            self.complete = False
+            return _NOTHING
+        if isinstance(value, Mapping):
+            fields: Dict[str, Any] = {}
+            for name, inner in value.items():
+                self._left -= 1
+                if self._left < 0:
+                    self.complete = False
+                    break
+                copied = self._copy(inner, depth + 1)
+                if copied is not _NOTHING:
+                    fields[_key_text(name)] = copied
+            return fields
+        items: List[Any] = []
+        for inner in value:
+            self._left -= 1
+            if self._left < 0:
+                self.complete = False
+                break
+            copied = self._copy(inner, depth + 1)
+            items.append(None if copied is _NOTHING else copied)
+        return items
+
+
+# Patterns: the part of RE2 that is the same everywhere, in linear time.
+
+
+class _PatternFault(Exception):
+    pass
+
+
+_DIGITS = (48, 57)
+_WORD_SIGNS = (48, 57, 65, 90, 95, 95, 97, 122)
+_PATTERN_CLASSES = {'d': _DIGITS, 'w': _WORD_SIGNS, 's': (9, 10, 12, 13, 32, 32)}
+_PATTERN_CONTROLS = {'t': 9, 'n': 10, 'v': 11, 'f': 12, 'r': 13}
+_LAST_CODE_POINT = 0x10FFFF
+
+
+def _inverted(ranges: Sequence[int]) -> Tuple[int, ...]:
+    others: List[int] = []
+    start = 0
+    for at in range(0, len(ranges), 2):
+        if ranges[at] > start:
+            others += (start, ranges[at] - 1)
+        start = ranges[at + 1] + 1
+    return tuple(others + [start, _LAST_CODE_POINT]) if start <= _LAST_CODE_POINT else tuple(others)
+
+
+class _PatternParser:
+    def __init__(self, pattern: str) -> None:
+        self._signs = pattern
+        self._at = 0
+        self._folded = False
+        self._groups = 0
+
+    def parse(self) -> Tuple[Any, ...]:
+        node = self._choice()
+        if self._at < len(self._signs):
+            raise _PatternFault('has a ) without a (')
+        return node
+
+    @property
+    def _next(self) -> str:
+        return self._signs[self._at : self._at + 1]
+
+    def _take(self, text: str) -> bool:
+        there = self._signs.startswith(text, self._at)
+        if there:
+            self._at += len(text)
+        return there
+
+    def _choice(self) -> Tuple[Any, ...]:
+        before = self._folded
+        parts = [self._sequence()]
+        while self._take('|'):
+            parts.append(self._sequence())
+        self._folded = before
+        return parts[0] if len(parts) == 1 else ('choice', parts)
+
+    def _sequence(self) -> Tuple[Any, ...]:
+        parts: List[Tuple[Any, ...]] = []
+        while self._next and self._next not in '|)':
+            if self._take('(?i)'):
+                self._folded = True
+            else:
+                parts.append(self._repeated(self._single()))
+        return ('sequence', parts)
+
+    def _repeated(self, part: Tuple[Any, ...]) -> Tuple[Any, ...]:
+        times = self._quantifier()
+        if times is None:
+            return part
+        if part[0] == 'assert':
+            raise _PatternFault('repeats an anchor or \\b')
+        self._take('?')
+        if self._quantifier() is not None:
+            raise _PatternFault('repeats a repetition')
+        return ('repeat', part, times[0], times[1])
+
+    def _quantifier(self) -> Optional[Tuple[int, Optional[int]]]:
+        if self._take('*'):
+            return 0, None
+        if self._take('+'):
+            return 1, None
+        if self._take('?'):
+            return 0, 1
+        if self._next != '{':
+            return None
+        found = re.match(r'\{([0-9]{1,4})(?:(,)([0-9]{1,4})?)?\}', self._signs[self._at : self._at + 12])
+        if found is None:
+            raise _PatternFault('has a { that begins no {2} or {2,5}; a literal one is \\{')
+        self._at += found.end()
+        low = int(found.group(1))
+        high = low if found.group(2) is None else None if found.group(3) is None else int(found.group(3))
+        if low > 100 or (high or 0) > 100:
+            raise _PatternFault('repeats more than 100 times')
+        if high is not None and high < low:
+            raise _PatternFault('has a repetition whose end is before its beginning')
+        return low, high
+
+    def _single(self) -> Tuple[Any, ...]:
+        sign = self._signs[self._at]
+        self._at += 1
+        if sign == '(':
+            return self._group()
+        if sign == '[':
+            return self._class()
+        if sign == '.':
+            return self._set((10, 10), True)
+        if sign in '^$':
+            return ('assert', 'start' if sign == '^' else 'end')
+        if sign in '*+?{':
+            raise _PatternFault(f'has a {sign} with nothing to repeat')
+        if sign != '\\':
+            return self._set((ord(sign), ord(sign)))
+        for escape, what in (('b', 'boundary'), ('B', 'no boundary'), ('A', 'start'), ('z', 'end')):
+            if self._take(escape):
+                return ('assert', what)
+        return self._set(self._escape())
+
+    def _set(self, ranges: Sequence[int], negated: bool = False) -> Tuple[Any, ...]:
+        return ('set', ranges, negated, self._folded)
+
+    def _group(self) -> Tuple[Any, ...]:
+        self._groups += 1
+        if self._groups > 50:
+            raise _PatternFault('has more than 50 groups')
+        before = self._folded
+        if self._take('?i:'):
+            self._folded = True
+        elif self._take('?P<'):
+            while re.match('[0-9A-Za-z_]', self._next):
+                self._at += 1
+            if not self._take('>'):
+                raise _PatternFault('has a group whose name has no end')
+        elif not self._take('?:') and self._next == '?':
+            supported = 'only (…), (?:…), (?i), (?i:…) and (?P<name>…) are'
+            raise _PatternFault(f'has a group that is not supported: {supported}')
+        node = self._choice()
+        self._folded = before
+        if not self._take(')'):
+            raise _PatternFault('has a ( without a )')
+        return node
+
+    def _escape(self) -> Sequence[int]:
+        sign = self._next
+        self._at += 1
+        if not sign:
+            raise _PatternFault('ends in a backslash')
+        named = _PATTERN_CLASSES.get(sign.lower()) if sign in 'dwsDWS' else None
+        if named is not None:
+            return named if sign.islower() else _inverted(named)
+        if sign in _PATTERN_CONTROLS:
+            return (_PATTERN_CONTROLS[sign], _PATTERN_CONTROLS[sign])
+        if sign == 'x':
+            return self._hexadecimal()
+        if unicodedata.category(sign)[0] in 'LN':
+            raise _PatternFault(f'has \\{sign}, which is not supported')
+        return (ord(sign), ord(sign))
+
+    def _hexadecimal(self) -> Sequence[int]:
+        found = re.match(r'\{([0-9a-fA-F]{1,6})\}|([0-9a-fA-F]{2})', self._signs[self._at : self._at + 8])
+        code = int(found.group(1) or found.group(2), 16) if found else -1
+        if found is None or code > _LAST_CODE_POINT:
+            raise _PatternFault('has \\x without a code such as \\x41 or \\x{1F600}')
+        self._at += found.end()
+        return (code, code)
+
+    def _class(self) -> Tuple[Any, ...]:
+        negated = self._take('^')
+        ranges: List[int] = []
+        while self._next != ']':
+            if not self._next:
+                raise _PatternFault('has a [ without a ]')
+            if self._signs.startswith('[:', self._at):
+                raise _PatternFault('has a class by name such as [:alpha:], which is not supported')
+            low = self._in_class()
+            if self._next != '-' or self._signs[self._at + 1 : self._at + 2] in ('', ']'):
+                ranges += low
+                continue
+            self._at += 1
+            high = self._in_class()
+            single = len(low) == 2 and low[0] == low[1] and len(high) == 2 and high[0] == high[1]
+            if not single or low[0] > high[0]:
+                raise _PatternFault('has a range in [] that ends before it begins')
+            ranges += (low[0], high[0])
+        self._at += 1
+        if not ranges:
+            raise _PatternFault('has an empty []; a literal ] is \\]')
+        return self._set(ranges, negated)
+
+    def _in_class(self) -> Sequence[int]:
+        sign = self._next
+        self._at += 1
+        return self._escape() if sign == '\\' else (ord(sign), ord(sign))
+
+
+class _Pattern:
+    """A compiled pattern. Raises _PatternFault."""
+
+    def __init__(self, pattern: str) -> None:
+        self.steps: List[Tuple[Any, ...]] = []
+        self._emitted = 0
+        self._emit(_PatternParser(pattern).parse())
+        self.steps.append(('match',))
+        # What the sets of the pattern say of a code point is asked for again and again.
+        self._known: List[Dict[str, bool]] = [{} for _ in self.steps]
+
+    def _refuse(self) -> None:
+        raise _PatternFault(f'would cost too much: it has more than {_PATTERN_STEPS} steps, repetitions written out')
+
+    def _emit(self, node: Tuple[Any, ...]) -> None:
+        self._emitted += 1
+        if self._emitted > 10 * _PATTERN_STEPS:
+            self._refuse()
+        kind = node[0]
+        if kind in ('set', 'assert'):
+            self._push(node)
+        elif kind == 'sequence':
+            for part in node[1]:
+                self._emit(part)
+        elif kind == 'choice':
+            jumps: List[int] = []
+            for part in node[1][:-1]:
+                split = self._push(('split', 0))
+                self._emit(part)
+                jumps.append(self._push(('jump', 0)))
+                self.steps[split] = ('split', len(self.steps))
+            self._emit(node[1][-1])
+            for jump in jumps:
+                self.steps[jump] = ('jump', len(self.steps))
+        else:
+            _, part, low, high = node
+            for _ in range(low):
+                self._emit(part)
+            if high is None:
+                self._optional(part, True)
+            for _ in range(low, high or 0):
+                self._optional(part, False)
+
+    def _optional(self, part: Tuple[Any, ...], repeated: bool) -> None:
+        split = self._push(('split', 0))
+        self._emit(part)
+        if repeated:
+            self._push(('jump', split))
+        self.steps[split] = ('split', len(self.steps))
+
+    def _push(self, step: Tuple[Any, ...]) -> int:
+        if len(self.steps) >= _PATTERN_STEPS:
+            self._refuse()
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def matches(self, text: str) -> bool:
+        """Whether it matches anywhere: each step is taken at most once at each place."""
+        steps = self.steps
+        seen = [-1] * len(steps)
+        sets: List[int] = []
+
+        def follow(start: int, at: int, reached: List[int]) -> bool:
+            stack = [start]
+            while stack:
+                index = stack.pop()
+                if seen[index] == at:
+                    continue
+                seen[index] = at
+                step = steps[index]
+                kind = step[0]
+                if kind == 'match':
+                    return True
+                if kind == 'set':
+                    reached.append(index)
+                elif kind == 'jump':
+                    stack.append(step[1])
+                elif kind == 'split':
+                    stack += (step[1], index + 1)
+                elif _assertion_holds(step[1], text, at):
+                    stack.append(index + 1)
+            return False
+
+        for at in range(len(text) + 1):
+            if follow(0, at, sets):
+                return True
+            if at == len(text):
+                return False
+            sign = text[at]
+            reached: List[int] = []
+            for index in sets:
+                known = self._known[index]
+                if sign not in known:
+                    if len(known) > 1_000:
+                        known.clear()
+                    known[sign] = _in_set(steps[index], sign)
+                if known[sign] and follow(index + 1, at + 1, reached):
+                    return True
+            sets = reached
+        return False
+
+
+def _assertion_holds(what: str, text: str, at: int) -> bool:
+    if what == 'start':
+        return at == 0
+    if what == 'end':
+        return at == len(text)
+    before = at > 0 and text[at - 1] in _WORD_LETTERS
+    after = at < len(text) and text[at] in _WORD_LETTERS
+    return (before != after) == (what == 'boundary')
+
+
+_WORD_LETTERS = frozenset('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz')
+
+
+def _in_set(step: Tuple[Any, ...], sign: str) -> bool:
+    _, ranges, negated, folded = step
+    cases = [sign, *(other for other in (sign.lower(), sign.upper()) if len(other) == 1)] if folded else [sign]
+    there = any(ranges[at] <= ord(case) <= ranges[at + 1] for case in cases for at in range(0, len(ranges), 2))
+    return there != negated
+
+
+# Comparisons.
+
+
+def _matches_glob(pattern: str, text: str) -> bool:
+    """Compares text with a pattern in which `*` stands for any characters. Both in lower case."""
+    parts = pattern.split('*')
+    if len(parts) == 1:
+        return pattern == text
+    first, last = parts[0], parts[-1]
+    if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in parts[1:-1]:
+        found = text.find(part, at)
+        if found < 0 or found + len(part) > end:
+            return False
+        at = found + len(part)
+    return True
+
+
+def _path_parts_of(path: str) -> List[str]:
+    parts: List[str] = []
+    for part in path.replace('\\', '/').lower().split('/')[:2_048]:
+        if part == '.' or (part == '' and parts):
+            continue
+        if part == '..' and parts and parts[-1] != '..':
+            if len(parts) > 1 or parts[0] != '':
+                parts.pop()
+        else:
+            parts.append(part)
+    return parts
+
+
+_HOMES = (['~'], ['', 'root'], ['', 'home', '*'], ['', 'users', '*'])
+
+
+def _matches_path(pattern: str, path: str) -> bool:
+    parts, wanted = _path_parts_of(path), _path_parts_of(pattern)
+    if wanted[:1] == ['~']:
+        return any(_matches_parts([*home, *wanted[1:]], parts) for home in _HOMES)
+    return _matches_parts(wanted if wanted[:1] == [''] else ['**', *wanted], parts)
+
+
+def _matches_parts(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    at = seen = start = 0
+    wildcard = -1
+    while seen < len(parts):
+        if at < len(pattern) and pattern[at] == '**':
+            wildcard = at
+            at += 1
+            start = seen
+        elif at < len(pattern) and _matches_glob(pattern[at], parts[seen]):
+            at += 1
+            seen += 1
+        elif wildcard >= 0:
+            at = wildcard + 1
+            start += 1
+            seen = start
+        else:
+            return False
+    while at < len(pattern) and pattern[at] == '**':
+        at += 1
+    return at == len(pattern)
+
+
+_BRACKETED = re.compile(f'<([^<>]*)>[{_SPACE}]*\\Z')
+_SCHEME = re.compile(r'(?:mailto:|[a-z][a-z0-9+.-]*:[\\/]+|[\\/]{2,})', re.IGNORECASE | re.ASCII)
+_HOST_NAME = re.compile(
+    f'(?:.*@)?(\\[[0-9a-f:.]+\\]|[^:@{_SPACE}]+)(?::[0-9]+)?', re.IGNORECASE | re.ASCII | re.DOTALL
+)
+
+
+def _host_name(text: str) -> Optional[str]:
+    """The host of an address, a mail address or a host name in lower case."""
+    bracketed = _BRACKETED.search(text)
+    rest = (bracketed.group(1) if bracketed else text).strip(_SPACES)
+    scheme = _SCHEME.match(rest)
+    authority = re.split(r'[\\/?#]', rest[scheme.end() :] if scheme else rest, maxsplit=1)[0]
+    found = _HOST_NAME.fullmatch(authority)
+    if found is None:
+        return None
+    name = found.group(1).lower()
+    name = name[:-1] if name.endswith('.') else name
+    return name if '.' in name or ':' in name or name == 'localhost' else None
+
+
+def _matches_host(pattern: str, host: str) -> bool:
+    return host.endswith(pattern[1:]) if pattern.startswith('*.') else _matches_glob(pattern, host)
+
+
+_COMMAND_LENGTH = 65_536
+_COMMAND_DEPTH = 8
+_WRAPPERS = frozenset(
+    'sudo doas env nohup nice ionice time timeout stdbuf setsid xargs watch command exec builtin eval busybox chroot '
+    'unshare'.split()
+)
+_LINE_SIGN = '[^\n\r\u2028\u2029]'
+_SHELL_NAME = re.compile(f'(?:{_LINE_SIGN}*/)?(?:ba|z|da|k|a)?sh')
+_PROGRAM_FOLDER = re.compile(f'^{_LINE_SIGN}*/')
+_ASSIGNMENT = re.compile('[0-9A-Za-z_]+=')
+_SHELL_WORDS = frozenset(('if', 'then', 'else', 'do', 'while', 'until', '!'))
+
+
+@functools.lru_cache(maxsize=1)
+def _command_lines(line: str) -> Optional[List[str]]:
+    """A command line and each of its commands, in lower case; None if it is too long or nested."""
+    commands = _commands_of(line, 0)
+    if commands is None:
+        return None
+    return [text.lower() for text in [line.strip(_SPACES), *(' '.join(words) for words in commands)]]
+
+
+def _commands_of(line: str, depth: int) -> Optional[List[List[str]]]:
+    if _units(line) > _COMMAND_LENGTH or depth > _COMMAND_DEPTH:
+        return None
+    commands: List[List[str]] = []
+    inner: List[str] = []
+    words: List[str] = []
+    word: Optional[str] = None
+    at = 0
+
+    def end_command() -> None:
+        nonlocal words, word
+        if word is not None:
+            words.append(word)
+        word = None
+        if words:
+            commands.append(words)
+        words = []
+
+    while at < len(line):
+        sign = line[at]
+        following = line[at + 1 : at + 2]
+        if sign == '\\':
+            at += 1
+            if following != '\n':
+                word = (word or '') + following
+        elif sign == "'":
+            end = line.find("'", at + 1)
+            word = (word or '') + (line[at + 1 :] if end < 0 else line[at + 1 : end])
+            at = len(line) if end < 0 else end
+        elif sign == '"':
+            end = _end_of_quoted(line, at + 1)
+            text = line[at + 1 : end]
+            inner += _substitutions_of(text)
+            word = (word or '') + re.sub(r'\\(["\\$`])', r'\1', text)
+            at = end
+        elif (sign == '$' and following == '(') or sign == '`' or (sign in '<>' and following == '('):
+            end = _end_of_substitution(line, at)
+            inner.append(line[at + 1 if sign == '`' else at + 2 : end])
+            word = (word or '') + line[at : end + 1]
+            at = end
+        elif sign in '\n;&|(){}' and not (sign in '{}' and word is not None):
+            end_command()
+        elif sign in _SPACES:
+            if word is not None:
+                words.append(word)
+            word = None
+        elif sign == '#' and word is None:
+            end = line.find('\n', at)
+            at = len(line) if end < 0 else end - 1
+        else:
+            word = (word or '') + sign
+        at += 1
+    end_command()
+    for text in inner:
+        found = _commands_of(text, depth + 1)
+        if found is None:
+            return None
+        commands += found
+    unwrapped: List[List[str]] = []
+    for command in commands:
+        found = _unwrapped(command, depth)
+        if found is None:
+            return None
+        unwrapped += found
+    return unwrapped
+
+
+def _end_of_quoted(line: str, at: int) -> int:
+    while at < len(line):
+        if line[at] == '\\':
+            at += 1
+        elif line[at] == '"':
+            return at
+        at += 1
+    return len(line)
+
+
+def _end_of_substitution(line: str, start: int) -> int:
+    if line[start] == '`':
+        end = line.find('`', start + 1)
+        return len(line) if end < 0 else end
+    depth = 0
+    at = start + 1
+    while at < len(line):
+        if line[at] == '\\':
+            at += 1
+        elif line[at] == '(':
+            depth += 1
+        elif line[at] == ')':
+            depth -= 1
+            if depth == 0:
+                return at
+        at += 1
+    return len(line)
+
+
+def _substitutions_of(text: str) -> List[str]:
+    found: List[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] == '\\':
+            at += 1
+        elif text[at] == '`' or text.startswith('$(', at):
+            end = _end_of_substitution(text, at)
+            found.append(text[at + 1 if text[at] == '`' else at + 2 : end])
+            at = end
+        at += 1
+    return found
+
+
+def _unwrapped(words: Sequence[str], depth: int) -> Optional[List[List[str]]]:
+    """A command, and the one that it runs: each is what a pattern may speak of."""
+    if depth > _COMMAND_DEPTH:
+        return None
+    start = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word) and word not in _SHELL_WORDS), -1)
+    if start < 0:
+        return []
+    command = list(words[start:])
+    program = _PROGRAM_FOLDER.sub('', command[0], count=1)
+    named = [program, *command[1:]]
+    if _SHELL_NAME.fullmatch(command[0]) or program == 'eval':
+        if program == 'eval':
+            text = ' '.join(command[1:])
+        else:
+            flag = next((at for at, word in enumerate(command) if at and re.match('-[0-9A-Za-z_]*c', word)), -1)
+            if flag < 0:
+                return [named]
+            text = command[flag + 1] if flag + 1 < len(command) else ''
+        found = _commands_of(text, depth + 1)
+        return None if found is None else [named, *found]
+    if program not in _WRAPPERS:
+        return [named]
+    readings: List[List[str]] = []
+    for at in range(1, min(len(command), 8)):
+        if command[at].startswith('-') or _ASSIGNMENT.match(command[at]):
+            continue
+        found = _unwrapped(command[at:], depth + 1)
+        if found is None:
+            return None
+        readings += found
+        if not re.fullmatch('[0-9.]+[smhd]?', command[at]) and not command[at - 1].startswith('-'):
+            break
+    return [named, *readings]
+
+
+# Conditions. A truth is True, False or 'unknown'.
+
+_MODIFIERS = ('glob', 're', 'in', 'host', 'path', 'command', 'lt', 'lte', 'gt', 'gte')
+_LIMITS: Dict[str, Callable[[float, float], bool]] = {
+    'lt': lambda value, limit: value < limit,
+    'lte': lambda value, limit: value <= limit,
+    'gt': lambda value, limit: value > limit,
+    'gte': lambda value, limit: value >= limit,
+}
+_NUMBER_TEXT = re.compile(f'[{_SPACE}]*-?[0-9]+(?:\\.[0-9]+)?[{_SPACE}]*')
+
+
+def _scalars_of(value: Any, found: List[Any]) -> List[Any]:
+    if isinstance(value, (str, int, float)):
+        found.append(value)
+    elif isinstance(value, (dict, list)) and len(found) <= _CONDITION_LEAVES:
+        for inner in value.values() if isinstance(value, dict) else value:
+            _scalars_of(inner, found)
+    return found
+
+
+def _argument_of(args: Dict[str, Any], name: str) -> Any:
+    if name == '*':
+        return args
+    if name in args:
+        return args[name]
+    values: List[Any] = [args]
+    for part in name.split('.'):
+        flat = [inner for value in values for inner in (value if isinstance(value, list) else [value])]
+        values = [value[part] for value in flat if isinstance(value, dict) and part in value]
+    return values
+
+
+def _number_of(value: Any) -> Optional[float]:
+    if isinstance(value, bool):
+        return None
+    try:
+        if isinstance(value, str):
+            number = float(value.strip(_SPACES)) if _NUMBER_TEXT.fullmatch(value) else math.nan
+        else:
+            number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _amount_of(args: Dict[str, Any], name: str) -> Optional[float]:
+    values = _scalars_of(_argument_of(args, name), [])
+    if not values or len(values) > _CONDITION_LEAVES:
+        return None
+    total = 0.0
+    for value in values:
+        number = _number_of(value)
+        if number is None or number < 0:
+            return None
+        total += number
+    return total
+
+
+def _compare(modifier: str, value: Any, wanted: Sequence[Any]) -> Union[bool, str]:
+    limit = _LIMITS.get(modifier)
+    if limit is not None:
+        number = _number_of(value)
+        return 'unknown' if number is None else any(limit(number, float(other)) for other in wanted)
+    text = _scalar_text(value)
+    if modifier == 'in':
+        return any(_scalar_text(other) == text for other in wanted)
+    patterns = [_scalar_text(other).lower() for other in wanted]
+    if modifier == 'path':
+        return any(_matches_path(pattern, text) for pattern in patterns)
+    if modifier == 'host':
+        host = _host_name(text)
+        return 'unknown' if host is None else any(_matches_host(pattern, host) for pattern in patterns)
+    if modifier == 'command':
+        lines = _command_lines(text)
+        return 'unknown' if lines is None else any(_matches_glob(pattern, line) for pattern in patterns for line in lines)
+    return any(_matches_glob(pattern, text.lower()) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class _Condition:
+    name: str
+    modifier: str
+    negated: bool
+    wanted: Sequence[Any]
+    patterns: Sequence[_Pattern]
+
+    def evaluate(self, args: Dict[str, Any]) -> Union[bool, str]:
+        values = [value for value in _scalars_of(_argument_of(args, self.name), []) if value != '']
+        if len(values) > _CONDITION_LEAVES:
+            return 'unknown'
+        if self.modifier == 're':
+            return self._match_patterns(values)
+        unknown = False
+        for value in values:
+            truth = _compare(self.modifier, value, self.wanted)
+            if truth == 'unknown':
+                unknown = unknown or self.name != '*'
+            elif truth != self.negated:
+                return True
+        return 'unknown' if unknown else False
+
+    def _match_patterns(self, values: Sequence[Any]) -> Union[bool, str]:
+        steps = sum(len(pattern.steps) for pattern in self.patterns)
+        left = _PATTERN_WORK
+        for value in values:
+            text = _scalar_text(value)
+            left -= steps * len(text)
+            if left < 0:
+                return 'unknown'
+            if any(pattern.matches(text) for pattern in self.patterns) != self.negated:
+                return True
+        return False
+
+
+_ACTS_ON = {
+    'command': ('command', 'cmd', 'script'),
+    'path': ('file_path', 'notebook_path', 'path', 'filename', 'file'),
+    'host': ('url', 'uri'),
+}
+_TOOL_TEXT = re.compile(f'([^{_SPACE}()]+)(?:\\((.*)\\))?', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _ToolPattern:
+    name: str
+    modifier: Optional[str]
+    wanted: str
+
+    def matches(self, tool: str, args: Dict[str, Any], complete: bool) -> Union[bool, str]:
+        if not _matches_glob(self.name, tool.lower()):
+            return False
+        if self.modifier is None:
+            return True
+        if not complete:
+            return 'unknown'
+        texts = [args[name] for name in _ACTS_ON[self.modifier] if isinstance(args.get(name), str)]
+        if not texts:
+            return 'unknown'
+        truths = [_compare(self.modifier, text, [self.wanted]) for text in texts]
+        return True if True in truths else 'unknown' if 'unknown' in truths else False
+
+
+def _tool_pattern(text: str) -> Optional[_ToolPattern]:
+    found = _TOOL_TEXT.fullmatch(text.strip(_SPACES))
+    if found is None or found.group(2) == '':
+        return None
+    name, inner = found.groups()
+    if inner is None or inner == '*':
+        return _ToolPattern(name.lower(), None, '')
+    if inner.startswith('domain:'):
+        modifier, wanted = 'host', inner[len('domain:') :]
+    elif re.search('^bash\\Z|shell|exec|terminal|powershell', name, re.IGNORECASE | re.ASCII):
+        modifier, wanted = 'command', inner
+    else:
+        modifier, wanted = 'path', inner
+    wanted = wanted[:-2] + '*' if wanted.endswith(':*') else wanted
+    return _ToolPattern(name.lower(), modifier, wanted[1:] if wanted.startswith('//') else wanted)
+
+
+# What a session remembers.
+
+_SEPARATORS = re.compile('[' + _SPACE + '"\'`,;()\\[\\]{}<>|*\u2018\u2019\u201c\u201d\u00ab\u00bb]+')
+_EDGES = '.:!?=-'
+_ADDRESS = re.compile(
+    '(?<![0-9A-Za-z_\u017f\u212a])(?:https?://|www\\.)[^' + _SPACE + '"\'<>`|\\\\^{}]{1,2000}', re.IGNORECASE
+)
+_MEMORY_WORDS = 14_000
+_MEMORY_VALUES = 6_000
+_MEMORY_ADDRESSES = 6_000
+_MEMORY_TOOLS = 128
+_MEMORY_TOOL_TEXT = 8_000
+_MEMORY_READ = 1_048_576
+_DIGEST = 6
+
+
+def _normalized(text: str) -> str:
+    return unicodedata.normalize('NFC', text).lower().strip(_SPACES)
+
+
+def _words_of(text: str) -> List[str]:
+    return [word for word in (part.strip(_EDGES) for part in _SEPARATORS.split(_normalized(text))) if word]
+
+
+def _proves_nothing(words: Sequence[str]) -> bool:
+    return all(re.fullmatch('[0-9]{1,3}', word) for word in words)
+
+
+def _leaves_of(value: Any, depth: int = 0) -> List[str]:
+    if isinstance(value, str):
+        return [value] if value.strip(_SPACES) else []
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [_number_text(value)]
+    if not isinstance(value, (dict, list)) or depth >= _PLAIN_DEPTH:
+        return []
+    inner = value.values() if isinstance(value, dict) else value
+    return [leaf for one in inner for leaf in _leaves_of(one, depth + 1)]
+
+
+def _whole_values(answer: Any) -> Set[str]:
+    """The whole values of an answer, normalized: a part of a value is none."""
+    values = _values_of_text(answer) if isinstance(answer, str) else _leaves_of(answer)
+    return {_normalized(value) for value in values[:_DIRECTORY_VALUES]}
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _values_of_text(text: str) -> List[str]:
+    trimmed = text.strip(_SPACES)
+    if trimmed[:1] in ('[', '{', '"'):
+        try:
+            parsed = json.loads(
+                trimmed,
+                parse_constant=_no_constant,
+                parse_int=lambda digits: int(digits) if len(digits) < 17 else float(digits),
+            )
+            return _leaves_of(parsed)
+        except RecursionError:
+            return []
+        except ValueError:
+            return _quoted_values(trimmed)
+    return _values_of_lines(trimmed)
+
+
+_BARE = re.compile('[^' + _SPACE + ',:\'"\\[\\]{}()]+')
+_SKIPPED = re.compile('[' + _SPACE + ',:\\[\\]{}()]+')
+_QUOTED = {sign: re.compile(f'(?:[^{sign}\\\\]|\\\\.)*', re.DOTALL) for sign in '\'"'}
+
+
+def _quoted_values(text: str) -> List[str]:
+    """Values as Python prints them."""
+    values: List[str] = []
+    at = 0
+    while at < len(text):
+        sign = text[at]
+        if sign in '\'"':
+            found = _QUOTED[sign].match(text, at + 1)
+            end = found.end() if found else at + 1
+            # What is not closed was cut: the rest of the text is no value.
+            if end >= len(text) or text[end] != sign:
+                break
+            values.append(re.sub(r'\\(.)', r'\1', text[at + 1 : end], flags=re.DOTALL))
+            at = end + 1
+        else:
+            skipped = _SKIPPED.match(text, at)
+            if skipped:
+                at = skipped.end()
+            else:
+                bare = _BARE.match(text, at)
+                end = bare.end() if bare else at + 1
+                values.append(text[at:end])
+                at = end
+    return values
+
+
+_VALUE_LINE = re.compile(
+    f'((?:[{_SPACE}]*-[{_SPACE}])*)[{_SPACE}]*(?:([^{_SPACE}:][^:]{{0,60}}?):(?:[{_SPACE}]+|\\Z))?(.*)\\Z', re.DOTALL
+)
+_BLOCK = re.compile('[|>][+-]?[0-9]?')
+_LIST_ITEM = re.compile(f'[{_SPACE}]*-[{_SPACE}]')
+_KEYED = re.compile(f'[{_SPACE}]*[^{_SPACE}:][^:]*:(?:[{_SPACE}]|\\Z)')
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(_SPACES))
+
+
+def _values_of_lines(text: str) -> List[str]:
+    lines = re.split('\r\n|\n|\r', text)
+    values: List[str] = []
+    at = -1
+    while at + 1 < len(lines):
+        at += 1
+        line = lines[at]
+        if not line.strip(_SPACES):
+            continue
+        found = _VALUE_LINE.match(line)
+        assert found is not None
+        dashes, key, rest = found.groups()
+        indent = _indent_of(line) if key is None else len(dashes) or _indent_of(line)
+        value = rest.strip(_SPACES)
+        quote = value[:1] if value[:1] in ('"', "'") else ''
+        if quote:
+            last = value[1:]
+            while not _is_closing(last, quote) and at + 1 < len(lines):
+                at += 1
+                last = lines[at].strip(_SPACES)
+                value += f'\n{last}'
+            if _is_closing(last, quote):
+                value = value[1:-1]
+        elif key is not None or dashes:
+            block = _BLOCK.match(value) is not None
+            while at + 1 < len(lines) and _continues(lines[at + 1], indent, block, value):
+                at += 1
+                value += f'\n{lines[at].strip(_SPACES)}'
+        if value:
+            values.append(value)
+        if key is not None and not quote and '\n' not in value:
+            values.append(line.strip(_SPACES))
+    return values
+
+
+def _is_closing(line: str, quote: str) -> bool:
+    if quote == "'":
+        return (len(line) - len(line.rstrip("'"))) % 2 == 1
+    inner = line[:-1]
+    return line.endswith('"') and (len(inner) - len(inner.rstrip('\\'))) % 2 == 0
+
+
+def _continues(line: str, indent: int, block: bool, value: str) -> bool:
+    if not line.strip(_SPACES):
+        return True
+    if _indent_of(line) <= indent:
+        return False
+    return block or (value != '' and not _LIST_ITEM.match(line) and not _KEYED.match(line))
+
+
+def _address_text(text: str) -> str:
+    address = re.sub('^https?://', '', _normalized(text))
+    return address.partition('#')[0].rstrip('.,;:!?)]/')
+
+
+class _Tally:
+    """What the limits of a session have counted. Entries are joined rather than forgotten, as the later of them."""
+
+    def __init__(self) -> None:
+        self._entries: Dict[bytes, List[Tuple[int, float]]] = {}
+
+    def sum(self, key: bytes, within_ms: int, at: int) -> float:
+        total = 0.0
+        for time_ms, amount in self._entries.get(key, ()):
+            if time_ms > at - within_ms:
+                total += amount
+        return total
+
+    def add(self, key: bytes, within_ms: int, at: int, amount: float) -> None:
+        recent = [entry for entry in self._entries.pop(key, ()) if entry[0] > at - within_ms]
+        recent.append((at, amount))
+        if len(recent) > 50:
+            recent = _joined(recent, [math.floor(time_ms / (within_ms / 50)) for time_ms, _ in recent])
+        self._entries[key] = recent
+        total = sum(len(entries) for entries in self._entries.values())
+        while total > 800:
+            longest = max(self._entries, key=lambda one: len(self._entries[one]))
+            entries = self._entries[longest]
+            if len(entries) == 1:
+                del self._entries[next(iter(self._entries))]
+                total -= 1
+                continue
+            joined = _joined(entries, [place // 2 for place in range(len(entries))])
+            self._entries[longest] = joined
+            total -= len(entries) - len(joined)
+
+
+def _joined(entries: Sequence[Tuple[int, float]], groups: Sequence[int]) -> List[Tuple[int, float]]:
+    joined: List[Tuple[int, float]] = []
+    last: Optional[int] = None
+    for entry, group in zip(entries, groups):
+        if joined and group == last:
+            joined[-1] = (max(joined[-1][0], entry[0]), joined[-1][1] + entry[1])
+        else:
+            joined.append(entry)
+        last = group
+    return joined
+
+
+class SessionMemory:
+    """What a session has met: the words of its prompts, the whole values that directories answered, the addresses that
+    it saw, which tools answered, and what limits have counted. Texts are kept as hashes, at most 256 KiB. What the model
+    says is never remembered. Not for several threads at a time: `PolicySet` is called under a lock."""
+
+    def __init__(self) -> None:
+        self._key = os.urandom(16)
+        self._tools: Dict[str, Set[str]] = {}
+        self._tool_text = 0
+        self._words = b''
+        self._values: Dict[bytes, str] = {}
+        self._addresses: Dict[bytes, None] = {}
+        self._tally = _Tally()
+        self.has_more_tools = False
+
+    def _hash(self, text: str) -> bytes:
+        return hashlib.sha256(self._key + text.encode('utf-8', 'surrogatepass')).digest()[:_DIGEST]
+
+    def answered(self, condition: Callable[[str, Set[str]], bool]) -> Optional[str]:
+        """The first tool that answered and meets a condition."""
+        return next((name for name, args in self._tools.items() if condition(name, args)), None)
+
+    def prompt(self, text: str) -> None:
+        """Remembers what a person wrote."""
+        # An empty word, so that no destination is made up from the end of one prompt and the beginning of the next.
+        words = b''.join(map(self._hash, ['', *_words_of(text)[-_MEMORY_WORDS:]]))
+        self._words = (self._words + words)[-_MEMORY_WORDS * _DIGEST :]
+        self._see_addresses(text)
+
+    def learn(self, tool: str, args: Any, conditional: Sequence[str], is_directory: bool, answer: Any) -> None:
+        """Remembers the answer of a call that ran."""
+        self._answered(tool, conditional)
+        for text in [answer] if isinstance(answer, str) else _leaves_of(answer):
+            self._see_addresses(text)
+        if not is_directory or tool not in self._tools:
+            return
+        # A directory repeats what it was asked for, which proves nothing.
+        asked = {_normalized(leaf) for leaf in _leaves_of(args)}
+        for value in _whole_values(answer):
+            if value not in asked:
+                digest = self._hash(value)
+                self._values.pop(digest, None)
+                self._values[digest] = tool
+                if len(self._values) > _MEMORY_VALUES:
+                    del self._values[next(iter(self._values))]
+
+    def proves(self, destination: str, is_directory: Callable[[str, Set[str]], bool]) -> bool:
+        """Whether a destination stands in a prompt, or is a whole value that a directory answered."""
+        words = _words_of(destination)
+        if not words or _proves_nothing(words):
+            return False
+        source = self._values.get(self._hash(_normalized(destination)))
+        if source is not None and is_directory(source, self._tools[source]):
+            return True
+        sequence = b''.join(map(self._hash, words))
+        at = self._words.find(sequence)
+        while at >= 0:
+            if at % _DIGEST == 0:
+                return True
+            at = self._words.find(sequence, at + 1)
+        return False
+
+    def saw(self, address: str) -> bool:
+        """Whether an address stood in a prompt or in any answer."""
+        return self._hash(_address_text(address)) in self._addresses
+
+    def counted(self, limit: str, within_ms: int, at: int) -> float:
+        return self._tally.sum(self._hash(limit), within_ms, at)
+
+    def count(self, limit: str, within_ms: int, at: int, amount: float) -> None:
+        self._tally.add(self._hash(limit), within_ms, at, amount)
+
+    def _answered(self, name: str, args: Sequence[str]) -> None:
+        known = self._tools.get(name)
+        further = [arg for arg in args if known is None or arg not in known]
+        length = (len(name) if known is None else 0) + sum(map(len, further))
+        if (known is None and len(self._tools) >= _MEMORY_TOOLS) or self._tool_text + length > _MEMORY_TOOL_TEXT:
+            self.has_more_tools = True
+            return
+        self._tool_text += length
+        self._tools.setdefault(name, set()).update(further)
+
+    def _see_addresses(self, text: str) -> None:
+        for found in _ADDRESS.finditer(text[:_MEMORY_READ]):
+            digest = self._hash(_address_text(found.group()))
+            self._addresses.pop(digest, None)
+            self._addresses[digest] = None
+            if len(self._addresses) > _MEMORY_ADDRESSES:
+                del self._addresses[next(iter(self._addresses))]
+
+
+# Labels and flows.
+
+_LABELS = ('untrusted', 'private', 'sends', 'changes', 'irreversible', 'directory', 'inside', 'fetches')
+
+
+@dataclass(frozen=True)
+class _ToolLabels:
+    held: Sequence[str]
+    destination: Sequence[str]
+    when: Mapping[str, Sequence[str]]
+
+
+_UNKNOWN_TOOL = _ToolLabels(('untrusted', 'sends'), (), {})
+
+
+def _is_given(args: Mapping[str, Any], name: str) -> bool:
+    value = args.get(name)
+    return not (value is None or value is False or value == '' or value == [])
+
+
+def _labels_of_call(labels: _ToolLabels, args: Mapping[str, Any]) -> Set[str]:
+    held = set(labels.held)
+    for name, further in labels.when.items():
+        if _is_given(args, name):
+            held.update(further)
+    return held
+
+
+def _has_label(labels: _ToolLabels, args: Set[str], label: str) -> bool:
+    return label in labels.held or any(name in args and label in further for name, further in labels.when.items())
+
+
+_FLOW_ASKS = {'off': (), 'default': ('sends', 'irreversible'), 'strict': ('sends', 'irreversible', 'changes')}
+_FLOW_WORDS = {'sends': 'sends data out', 'irreversible': 'cannot be undone', 'changes': 'changes state'}
+
+def _flow_asks(
+    flow: str, memory: SessionMemory, labels_of: Callable[[str], _ToolLabels], call: '_PolicyCall'
+) -> Optional[str]:
+    """Why a call has to be asked about; None: it has not."""
+    if flow == 'off':
+        return None
+    labels = labels_of(call.tool)
+    held = _labels_of_call(labels, call.args)
+    if not call.complete:
+        held = {*labels.held, *(label for further in labels.when.values() for label in further)}
+    effect = next((label for label in _FLOW_ASKS[flow] if label in held), None)
+    if effect is None:
+        return None
+
+    def had(label: str) -> Callable[[str, Set[str]], bool]:
+        return lambda tool, args: _has_label(labels_of(tool), args, label)
+
+    source = memory.answered(had('untrusted')) or ('one of many tools' if memory.has_more_tools else None)
+    if source is None:
+        return None
+    because = f'{_FLOW_WORDS[effect]} after untrusted text was read ({source})'
+    if not call.complete:
+        return f'The call {because}, and its arguments cannot be read as a whole.'
+    destinations = [leaf for name in labels.destination for leaf in _leaves_of(call.args.get(name))]
+    if not destinations:
+        return f'The call {because}, and it names no destination.'
+    may_fetch = flow == 'default' and 'fetches' in held
+    directory = had('directory')
+    if all(memory.proves(text, directory) or (may_fetch and memory.saw(text)) for text in destinations):
+        return None
+    return f'The call {because}, and its destination is neither in the prompt nor the value of a directory.'
+
+
+# Reading a policy. Faults have the words of the service.
+
+
+@dataclass(frozen=True)
+class _PolicyRule:
+    title: str
+    decision: str
+    tools: Sequence[_ToolPattern]
+    agents: Sequence[str]
+    tags: Sequence[str]
+    when: Sequence[_Condition]
+    limit: Optional[Tuple[Optional[str], float, int]]
+    hours: Optional[Tuple[int, int]]
+    expires_at: Optional[int]
+    approvals: int
+    wait_ms: int
+
+
+@dataclass(frozen=True)
+class _PolicyCall:
+    tool: str
+    args: Dict[str, Any]
+    complete: bool
+    agent: str
+    tags: Sequence[str]
+    at: int
+
+
+_DURATION = re.compile(f'([0-9]{{1,5}})[{_SPACE}]*([smhd])')
+_UNIT_MS = {'s': 1_000, 'm': 60_000, 'h': 3_600_000, 'd': _DAY_MS}
+_HOURS = re.compile('([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])')
+_TIME = re.compile(r'(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?Z)?', re.ASCII)
+_RULE_FIELDS = (
+    'title',
+    'description',
+    'decision',
+    'match',
+    'when',
+    'limit',
+    'hours',
+    'expires_at',
+    'approvals',
+    'wait',
+    'cases',
+)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and _number_of(value) is not None
+
+
+class _PolicyReader:
+    """Reads a document. It raises at none: the first fault is in `fault`."""
+
+    def __init__(self) -> None:
+        self.first: Optional[Tuple[str, str]] = None
+        self._patterns = 0
+
+    def fault(self, path: str, message: str) -> None:
+        if self.first is None:
+            self.first = (path[:500], message)
+
+    def fields(self, value: Any, path: str, known: Sequence[str]) -> Dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fault(path, 'must be a map of names and values.')
+            return {}
+        for name in value:
+            if name not in known:
+                self.fault(_joined_path(path, name), f'is unknown; known are {", ".join(known)}.')
+        return value
+
+    def text(self, value: Any, path: str) -> str:
+        if isinstance(value, str) and value.strip(_SPACES) and _units(value) <= 500:
+            return value.strip(_SPACES)
+        self.fault(path, 'must be a text of 1 to 500 characters.')
+        return ''
+
+    def texts(self, value: Any, path: str, most: int) -> List[str]:
+        if value is _NOTHING:
+            return []
+        items = value if isinstance(value, list) else [value]
+        if not 1 <= len(items) <= most:
+            self.fault(path, f'must have 1 to {most} entries.')
+        places = [f'{path}[{at}]' if isinstance(value, list) else path for at in range(len(items))]
+        return [self.text(one, place) for one, place in zip(items[:most], places)]
+
+    def choice(self, value: Any, path: str, names: Sequence[str], missing: Optional[str] = None) -> str:
+        if value is _NOTHING and missing is not None:
+            return missing
+        if isinstance(value, str) and value in names:
+            return value
+        self.fault(path, f'must be {", ".join(names[:-1])} or {names[-1]}.')
+        return names[0]
+
+    def duration(self, value: Any, path: str, least: str, most: str) -> Optional[int]:
+        def ms_of(text: Any) -> Optional[int]:
+            found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+            return None if found is None else int(found.group(1)) * _UNIT_MS[found.group(2)]
+
+        ms = ms_of(value)
+        if ms is not None and cast(int, ms_of(least)) <= ms <= cast(int, ms_of(most)):
+            return ms
+        self.fault(path, f'must be a time such as 30s, 15m or 1h, at least {least} and at most {most}.')
+        return None
+
+    def time(self, value: Any, path: str) -> Optional[int]:
+        found = _TIME.fullmatch(value) if isinstance(value, str) else None
+        try:
+            if found is not None:
+                year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+                at = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.timezone.utc)
+                epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+                return (at - epoch) // datetime.timedelta(milliseconds=1) + int((found.group(7) or '').ljust(3, '0'))
+        except ValueError:
+            pass
+        self.fault(path, 'must be a date or a time in UTC such as 2026-12-31T18:00Z.')
+        return None
+
+    def patterns(self, texts: Sequence[Any], path: str) -> List[_Pattern]:
+        self._patterns += len(texts)
+        if self._patterns > 50:
+            self.fault(path, 'would cost too much: a policy has at most 50 patterns.')
+            return []
+        found: List[_Pattern] = []
+        for text in texts:
+            try:
+                found.append(_Pattern(_scalar_text(text)))
+            except _PatternFault as fault:
+                self.fault(path, f'has a pattern that {fault}.')
+        return found
+
+    def whom(self, value: Any, path: str) -> None:
+        if value is _NOTHING:
+            return
+        fields = self.fields(value, path, ('agents', 'tags'))
+        for name in ('agents', 'tags'):
+            self.texts(fields.get(name, _NOTHING), _joined_path(path, name), 500)
+
+    def rule(self, value: Any, path: str) -> _PolicyRule:
+        fields = self.fields(value, path, _RULE_FIELDS)
+        match_path = _joined_path(path, 'match')
+        given = fields.get('match')
+        match = self.fields({} if given is None else given, match_path, ('tool', 'agent', 'tags'))
+        tools: List[_ToolPattern] = []
+        for at, text in enumerate(self.texts(match.get('tool', _NOTHING), f'{match_path}.tool', 200)):
+            pattern = _tool_pattern(text)
+            if pattern is None:
+                self.fault(f'{match_path}.tool[{at}]', 'must be a name such as send_email, or Bash(rm -rf *).')
+            else:
+                tools.append(pattern)
+        decision = self.choice(fields.get('decision', _NOTHING), _joined_path(path, 'decision'), _DECISIONS)
+        for name in ('approvals', 'wait'):
+            if name in fields and decision != 'ask':
+                self.fault(_joined_path(path, name), 'is only for rules whose decision is ask.')
+        approvals = fields.get('approvals')
+        approvals = 1 if approvals is None else approvals
+        if not _is_number(approvals) or approvals not in (1, 2):
+            self.fault(_joined_path(path, 'approvals'), 'must be 1 or 2.')
+        title = self.text(fields.get('title'), _joined_path(path, 'title'))
+        agents = self.texts(match.get('agent', _NOTHING), f'{match_path}.agent', 500)
+        tags = self.texts(match.get('tags', _NOTHING), f'{match_path}.tags', 500)
+        when = self.conditions(fields.get('when', _NOTHING), _joined_path(path, 'when'))
+        limit = self.limit(fields.get('limit', _NOTHING), _joined_path(path, 'limit'))
+        hours = self.hours(fields.get('hours', _NOTHING), _joined_path(path, 'hours'))
+        expires = fields.get('expires_at', _NOTHING)
+        expires_at = None if expires is _NOTHING else self.time(expires, _joined_path(path, 'expires_at'))
+        wait = None
+        if 'wait' in fields:
+            wait = self.duration(fields['wait'], _joined_path(path, 'wait'), '10s', '1d')
+        return _PolicyRule(
+            title,
+            decision,
+            tools,
+            agents,
+            tags,
+            when,
+            limit,
+            hours,
+            expires_at,
+            2 if approvals == 2 else 1,
+            _DEFAULT_WAIT_MS if wait is None else wait,
+        )
+
+    def conditions(self, value: Any, path: str) -> List[_Condition]:
+        if value is _NOTHING:
+            return []
+        entries = list(value.items()) if isinstance(value, dict) else []
+        if not 1 <= len(entries) <= 20:
+            self.fault(path, 'must be a map of 1 to 20 conditions, such as recipients|not_host.')
+        return [self.condition(key, wanted, path) for key, wanted in entries[:20]]
+
+    def condition(self, key: str, wanted: Any, path: str) -> _Condition:
+        name, *rest = key.split('|')
+        word = rest[0] if rest else 'glob'
+        negated = word.startswith('not_')
+        modifier = word[len('not_') :] if negated else word
+        place = f'{path}.{key}'
+        if name == '' or _units(key) > 500 or len(rest) > 1 or modifier not in _MODIFIERS:
+            self.fault(place, f'must be an argument and one of {", ".join(_MODIFIERS)}, or not_ before one of them.')
+        items = wanted if isinstance(wanted, list) else [wanted]
+        if not 1 <= len(items) <= 500:
+            self.fault(place, 'must have 1 to 500 values.')
+        numeric = modifier in _LIMITS
+        right = _is_number if numeric else lambda one: isinstance(one, (str, int, float))
+        if not all(map(right, items)):
+            self.fault(place, f'must be {"a number" if numeric else "texts, numbers or truth values"}.')
+            items = []
+        if any(isinstance(one, str) and _units(one) > 500 for one in items):
+            self.fault(place, 'must have values of at most 500 characters.')
+        some = items[:500]
+        return _Condition(name, modifier, negated, some, self.patterns(some, place) if modifier == 're' else ())
+
+    def limit(self, value: Any, path: str) -> Optional[Tuple[Optional[str], float, int]]:
+        if value is _NOTHING:
+            return None
+        fields = self.fields(value, path, ('calls', 'total', 'of', 'within'))
+        within = self.duration(fields.get('within'), f'{path}.within', '1s', '1d') or 0
+        if ('calls' in fields) == ('total' in fields):
+            self.fault(path, 'must have calls, or total and of.')
+        elif 'calls' in fields:
+            calls = fields['calls']
+            if not _is_number(calls) or calls != int(calls) or not 1 <= calls <= 1_000:
+                self.fault(f'{path}.calls', 'must be a whole number from 1 to 1000.')
+            else:
+                if 'of' in fields:
+                    self.fault(f'{path}.of', 'is only for a total.')
+                return None, calls, within
+        elif not _is_number(fields['total']) or not 0 <= fields['total'] < 2**53:
+            self.fault(f'{path}.total', 'must be a number from 0 on.')
+        else:
+            return self.text(fields.get('of'), f'{path}.of'), fields['total'], within
+        return None
+
+    def hours(self, value: Any, path: str) -> Optional[Tuple[int, int]]:
+        if value is _NOTHING:
+            return None
+        found = _HOURS.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            self.fault(path, 'must be times of the day in UTC such as 22:00-06:00.')
+            return None
+        numbers = [int(part) for part in found.groups()]
+        return numbers[0] * 60 + numbers[1], numbers[2] * 60 + numbers[3]
+
+    def labels(self, value: Any) -> Dict[str, _ToolLabels]:
+        if value is _NOTHING:
+            return {}
+        # Packs are a map by the time they are delivered.
+        if not isinstance(value, dict):
+            self.fault('labels', 'must be a map of tools.')
+            return {}
+        if len(value) > 2_000:
+            self.fault('labels', 'must name at most 2000 tools.')
+        read: Dict[str, _ToolLabels] = {}
+        for tool, one in itertools.islice(value.items(), 2_001):
+            if _units(tool) > 500:
+                self.fault('labels', 'must name tools in at most 500 characters.')
+            read[tool.lower()] = self.tool_labels(one, f'labels.{tool}')
+        return read
+
+    def tool_labels(self, value: Any, path: str) -> _ToolLabels:
+        fields = self.fields(value, path, ('is', 'destination', 'when'))
+
+        def named(given: Any, place: str) -> List[str]:
+            entries = given if isinstance(given, list) else [given]
+            if len(entries) > len(_LABELS):
+                self.fault(place, f'must have at most {len(_LABELS)} labels.')
+            return [self.choice(one, f'{place}[{at}]', _LABELS) for at, one in enumerate(entries[: len(_LABELS)])]
+
+        when = fields.get('when', {})
+        if not isinstance(when, dict) or len(when) > 20:
+            self.fault(f'{path}.when', 'must be a map of at most 20 arguments.')
+            when = {}
+        destination = fields.get('destination', _NOTHING)
+        held = named(fields['is'], f'{path}.is') if 'is' in fields else []
+        return _ToolLabels(
+            held,
+            self.texts(_NOTHING if destination == [] else destination, f'{path}.destination', 20),
+            {name: named(given, f'{path}.when.{name}') for name, given in when.items()},
+        )
+
+
+def _joined_path(path: str, name: str) -> str:
+    return name if path == '' else f'{path}.{name}'
+
+
+class _Policy:
+    """One policy, and the labels by which it judges what a session met."""
+
+    def __init__(self, policy_id: str, document: Any, tools: Sequence[Mapping[str, Any]]) -> None:
+        reader = _PolicyReader()
+        known = ('title', 'description', 'mode', 'for', 'enforce_for', 'default', 'rules', 'flow', 'labels')
+        fields = reader.fields(document, '', known)
+        rules = fields.get('rules')
+        rules = [] if rules is None else rules
+        if not isinstance(rules, list) or len(rules) > 200:
+            reader.fault('rules', 'must be a list of at most 200 rules.')
+            rules = []
+        self._id = policy_id
+        reader.text(fields.get('title'), 'title')
+        reader.choice(fields.get('mode', _NOTHING), 'mode', ('observe', 'enforce'), 'observe')
+        reader.whom(fields.get('for', _NOTHING), 'for')
+        reader.whom(fields.get('enforce_for', _NOTHING), 'enforce_for')
+        self._default = reader.choice(fields.get('default', _NOTHING), 'default', _DECISIONS, 'allow')
+        self._rules = [reader.rule(rule, f'rules[{at}]') for at, rule in enumerate(rules)]
+        self._flow = reader.choice(fields.get('flow', _NOTHING), 'flow', tuple(_FLOW_ASKS), 'off')
+        own = reader.labels(fields.get('labels', _NOTHING))
+        titles: Set[str] = set()
+        for at, rule in enumerate(self._rules):
+            if rule.title in titles:
+                reader.fault(f'rules[{at}].title', 'is the title of another rule.')
+            titles.add(rule.title)
+        self.fault = reader.first
+        guessed = {tool['name'].lower(): _guess_labels(tool) for tool in tools if isinstance(tool.get('name'), str)}
+        self._labels = {**guessed, **own}
+
+    def labels_of(self, tool: str) -> _ToolLabels:
+        name = tool.lower()
+        short = re.sub('^mcp__[^\n\r\u2028\u2029]+?__', '', name)
+        return self._labels.get(name) or self._labels.get(short) or _UNKNOWN_TOOL
+
+    def judge(self, memory: SessionMemory, call: _PolicyCall) -> '_Judged':
+        counts: List[Tuple[str, int, float]] = []
+        decided: Optional[Tuple[str, Optional[str], Optional[str], int, int]] = None
+        for rule in self._rules:
+            truth = _matches_rule(rule, call)
+            if truth is False or (truth == 'unknown' and rule.decision == 'allow'):
+                continue
+            unknown = truth == 'unknown'
+            if rule.limit is not None:
+                of, most, within_ms = rule.limit
+                amount = 1.0 if of is None else _amount_of(call.args, of)
+                if amount is None:
+                    if rule.decision == 'allow':
+                        continue
+                    unknown = True
+                else:
+                    key = f'{self._id}\n{rule.title}'
+                    if memory.counted(key, within_ms, call.at) + amount <= most:
+                        counts.append((key, within_ms, amount))
+                        continue
+            if decided is not None and not _is_stricter((rule.decision, rule.approvals), (decided[0], decided[3])):
+                continue
+            why = 'The rule cannot be evaluated for these arguments, so it takes effect.' if unknown else None
+            decided = (rule.decision, rule.title, why, rule.approvals, rule.wait_ms)
+        if decided is None:
+            decided = (self._default, None, None, 1, _DEFAULT_WAIT_MS)
+        if _is_stricter(('ask', 1), (decided[0], decided[3])):
+            why = _flow_asks(self._flow, memory, self.labels_of, call)
+            if why is not None:
+                decided = ('ask', 'flow', why, 1, _DEFAULT_WAIT_MS)
+        return _Judged(*decided, counts)
+
+
+class _Judged(NamedTuple):
+    decision: str
+    rule: Optional[str]
+    why: Optional[str]
+    approvals: int
+    wait_ms: int
+    counts: Sequence[Tuple[str, int, float]]
+
+
+def _is_stricter(one: Tuple[str, int], other: Tuple[str, int]) -> bool:
+    if one[0] != other[0]:
+        return _DECISIONS.index(one[0]) > _DECISIONS.index(other[0])
+    return one[0] == 'ask' and one[1] > other[1]
+
+
+def _matches_rule(rule: _PolicyRule, call: _PolicyCall) -> Union[bool, str]:
+    if rule.expires_at is not None and call.at >= rule.expires_at:
+        return False
+    if rule.agents and not any(_matches_glob(pattern, call.agent) for pattern in rule.agents):
+        return False
+    if rule.tags and not any(tag in call.tags for tag in rule.tags):
+        return False
+    if rule.hours is not None:
+        start, end = rule.hours
+        minute = call.at % _DAY_MS // 60_000
+        if not (start <= minute < end if start <= end else minute >= start or minute < end):
+            return False
+    truths = [condition.evaluate(call.args) if call.complete else 'unknown' for condition in rule.when]
+    if rule.tools:
+        tools = [pattern.matches(call.tool, call.args, call.complete) for pattern in rule.tools]
+        truths.append(True if True in tools else 'unknown' if 'unknown' in tools else False)
+    if False in truths:
+        return False
+    return 'unknown' if 'unknown' in truths else True
+
+
+class PolicyReference(NamedTuple):
+    id: str
+    title: str
+    version: int
+
+
+class Observed(NamedTuple):
+    """What a policy in mode observe would have decided."""
+
+    decision: str
+    rule: Optional[str]
+    why: Optional[str]
+    policy: PolicyReference
+
+
+class SetDecision(NamedTuple):
+    """`decision` is 'allow', 'ask' or 'deny'; `rule` the title of the rule that decided, 'flow', or None; `policy` is
+    None if nothing matched; `observed` has what policies in mode observe would have asked or denied."""
+
+    decision: str
+    rule: Optional[str]
+    why: Optional[str]
+    policy: Optional[PolicyReference]
+    approvals: int
+    wait_ms: int
+    observed: Sequence[Observed]
+
+
+class PolicySet:
+    """The policies of one agent, as the service delivers them: each decides alone, and the strictest decision counts.
+
+    `delivered` is `{'agent': {'id', 'tags'}, 'policies': [{'id', 'title', 'version', 'mode', 'document'}]}`; `tools` is
+    what tool servers list, for labels of tools that policies have none for. Raises PolicySetFault when it cannot be read.
+    """
+
+    def __init__(self, delivered: Any, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+        fields = delivered if isinstance(delivered, dict) else {}
+        agent, policies = fields.get('agent'), fields.get('policies')
+        if (
+            not isinstance(agent, dict)
+            or not isinstance(agent.get('id'), str)
+            or not isinstance(agent.get('tags'), list)
+            or not all(isinstance(tag, str) for tag in agent['tags'])
+        ):
+            raise PolicySetFault('agent must be a map with id and tags.')
+        if not isinstance(policies, list) or len(policies) > 1_000:
+            raise PolicySetFault('policies must be a list of at most 1000 policies.')
+        self._agent: str = agent['id']
+        self._tags: List[str] = agent['tags']
+        self._held = [self._read(policy, f'policies[{at}]', tools) for at, policy in enumerate(policies)]
+
+    @staticmethod
+    def _read(given: Any, path: str, tools: Sequence[Mapping[str, Any]]) -> Tuple[PolicyReference, bool, _Policy]:
+        fields = given if isinstance(given, dict) else {}
+        policy_id, title, version, mode = (fields.get(name) for name in ('id', 'title', 'version', 'mode'))
+        is_text = isinstance(policy_id, str) and isinstance(title, str)
+        if not is_text or not _is_number(version) or version != int(version) or mode not in ('observe', 'enforce'):
+            raise PolicySetFault(
+                f'{path} must have id, title, version, mode (observe or enforce) and document.'
+            )
+        policy = _Policy(policy_id, fields.get('document'), tools)
+        if policy.fault is not None:
+            place, message = policy.fault
+            raise PolicySetFault(f'policy "{title}" cannot be read: {place or "the document"} {message}')
+        return PolicyReference(policy_id, title, int(version)), mode == 'enforce', policy
+
+    def decide(self, memory: SessionMemory, tool: str, args: Any, at: Optional[int] = None) -> SetDecision:
+        """Decides on a call, and counts it for limits unless it is denied. `at`: milliseconds since the epoch."""
+        moment = int(time.time() * 1000) if at is None else at
+        given, complete = _read_args(args)
+        call = _PolicyCall(tool, given, complete, self._agent, self._tags, moment)
+        judged = [(reference, enforced, policy.judge(memory, call)) for reference, enforced, policy in self._held]
+        strictest: Optional[Tuple[PolicyReference, _Judged]] = None
+        for reference, enforced, one in judged:
+            if not enforced:
+                continue
+            rank = (one.decision, one.approvals)
+            if strictest is None:
+                better = one.rule is not None or one.decision != 'allow'
+            else:
+                other = strictest[1]
+                other_rank = (other.decision, other.approvals)
+                names_rule = other.rule is None and one.rule is not None and not _is_stricter(other_rank, rank)
+                better = _is_stricter(rank, other_rank) or names_rule
+            if better:
+                strictest = (reference, one)
+        if strictest is None or strictest[1].decision != 'deny':
+            for _, _, one in judged:
+                for limit, within_ms, amount in one.counts:
+                    memory.count(limit, within_ms, moment, amount)
+        observed = [
+            Observed(one.decision, one.rule, one.why, reference)
+            for reference, enforced, one in judged
+            if not enforced and one.decision != 'allow'
+        ]
+        if strictest is None:
+            return SetDecision('allow', None, None, None, 1, _DEFAULT_WAIT_MS, observed)
+        reference, one = strictest
+        return SetDecision(one.decision, one.rule, one.why, reference, one.approvals, one.wait_ms, observed)
+
+    def learn(self, memory: SessionMemory, tool: str, args: Any, answer: Any) -> None:
+        """Remembers the answer of a call that ran."""
+        given, _ = _read_args(args)
+        labels = [policy.labels_of(tool) for _, _, policy in self._held]
+        conditional = sorted({name for one in labels for name in one.when if _is_given(given, name)})
+        is_directory = any('directory' in _labels_of_call(one, given) for one in labels)
+        memory.learn(tool, given, conditional, is_directory, _Copy(_ANSWER_NODES).of(answer))
+
+
+def _read_args(args: Any) -> Tuple[Dict[str, Any], bool]:
+    copy = _Copy(_CALL_NODES)
+    value = copy.of({} if args is None else args)
+    return (value, copy.complete) if isinstance(value, dict) else ({}, False)
+
+
+# Labels of tools that no policy names, guessed from what their servers list.
+
+# begin guess words: written by `npm run docs` from packages/policy/src/guess.ts
+_GUESS_WORDS: Dict[str, str] = {
+    'sending': (
+        'send post reply forward share publish tweet retweet invite notify email mail message dm '
+        'comment submit upload transfer pay wire remit donate tip book reserve order purchase buy '
+        'checkout subscribe broadcast announce push call dial sms fax respond answer react '
+        'add_participants export deploy grant dispatch request execute run exec shell bash cancel '
+        'ship trade sell swap bid'
+    ),
+    'undoing': (
+        'delete remove cancel drop purge erase wipe destroy terminate revoke reset overwrite '
+        'truncate uninstall unsubscribe close shutdown kill format disable ban block transfer pay '
+        'wire remit donate purchase buy order book reserve checkout send reply forward publish '
+        'exchange return refund execute run exec shell bash trade sell swap grant deploy unlock '
+        'merge'
+    ),
+    'changing': (
+        'create add update edit modify set change write append insert replace rename move copy save '
+        'store schedule reschedule assign unassign enable mark archive complete register enroll '
+        'connect link install configure generate_file upload put patch apply restart start stop '
+        'open_door control turn adjust book reserve'
+    ),
+    'reading': (
+        'get read list search find fetch view show retrieve check lookup look browse query open '
+        'download load receive summarize extract scan inspect describe translate analyze track '
+        'monitor navigate visit crawl scrape recall explore review display watch access inquire '
+        'obtain view_all'
+    ),
+    'closed': (
+        'price prices cost hour hours time date day today now address addresses balance count total '
+        'status availability available fuel cuisine option options type types airport airports '
+        'currency rate rates exchange version weather temperature forecast schedule route routes '
+        'distance location locations coordinates stock quote iban zip unit units timezone language '
+        'languages price_per_day flight flights capacity limit limits health metrics'
+    ),
+    'written': (
+        'email emails mail mails inbox message messages chat chats channel thread threads comment '
+        'comments review reviews feedback post posts tweet tweets page pages web website webpage '
+        'url link file files document documents doc docs note notes ticket tickets issue issues '
+        'pull pr prs event events calendar notification notifications article articles news feed '
+        'transcript attachment attachments transaction transactions search result results answer '
+        'answers question questions wiki blog repository repo readme code contents content html '
+        'record records task tasks item_reviews description descriptions product products forum '
+        'profile profiles history memory memories voicemail voicemails podcast video videos '
+        'invitation invitations request requests'
+    ),
+    'kept': (
+        'contact contacts directory user users customer customers account accounts employee '
+        'employees member members order orders reservation reservations'
+    ),
+    'personal': (
+        'email emails mail mails inbox message messages chat file files document documents note '
+        'notes calendar contact contacts user users customer customers account accounts profile '
+        'transaction transactions balance medical health patient record records history password '
+        'passwords secret secrets credential credentials token tokens key keys address addresses '
+        'payment card bank statement order orders reservation reservations voicemail personal '
+        'private device devices location'
+    ),
+    'computing': 'calculate compute convert count validate format parse encode decode think sleep wait',
+    'fetching': 'fetch browse open visit navigate scrape crawl webpage download',
+    'directing': (
+        'to cc bcc recipient recipients receiver receivers participant participants attendee '
+        'attendees invitee invitees email emails emailaddress emailaddresses address addresses '
+        'phone phonenumber number channel channels channelid channelname user users userid username '
+        'useremail account accountid accountnumber iban destination dest target url uri link '
+        'endpoint webhook host domain repo repository owner branch path file fileid filename '
+        'filepath folder folderid id hotel restaurant company vendor merchant payee name title'
+    ),
+}
+# end guess words
+_GUESSES = {name: frozenset(text.split()) for name, text in _GUESS_WORDS.items()}
+_SENT_TO = re.compile(
+    '(?:participants?|attendees?|invitees?|recipients?|cc|bcc|share_?with|emails?)', re.IGNORECASE | re.ASCII
+)
+
+
+def _name_words_of(name: str) -> List[str]:
+    spaced = re.sub('([a-z0-9])([A-Z])', r'\1 \2', re.sub('^mcp__', '', name))
+    spaced = re.sub('([A-Z]+)([A-Z][a-z])', r'\1 \2', spaced)
+    return [word for word in re.split('[^a-z0-9]+', spaced.lower()) if word]
+
+
+def _guess_any(words: Sequence[str], *kinds: str) -> bool:
+    stems = {
+        stem
+        for word in words
+        for stem in (
+            word,
+            re.sub(r's\Z', '', word),
+            re.sub(r'(?:es|ed|ing)\Z', '', word),
+            re.sub(r'(?:ed|ing)\Z', 'e', word),
+        )
+    }
+    return any(not stems.isdisjoint(_GUESSES[kind]) for kind in kinds)
+
+
+def _is_directing(arg: str) -> bool:
+    return (
+        arg.lower().replace('_', '') in _GUESSES['directing']
+        or re.search(r'(?:_[iI][dD][sS]?|[a-z]Ids?)\Z', arg) is not None
+        or arg[:9].lower() == 'recipient'
+    )
+
+
+def _guess_labels(tool: Mapping[str, Any]) -> _ToolLabels:
+    given, schema, hints = tool.get('description'), tool.get('inputSchema'), tool.get('annotations')
+    description = given[:1_000] if isinstance(given, str) else ''
+    properties = schema.get('properties') if isinstance(schema, dict) else None
+    args = list(properties)[:100] if isinstance(properties, dict) else []
+    hints = hints if isinstance(hints, dict) else {}
+    named = _name_words_of(tool['name'][:200])
+    sentence = _name_words_of(re.split('[.\n]', description, maxsplit=1)[0])
+    kinds = ('reading', 'sending', 'changing', 'undoing', 'computing')
+    verb = next((word for word in named if _guess_any([word], *kinds)), None)
+    verbs = sentence[:4] if verb is None else [verb]
+    objects = [*(word for word in named if word != verb), *sentence[:12]]
+    held: Set[str] = set()
+    reading = _guess_any(verbs, 'reading') and not _guess_any(verbs, 'sending')
+    if reading:
+        end = next((at for at, word in enumerate(named) if word in ('by', 'for', 'from', 'in', 'with', 'via')), None)
+        nouns = [word for word in named[:end] if word != verb]
+        about_others = _guess_any(nouns, 'written')
+        if _guess_any(nouns, 'kept') and not about_others:
+            held |= {'directory', 'private'}
+        elif not _guess_any(nouns, 'closed') or about_others:
+            held.add('untrusted')
+        if _guess_any(objects, 'personal'):
+            held.add('private')
+        addresses = any(re.fullmatch('(?:url|uri|link|address)s?', arg, re.IGNORECASE | re.ASCII) for arg in args)
+        if _guess_any(verbs, 'fetching') and addresses:
+            held |= {'untrusted', 'sends', 'fetches'}
+    else:
+        if _guess_any(verbs, 'sending'):
+            held |= {'sends', 'changes'}
+        if _guess_any(verbs, 'changing'):
+            held.add('changes')
+        if _guess_any(verbs, 'undoing'):
+            held |= {'changes', 'irreversible'}
+    if hints.get('destructiveHint') is True:
+        held |= {'irreversible', 'changes'}
+    if not _guess_any(verbs, *kinds) and not held:
+        if hints.get('readOnlyHint') is not True:
+            return _ToolLabels(_UNKNOWN_TOOL.held, [arg for arg in args if _is_directing(arg)], {})
+        held.add('untrusted')
+    when = {} if reading else {arg: ('sends',) for arg in args if _SENT_TO.fullmatch(arg)}
+    destination = [] if reading and 'fetches' not in held else [arg for arg in args if _is_directing(arg)]
+    return _ToolLabels(sorted(held), destination, when)
 
 
 # --- The monitor -----------------------------------------------------------------------------------------------------

@@ -15,40 +15,54 @@ export interface ListedTool {
 /** A tool about which nothing is known may read what a stranger wrote, and send it out. */
 export const unknownTool: ToolLabels = { is: ['untrusted', 'sends'], destination: [], when: {} }
 
-const list = (text: string): ReadonlySet<string> => new Set(text.split(' '))
+/**
+ * Words by which labels are guessed, in one table for all clients: `npm run docs` copies it into clients/python/wardline.py.
+ */
+export const guessWords = {
+  sending:
+    'send post reply forward share publish tweet retweet invite notify email mail message dm comment submit upload transfer pay wire remit donate tip book reserve order purchase buy checkout subscribe broadcast announce push call dial sms fax respond answer react add_participants export deploy grant dispatch request execute run exec shell bash cancel ship trade sell swap bid',
+  undoing:
+    'delete remove cancel drop purge erase wipe destroy terminate revoke reset overwrite truncate uninstall unsubscribe close shutdown kill format disable ban block transfer pay wire remit donate purchase buy order book reserve checkout send reply forward publish exchange return refund execute run exec shell bash trade sell swap grant deploy unlock merge',
+  changing:
+    'create add update edit modify set change write append insert replace rename move copy save store schedule reschedule assign unassign enable mark archive complete register enroll connect link install configure generate_file upload put patch apply restart start stop open_door control turn adjust book reserve',
+  reading:
+    'get read list search find fetch view show retrieve check lookup look browse query open download load receive summarize extract scan inspect describe translate analyze track monitor navigate visit crawl scrape recall explore review display watch access inquire obtain view_all',
+  /** What the owner of the service measures or configures: nobody else writes it. */
+  closed:
+    'price prices cost hour hours time date day today now address addresses balance count total status availability available fuel cuisine option options type types airport airports currency rate rates exchange version weather temperature forecast schedule route routes distance location locations coordinates stock quote iban zip unit units timezone language languages price_per_day flight flights capacity limit limits health metrics',
+  /** What others write, whatever else the tool is about. */
+  written:
+    'email emails mail mails inbox message messages chat chats channel thread threads comment comments review reviews feedback post posts tweet tweets page pages web website webpage url link file files document documents doc docs note notes ticket tickets issue issues pull pr prs event events calendar notification notifications article articles news feed transcript attachment attachments transaction transactions search result results answer answers question questions wiki blog repository repo readme code contents content html record records task tasks item_reviews description descriptions product products forum profile profiles history memory memories voicemail voicemails podcast video videos invitation invitations request requests',
+  /** Whose answers name people, places and accounts that the operator keeps. */
+  kept: 'contact contacts directory user users customer customers account accounts employee employees member members order orders reservation reservations',
+  personal:
+    'email emails mail mails inbox message messages chat file files document documents note notes calendar contact contacts user users customer customers account accounts profile transaction transactions balance medical health patient record records history password passwords secret secrets credential credentials token tokens key keys address addresses payment card bank statement order orders reservation reservations voicemail personal private device devices location',
+  /** Works on its arguments alone. */
+  computing: 'calculate compute convert count validate format parse encode decode think sleep wait',
+  fetching: 'fetch browse open visit navigate scrape crawl webpage download',
+  /** Arguments that say where an effect goes, without underscores. */
+  directing:
+    'to cc bcc recipient recipients receiver receivers participant participants attendee attendees invitee invitees email emails emailaddress emailaddresses address addresses phone phonenumber number channel channels channelid channelname user users userid username useremail account accountid accountnumber iban destination dest target url uri link endpoint webhook host domain repo repository owner branch path file fileid filename filepath folder folderid id hotel restaurant company vendor merchant payee name title',
+} as const
 
-const sending = list(
-  'send post reply forward share publish tweet retweet invite notify email mail message dm comment submit upload transfer pay wire remit donate tip book reserve order purchase buy checkout subscribe broadcast announce push call dial sms fax respond answer react add_participants export deploy grant dispatch request execute run exec shell bash cancel ship trade sell swap bid',
-)
-const undoing = list(
-  'delete remove cancel drop purge erase wipe destroy terminate revoke reset overwrite truncate uninstall unsubscribe close shutdown kill format disable ban block transfer pay wire remit donate purchase buy order book reserve checkout send reply forward publish exchange return refund execute run exec shell bash trade sell swap grant deploy unlock merge',
-)
-const changing = list(
-  'create add update edit modify set change write append insert replace rename move copy save store schedule reschedule assign unassign enable mark archive complete register enroll connect link install configure generate_file upload put patch apply restart start stop open_door control turn adjust book reserve',
-)
-const reading = list(
-  'get read list search find fetch view show retrieve check lookup look browse query open download load receive summarize extract scan inspect describe translate analyze track monitor navigate visit crawl scrape recall explore review display watch access inquire obtain view_all',
-)
-/** What the owner of the service measures or configures: nobody else writes it. */
-const closed = list(
-  'price prices cost hour hours time date day today now address addresses balance count total status availability available fuel cuisine option options type types airport airports currency rate rates exchange version weather temperature forecast schedule route routes distance location locations coordinates stock quote iban zip unit units timezone language languages price_per_day flight flights capacity limit limits health metrics',
-)
-/** What others write, whatever else the tool is about. */
-const written = list(
-  'email emails mail mails inbox message messages chat chats channel thread threads comment comments review reviews feedback post posts tweet tweets page pages web website webpage url link file files document documents doc docs note notes ticket tickets issue issues pull pr prs event events calendar notification notifications article articles news feed transcript attachment attachments transaction transactions search result results answer answers question questions wiki blog repository repo readme code contents content html record records task tasks item_reviews description descriptions product products forum profile profiles history memory memories voicemail voicemails podcast video videos invitation invitations request requests',
-)
-/** Whose answers name people, places and accounts that the operator keeps. */
-const kept = list(
-  'contact contacts directory user users customer customers account accounts employee employees member members order orders reservation reservations',
-)
-const personal = list(
-  'email emails mail mails inbox message messages chat file files document documents note notes calendar contact contacts user users customer customers account accounts profile transaction transactions balance medical health patient record records history password passwords secret secrets credential credentials token tokens key keys address addresses payment card bank statement order orders reservation reservations voicemail personal private device devices location',
-)
-/** Works on its arguments alone. */
-const computing = list('calculate compute convert count validate format parse encode decode think sleep wait')
-const fetching = list('fetch browse open visit navigate scrape crawl webpage download')
-const directing =
-  /^(?:to|cc|bcc|recipients?|receivers?|participants?|attendees?|invitees?|emails?|e_?mail_?address(?:es)?|address(?:es)?|phone(?:_?number)?|number|channels?|channel_?(?:id|name)|users?|user_?(?:id|name|email)|username|account(?:_?(?:id|number))?|iban|recipient_?\w*|destination|dest|target|url|uri|link|endpoint|webhook|host|domain|repo(?:sitory)?|owner|branch|path|file(?:_?(?:id|name|path))?|folder(?:_?id)?|id|\w+_ids?|hotel|restaurant|company|vendor|merchant|payee|name|title)$/i
+const listed = (text: string): ReadonlySet<string> => new Set(text.split(' '))
+const sending = listed(guessWords.sending)
+const undoing = listed(guessWords.undoing)
+const changing = listed(guessWords.changing)
+const reading = listed(guessWords.reading)
+const closed = listed(guessWords.closed)
+const written = listed(guessWords.written)
+const kept = listed(guessWords.kept)
+const personal = listed(guessWords.personal)
+const computing = listed(guessWords.computing)
+const fetching = listed(guessWords.fetching)
+const directing = listed(guessWords.directing)
+
+/** Whether an argument says where an effect goes: by its name, or as the id of something. */
+const isDirecting = (arg: string): boolean =>
+  directing.has(arg.toLowerCase().replaceAll('_', '')) ||
+  /(?:_[iI][dD][sS]?|[a-z]Ids?)$/.test(arg) ||
+  /^recipient/i.test(arg)
 
 /** `getUnreadEmails`, `get_unread_emails`, `GmailSendEmail` as words. */
 const wordsOfName = (name: string): string[] =>
@@ -74,8 +88,10 @@ const hasAny = (words: readonly string[], known: ReadonlySet<string>): boolean =
  * Guesses the labels of a tool from its name, the first sentence of its description, its arguments and the hints of its
  * server. Hints are the server's own word: they may add labels, and only where nothing else is known take them away.
  */
-export function guessLabels({ name, description = '', inputSchema, annotations }: ListedTool): ToolLabels {
-  const named = wordsOfName(name)
+export function guessLabels({ name, description: given, inputSchema, annotations }: ListedTool): ToolLabels {
+  // Servers of tools may list anything.
+  const description = typeof given === 'string' ? given.slice(0, 1_000) : ''
+  const named = wordsOfName(name.slice(0, 200))
   const sentence = wordsOfName(description.split(/[.\n]/, 1)[0] ?? '')
   // The verb stands first in the name, or after the name of the product.
   const isKnownVerb = (words: readonly string[]) =>
@@ -83,7 +99,7 @@ export function guessLabels({ name, description = '', inputSchema, annotations }
   const verb = named.find((word) => isKnownVerb([word]))
   const verbs = verb !== undefined ? [verb] : sentence.slice(0, 4)
   const objects = [...named.filter((word) => word !== verb), ...sentence.slice(0, 12)]
-  const args = Object.keys(inputSchema?.properties ?? {})
+  const args = Object.keys(inputSchema?.properties ?? {}).slice(0, 100)
   const held = new Set<Label>()
   const isReading = hasAny(verbs, reading) && !hasAny(verbs, sending)
   if (isReading) {
@@ -105,8 +121,7 @@ export function guessLabels({ name, description = '', inputSchema, annotations }
   }
   if (annotations?.destructiveHint === true) held.add('irreversible').add('changes')
   if (!isKnownVerb(verbs) && held.size === 0) {
-    if (annotations?.readOnlyHint !== true)
-      return { ...unknownTool, destination: args.filter((arg) => directing.test(arg)) }
+    if (annotations?.readOnlyHint !== true) return { ...unknownTool, destination: args.filter(isDirecting) }
     held.add('untrusted')
   }
   // Others hear of it when people are added.
@@ -117,6 +132,6 @@ export function guessLabels({ name, description = '', inputSchema, annotations }
         when[arg] = ['sends']
     }
   }
-  const destination = isReading && !held.has('fetches') ? [] : args.filter((arg) => directing.test(arg))
+  const destination = isReading && !held.has('fetches') ? [] : args.filter(isDirecting)
   return { is: [...held], destination, when }
 }

@@ -53,7 +53,9 @@ export class PolicyJudge {
   constructor(id: string, policy: Policy, tools: readonly ListedTool[]) {
     this.#id = id
     this.#policy = policy
-    const guessed = tools.map((tool) => [tool.name.toLowerCase(), guessLabels(tool)] as const)
+    const guessed = tools
+      .filter((tool) => typeof tool?.name === 'string')
+      .map((tool) => [tool.name.toLowerCase(), guessLabels(tool)] as const)
     this.#labels = new Map([...guessed, ...policy.labels])
   }
 

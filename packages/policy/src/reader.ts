@@ -97,7 +97,9 @@ export class Reader {
     const text = value instanceof Date && !Number.isNaN(value.getTime()) ? value.toISOString() : value
     const isTime = typeof text === 'string' && /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z)?$/.test(text)
     const at = isTime ? Date.parse(text) : Number.NaN
-    return Number.isNaN(at) ? this.fault(path, 'must be a date or a time in UTC such as 2026-12-31T18:00Z.') : at
+    // Some engines take the 30th of February for the 2nd of March.
+    const isSameDay = !Number.isNaN(at) && new Date(at).toISOString().startsWith(String(text).slice(0, 10))
+    return !isSameDay ? this.fault(path, 'must be a date or a time in UTC such as 2026-12-31T18:00Z.') : at
   }
 }
 
