@@ -85,6 +85,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     asked.get(message.response.request_id)?.(message.response.response ?? {})
   } else if (message.type === 'user') {
     const { content } = message.message
-    void work(JSON.parse(typeof content === 'string' ? content : content[0].text))
+    const prompt = typeof content === 'string' ? content : content[0].text
+    void ask('UserPromptSubmit', { prompt, source: 'sdk' }).then(() => work(JSON.parse(prompt)))
   }
 })

@@ -5,6 +5,7 @@ import { DecoyChecks, isRefusal, refusals, type Verdict } from './decoy-checks.t
 import { type Denial, denialOf, deniedError, notAllowed, uncheckedReason } from './denied.ts'
 import { answerEvent, eventOf, mismatchEvent, toolCallEvent } from './events.ts'
 import { MonitorError } from './faults.ts'
+import { withinCall } from './guarded-call.ts'
 import { KillSwitch } from './kill-switch.ts'
 import { Listeners } from './listeners.ts'
 import type {
@@ -237,7 +238,7 @@ class AgentMonitor implements Monitor {
       let ok = false
       let result: unknown
       try {
-        result = await tool.apply(this, args)
+        result = await withinCall(() => tool.apply(this, args))
         ok = true
         return result as never
       } finally {

@@ -1,5 +1,5 @@
 import type { Denial } from './denied.ts'
-import { copyWith, guardedCall, startCall } from './guarded-call.ts'
+import { copyWith, guardedCall, learnPrompts, startCall, textsOf, withinCall } from './guarded-call.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
 // Versions 6 and 7 of the AI SDK share this shape of tools.
@@ -37,19 +37,33 @@ export function guardExecute<Tool extends AiTool>(
   const body = tool.execute as Method
   const callOf = (args: unknown): GuardedCall => ({ toolName, args, sessionId })
   const execute = isGenerator(body)
-    ? (input: unknown, options: unknown) => stream(monitor, callOf(input), () => body.call(tool, input, options))
-    : (input: unknown, options: unknown) =>
-        guardedCall<unknown>(monitor, {
+    ? (input: unknown, options: unknown) => {
+        learnMessages(monitor, options, sessionId)
+        return stream(monitor, callOf(input), () => body.call(tool, input, options))
+      }
+    : (input: unknown, options: unknown) => {
+        learnMessages(monitor, options, sessionId)
+        return guardedCall<unknown>(monitor, {
           ...callOf(input),
           run: () => lastOf(body.call(tool, input, options)),
           deny: (denial) => denial,
         })
+      }
   guarded.add(execute)
   if (typeof toModelOutput !== 'function') return copyWith(tool, { execute })
   // toModelOutput expects an output of the tool, not a denial.
   const readOutput = (result: { output: unknown }) =>
     isDenial(result.output) ? { type: 'json', value: result.output } : toModelOutput.call(tool, result)
   return copyWith(tool, { execute, toModelOutput: readOutput })
+}
+
+/** Remembers the messages of the user among those that were sent to the model before it made the call. */
+export function learnMessages(monitor: Monitor, options: unknown, sessionId: string | undefined): void {
+  const messages = () => {
+    const { messages = [] } = Object(options) as { messages?: { role?: unknown; content?: unknown }[] }
+    return messages.filter(({ role }) => role === 'user').flatMap(({ content }) => textsOf(content))
+  }
+  learnPrompts(monitor, messages, sessionId)
 }
 
 const isGenerator = (body: Method): boolean =>
@@ -62,11 +76,17 @@ async function* stream(monitor: Monitor, call: GuardedCall, run: () => unknown):
   let ok = false
   let last: unknown
   try {
-    for await (const part of run() as AsyncIterable<unknown>) {
-      last = part
-      yield part
+    const parts = withinCall(() => (run() as AsyncIterable<unknown>)[Symbol.asyncIterator]())
+    const next = () => withinCall(() => parts.next())
+    try {
+      for (let part = await next(); !part.done; part = await next()) {
+        last = part.value
+        yield part.value
+      }
+      ok = true
+    } finally {
+      if (!ok) await parts.return?.()
     }
-    ok = true
   } finally {
     report(ok, last)
   }

@@ -48,6 +48,7 @@ describeAdapter(
   },
   'file-read',
   'done',
+  true,
 )
 
 let fleet: TestFleet

@@ -1,4 +1,4 @@
-import { type AiSdkOptions, type AiTool, type AiTools, guardExecute } from './ai-sdk-tools.ts'
+import { type AiSdkOptions, type AiTool, type AiTools, guardExecute, learnMessages } from './ai-sdk-tools.ts'
 import { copyWith } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
@@ -21,6 +21,7 @@ export function guardTools<Tools extends AiTools>(monitor: Monitor, tools: Tools
 function guardTool(monitor: Monitor, toolName: string, tool: AiTool, { sessionId }: AiSdkOptions): AiTool {
   const own = tool.needsApproval
   const needsApproval = async (input: unknown, call: unknown): Promise<boolean> => {
+    learnMessages(monitor, call, sessionId)
     if (await monitor.guard({ toolName, args: input, sessionId })) return true
     const isAsked = typeof own === 'function' ? Boolean(await own.call(tool, input, call)) : own === true
     if (!isAsked) void monitor.reportToolCall({ toolName, params: input, sessionId })

@@ -54,6 +54,7 @@ describeAdapter(
   },
   'file-read',
   'done',
+  true,
 )
 
 let fleet: TestFleet

@@ -1,4 +1,4 @@
-import { type AiSdkOptions, type AiTool, type AiTools, guardExecute, isGuarded } from './ai-sdk-tools.ts'
+import { type AiSdkOptions, type AiTool, type AiTools, guardExecute, isGuarded, learnMessages } from './ai-sdk-tools.ts'
 import type { Monitor } from './monitor.ts'
 
 export { type AiSdkOptions, type AiTools, answerReporter } from './ai-sdk-tools.ts'
@@ -50,6 +50,7 @@ export function guardApproval(
     const { toolName, input, providerExecuted } = request.toolCall
     // Provider tools have already run by now, and wrapped tools are guarded by `execute`.
     if (providerExecuted === true || isGuarded(toolOf(request))) return own(request)
+    learnMessages(monitor, request, sessionId)
     const denial = await monitor.guard({ toolName, args: input, sessionId })
     if (denial) return { type: 'denied', reason: denial.reason }
     const status = await own(request)

@@ -9,6 +9,9 @@ export interface HookInput {
   tool_response?: unknown
   duration_ms?: number
   last_assistant_message?: string
+  prompt?: string
+  source?: string
+  agent_id?: string
 }
 
 export interface HookAnswer {
@@ -24,17 +27,23 @@ export interface HookAnswer {
 export interface HookMatcher {
   hooks: ((input: HookInput) => Promise<HookAnswer>)[]
   onFailure?: 'block'
+  /** Seconds. */
+  timeout?: number
 }
 
 export type GuardHooks = Record<
-  'PreToolUse' | 'PostToolUse' | 'PostToolUseFailure' | 'Stop' | 'SubagentStop',
+  'UserPromptSubmit' | 'PreToolUse' | 'PostToolUse' | 'PostToolUseFailure' | 'Stop' | 'SubagentStop',
   HookMatcher[]
 >
 
+/** A hook that is still waiting at its timeout lets the call run. A policy may wait a day for a person. */
+const maxWaitSeconds = 86_400 + 3_600
+
 /**
  * Returns `hooks` for `query()` that deny tool calls before they run, including those of subagents and MCP servers, and
- * report those that ran, and the answers of the agent and its subagents. Pass your own hooks as `own` to keep both. The model reads a denial as `{ denied: true,
- * reason, retryable: false }`; a suspended agent is stopped as well. With `failMode: 'closed'`, a hook that fails
+ * report those that ran, and the answers of the agent and its subagents, and remember what its user asks. Pass your own
+ * hooks as `own` to keep both. The model reads a denial as `{ denied: true, reason, retryable: false }`; a suspended agent
+ * is stopped as well. With `failMode: 'closed'`, a hook that fails
  * blocks the call, which requires a Claude Code version that supports `onFailure`.
  */
 export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[]>> = object>(
@@ -43,7 +52,8 @@ export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[
 ): Own & GuardHooks {
   const onFailure = monitor.failMode === 'closed' ? { onFailure: 'block' as const } : {}
   const hooks = {
-    PreToolUse: { hooks: [(input: HookInput) => decide(monitor, input)], ...onFailure },
+    UserPromptSubmit: { hooks: [(input: HookInput) => remember(monitor, input)] },
+    PreToolUse: { hooks: [(input: HookInput) => decide(monitor, input)], timeout: maxWaitSeconds, ...onFailure },
     PostToolUse: { hooks: [(input: HookInput) => report(monitor, input, true)] },
     PostToolUseFailure: { hooks: [(input: HookInput) => report(monitor, input, false)] },
     Stop: { hooks: [(input: HookInput) => reportAnswer(monitor, input)] },
@@ -54,6 +64,15 @@ export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[
     [matcher, ...(own?.[event as keyof GuardHooks] ?? [])],
   ])
   return { ...own, ...Object.fromEntries(merged) }
+}
+
+/** Remembers a prompt. Those of schedules and other agents, and within subagents, are written by models. */
+async function remember(monitor: Monitor, input: HookInput): Promise<HookAnswer> {
+  const { prompt, source = 'user', agent_id: agentId, session_id: sessionId } = input
+  if (prompt !== undefined && agentId === undefined && (source === 'user' || source === 'sdk')) {
+    monitor.prompt(prompt, { sessionId })
+  }
+  return {}
 }
 
 async function decide(monitor: Monitor, input: HookInput): Promise<HookAnswer> {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Denial } from './denied.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
@@ -20,12 +21,33 @@ export async function guardedCall<Result>(monitor: Monitor, call: AdapterCall<Re
   let ok = false
   let result: Result | undefined
   try {
-    result = await call.run()
+    result = await withinCall(() => call.run())
     ok = call.hasFailed?.(result) !== true
     return result
   } finally {
     report(ok, result === undefined ? undefined : (call.contentOf?.(result) ?? result))
   }
+}
+
+const calls = new AsyncLocalStorage<true>()
+
+/** Runs a tool. What an agent within it is asked comes from a model, so no prompt is learnt there. */
+export const withinCall = <Result>(run: () => Result): Result => calls.run(true, run)
+
+/** Remembers texts that a framework says its user wrote. `texts` is read only where they can be the user's. */
+export function learnPrompts(monitor: Monitor, texts: () => readonly unknown[], sessionId: string | undefined): void {
+  if (calls.getStore()) return
+  try {
+    for (const text of texts()) if (typeof text === 'string') monitor.prompt(text, { sessionId })
+  } catch {
+    // Messages that cannot be read name no destination: more is asked.
+  }
+}
+
+/** The texts of a message: its content, or those of its parts. */
+export function textsOf(content: unknown): unknown[] {
+  if (!Array.isArray(content)) return [content]
+  return content.map((part) => (Object(part) as { text?: unknown }).text)
 }
 
 type ReportCall = (ok: boolean, result: unknown) => void

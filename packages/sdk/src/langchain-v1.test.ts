@@ -42,6 +42,7 @@ describeAdapter(
   },
   'file-read',
   'done',
+  true,
 )
 
 describeAdapter('tools of LangChain', async (monitor, path) => {

@@ -1,4 +1,4 @@
-import { contentOf, guardedCall } from './guarded-call.ts'
+import { contentOf, guardedCall, learnPrompts, textsOf } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
 interface ToolCallRequest {
@@ -9,8 +9,8 @@ interface ToolCallRequest {
 
 /**
  * Returns middleware for `createAgent()` that guards and reports the calls of all the agent's tools, including those of
- * other middleware, and reports the agent's answers. Put it last, so that nothing changes a call after it was allowed. The model reads a denial as `{
- * denied: true, reason, retryable: false }`.
+ * other middleware, reports the agent's answers, and remembers what its user asks. Put it last, so that nothing changes a
+ * call after it was allowed. The model reads a denial as `{ denied: true, reason, retryable: false }`.
  *
  * With any middleware that wraps tool calls, LangChain no longer returns a tool's error to the model but ends the run;
  * toolErrorMiddleware() changes that.
@@ -18,6 +18,9 @@ interface ToolCallRequest {
 export function guardMiddleware(monitor: Monitor) {
   return {
     name: 'wardline',
+    beforeAgent(state: { messages: readonly unknown[] }, runtime: object): undefined {
+      learnPrompts(monitor, () => promptsIn(state.messages), threadOf(runtime))
+    },
     wrapToolCall<Request extends ToolCallRequest, Result>(
       request: Request,
       handler: (request: Request) => Result | Promise<Result>,
@@ -41,6 +44,19 @@ export function guardMiddleware(monitor: Monitor) {
       void monitor.reportAnswer({ answer: contentOf(last), sessionId: threadOf(runtime) })
     },
   }
+}
+
+/**
+ * The texts of the user that began this run: earlier messages may be gone, replaced by the summary of a model, which
+ * LangChain marks by its source.
+ */
+function promptsIn(messages: readonly unknown[]): unknown[] {
+  const isOwn = (message: unknown) => {
+    const { type, additional_kwargs: more } = Object(message) as { type?: unknown; additional_kwargs?: unknown }
+    return type === 'human' && (Object(more) as { lc_source?: unknown }).lc_source === undefined
+  }
+  const start = messages.findLastIndex((message) => !isOwn(message)) + 1
+  return messages.slice(start).flatMap((message) => textsOf((message as { content?: unknown }).content))
 }
 
 interface Invokable {

@@ -1,4 +1,4 @@
-import { copyWith, guardedCall, startCall } from './guarded-call.ts'
+import { copyWith, guardedCall, learnPrompts, startCall, textsOf } from './guarded-call.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
 export interface OpenAiAgentsOptions {
@@ -34,12 +34,14 @@ export function guardTools<Tools extends readonly AgentTool[]>(
 }
 
 interface Emitter {
-  on(event: 'agent_end', listener: (...args: unknown[]) => void): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
 /**
  * Reports the answers of an Agent, or of all agents of a Runner, including those to other agents. Returns it. Use one
- * of the two: an answer that both announce is reported twice.
+ * of the two: an answer that both announce is reported twice. Of a Runner it also remembers what a run begins with, as the
+ * words of the user; while a tool of the Runner runs, it does not, because a run within a tool begins with the words of a
+ * model. With an Agent, call `monitor.prompt()` for each prompt of the user.
  */
 export function reportAnswers<Source extends object>(
   monitor: Monitor,
@@ -51,7 +53,31 @@ export function reportAnswers<Source extends object>(
   on.call(source as unknown as Emitter, 'agent_end', (...args) => {
     void monitor.reportAnswer({ answer: args.at(-1), sessionId })
   })
+  if ('run' in source) learnRuns(monitor, source as unknown as Emitter, sessionId)
   return source
+}
+
+/** Only the first agent of a run begins with the words of the user: what a handoff passes on may be a model's summary. */
+function learnRuns(monitor: Monitor, runner: Emitter, sessionId: string | undefined): void {
+  const begun = new WeakSet<object>()
+  let running = 0
+  runner.on('agent_tool_start', () => {
+    running += 1
+  })
+  runner.on('agent_tool_end', () => {
+    running = Math.max(0, running - 1)
+  })
+  runner.on('agent_start', (context, _agent, input) => {
+    if (typeof context !== 'object' || context === null || begun.has(context)) return
+    begun.add(context)
+    if (running === 0) learnPrompts(monitor, () => promptsIn(input), sessionId)
+  })
+}
+
+function promptsIn(input: unknown): unknown[] {
+  if (!Array.isArray(input)) return [input]
+  const items = input as { role?: unknown; content?: unknown }[]
+  return items.filter(({ role }) => role === 'user').flatMap(({ content }) => textsOf(content))
 }
 
 type CallOf = (args: unknown) => GuardedCall

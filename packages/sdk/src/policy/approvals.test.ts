@@ -252,7 +252,7 @@ describe('with a service that answers strangely', () => {
     ['without an id', { state: 'granted' }],
     ['with an id that is no id', { id: 'a b\n', state: 'granted' }],
     ['that is a list', [{ id, state: 'granted' }]],
-    ['that is no JSON', undefined],
+    ['that is not JSON', undefined],
   ])('an answer %s grants nothing', async (_, body) => {
     const { ask } = await start((_request, response) =>
       body === undefined ? response.writeHead(200).end('granted') : sendJson(response, 200, body),

@@ -41,6 +41,8 @@ export function describeAdapter(
   toolName = 'file-read',
   /** What the model answers after the call, where the adapter sees it. */
   answer?: string,
+  /** Whether the adapter sees the prompt, which is "read it". */
+  seesPrompt = false,
 ): void {
   describe(`with ${framework}`, () => {
     let fleet: TestFleet
@@ -123,6 +125,44 @@ export function describeAdapter(
       expect(others.join()).not.toContain(decoy)
       expect(JSON.stringify([output, after])).not.toContain(decoy)
     })
+
+    test('denies what a policy denies, and asks a person where it says so', async () => {
+      const match = { tool: toolName }
+      const rules = [
+        { title: 'Never', decision: 'deny', match, when: { path: 'never.txt' } },
+        { title: 'Ask first', decision: 'ask', match, when: { path: 'ask.txt' } },
+      ]
+      const { id } = await fleet.addPolicy({ title: 'Files', rules })
+      await monitor.refresh()
+      const denial = await takeTurn(monitor, 'never.txt')
+      expect(denial.ran).toEqual([])
+      expect(readDenial(denial.output)).toEqual(
+        denied('The policy of this agent denies this call (Never). Do not retry it.'),
+      )
+      const approved = takeTurn(monitor, 'ask.txt')
+      await fleet.decide((await fleet.pendingApproval()).id, 'approve')
+      expect((await approved).ran).toEqual(['ask.txt'])
+      const refused = takeTurn(monitor, 'ask.txt')
+      await fleet.decide((await fleet.pendingApproval()).id, 'deny')
+      expect((await refused).ran).toEqual([])
+      expect((await takeTurn(monitor, 'notes.txt')).ran).toEqual(['notes.txt'])
+      await fleet.removePolicy(id)
+      await monitor.refresh()
+    })
+
+    if (seesPrompt)
+      test('knows what the prompt names, and nothing else', async () => {
+        const labels = { [toolName]: { is: ['untrusted', 'sends'], destination: ['path'] } }
+        const { id } = await fleet.addPolicy({ title: 'Flow', flow: 'default', labels })
+        await monitor.refresh()
+        // The tool has answered before.
+        expect((await takeTurn(monitor, 'it')).ran).toEqual(['it'])
+        const asked = takeTurn(monitor, 'elsewhere')
+        await fleet.decide((await fleet.pendingApproval()).id, 'deny')
+        expect((await asked).ran).toEqual([])
+        await fleet.removePolicy(id)
+        await monitor.refresh()
+      })
 
     // The service refuses such a text, and a refused check must not let the call through.
     test('denies a call with a decoy that is split by NUL or a lone surrogate', async () => {
