@@ -9,7 +9,7 @@ export type ListedRule = ReplyOf<'listRules'>['rules'][number]
 export type Rule = ReplyOf<'getRule'>
 export type Firing = ReplyOf<'listRuleFirings'>['firings'][number]
 /** A position in a rule's text, and the fault there. */
-export type RuleFault = ReplyOf<'testRule'>['failed'][number]
+type RuleFault = ReplyOf<'testRule'>['failed'][number]
 
 /** The stream reports firings; this interval covers changes by another person. */
 const refreshMs = 15_000

@@ -9,11 +9,11 @@ import { type Rule, ruleQuery, versionQuery } from '../data/rules.ts'
 import { useMayOperate } from '../data/session.ts'
 import { ChangeDialog } from '../parts/change-dialog.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
-import { Snippet } from '../parts/snippet.tsx'
+import { type Draft, VersionedText, Versions } from '../parts/versioned-text.tsx'
 import { Button, Chip } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog } from '../ui/lazy-dialog.tsx'
-import { Fault, Notice, Panel, Screen } from '../ui/panel.tsx'
+import { Fault, Notice, Screen } from '../ui/panel.tsx'
 import { DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
@@ -126,102 +126,47 @@ function Exceptions({ exceptions = [] }: Pick<Rule['document'], 'exceptions'>) {
   )
 }
 
-function Versions({ rule: { versions, version: newest }, shown }: { rule: Rule; shown: number | undefined }) {
-  const current = shown ?? newest
-  return (
-    <DataTable
-      title="Versions"
-      note="Each saved change of the text is a version."
-      columns={[
-        {
-          name: 'Version',
-          cell: ({ version }) => (
-            <Link
-              from="/rules/$id"
-              search={(before) => ({ ...before, version: version === newest ? undefined : version })}
-              aria-current={version === current ? 'true' : undefined}
-              replace
-              resetScroll={false}
-            >
-              v{version}
-            </Link>
-          ),
-        },
-        { name: 'Saved', kind: 'number', cell: ({ created_at }) => <Time at={created_at} /> },
-        {
-          name: 'By',
-          cell: ({ created_by }) => (created_by === null ? 'file' : <HostileText text={created_by} max={60} />),
-        },
-      ]}
-      rows={versions}
-      rowKey={({ version }) => version}
-      at={versions.findIndex(({ version }) => version === current)}
-      isStacked={false}
-    />
-  )
-}
-
-/** Unsaved text of the editor, and the version that it is based on. */
-interface Draft {
-  text: string
-  version: number
-}
-
 interface TextProps {
   rule: Rule
   draft: Draft | undefined
   isLocked: boolean
-  /** An earlier version to show instead. */
   version: number | undefined
   onDraft(draft: Draft | undefined): void
 }
 
-/** The rule's text: in the editor, or to read if it is locked or an earlier version. */
-function TextOfRule({ rule, draft, isLocked, version, onDraft }: TextProps) {
+function TextOfRule({ rule, draft, version, onDraft, isLocked }: TextProps) {
   const { data: earlier, error } = useQuery({
     ...versionQuery(rule.id, version ?? rule.version),
     enabled: version !== undefined,
   })
   const text = draft?.text ?? rule.text
-  const edit = (next: string, base = draft?.version ?? rule.version) =>
-    onDraft(next === rule.text ? undefined : { text: next, version: base })
-  if (isLocked || version !== undefined) {
-    const saved = version === undefined ? rule.text : earlier?.text
-    if (error) return <Fault of={error} />
-    if (saved === undefined) return <p className="quiet">Loading version {version}…</p>
-    return (
-      <Panel
-        title={version === undefined ? 'Rule' : `Version ${version}`}
-        end={!isLocked && <Button onClick={() => edit(saved, rule.version)}>Edit this text</Button>}
-      >
-        <Snippet label="YAML or JSON, as saved" text={saved} />
-      </Panel>
-    )
-  }
   return (
-    <div className="stack">
-      {draft && draft.version !== rule.version && (
-        <Notice>
-          Version {rule.version} was saved after you began to edit version {draft.version}. Saving replaces it.
-        </Notice>
+    <VersionedText
+      name="Rule"
+      saved={rule}
+      draft={draft}
+      isLocked={isLocked}
+      version={version}
+      earlier={earlier}
+      error={error}
+      onDraft={onDraft}
+      editor={(onChange, discard) => (
+        <Editor
+          text={text}
+          rule={rule}
+          saveName={`Save as version ${rule.version + 1}`}
+          isChanged={draft !== undefined}
+          save={async () => {
+            await call('replaceRule', { params: { id: rule.id }, body: { rule: text } })
+            return 'Rule saved.'
+          }}
+          onSaved={() => onDraft(undefined)}
+          onChange={onChange}
+        >
+          {discard}
+        </Editor>
       )}
-      <Editor
-        text={text}
-        rule={rule}
-        saveName={`Save as version ${rule.version + 1}`}
-        isChanged={draft !== undefined}
-        save={async () => {
-          await call('replaceRule', { params: { id: rule.id }, body: { rule: text } })
-          return 'Rule saved.'
-        }}
-        onSaved={() => onDraft(undefined)}
-        onChange={edit}
-      >
-        <Button disabled={!draft} onClick={() => onDraft(undefined)}>
-          Discard changes
-        </Button>
-      </Editor>
-    </div>
+    />
   )
 }
 
@@ -329,7 +274,21 @@ function OpenRule({ rule }: { rule: Rule }) {
         <div className="stack">
           {mayOperate && <Backtest text={draft?.text ?? rule.text} />}
           <Exceptions exceptions={rule.document.exceptions} />
-          <Versions rule={rule} shown={shown} />
+          <Versions
+            versions={rule.versions}
+            current={shown ?? rule.version}
+            link={(each) => (
+              <Link
+                from="/rules/$id"
+                search={(before) => ({ ...before, version: each === rule.version ? undefined : each })}
+                aria-current={each === (shown ?? rule.version) ? 'true' : undefined}
+                replace
+                resetScroll={false}
+              >
+                v{each}
+              </Link>
+            )}
+          />
         </div>
       </div>
       <Firings id={rule.id} days={days} onDays={(next) => show({ days: next })} />
