@@ -1,34 +1,19 @@
-import { styleText } from 'node:util'
-import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
-import { exitCodes } from '../exit.ts'
 import { withService } from '../service/options.ts'
 import { findService, type Service } from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { checkChannels } from './channels.ts'
-import type { Check } from './check.ts'
+import { type Check, conclude, show } from './check.ts'
 import { checkControlPath } from './control.ts'
 import { checkEventIndex } from './event-index.ts'
 import { checkHooks } from './hooks.ts'
+import { checkPolicySetup } from './policy-setup.ts'
 import { checkClock, checkKey, checkOpenPaths, checkReadiness, checkService, checkTransport } from './service.ts'
 import { checkControlStream, checkLiveStream } from './streams.ts'
 
 interface DoctorOptions extends ServiceFlags {
   probe?: boolean
   hooks?: boolean
-}
-
-const styles: Record<Check['status'], Parameters<typeof styleText>[0]> = {
-  ok: 'green',
-  warn: 'yellow',
-  fail: 'red',
-  skip: 'dim',
-}
-
-function show({ name, status, detail, fix }: Check): void {
-  const mark = styleText(styles[status], status.padEnd(4), { stream: process.stdout })
-  console.log(`${mark}  ${name.padEnd(20)}  ${sanitize(detail)}`)
-  if (fix !== undefined) console.log(`${' '.repeat(28)}→ ${sanitize(fix)}`)
 }
 
 /** Runs the checks in sequence: each result is shown at once, and later checks depend on earlier ones. */
@@ -47,7 +32,10 @@ async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): Asy
     for (const stream of streams) yield await stream
     if (probe) yield await checkControlPath(service)
   }
-  if (hooks) yield* await checkHooks()
+  if (hooks) {
+    yield* await checkHooks()
+    yield* await checkPolicySetup()
+  }
 }
 
 async function doctor(options: DoctorOptions): Promise<void> {
@@ -57,9 +45,7 @@ async function doctor(options: DoctorOptions): Promise<void> {
     checks.push(check)
     if (!options.json) show(check)
   }
-  const isWell = checks.every(({ status }) => status !== 'fail')
-  if (options.json) console.log(safeJson({ ok: isWell, checks }, 2))
-  if (!isWell) process.exitCode = exitCodes.failed
+  conclude(checks, options)
 }
 
 export function addDoctor(program: Command): void {

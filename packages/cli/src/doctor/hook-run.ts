@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { policyHeader } from '@wardline/contract'
 
 export interface HookAnswer {
   /** Null when it was ended by a signal. */
@@ -18,6 +19,7 @@ export interface HookAnswer {
   ms: number
 }
 
+const probeInstance = 'wardline-doctor'
 /** Coding agents wait longer, but an operator should not have to. */
 const answerWithinMs = 10_000
 /** A real answer has a few hundred characters. */
@@ -29,17 +31,38 @@ interface StandIn {
   close(): void
 }
 
-/** Starts a fake service that reports every instance as suspended and accepts all reports: the hook must deny the call. */
-async function startStandIn(): Promise<StandIn> {
+/** What the fake service says of every instance. */
+export type ProbeState = 'suspended' | { policy: object }
+
+/** Body and version of the policies of an instance; nothing signs them. */
+const policySet = (policy: object) => ({
+  instance_id: probeInstance,
+  version: 1,
+  body: JSON.stringify({
+    agent: { id: probeInstance, tags: [] },
+    policies: [{ id: randomUUID(), title: 'wardline doctor', version: 1, mode: 'enforce', document: policy }],
+  }),
+  signature_ed25519: '',
+})
+
+/**
+ * Starts a fake service that accepts all reports, and reports every instance as suspended, or as active with a policy. The
+ * hook must deny the call.
+ */
+async function startStandIn(state: ProbeState): Promise<StandIn> {
   let asked = 0
+  const policy = state === 'suspended' ? undefined : policySet(state.policy)
   // See send-http.ts for why it is not imported.
   const server: Server = process.getBuiltinModule('node:http').createServer((request, response) => {
     asked++
     request.resume()
     const path = request.url ?? ''
     const send = (status: number, body: object) =>
-      response.writeHead(status, { 'content-type': 'application/json', etag: 'W/"1"' }).end(JSON.stringify(body))
-    if (path.endsWith('/status')) send(200, { suspended: true, reason: 'wardline doctor --hooks' })
+      response
+        .writeHead(status, { 'content-type': 'application/json', etag: 'W/"1"', [policyHeader]: policy ? '1' : '0' })
+        .end(JSON.stringify(body))
+    if (path.endsWith('/status')) send(200, { suspended: !policy, reason: policy ? null : 'wardline doctor --hooks' })
+    else if (path.endsWith('/policy')) send(policy ? 200 : 404, policy ?? { error: 'Unknown route.' })
     else if (path.includes('/check/')) send(200, { matched: false })
     else if (path.endsWith('/batch')) send(200, { ok: true, ids: [], errors: [] })
     else if (path.endsWith('/events')) send(201, { ok: true, id: randomUUID() })
@@ -66,7 +89,7 @@ const probeEnvironment = (url: string, stateFolder: string): NodeJS.ProcessEnv =
   WARDLINE_KEY_FILE: undefined,
   // The fake service does not sign.
   WARDLINE_PUBLIC_KEY: undefined,
-  WARDLINE_INSTANCE_ID: 'wardline-doctor',
+  WARDLINE_INSTANCE_ID: probeInstance,
   XDG_STATE_HOME: stateFolder,
 })
 
@@ -121,8 +144,12 @@ function printed(stream: Readable): () => string {
 }
 
 /** Runs a hook like its coding agent, by a shell and with JSON on standard input, against the fake service. */
-export async function runHook(command: string, input: Record<string, unknown>): Promise<HookAnswer> {
-  const standIn = await startStandIn()
+export async function runHook(
+  command: string,
+  input: Record<string, unknown>,
+  state: ProbeState = 'suspended',
+): Promise<HookAnswer> {
+  const standIn = await startStandIn(state)
   const stateFolder = mkdtempSync(join(tmpdir(), 'wardline-doctor-'))
   const startedAt = performance.now()
   try {

@@ -11,19 +11,21 @@ interface CodingAgent {
   settings: string
   /** Names of the events before a tool. */
   events: readonly string[]
+  /** Events of prompts and of results, from which a policy knows what a session has read. */
+  memory: { prompt: string; result: string }
   /** Builds the hook's standard input, for a command that does nothing. */
-  probe: (event: string) => Record<string, unknown>
+  probe: (event: string, command?: string) => Record<string, unknown>
   /** Whether the settings make a failing hook block the call. */
   failsClosed?: (hook: FoundHook['entry']) => boolean
 }
 
-const shellProbe = (event: string) => ({
+const shellProbe = (event: string, command = 'true') => ({
   session_id: 'wardline-doctor',
   cwd: homedir(),
   hook_event_name: event,
   tool_name: 'Bash',
   tool_use_id: 'wardline-doctor',
-  tool_input: { command: 'true' },
+  tool_input: { command },
 })
 
 export const codingAgents: readonly CodingAgent[] = [
@@ -31,6 +33,7 @@ export const codingAgents: readonly CodingAgent[] = [
     name: 'Claude Code',
     settings: '.claude/settings.json',
     events: ['PreToolUse'],
+    memory: { prompt: 'UserPromptSubmit', result: 'PostToolUse' },
     probe: shellProbe,
     failsClosed: ({ onFailure }) => onFailure === 'block',
   },
@@ -38,18 +41,20 @@ export const codingAgents: readonly CodingAgent[] = [
     name: 'Codex',
     settings: '.codex/hooks.json',
     events: ['PreToolUse'],
-    probe: (event) => ({ ...shellProbe(event), turn_id: 'wardline-doctor' }),
+    memory: { prompt: 'UserPromptSubmit', result: 'PostToolUse' },
+    probe: (event, command) => ({ ...shellProbe(event, command), turn_id: 'wardline-doctor' }),
   },
   {
     name: 'Cursor',
     settings: '.cursor/hooks.json',
     events: ['preToolUse', 'beforeShellExecution'],
-    probe: (event) => ({
-      ...shellProbe(event),
+    memory: { prompt: 'beforeSubmitPrompt', result: 'postToolUse' },
+    probe: (event, command = 'true') => ({
+      ...shellProbe(event, command),
       conversation_id: 'wardline-doctor',
       cursor_version: '0',
       tool_name: 'Shell',
-      command: 'true',
+      command,
     }),
   },
 ]
@@ -61,7 +66,7 @@ interface FoundHook {
 }
 
 /** Whether the command runs Wardline's hook. */
-const isOurs = (command: unknown): command is string =>
+export const isOurs = (command: unknown): command is string =>
   typeof command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(command)
 
 function entriesOf(value: unknown): Record<string, unknown>[] {
@@ -100,8 +105,8 @@ export function isDenied({ exitCode, stdout }: HookAnswer): boolean {
 }
 
 const toolOf = ({ name }: CodingAgent) => name.toLowerCase().replaceAll(' ', '-')
-const installLine = (agent: CodingAgent) => `wardline-agent install ${toolOf(agent)}`
-const reinstall = (agent: CodingAgent) => `Reinstall it: ${installLine(agent)}`
+export const installLine = (agent: CodingAgent) => `wardline-agent install ${toolOf(agent)}`
+export const reinstall = (agent: CodingAgent) => `Reinstall it: ${installLine(agent)}`
 
 function judge(agent: CodingAgent, { entry }: FoundHook, answer: HookAnswer): Check {
   const name = `hook of ${agent.name}`
@@ -159,27 +164,46 @@ function readSettings(file: string): unknown {
   }
 }
 
+/** A coding agent with settings, and the hooks of ours in them. */
+export interface FoundAgent {
+  agent: CodingAgent
+  settings: unknown
+  file: string
+  hooks: readonly FoundHook[]
+}
+
 /**
- * Runs every installed hook with a call that does nothing, against a fake service that reports a suspension, then checks
- * its key with the real service. Reads only the user's settings: those of a folder may come from an attacker, and their
- * commands would be run.
+ * Finds the coding agents of a user. Reads only the user's settings: those of a folder may come from an attacker, and
+ * their commands would be run.
  */
-export async function checkHooks(home = homedir()): Promise<Check[]> {
-  const checks: Check[] = []
-  for (const agent of codingAgents) {
+export function installedAgents(home = homedir()): (FoundAgent | { fault: Check })[] {
+  return codingAgents.flatMap((agent): (FoundAgent | { fault: Check })[] => {
     const file = join(home, agent.settings)
     const settings = readSettings(file)
-    if (settings === undefined) continue
-    if (settings instanceof Error) {
-      checks.push(fail(`hook of ${agent.name}`, `${file} is not valid JSON.`, 'Correct the file.'))
+    if (settings === undefined) return []
+    if (settings instanceof Error)
+      return [{ fault: fail(`hook of ${agent.name}`, `${file} is not valid JSON.`, 'Correct the file.') }]
+    return [{ agent, settings, file, hooks: findHooks(settings, agent.events) }]
+  })
+}
+
+/**
+ * Runs every installed hook with a call that does nothing, against a fake service that reports a suspension, then checks
+ * its key with the real service.
+ */
+export async function checkHooks(home?: string): Promise<Check[]> {
+  const checks: Check[] = []
+  for (const found of installedAgents(home)) {
+    if ('fault' in found) {
+      checks.push(found.fault)
       continue
     }
-    const found = findHooks(settings, agent.events)
-    if (found.length === 0) {
+    const { agent, file, hooks } = found
+    if (hooks.length === 0) {
       checks.push(fail(`hook of ${agent.name}`, `${file} has no Wardline hook.`, `Install it: ${installLine(agent)}`))
     }
-    for (const hook of found) checks.push(judge(agent, hook, await runHook(hook.command, agent.probe(hook.event))))
-    const [first] = found
+    for (const hook of hooks) checks.push(judge(agent, hook, await runHook(hook.command, agent.probe(hook.event))))
+    const [first] = hooks
     if (first) checks.push(await checkRealKey(agent, first))
   }
   return checks.length > 0 ? checks : [skip('hooks', 'No settings of a coding agent exist in your home folder.')]
