@@ -26,7 +26,7 @@ export const storedPolicyLimits = {
   tools: 2_000,
 } as const
 
-const policyModes = ['observe', 'enforce'] as const
+export const policyModes = ['observe', 'enforce'] as const
 export type PolicyMode = (typeof policyModes)[number]
 
 /** A policy as its grammar in packages/policy reads it. */

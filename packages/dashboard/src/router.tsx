@@ -10,6 +10,7 @@ import {
 import type { ReactNode } from 'react'
 import { agentSearch } from './agent/search.ts'
 import { alertSearch } from './alerts/search.ts'
+import { approvalsSearch } from './approvals/search.ts'
 import { auditSearch } from './audit/search.ts'
 import { connectSearch } from './connect/search.ts'
 import { containmentsSearch } from './containments/search.ts'
@@ -24,6 +25,7 @@ import { keySearch } from './keys/search.ts'
 import { listSearch, listsSearch } from './lists/search.ts'
 import { loginSearch } from './login/search.ts'
 import { overviewSearch } from './overview/search.ts'
+import { policiesSearch, policySearch } from './policies/search.ts'
 import { newRuleSearch, ruleSearch, rulesSearch } from './rules/search.ts'
 import { settingsSearch } from './settings/search.ts'
 import { FaultPage, UnknownPage } from './shell/other-pages.tsx'
@@ -106,6 +108,11 @@ const screens = [
   screenIn(inside, '/rules/lists', listsSearch, async () => (await import('./lists/lists.tsx')).Lists),
   screenIn(inside, '/rules/lists/$name', listSearch, async () => (await import('./lists/list.tsx')).ListPage),
   screenIn(inside, '/rules/$id', ruleSearch, async () => (await import('./rules/rule.tsx')).RulePage),
+  screenIn(inside, '/policies', policiesSearch, async () => (await import('./policies/policies.tsx')).Policies),
+  screenIn(inside, '/policies/new', noSearch, async () => (await import('./policies/new-policy.tsx')).NewPolicy),
+  screenIn(inside, '/policies/$id', policySearch, async () => (await import('./policies/policy.tsx')).PolicyPage),
+  screenIn(inside, '/approvals', approvalsSearch, async () => (await import('./approvals/approvals.tsx')).Approvals),
+  screenIn(inside, '/approvals/$id', noSearch, async () => (await import('./approvals/approval.tsx')).ApprovalPage),
   screenIn(inside, '/alerts', alertSearch, async () => (await import('./alerts/alerts.tsx')).Alerts),
   screenIn(inside, '/incidents', incidentSearch, async () => (await import('./incidents/incidents.tsx')).Incidents),
   screenIn(inside, '/audit', auditSearch, async () => (await import('./audit/audit.tsx')).Audit),

@@ -24,7 +24,7 @@ import { type Column, DataTable } from '../ui/table.tsx'
 import { Time, useNow } from '../ui/time.tsx'
 import css from './agent.module.css'
 import { Baselines } from './baselines.tsx'
-import { Anomalies, Events, Sessions } from './behaviour.tsx'
+import { Anomalies, Decisions, Events, Sessions } from './behaviour.tsx'
 import { Suspensions } from './suspensions.tsx'
 import { TimelinePanel } from './timeline.tsx'
 
@@ -214,6 +214,7 @@ export function AgentPage() {
         <Anomalies id={id} />
         <Decoys id={id} />
       </div>
+      <Decisions id={id} />
       <Sessions id={id} />
       <Events id={id} hours={hours} />
     </Screen>

@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type ReplyOf, severities } from '@wardline/contract'
-import { useMemo, useState } from 'react'
+import { eventTypes, type ReplyOf, severities } from '@wardline/contract'
+import { type ReactNode, useMemo, useState } from 'react'
 import { useEvents } from '../data/event-tail.ts'
+import type { Row } from '../data/live-tail.ts'
 import { sum } from '../parts/chart.tsx'
 import { EventLine } from '../parts/event-rows.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
@@ -17,7 +18,7 @@ import { eventCountsQuery } from './event-counts.ts'
 import { anomalyMetric } from './reports.ts'
 import type { TimelineHours } from './search.ts'
 
-const maxAnomalies = 10
+const maxLines = 10
 const maxSessions = 10
 /** Events shown at first, and added by each press; more are in the list of events. */
 const shownEvents = 100
@@ -33,18 +34,32 @@ function Older({ count, what }: { count: number; what: string }) {
   )
 }
 
-/** Anomalies that the service found in the agent's reported metrics, one sentence each. */
-export function Anomalies({ id }: { id: string }) {
-  const filter = { instance_id: id, event_type: 'anomaly_detected' }
-  const found = useEvents(filter).rows.filter((row) => anomalyMetric(row) !== undefined)
+interface EventLinesProps {
+  title: string
+  note: string
+  rows: readonly Row[]
+  empty: ReactNode
+  /** What older rows are called. */
+  what: string
+}
+
+/** The newest of some events, one sentence each. */
+function EventLines({ title, note, rows, empty, what }: EventLinesProps) {
   return (
-    <Panel title="Anomalies" note="in the reported metrics">
-      {found.length === 0 && <EmptyState>No anomalies.</EmptyState>}
+    <Panel title={title} note={note}>
+      {rows.length === 0 && <EmptyState>{empty}</EmptyState>}
       <ul className="lines">
-        {found.slice(0, maxAnomalies).map((row) => (
+        {rows.slice(0, maxLines).map((row) => (
           <li key={row.id}>
             <SeverityMark severity={row.severity} />
-            <Link to="/events" search={{ ...filter, open: row.seq ?? undefined }}>
+            <Link
+              to="/events"
+              search={{
+                instance_id: row.instance_id ?? undefined,
+                event_type: row.event_type,
+                open: row.seq ?? undefined,
+              }}
+            >
               <HostileText text={row.description} max={300} />
             </Link>
             <span className="quiet">
@@ -53,8 +68,46 @@ export function Anomalies({ id }: { id: string }) {
           </li>
         ))}
       </ul>
-      <Older count={found.length - maxAnomalies} what="anomalies" />
+      <Older count={rows.length - maxLines} what={what} />
     </Panel>
+  )
+}
+
+/** Anomalies that the service found in the agent's reported metrics. */
+export function Anomalies({ id }: { id: string }) {
+  const { rows } = useEvents({ instance_id: id, event_type: 'anomaly_detected' })
+  return (
+    <EventLines
+      title="Anomalies"
+      note="in the reported metrics"
+      rows={rows.filter((row) => anomalyMetric(row) !== undefined)}
+      empty="No anomalies."
+      what="anomalies"
+    />
+  )
+}
+
+/** What policies decided about the agent's calls, except those that were allowed. */
+export function Decisions({ id }: { id: string }) {
+  const lists = [
+    useEvents({ instance_id: id, event_type: eventTypes.toolBlocked }),
+    useEvents({ instance_id: id, event_type: eventTypes.approvalRequested }),
+    useEvents({ instance_id: id, event_type: eventTypes.approvalDecided }),
+    useEvents({ instance_id: id, event_type: eventTypes.policyObserved }),
+  ]
+  const rows = lists.flatMap((list) => list.rows).sort((one, other) => (other.seq ?? 0) - (one.seq ?? 0))
+  return (
+    <EventLines
+      title="Decisions"
+      note="calls that policies denied or asked about"
+      rows={rows}
+      empty={
+        <>
+          No decisions. <Link to="/policies">Policies</Link> decide on calls before they run.
+        </>
+      }
+      what="decisions"
+    />
   )
 }
 

@@ -20,6 +20,7 @@ const subjects = {
   containments: [eventTypes.brakeEngaged, eventTypes.brakeReleased],
   decoys: [eventTypes.honeypotTriggered],
   rules: [eventTypes.ruleMatched],
+  approvals: [eventTypes.approvalRequested, eventTypes.approvalDecided],
 }
 
 function withControl(fleet: readonly Agent[], changes: readonly ControlChange[]): Agent[] {
@@ -68,6 +69,7 @@ function applyLive(client: QueryClient): void {
     fleet: () => refresh(queryKeys.fleet),
     containments: () => refresh(queryKeys.containments),
     rules: rested(() => refresh(queryKeys.rules), restMs),
+    approvals: rested(() => refresh(queryKeys.approvals), restMs),
     problems: rested(() => refresh(queryKeys.problems), restMs),
     alerts: rested(() => refresh(queryKeys.alerts), alertsRestMs),
     decoys: rested(() => {

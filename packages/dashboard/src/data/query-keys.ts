@@ -69,6 +69,18 @@ export const queryKeys = {
   ruleMatches: (seq: number, rule: string | undefined) => ['rules', 'matches', seq, rule],
   ruleCheck: (text: string) => ['rule check', text],
 
+  policies: ['policies'],
+  policyList: ['policies', 'list'],
+  policy: (id: string) => ['policies', 'one', id],
+  policyVersion: (id: string, version: number) => ['policy version', id, version],
+  policyCheck: (text: string) => ['policy check', text],
+
+  approvals: ['approvals'],
+  pendingApprovals: ['approvals', 'pending'],
+  decidedApprovals: ['approvals', 'decided'],
+  approval: (id: string) => ['approvals', 'one', id],
+  allowances: ['approvals', 'allowances'],
+
   lists: ['lists'],
   allLists: ['lists', 'all'],
   list: (name: string) => ['lists', 'one', name],

@@ -1,6 +1,7 @@
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
+import { Waiting } from '../approvals/waiting.tsx'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { SeriesPanel } from '../parts/chart-panel.tsx'
@@ -116,6 +117,7 @@ export function Overview() {
         <FirstAgent />
       ) : (
         <div className={`stack ${isStale ? css.stale : ''}`}>
+          <Waiting />
           <nav aria-label="Counts" className={css.figures}>
             <Figures counts={counts} stats={stats} isLinked />
           </nav>

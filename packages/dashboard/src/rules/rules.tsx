@@ -4,6 +4,7 @@ import { ruleModes } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { type ListedRule, rulesQuery } from '../data/rules.ts'
 import { useMayOperate } from '../data/session.ts'
+import { FileFaults } from '../parts/file-faults.tsx'
 import { FilteredTable } from '../parts/filtered-table.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -102,24 +103,6 @@ function Teaching() {
         Rules can also be loaded from a folder (<code>WARDLINE_RULES_DIR</code>) or added with{' '}
         <code>wardline rules add rule.yml</code>.
       </EmptyState>
-    </Panel>
-  )
-}
-
-function FileFaults({ faults }: { faults: readonly { file: string; error: string }[] }) {
-  if (faults.length === 0) return null
-  return (
-    <Panel title={<span className="critical">{counted(faults.length, 'file')} not loaded</span>}>
-      <ul className="inner">
-        {faults.map(({ file, error }) => (
-          <li key={file}>
-            <b className="mono">
-              <HostileText text={file} max={200} />
-            </b>{' '}
-            <HostileText text={error} max={600} />
-          </li>
-        ))}
-      </ul>
     </Panel>
   )
 }

@@ -5,6 +5,8 @@ export const places = [
   { to: '/containments', name: 'Containments', key: 'n' },
   { to: '/events', name: 'Events', key: 'e' },
   { to: '/decoys', name: 'Decoys', key: 'd' },
+  { to: '/policies', name: 'Policies', key: 'p' },
+  { to: '/approvals', name: 'Approvals', key: 'v' },
   { to: '/rules', name: 'Rules', key: 'r' },
   { to: '/alerts', name: 'Alerts', key: 'a' },
   { to: '/trust', name: 'Trust', key: 't' },
