@@ -43,11 +43,11 @@ async function ask({ agent, policy, tool, args = '{"to":"eve@evil.example"}' }: 
     approvals: 1,
     wait_seconds: 600,
   }
-  const { status, text, body: answer } = await screens.service.call<Answer>(
-    'POST',
-    `/api/instances/${agent}/approvals`,
-    { body },
-  )
+  const {
+    status,
+    text,
+    body: answer,
+  } = await screens.service.call<Answer>('POST', `/api/instances/${agent}/approvals`, { body })
   expect(status, text).toBe(200)
   return { ...answer, again: () => ask({ agent, policy, tool, args }, attempt) }
 }
@@ -70,7 +70,11 @@ test('approves and denies with one press, from the overview, the list and the pa
 
   // The stream shows a request as it arrives.
   await page.goto('/approvals')
-  await page.getByRole('heading', { name: 'Approvals' }).or(page.getByText(/waits? for approval/)).first().waitFor()
+  await page
+    .getByRole('heading', { name: 'Approvals' })
+    .or(page.getByText(/waits? for approval/))
+    .first()
+    .waitFor()
   const second = await ask({ agent, policy, tool, args: '{"to":"<img src=x onerror=alert(1)>"}' })
   const request = page.getByRole('listitem').filter({ hasText: tool })
   await request.getByText('<img src=x onerror=alert(1)>').waitFor()
@@ -136,8 +140,7 @@ test('shows readers what waits, on a phone too, without a way to decide', async 
   const key = await createKey(screens.service, { scope: 'viewer' })
   const page = await screens.signedIn({ at: '/approvals', key, width: 390 })
   const request = page.getByRole('listitem').filter({ hasText: tool })
-  for (const name of [/^Approve/, /^Deny/])
-    expect(await request.getByRole('button', { name }).isDisabled()).toBe(true)
+  for (const name of [/^Approve/, /^Deny/]) expect(await request.getByRole('button', { name }).isDisabled()).toBe(true)
   const width = await page.evaluate('document.documentElement.scrollWidth')
   expect(width).toBeLessThanOrEqual(390)
   await settled(page)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { screens as paths } from '../../packages/dashboard/src/screens.ts'
@@ -112,6 +113,33 @@ const fields: Record<string, { max?: number; send(service: Service, text: string
         // An entry is one line.
         entries: [cut(text.replaceAll(/[\0-\x1f\x7f\x85\u2028\u2029]/g, ''), 300).trim() || 'nothing'],
         version: 0,
+      }),
+  },
+  'title and rules of a policy': {
+    max: effort(4, 50),
+    send: (service, text, index) =>
+      put(service, 'POST', '/api/policies', {
+        title: `${cut(text, 200)} ${index}`,
+        description: cut(text, 500),
+        for: { agents: [idOf(index)] },
+        rules: [{ title: cut(text, 200), decision: 'ask', match: { tool: 'send', agent: [cut(text, 100)] } }],
+      }),
+  },
+  'tool, reasons and arguments of an approval': {
+    max: 40,
+    send: (service, text, index) =>
+      put(service, 'POST', `/api/instances/${idOf(200 + index)}/approvals`, {
+        attempt: randomUUID(),
+        session_id: cut(text, 60),
+        tool: cut(text, 100).trim() || 'x',
+        args_sha256: '0'.repeat(64),
+        args: cut(text, 1_000),
+        policy_id: randomUUID(),
+        policy_version: 1,
+        rule: cut(text, 200),
+        why: cut(text, 500),
+        approvals: 1,
+        wait_seconds: 3_600,
       }),
   },
   'the name of a key': {
@@ -236,12 +264,14 @@ const agents = effort(
 ).map((text) => idOf(injections.indexOf(text)))
 /** All screens; detail screens with several items. */
 async function shownPaths(service: Service): Promise<string[]> {
-  const listed = async (name: 'rules' | 'containments') =>
+  const listed = async (name: 'rules' | 'containments' | 'policies' | 'approvals') =>
     (await service.call<Record<string, { id: string }[]>>('GET', `/api/${name}`)).body[name]!.map(({ id }) => id)
   const ids: Record<string, string[]> = {
     '/fleet/:id': agents,
     '/rules/:id': (await listed('rules')).slice(0, effort(3, 20)),
     '/rules/lists/:name': Array.from({ length: effort(3, 20) }, (_, index) => `hostile-${index}`),
+    '/policies/:id': (await listed('policies')).slice(0, effort(3, 20)),
+    '/approvals/:id': (await listed('approvals')).slice(0, effort(3, 20)),
     '/containments/:id': (await listed('containments')).slice(0, effort(3, 20)),
   }
   return paths.flatMap((path) => (path.includes(':') ? ids[path]!.map((id) => path.replace(/:\w+/, id)) : [path]))

@@ -86,6 +86,7 @@ test('saves another version, shows an earlier one, and asks before a text that e
   await field.fill(textOf(title, 'flow: strict\n'))
   await page.getByRole('button', { name: 'Save as version 2' }).click()
   const versions = page.getByRole('region', { name: 'Versions' })
+  await versions.getByRole('link', { name: 'v2' }).waitFor()
   await versions.getByRole('link', { name: 'v1' }).click()
   await page.waitForURL('**version=1')
   await page.getByRole('button', { name: 'Edit this text' }).click()

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -22,6 +23,8 @@ let alertId = ''
 let containmentId = ''
 let drillId = ''
 let ruleId = ''
+let policyId = ''
+let approvalId = ''
 let loginLink = ''
 
 beforeAll(async () => {
@@ -60,14 +63,30 @@ beforeAll(async () => {
       metadata,
     })
   }
+  const call = {
+    attempt: randomUUID(),
+    session_id: unseen,
+    tool: `${unseen}${markup}`.slice(0, 150),
+    args_sha256: '0'.repeat(64),
+    args: `${unseen}${markup}${long}`,
+    policy_id: randomUUID(),
+    policy_version: 1,
+    rule: markup,
+    why: `${unseen}${markup}`,
+    approvals: 1,
+    wait_seconds: 3_600,
+  }
+  const asked = await service.call<{ id: string }>('POST', `/api/instances/${hostile}/approvals`, { body: call })
+  expect(asked.status, asked.text).toBe(200)
+  approvalId = asked.body.id
   const stop = { selector: { instances: [hostile] }, reason: `${unseen}${markup}` }
   const created = await service.call<{ id: string }>('POST', '/api/containments', {
     body: { action: 'suspend', confirm: 'suspend 1 agent', two_person: true, ...stop },
   })
   expect(created.status, created.text).toBe(201)
   containmentId = created.body.id
-  const asked = { action: 'resume', confirm: 'resume 1 agent', ...stop }
-  expect((await service.call('POST', '/api/containments', { body: asked })).status).toBe(409)
+  const resume = { action: 'resume', confirm: 'resume 1 agent', ...stop }
+  expect((await service.call('POST', '/api/containments', { body: resume })).status).toBe(409)
   const drill = await service.call<{ id: string }>('POST', '/api/drills', { body: { selector: stop.selector } })
   expect(drill.status, drill.text).toBe(201)
   drillId = drill.body.id
@@ -81,6 +100,13 @@ beforeAll(async () => {
   const stored = await service.call<{ id: string }>('POST', '/api/rules', { body: rule })
   expect(stored.status, stored.text).toBe(201)
   ruleId = stored.body.id
+  const policy = {
+    title: `${unseen}${markup}`,
+    rules: [{ title: `${unseen}${markup}`, decision: 'ask', match: { tool: 'send' } }],
+  }
+  const kept = await service.call<{ id: string }>('POST', '/api/policies', { body: policy })
+  expect(kept.status, kept.text).toBe(201)
+  policyId = kept.body.id
   const list = { description: `${unseen}${markup}`, entries: [markup, unseen, 'x'.repeat(300)], version: 0 }
   expect((await service.call('PUT', '/api/lists/hostile', { body: list })).status).toBe(200)
   await postEvent(service, { description: markup, instance_id: hostile })
@@ -102,6 +128,11 @@ const paths = () => [
   '/decoys',
   `/decoys?open=${decoyId}`,
   `/decoys?plant=path-ssh&agent=${hostile}`,
+  '/policies',
+  '/policies/new',
+  `/policies/${policyId}`,
+  '/approvals',
+  `/approvals/${approvalId}`,
   '/rules',
   '/rules/new',
   `/rules/${ruleId}`,

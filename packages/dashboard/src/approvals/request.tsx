@@ -2,25 +2,17 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { Approval } from '../data/approvals.ts'
 import { policiesQuery } from '../data/policies.ts'
-import { AgentId } from '../parts/agent-id.tsx'
 import { AgentLink } from '../parts/agent-link.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { TextLines } from '../ui/json-text.tsx'
 import { spanText } from '../ui/span.ts'
 import { Time, useNow } from '../ui/time.tsx'
 
-interface HeadingProps {
-  approval: Approval
-  /** Whether the agent is a link: a link cannot contain another one. */
-  isLinked?: boolean
-}
-
 /** Who asks to call what. */
-export function RequestHeading({ approval: { instance_id, tool }, isLinked = true }: HeadingProps) {
+export function RequestHeading({ approval: { instance_id, tool } }: { approval: Approval }) {
   return (
     <>
-      {isLinked ? <AgentLink id={instance_id} /> : <AgentId id={instance_id} />} asks to call{' '}
-      <HostileText text={tool} max={100} />
+      <AgentLink id={instance_id} /> asks to call <HostileText text={tool} max={100} />
     </>
   )
 }

@@ -30,17 +30,18 @@ export function Waiting() {
         {requests.slice(0, maxShown).map((approval) => (
           <li key={approval.id}>
             <div className={css.what}>
-              <Link to="/approvals/$id" params={{ id: approval.id }}>
-                <b>
-                  <RequestHeading approval={approval} isLinked={false} />
-                </b>
-              </Link>
+              <b>
+                <RequestHeading approval={approval} />
+              </b>
               <p>
-                <RequestTime approval={approval} /> · <RequestRule approval={approval} />
+                <RequestTime approval={approval} /> · <RequestRule approval={approval} /> ·{' '}
+                <Link to="/approvals/$id" params={{ id: approval.id }}>
+                  Open
+                </Link>
               </p>
               <Approvers approval={approval} />
               {approval.args !== null && (
-                <p className="mono">
+                <p className={`mono ${css.arguments}`}>
                   <HostileText text={approval.args} max={240} line />
                 </p>
               )}
