@@ -109,7 +109,19 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(checks.map(({ name, status }) => `${name}: ${status}`)).toEqual(
       everyTool.flatMap((tool) => [`hook of ${tools[tool].name}: ok`, `key of ${tools[tool].name}: ok`]),
     )
-    // Neither of them is a call, so no instance is registered.
+    // The real hook, with policies of a fake service.
+    const setup = await startCommand(['policy', 'check-setup', '--json'], {
+      ...operator(),
+      // The sources of the policy package, as the tests run the sources of the hook.
+      NODE_OPTIONS: '--conditions=wardline-source',
+    }).ended
+    expect(
+      JSON.parse(setup.output).checks.map(({ name, status }: Report['checks'][number]) => `${name}: ${status}`),
+    ).toEqual(
+      everyTool.flatMap((tool) => ['policy', 'flows', 'reach'].map((what) => `${what} of ${tools[tool].name}: ok`)),
+    )
+    expect(setup.code).toBe(0)
+    // None of them is a call, so no instance is registered.
     const before = await service.call<StatusView>('GET', '/api/status')
     expect(before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor)-/.test(id))).toEqual([])
     for (const tool of everyTool) {

@@ -2,6 +2,8 @@ import { guessLabels, packs, readLabels } from '@wardline/policy'
 import { loadPolicyFiles } from '@wardline/server'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
+import { conclude, show } from '../doctor/check.ts'
+import { checkPolicySetup } from '../doctor/policy-setup.ts'
 import { exitCodes } from '../exit.ts'
 import { addConversions } from './conversions.ts'
 import { faultLine, readText, readTools } from './files.ts'
@@ -37,6 +39,12 @@ async function labels(toolFile: string): Promise<void> {
   process.stdout.write(stringify(Object.fromEntries(listed), { flowCollectionPadding: true }))
 }
 
+async function checkSetup(options: { json?: boolean }): Promise<void> {
+  const checks = await checkPolicySetup()
+  if (!options.json) for (const check of checks) show(check)
+  conclude(checks, options)
+}
+
 export function addPolicy(program: Command): void {
   const policy = program
     .command('policy')
@@ -69,6 +77,11 @@ export function addPolicy(program: Command): void {
     .description('print labels for tools, from the packs and else guessed, to review and put into a policy')
     .argument('<tools>', 'what the servers answer to tools/list')
     .action(labels)
+  policy
+    .command('check-setup')
+    .description('check whether the coding agents of this user enforce policies: runs their hooks with harmless calls')
+    .option('--json', 'print JSON')
+    .action(checkSetup)
   addStoredPolicies(policy)
   addConversions(policy)
 }
