@@ -13,15 +13,33 @@ test.each([
     {
       hooks: {
         PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] }],
+        UserPromptSubmit: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
         PostToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
         Stop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
         SubagentStop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
       },
     },
   ],
-  ['codex', { hooks: { PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5 }] }] } }],
-  ['cursor', { version: 1, hooks: { preToolUse: [{ command, timeout: 5, failClosed: true }] } }],
-] as const)('puts a hook before every tool of %s', (tool, settings) => {
+  [
+    'codex',
+    {
+      hooks: {
+        PreToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5 }] }],
+        UserPromptSubmit: [{ hooks: [{ type: 'command', command, timeout: 5 }] }],
+      },
+    },
+  ],
+  [
+    'cursor',
+    {
+      version: 1,
+      hooks: {
+        preToolUse: [{ command, timeout: 5, failClosed: true }],
+        beforeSubmitPrompt: [{ command, timeout: 5 }],
+      },
+    },
+  ],
+] as const)('puts a hook before every tool and after every prompt of %s', (tool, settings) => {
   for (const text of ['', '\n', '{}', '{ }\n', '{"hooks":null}', '\ufeff']) {
     expect(parseSettings(withHook(text, tool, command))).toEqual(settings)
   }
@@ -128,6 +146,7 @@ test('replaces an older hook in place, and removes it from a group with others',
         { matcher: '*', hooks: [{ type: 'command', command, timeout: 5, onFailure: 'block' }] },
         { matcher: 'Write', hooks: [other] },
       ],
+      UserPromptSubmit: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
       PostToolUse: [{ matcher: '*', hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
       Stop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],
       SubagentStop: [{ hooks: [{ type: 'command', command, timeout: 5, async: true }] }],

@@ -2,8 +2,8 @@ import type { CodingTool } from './agent-settings.ts'
 import { withItem, without } from './json-edit.ts'
 import { InvalidFile, parseSettings } from './settings-text.ts'
 
-// Hook entries in the settings of coding agents: `wardline-agent hook` before every tool call, and after it where that
-// does not delay the agent.
+// Hook entries in the settings of coding agents: `wardline-agent hook` before every tool call and after every prompt, and
+// after a tool call where that does not delay the agent.
 
 type Fields = Record<string, unknown>
 
@@ -24,8 +24,8 @@ const registrations: Record<CodingTool, Registration[]> = {
         hooks: [{ type: 'command', command, timeout: timeoutSeconds, onFailure: 'block' }],
       }),
     },
-    // Report results and answers in the background, which only Claude Code offers.
-    ...['PostToolUse', 'Stop', 'SubagentStop'].map((event) => ({
+    // Prompts, results and answers in the background, which only Claude Code offers.
+    ...['UserPromptSubmit', 'PostToolUse', 'Stop', 'SubagentStop'].map((event) => ({
       event,
       entry: (command: string) => ({
         ...(event === 'PostToolUse' ? { matcher: '*' } : {}),
@@ -38,12 +38,18 @@ const registrations: Record<CodingTool, Registration[]> = {
       event: 'PreToolUse',
       entry: (command) => ({ matcher: '*', hooks: [{ type: 'command', command, timeout: timeoutSeconds }] }),
     },
+    {
+      event: 'UserPromptSubmit',
+      entry: (command) => ({ hooks: [{ type: 'command', command, timeout: timeoutSeconds }] }),
+    },
   ],
   cursor: [
     {
       event: 'preToolUse',
       entry: (command) => ({ command, timeout: timeoutSeconds, failClosed: true }),
     },
+    // A prompt that was not remembered is asked about later; it must not be refused.
+    { event: 'beforeSubmitPrompt', entry: (command) => ({ command, timeout: timeoutSeconds }) },
   ],
 }
 
