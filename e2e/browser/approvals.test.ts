@@ -52,7 +52,7 @@ async function ask({ agent, policy, tool, args = '{"to":"eve@evil.example"}' }: 
   return { ...answer, again: () => ask({ agent, policy, tool, args }, attempt) }
 }
 
-/** A person with a key of their own: the key of the tests asks for the agents. */
+/** The key of a person: that of the tests asks for the agents, and may not decide what it asked. */
 const operator = () => createKey(screens.service, { scope: 'operator', name: unique('operator') })
 
 test('approves and denies with one press, from the overview, the list and the page of a request', async () => {

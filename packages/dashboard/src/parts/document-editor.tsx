@@ -11,7 +11,7 @@ const restMs = 300
 const maxFaults = 20
 
 /** A position in a text, and the fault there. */
-export interface TextFault {
+interface TextFault {
   line: number
   column: number
   sentence: string
