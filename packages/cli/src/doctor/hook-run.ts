@@ -40,7 +40,7 @@ const policySet = (policy: object) => ({
   version: 1,
   body: JSON.stringify({
     agent: { id: probeInstance, tags: [] },
-    policies: [{ id: randomUUID(), title: 'wardline doctor', version: 1, mode: 'enforce', document: policy }],
+    policies: [{ id: randomUUID(), title: 'Check of the hook', version: 1, mode: 'enforce', document: policy }],
   }),
   signature_ed25519: '',
 })

@@ -5,7 +5,7 @@ import { type FoundAgent, findHooks, installedAgents, installLine, isDenied, isO
 
 /** Denies a command that does nothing. */
 const denyTrue = {
-  title: 'wardline doctor',
+  title: 'Check of the hook',
   mode: 'enforce',
   rules: [{ title: 'The command true', decision: 'deny', match: { tool: 'Bash(true)' } }],
 }
