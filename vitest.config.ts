@@ -48,6 +48,7 @@ const takesLong = new RegExp(
     '/cli/src/demo/history',
     'docs/incident-format',
     '/server/src/(mutated-bodies|held-loop)',
+    '/features/approvals/approval-simulation',
     '/features/audit/chain',
     '/features/auto-suspension/takeover',
     '/features/detection/(blindness|detector|judge|scout|silence)',
