@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import type { Allowance, Approval, ApprovalAnswer, ApprovalList, AuditEntry, EventRow } from '@wardline/contract'
+import type {
+  Allowance,
+  Approval,
+  ApprovalAnswer,
+  ApprovalList,
+  AuditEntry,
+  EventRow,
+  NewApproval,
+} from '@wardline/contract'
 import { approvalLimits, eventTypes } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
@@ -8,6 +16,7 @@ import { indexEvents } from '../events/event-index.ts'
 import { forgetOldEvents } from '../events/retention.ts'
 import { forgetApprovals } from './approvals.ts'
 import { closeExpired } from './decisions.ts'
+import { requestApproval } from './requests.ts'
 
 const policy = '01980000-0000-7000-8000-00000000a001'
 const hashOf = (digit: string) => digit.repeat(64)
@@ -124,6 +133,18 @@ describe('a call that asks', () => {
     expect(await stateOf(one)).toBe('granted')
   })
 
+  it('may not use one attempt for two calls at the same time', async () => {
+    const { attempt } = call()
+    const calls = ['a', 'b', 'c', 'd'].map((digit) => ask(call({ attempt, args_sha256: hashOf(digit) })))
+    const answers = (await Promise.all(calls)).map(({ status, body }) => [status, body.state])
+    expect(answers.toSorted()).toEqual([
+      [200, 'pending'],
+      [409, undefined],
+      [409, undefined],
+      [409, undefined],
+    ])
+  })
+
   it('is denied for all its attempts, and for later ones within the wait', async () => {
     const one = call()
     const { id } = (await ask(one)).body
@@ -178,6 +199,23 @@ describe('a call that asks', () => {
     expect((await list()).approvals).toHaveLength(1)
     await service.call('POST', '/api/resume/agent-1')
     expect(await stateOf(one)).toBe('granted')
+  })
+
+  it('is not granted if the agent is suspended between the check and the commit', async () => {
+    const one = call()
+    await approve((await ask(one)).body.id)
+    const { deps, services } = service
+    const kill = () => service.call('POST', '/api/kill/agent-1', { body: { reason: 'just in time' } })
+    const batch: typeof deps.database.batch = async (statements, options) => {
+      await kill()
+      return deps.database.batch(statements, options)
+    }
+    const slow = { ...deps, database: { ...deps.database, batch } }
+    const principal = { keyId: 'a', name: 'a', scope: 'agent', instances: null } as const
+    const registers = { owner: 'a', max: null, tags: null }
+    const asking = { instanceId: 'agent-1', body: one as NewApproval, principal: { ...principal, registers } }
+    await expect(requestApproval(slow, services, asking)).rejects.toThrow('The agent is suspended')
+    expect((await list()).approvals).toMatchObject([{ state: 'approved', granted_at: null }])
   })
 
   it('of another agent, or with a key of a person, is refused', async () => {

@@ -139,22 +139,33 @@ export function guardRequest({ db, dialect }: Parts, ask: Ask, span: Span): Stat
   return dialect.lockFound(free.compile(db))
 }
 
-export const insertStatements = ({ db }: Parts, row: ApprovalRow, attempt: string): Statement[] => [
-  db.insertInto('approvals').values(row).compile(),
-  attemptStatement({ db }, row, attempt),
-]
+export const insertStatement = ({ db }: Pick<Parts, 'db'>, row: ApprovalRow): Statement =>
+  db.insertInto('approvals').values(row).compile()
 
-/** Records that an attempt waits for an approval, or took it. */
-export function attemptStatement(
-  { db }: Pick<Parts, 'db'>,
+/**
+ * Records that an attempt waits for an approval, or took it. Fails the batch as stale if the attempt was recorded since it
+ * was read to belong to `known`, which is undefined for a new one; comes after the lock of the agent's row.
+ */
+export function attemptStatements(
+  { db, dialect }: Parts,
   { id, instance_id }: Pick<ApprovalRow, 'id' | 'instance_id'>,
   attempt: string,
-): Statement {
-  return db
-    .insertInto('approval_attempts')
-    .values({ instance_id, attempt, approval_id: id })
-    .onConflict((conflict) => conflict.columns(['instance_id', 'attempt']).doUpdateSet({ approval_id: id }))
-    .compile()
+  known: string | undefined,
+): Statement[] {
+  const recorded = db
+    .selectFrom('approval_attempts')
+    .select('attempt')
+    .where('instance_id', '=', instance_id)
+    .where('attempt', '=', attempt)
+    .where('approval_id', '!=', known ?? '')
+  return [
+    dialect.lockFound(sql`select 1 as free where not exists ${recorded}`.compile(db)),
+    db
+      .insertInto('approval_attempts')
+      .values({ instance_id, attempt, approval_id: id })
+      .onConflict((conflict) => conflict.columns(['instance_id', 'attempt']).doUpdateSet({ approval_id: id }))
+      .compile(),
+  ]
 }
 
 /**

@@ -11,7 +11,7 @@ import type { PolicySets } from '../policies/policy-sets.ts'
 import { decidedEvent, requestedEvent } from './approval-events.ts'
 import { type AllowanceRow, type ApprovalRow, type Ask, decideAsk } from './approval-rules.ts'
 import {
-  attemptStatement,
+  attemptStatements,
   changeAllowance,
   changeStatements,
   countOfInstance,
@@ -21,7 +21,7 @@ import {
   findUsableAllowance,
   guardRequest,
   hasOtherPending,
-  insertStatements,
+  insertStatement,
 } from './queries.ts'
 
 export interface RequestParts {
@@ -118,6 +118,7 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
       },
     }
   }
+  const attempted = (row: ApprovalRow) => attemptStatements(database, row, ask.attempt, own?.id)
   const use = (used: AllowanceRow | undefined) => (used ? changeAllowance(database, used, { used: used.used + 1 }) : [])
 
   if (step.kind === 'refuse') {
@@ -129,7 +130,7 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
   if (step.kind === 'wait') {
     const { row, state, needed, isNew } = step
     const change = { state, needed, asked: row.asked + (isNew ? 1 : 0) }
-    const joined = isNew ? [attemptStatement(database, row, ask.attempt)] : []
+    const joined = isNew ? attempted(row) : []
     return stored(row, 'pending', [...changeStatements(database, row, change), ...joined], [])
   }
   if (step.kind === 'take') {
@@ -141,11 +142,7 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
     return stored(
       after,
       'granted',
-      [
-        ...changeStatements(database, row, change, used && { isLast, now }),
-        attemptStatement(database, row, ask.attempt),
-        ...use(used),
-      ],
+      [...changeStatements(database, row, change, used && { isLast, now }), ...attempted(row), ...use(used)],
       used ? [decidedEvent(ingest, after, { decision: 'allowed', keyId: used.created_by, isLast })] : [],
     )
   }
@@ -155,7 +152,7 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
   const event = used
     ? decidedEvent(ingest, row, { decision: 'allowed', keyId: used.created_by, isLast: false })
     : requestedEvent(ingest, row)
-  const change = [guardRequest(database, ask, span), ...insertStatements(database, row, ask.attempt), ...use(used)]
+  const change = [guardRequest(database, ask, span), insertStatement(database, row), ...attempted(row), ...use(used)]
   return stored(row, used ? 'granted' : 'pending', change, [event])
 }
 
