@@ -70,6 +70,17 @@ test('what agents reported is marked as demo, and no session belongs to two of t
   }
 })
 
+test('a policy asked about refunds: one was approved and made, one was denied, one waits', async () => {
+  const { policies } = await demo.ask('listPolicies', {})
+  expect(policies).toMatchObject([{ title: 'Demo: payments', mode: 'enforce', for: { tags: ['team:payments'] } }])
+  const { approvals, pending } = await demo.ask('listApprovals', { query: {} })
+  expect(pending).toBe(1)
+  expect(approvals.map(({ state, tool, policy_id }) => [state, tool, policy_id])).toEqual(
+    ['pending', 'denied', 'granted'].map((state) => [state, 'refund', policies[0]!.id]),
+  )
+  expect(Date.parse(approvals[0]!.expires_at)).toBeGreaterThan(Date.now() + 10 * hourMs)
+})
+
 test('the agents have the tags of operators, and sent all their heartbeats', async () => {
   const { instances } = await demo.ask('listInstances', { query: { include: 'history' } })
   expect(instances).toHaveLength(20)

@@ -31,6 +31,8 @@ export interface PastAgent {
 export interface PastFleet {
   agents: readonly PastAgent[]
   operator: Client
+  /** Another caller, by its key. */
+  clientOf(key: string): Client
   /** The agent starts again. */
   start(agent: PastAgent): void
   beginSession(agent: PastAgent): void
@@ -48,7 +50,8 @@ export function createPastFleet(
   given: { key: string; size: number; seed: number },
 ): PastFleet {
   const { key, size, seed } = given
-  const operator = createClient({ url, key, send: service.send })
+  const clientOf = (ofKey: string) => createClient({ url, key: ofKey, send: service.send })
+  const operator = clientOf(key)
   const agents = castOf(size).map((member, index): PastAgent => {
     const random = seededRandom(seed + Math.imul(index + 1, 0x85ebca6b))
     return { member, random, sessionId: '', bootId: '', controlVersion: 0, isSuspended: false }
@@ -75,6 +78,7 @@ export function createPastFleet(
   return {
     agents,
     operator,
+    clientOf,
     beginSession,
 
     start(agent) {

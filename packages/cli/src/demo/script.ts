@@ -8,6 +8,7 @@ import {
 } from '../simulate/events.ts'
 import { between, pick } from '../simulate/random.ts'
 import { callsOf, pickCall, type SimulatedCall } from '../simulate/tool-calls.ts'
+import { refunds } from './approvals.ts'
 import { decoyIncident } from './incident.ts'
 import type { Act, PastAgent, PastFleet } from './past-fleet.ts'
 import { isAtWork, timeAtWork, workload } from './working-hours.ts'
@@ -216,6 +217,12 @@ export function script(fleet: PastFleet, end: number): Act[] {
     ...runaway(fleet, called('demo-data-analyst-1'), atWork('demo-data-analyst-1', 0.7)),
     ...repeatedViolations(fleet, called('demo-billing-assistant-2'), atWork('demo-billing-assistant-2', 0.5)),
     ...decoyIncident(fleet, called('demo-inbox-triager-1'), { plantedAt: end - 3 * dayMs, at: end - 6.6 * hourMs }),
+    ...refunds(fleet, called('demo-billing-assistant-1'), {
+      storedAt: end - 2 * dayMs,
+      approvedAt: end - 7.5 * hourMs,
+      deniedAt: end - 5.2 * hourMs,
+      pendingAt: end - 4 * minuteMs,
+    }),
     triage(fleet, end - 2.5 * hourMs, end - 5 * hourMs),
   ].toSorted((one, other) => one.at - other.at)
 }
