@@ -9,9 +9,11 @@ import { measureContainment } from './parts/containment.ts'
 import { measureDashboard } from './parts/dashboard.ts'
 import { measureDetector } from './parts/detector.ts'
 import { measureFalseAlarms } from './parts/false-alarms.ts'
+import { measureGuards } from './parts/guards.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIncident } from './parts/incident.ts'
 import { measureIngest } from './parts/ingest.ts'
+import { measurePolicy } from './parts/policy.ts'
 import { measurePoll } from './parts/poll.ts'
 import { measurePostgres } from './parts/postgres.ts'
 import { measureRules } from './parts/rules.ts'
@@ -45,6 +47,8 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   'false-alarms': () => measureFalseAlarms(options.sessions),
   sigma: () => measureSigma(options.sigma),
   sdk: measureSdk,
+  policy: measurePolicy,
+  guards: () => measureGuards(options.data),
 }
 
 const { values: options, positionals } = parseArgs({
@@ -54,6 +58,7 @@ const { values: options, positionals } = parseArgs({
     service: { type: 'string' },
     sessions: { type: 'string' },
     sigma: { type: 'string' },
+    data: { type: 'string' },
   },
 })
 const unknown = positionals.filter((name) => !Object.hasOwn(parts, name))

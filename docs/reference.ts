@@ -8,6 +8,7 @@ import type { Command } from 'commander'
 import { createProgram } from '../packages/cli/src/command.ts'
 import { guessWords } from '../packages/policy/src/guess.ts'
 import { toolTable } from '../packages/sdk/src/tool-table.ts'
+import { guards } from './guards.ts'
 import { incidentFormat } from './incident-format.ts'
 
 const generated = 'Made by `npm run docs`; edits here are lost.'
@@ -182,6 +183,7 @@ export async function referencePages(): Promise<Record<string, string>> {
     'cli.md': await commandLine(),
     'detector.md': detector(),
     'incident-bundle.md': incidentFormat(generated),
+    'guards.md': guards(generated),
   }
 }
 

@@ -16,7 +16,7 @@ export default ({ production = false }): KnipConfig => ({
     '.': {
       entry: [
         'bench/{main,*-server}.ts!',
-        'docs/{generate,incident-vectors,record}.ts!',
+        'docs/{generate,guard-figures,incident-vectors,record}.ts!',
         'tools/{build,pack,pack-sdk,test-order,test-reporter}.ts!',
         'tools/start.js!',
         'e2e/document-agent.js',

@@ -4776,6 +4776,19 @@ _GUESS_WORDS: Dict[str, str] = {
     ),
     'computing': 'calculate compute convert count validate format parse encode decode think sleep wait',
     'fetching': 'fetch browse open visit navigate scrape crawl webpage download',
+    'money': (
+        'money payment payments transaction transactions transfer transfers fund funds payout '
+        'payouts remittance'
+    ),
+    'people': (
+        'user users member members collaborator collaborators participant participants guest guests '
+        'attendee attendees contributor contributors follower followers'
+    ),
+    'admitting': 'add assign enroll register connect link enable',
+    'guarding': (
+        'password passwords passcode pin credential credentials permission permissions role roles '
+        'access secret secrets token tokens mfa 2fa lock'
+    ),
     'directing': (
         'to cc bcc recipient recipients receiver receivers participant participants attendee '
         'attendees invitee invitees email emails emailaddress emailaddresses address addresses '
@@ -4854,6 +4867,13 @@ def _guess_labels(tool: Mapping[str, Any]) -> _ToolLabels:
             held.add('changes')
         if _guess_any(verbs, 'undoing'):
             held |= {'changes', 'irreversible'}
+        nouns = [word for word in named if word != verb]
+        if 'changes' in held and _guess_any(nouns, 'money'):
+            held |= {'sends', 'irreversible'}
+        if _guess_any(verbs, 'admitting') and _guess_any(nouns, 'people'):
+            held.add('sends')
+        if 'changes' in held and _guess_any(nouns, 'guarding'):
+            held.add('irreversible')
     if hints.get('destructiveHint') is True:
         held |= {'irreversible', 'changes'}
     if not _guess_any(verbs, *kinds) and not held:

@@ -241,6 +241,9 @@ test.each<[string, string, Label[], Label[]]>([
   ['deleteRecord', '', ['irreversible'], ['untrusted']],
   ['get_current_time', 'Returns the time', [], ['untrusted', 'sends']],
   ['update_profile', '', ['changes'], ['irreversible', 'sends']],
+  ['schedule_payment', '', ['sends', 'irreversible'], ['untrusted']],
+  ['add_member_to_group', '', ['sends'], ['irreversible']],
+  ['change_password', '', ['irreversible'], ['sends']],
   ['frobnicate', '', ['untrusted', 'sends'], []],
 ])('the labels of %s are guessed', (name, description, some, others) => {
   const { is } = guessLabels({ name, description })

@@ -30,6 +30,19 @@ function partsOf(path: string): string[] {
   return parts
 }
 
+/** Parts of the patterns of policies, of which there are few. */
+const patternParts = new Map<string, readonly string[]>()
+const maxPatterns = 2_000
+
+function partsOfPattern(pattern: string): readonly string[] {
+  const known = patternParts.get(pattern)
+  if (known) return known
+  if (patternParts.size >= maxPatterns) patternParts.clear()
+  const parts = partsOf(pattern)
+  patternParts.set(pattern, parts)
+  return parts
+}
+
 /** A home folder, as paths in it may be written. */
 const homes = [['~'], ['', 'root'], ['', 'home', '*'], ['', 'users', '*']]
 
@@ -40,7 +53,7 @@ const homes = [['~'], ['', 'root'], ['', 'home', '*'], ['', 'users', '*']]
  */
 export function matchesPath(pattern: string, path: string): boolean {
   const parts = partsOf(path)
-  const wanted = partsOf(pattern)
+  const wanted = partsOfPattern(pattern)
   if (wanted[0] === '~') return homes.some((home) => matchesParts([...home, ...wanted.slice(1)], parts))
   return matchesParts(wanted[0] === '' ? wanted : ['**', ...wanted], parts)
 }

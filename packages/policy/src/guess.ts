@@ -40,6 +40,15 @@ export const guessWords = {
   /** Works on its arguments alone. */
   computing: 'calculate compute convert count validate format parse encode decode think sleep wait',
   fetching: 'fetch browse open visit navigate scrape crawl webpage download',
+  /** What leaves for good when it is created or changed, as `schedule_transaction` does. */
+  money: 'money payment payments transaction transactions transfer transfers fund funds payout payouts remittance',
+  /** Whom a change gives access, with the verbs that do. */
+  people:
+    'user users member members collaborator collaborators participant participants guest guests attendee attendees contributor contributors follower followers',
+  admitting: 'add assign enroll register connect link enable',
+  /** What protects an account: a change of it locks its owner out. */
+  guarding:
+    'password passwords passcode pin credential credentials permission permissions role roles access secret secrets token tokens mfa 2fa lock',
   /** Arguments that say where an effect goes, without underscores. */
   directing:
     'to cc bcc recipient recipients receiver receivers participant participants attendee attendees invitee invitees email emails emailaddress emailaddresses address addresses phone phonenumber number channel channels channelid channelname user users userid username useremail account accountid accountnumber iban destination dest target url uri link endpoint webhook host domain repo repository owner branch path file fileid filename filepath folder folderid id hotel restaurant company vendor merchant payee name title',
@@ -56,6 +65,10 @@ const kept = listed(guessWords.kept)
 const personal = listed(guessWords.personal)
 const computing = listed(guessWords.computing)
 const fetching = listed(guessWords.fetching)
+const money = listed(guessWords.money)
+const people = listed(guessWords.people)
+const admitting = listed(guessWords.admitting)
+const guarding = listed(guessWords.guarding)
 const directing = listed(guessWords.directing)
 
 /** Whether an argument says where an effect goes: by its name, or as the id of something. */
@@ -118,6 +131,10 @@ export function guessLabels({ name, description: given, inputSchema, annotations
     if (hasAny(verbs, sending)) held.add('sends').add('changes')
     if (hasAny(verbs, changing)) held.add('changes')
     if (hasAny(verbs, undoing)) held.add('changes').add('irreversible')
+    const nouns = named.filter((word) => word !== verb)
+    if (held.has('changes') && hasAny(nouns, money)) held.add('sends').add('irreversible')
+    if (hasAny(verbs, admitting) && hasAny(nouns, people)) held.add('sends')
+    if (held.has('changes') && hasAny(nouns, guarding)) held.add('irreversible')
   }
   if (annotations?.destructiveHint === true) held.add('irreversible').add('changes')
   if (!isKnownVerb(verbs) && held.size === 0) {

@@ -5,7 +5,7 @@ import type { ToolLabels } from './labels.ts'
 import type { SessionMemory } from './memory.ts'
 import { plainOf } from './plain.ts'
 import { type Agent, type Decision, decisions, defaultWaitMs, isForAgent, type Policy, type Rule } from './policy.ts'
-import { matchesTool } from './tool-match.ts'
+import { matchesTool, type ToolPattern } from './tool-match.ts'
 
 /** A call, before it runs. */
 export interface Call {
@@ -132,13 +132,24 @@ export function matchesRule(rule: Rule, { tool, args, isComplete, agent, at }: C
   if (expiresAt !== undefined && at >= expiresAt) return false
   if (!isForAgent(match, agent)) return false
   if (hours && !isWithin(hours, Math.floor((at % dayMs) / minuteMs))) return false
-  const truths: Truth[] = rule.when.map((condition) => (isComplete ? evaluate(args, condition) : 'unknown'))
-  if (match.tools.length > 0) {
-    const tools = match.tools.map((pattern) => matchesTool(pattern, tool, args, isComplete))
-    truths.push(tools.includes(true) || (tools.includes('unknown') ? 'unknown' : false))
+  let truth = matchesAny(match.tools, tool, args, isComplete)
+  if (truth === false) return false
+  for (const condition of rule.when) {
+    const one = isComplete ? evaluate(args, condition) : 'unknown'
+    if (one === false) return false
+    if (one === 'unknown') truth = 'unknown'
   }
-  if (truths.includes(false)) return false
-  return truths.includes('unknown') ? 'unknown' : true
+  return truth
+}
+
+function matchesAny(patterns: readonly ToolPattern[], tool: string, args: Arguments, isComplete: boolean): Truth {
+  let truth: Truth = patterns.length === 0
+  for (const pattern of patterns) {
+    const one = matchesTool(pattern, tool, args, isComplete)
+    if (one === true) return true
+    if (one === 'unknown') truth = 'unknown'
+  }
+  return truth
 }
 
 const isWithin = ({ from, to }: NonNullable<Rule['hours']>, minute: number): boolean =>

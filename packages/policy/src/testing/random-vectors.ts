@@ -118,6 +118,11 @@ const tools = [
   { name: 'post_note', description: 'Posts a note', inputSchema: { properties: { to: {}, cc: {} } } },
   { name: 'list_contacts', description: 'Lists contacts.', annotations: { readOnlyHint: true } },
   { name: 'read_inbox' },
+  {
+    name: 'mcp__bank__pay',
+    description: 'Schedules a payment.',
+    inputSchema: { properties: { to: {}, accountId: {} } },
+  },
 ]
 const at = Date.UTC(2026, 0, 15, 12)
 
