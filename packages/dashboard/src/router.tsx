@@ -121,7 +121,16 @@ const screens = [
   screenIn(inside, '/settings', settingsSearch, async () => (await import('./settings/settings.tsx')).Settings),
 ] as const
 
-const routeTree = root.addChildren([...publicScreens, frameless.addChildren([wallboard]), inside.addChildren(screens)])
+/** Some type the singular. */
+const policyPath = createRoute({
+  getParentRoute: () => inside,
+  path: '/policy',
+  beforeLoad: () => {
+    throw redirect({ to: '/policies' })
+  },
+})
+
+const routeTree = root.addChildren([...publicScreens, frameless.addChildren([wallboard]), inside.addChildren([...screens, policyPath])])
 
 export function createDashboardRouter(client: QueryClient) {
   return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })
