@@ -53,7 +53,7 @@ Guessed labels find ${shown('guessed: sends')} of the tools that send, and ${sho
 - **Text.** An agent that is turned into praising a hotel calls no tool.
 - **A tool that lies.** Labels say what a tool does; a server that copies every mail while it sends one is not seen in its arguments. Only its provenance helps, and a rule on its address.
 - **A session that forgot.** A session remembers 14,000 words of prompts and 6,000 values and addresses. What is forgotten is asked about, never allowed.
-- **Attacks made for this policy.** The attacks are static. Somebody who knows the labels looks for a tool with an effect and without a label: unknown tools count as sending, but a wrong label stays wrong.
+- **Attacks made for this policy.** The attacks are static. An attacker who knows the labels looks for a tool with an effect and a wrong label. Tools without labels count as sending.
 
 The tasks are few: differences below 9 points say nothing.
 `

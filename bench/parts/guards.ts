@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type DeliveredSet, guessLabels, type ListedTool, PolicySet, packs, SessionMemory } from '@wardline/policy'
+import {
+  type DeliveredSet,
+  guessLabels,
+  type ListedTool,
+  PolicySet,
+  packs,
+  SessionMemory,
+} from '../../packages/policy/src/index.ts'
 import type { Figure } from '../report.ts'
 
 interface RecordedCall {

@@ -1,4 +1,4 @@
-import { PolicySet, SessionMemory } from '@wardline/policy'
+import { PolicySet, SessionMemory } from '../../packages/policy/src/index.ts'
 import type { Figure } from '../report.ts'
 import { quantile } from '../statistics.ts'
 
