@@ -115,6 +115,36 @@ it('have a newer version after every change that concerns an agent', async () =>
   expect(await isNewer(() => service.call('DELETE', '/api/instances/agent-2'))).toBe(true)
 })
 
+// On PostgreSQL locks taken in another order would end one of two changes.
+it('are of one version each while policies, tags and agents change in two processes at once', async () => {
+  await using second = await openTestService({ dataDir: service.deps.config.dataDir, clock: service.clock })
+  for (const id of ['agent-1', 'agent-2']) await beat(id)
+  for (const n of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]) await beat(`gone-${n}`)
+  await store(deny({ for: { tags: ['round-9'] } }))
+  const seen = new Map<number, string>()
+  const look = async (on: TestService) => {
+    const { status, body } = await on.call<DeliveredPolicy>('GET', '/api/instances/agent-1/policy')
+    if (status !== 200) return
+    expect(seen.get(body.version) ?? body.body).toBe(body.body)
+    seen.set(body.version, body.body)
+  }
+  for (const n of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]) {
+    const [one, other] = n % 2 ? [service, second] : [second, service]
+    const answers = await Promise.all([
+      one.call('PUT', '/api/instances/agent-1/tags', { body: { tags: [`round-${n}`] } }),
+      other.call('PUT', '/api/instances/agent-2/tags', { body: { tags: [`round-${n}`] } }),
+      other.call('POST', '/api/policies', { body: deny({ title: `Policy ${n}`, mode: 'enforce' }) }),
+      one.call('DELETE', `/api/instances/gone-${n}`),
+      ...[one, other, one, other].map(look),
+    ])
+    expect(answers.slice(0, 4).map((answer) => answer?.status)).toEqual([200, 200, 201, 200])
+  }
+  await look(service)
+  const { set, version } = await deliver('agent-1')
+  expect(set.policies).toHaveLength(11)
+  expect(Math.max(...seen.keys())).toBe(version)
+})
+
 it('are newer after a restore than what agents know, from the next change on', async () => {
   await beat('agent-1')
   await store(deny())
