@@ -1,9 +1,11 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { type ControlKeys, type DeliveredPolicy, type PolicyStored, policyHeader } from '@wardline/contract'
 import { PolicySet, SessionMemory } from '@wardline/policy'
+import type { KyselyPlugin } from 'kysely'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { listenOnFreePort, openControlStream } from '../../testing/control-stream.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
+import { PolicySets } from './policy-sets.ts'
 
 let service: TestService
 beforeEach(async () => {
@@ -143,6 +145,27 @@ it('are of one version each while policies, tags and agents change in two proces
   const { set, version } = await deliver('agent-1')
   expect(set.policies).toHaveLength(11)
   expect(Math.max(...seen.keys())).toBe(version)
+})
+
+it('are read again when a policy is stored between the tags and the policies', async () => {
+  await beat('agent-1')
+  await store(deny({ title: 'First' }))
+  const { database } = service.deps
+  let isStored = false
+  const storing: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (!isStored) {
+        isStored = true
+        await store(deny({ title: 'Second' }))
+      }
+      return result
+    },
+  }
+  const sets = new PolicySets({ ...service.deps, database: { ...database, db: database.db.withPlugin(storing) } })
+  const { version, body } = await sets.read('agent-1')
+  expect(JSON.parse(body).policies).toHaveLength(2)
+  expect(version).toBe(await known('agent-1'))
 })
 
 it('are newer after a restore than what agents know, from the next change on', async () => {
