@@ -95,6 +95,21 @@ test('a policy with a fault is refused with its place, by lint and by the servic
   expect(await wardline('add', file)).toMatchObject({ code: 2, stderr: `Line 9, column 1: ${sentence}\n` })
 })
 
+test('a backtest says what a policy would have decided on the calls that are stored', async () => {
+  const id = await newInstance(service, 'past')
+  for (const tool of ['volume_list', 'volume_delete']) {
+    const event = { severity: 'info', source: 'e2e', event_type: 'tool_call', description: tool, instance_id: id }
+    await service.call('POST', '/api/events', { body: { ...event, metadata: { toolName: tool, params: {} } } })
+  }
+  const file = write('past.yml', policyFor('Past', id))
+  const { code, stdout } = await wardline('backtest', file)
+  expect(code).toBe(0)
+  expect(stdout).toMatch(
+    /^The policy would have asked 0 times and denied 1 of 2 calls in .*, on 1 agent: 0 asks a session\.$/m,
+  )
+  expect(stdout).toMatch(new RegExp(`deny +volume_delete +Volumes are never deleted +${id}`))
+})
+
 test('tags of operators decide which policies an agent gets, tags of the agent do not', async () => {
   const tag = unique('env').slice(0, 30)
   const id = unique('tagged')

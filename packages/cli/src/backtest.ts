@@ -1,5 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { answerLimits, type BacktestLine, endpoints, parsedJson, type RuleBacktest } from '@wardline/contract'
+import {
+  answerLimits,
+  type BacktestLine,
+  endpoints,
+  parsedJson,
+  type ReplyOf,
+  type RuleBacktest,
+} from '@wardline/contract'
 import { counted, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from './exit.ts'
@@ -30,17 +37,22 @@ async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<string> {
   }
 }
 
-async function run(service: Service, body: object, show: (progress: Progress) => void): Promise<RuleBacktest> {
+async function run<Name extends 'backtestRule' | 'backtestPolicy'>(
+  service: Service,
+  name: Name,
+  body: object,
+  show: (progress: Progress) => void,
+): Promise<ReplyOf<Name>> {
   const { url, key, keyFrom } = service
   if (key === undefined) throw noKey(url)
-  const { path, reply } = endpoints.backtestRule
+  const { path, reply } = endpoints[name]
   const signal = new AbortController().signal
   const { chunks } = await openStream({ url, path, key, keyFrom, type: 'application/x-ndjson', signal, body })
   try {
     for await (const line of linesOf(chunks)) {
       const said = (parsedJson(line) ?? {}) as Record<string, unknown>
       if (typeof said.error === 'string') throw new Failure(said.error, String(said.code), 'failed')
-      if (said.result !== undefined && hasShape(reply, said.result)) return said.result as RuleBacktest
+      if (said.result !== undefined && hasShape(reply, said.result)) return said.result as ReplyOf<Name>
       const progress = said.progress as Progress | undefined
       if (typeof progress?.percent !== 'number') throw notWardline(url, 'its response has another format')
       show(progress)
@@ -52,6 +64,20 @@ async function run(service: Service, body: object, show: (progress: Progress) =>
   throw notWardline(url, 'an answer that ends early')
 }
 
+/** Runs a backtest, and shows on a terminal how far it is. */
+export async function runBacktest<Name extends 'backtestRule' | 'backtestPolicy'>(
+  service: Service,
+  name: Name,
+  body: object,
+): Promise<ReplyOf<Name>> {
+  const { isTTY } = process.stderr
+  return run(service, name, body, ({ percent, events_read }) => {
+    if (isTTY) process.stderr.write(`${eraseLine}${barText(percent, 100)}  ${counted(events_read, 'event')}`)
+  }).finally(() => {
+    if (isTTY) process.stderr.write(eraseLine)
+  })
+}
+
 /** `7 days`, `12 hours`, `5 minutes`. */
 function spanText(ms: number): string {
   const hours = ms / hourMs
@@ -59,12 +85,18 @@ function spanText(ms: number): string {
   return hours >= 2 ? counted(Math.round(hours), 'hour') : counted(Math.max(1, Math.round(hours * 60)), 'minute')
 }
 
+/** The time that the stored events of a backtest cover; undefined without any. */
+export function coveredText({ from, to, data_from = from }: Pick<RuleBacktest, 'from' | 'to' | 'data_from'>) {
+  if (data_from === null) return undefined
+  const covered = spanText(Date.parse(to) - Date.parse(data_from))
+  return Date.parse(data_from) > Date.parse(from) ? `the ${covered} of events that there are` : covered
+}
+
 /** One sentence: firings, agents and suspensions of a backtest. */
 export function backtestSentence(found: Omit<RuleBacktest, 'samples' | 'hours'>): string {
-  const { from, to, data_from = from, firings, instances, suspensions } = found
-  if (data_from === null) return 'There are no stored events to run the rule on.'
-  const covered = spanText(Date.parse(to) - Date.parse(data_from))
-  const span = Date.parse(data_from) > Date.parse(from) ? `the ${covered} of events that there are` : covered
+  const { firings, instances, suspensions } = found
+  const span = coveredText(found)
+  if (span === undefined) return 'There are no stored events to run the rule on.'
   if (firings === 0) return `The rule would not have fired in ${span}.`
   return `The rule would have fired ${counted(firings, 'time')} on ${counted(instances, 'agent')} in ${span} and suspended ${suspensions}.`
 }
@@ -107,12 +139,7 @@ async function backtest(name: string, flags: ServiceFlags & BacktestFlags): Prom
     ...(to === undefined ? {} : { to }),
     ...(list === undefined ? {} : { lists: Object.fromEntries(list) }),
   }
-  const { isTTY } = process.stderr
-  const found = await run(service, body, ({ percent, events_read }) => {
-    if (isTTY) process.stderr.write(`${eraseLine}${barText(percent, 100)}  ${counted(events_read, 'event')}`)
-  }).finally(() => {
-    if (isTTY) process.stderr.write(eraseLine)
-  })
+  const found = await runBacktest(service, 'backtestRule', body)
   if (flags.json) console.log(safeJson(found, 2))
   else print(found)
 }

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { Count, choice, Digits, InstanceId, InstanceParams, nullable, Ok, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, Digits, InstanceId, InstanceParams, Instant, nullable, Ok, Timestamp, Uuid } from './fields.ts'
 import { DocumentFault, DocumentFileFault } from './stored-rules.ts'
 import { Type } from './type.ts'
 
@@ -22,6 +22,11 @@ export const storedPolicyLimits = {
   setBytes: 1024 * 1024,
   /** Versions listed with a policy. */
   listedVersions: 100,
+  /** Days of a backtest: the usual retention of events. */
+  backtestDays: 90,
+  /** Calls shown by a backtest, and characters of a name in one. */
+  backtestSamples: 20,
+  backtestNameLength: 200,
   /** Tools whose schemas come with a policy. */
   tools: 2_000,
 } as const
@@ -142,6 +147,73 @@ export const DeliveredPolicy = Type.Object({
 })
 export type DeliveredPolicy = Static<typeof DeliveredPolicy>
 
+const span = `at most ${storedPolicyLimits.backtestDays} days`
+const PolicyBacktestBody = Type.Object(
+  {
+    policy: Type.Optional(GivenPolicy),
+    id: Type.Optional({ ...Uuid, description: 'A stored policy, instead of `policy`' }),
+    tools: Type.Optional(Tools),
+    from: Type.Optional(Instant('Calls since then; default: 7 days before `to`, or when the stored events begin')),
+    to: Type.Optional(Instant(`Calls before then, ${span} after \`from\`; default: now`)),
+  },
+  { additionalProperties: false },
+)
+export type PolicyBacktestBody = Static<typeof PolicyBacktestBody>
+
+const backtestDecision = choice(['ask', 'deny'])
+const PolicyBacktest = Type.Object({
+  from: Timestamp,
+  to: Timestamp,
+  data_from: nullable({
+    ...Timestamp,
+    description: 'Where the stored events of the range begin: later than `from` if none is as old; null without any',
+  }),
+  calls: { ...Count, description: 'Stored tool calls of agents that the policy is for' },
+  asked: { ...Count, description: 'Calls that it would have asked about' },
+  denied: { ...Count, description: 'Calls that it would have denied' },
+  agents: { ...Count, description: 'Agents of the calls asked about or denied; at most 10,000 are counted' },
+  sessions: { ...Count, description: 'Sessions with a call; an agent without session ids has one' },
+  asks_per_session: Type.Number({ minimum: 0, description: 'Calls asked about, divided by the sessions' }),
+  unjudged: {
+    ...Count,
+    description:
+      'Calls that the flow would ask about unless their destination stood in a prompt or came from a directory, which is stored only with calls of agents that had a policy with a flow; not among those asked',
+  },
+  without_arguments: {
+    ...Count,
+    description: 'Calls stored without arguments: conditions on arguments cannot match them',
+  },
+  rules: Type.Array(
+    Type.Object({
+      rule: nullable(Type.String({ description: 'Title of the rule, `flow`, or null for the default of the policy' })),
+      decision: backtestDecision,
+      count: Count,
+    }),
+    { description: 'What decided, by count' },
+  ),
+  samples: Type.Array(
+    Type.Object({
+      seq: Type.Integer({ minimum: 1 }),
+      event_id: Uuid,
+      at: Timestamp,
+      instance_id: nullable(Type.String()),
+      session_id: nullable(Type.String()),
+      tool: Type.String(),
+      decision: backtestDecision,
+      rule: nullable(Type.String()),
+      why: nullable(Type.String()),
+    }),
+    {
+      maxItems: storedPolicyLimits.backtestSamples,
+      description: 'The newest calls asked about or denied, newest first',
+    },
+  ),
+  events_read: { ...Count, description: 'Events that were read, with those of the day before `from`' },
+  evicted: { ...Count, description: 'Sessions forgotten to limit memory; above 0, limits and flows may differ' },
+  duration_ms: Count,
+})
+export type PolicyBacktest = Static<typeof PolicyBacktest>
+
 const PolicyParams = Type.Object({ id: Uuid })
 const invalidPolicy =
   'The policy cannot be read, contradicts itself or fails its cases: the first fault with line and column; all in `faults`'
@@ -232,6 +304,26 @@ export const policyEndpoints = {
     yaml: 'policy',
     status: 200,
     reply: PolicyLinted,
+  }),
+  backtestPolicy: define({
+    method: 'POST',
+    path: '/api/policies/backtest',
+    access: access.operators,
+    feature: 'policies',
+    summary: 'Run a policy against stored tool calls and report what it would have decided; nothing is stored',
+    headers: {
+      Accept:
+        'application/x-ndjson: lines of { "progress": { "events_read", "percent" } } while it runs, then one of { "result" } or of { "error", "code" }',
+    },
+    body: PolicyBacktestBody,
+    status: 200,
+    reply: PolicyBacktest,
+    failures: {
+      400: `${invalidPolicy}; or \`from\` is in a time whose events are deleted`,
+      404: unknown,
+      429: 'A backtest of this key is running',
+      503: 'Two backtests are running',
+    },
   }),
   getInstancePolicy: define({
     method: 'GET',

@@ -41,6 +41,7 @@ import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
 import { createPolicyFiles } from './features/policies/policy-files.ts'
 import { PolicySets } from './features/policies/policy-sets.ts'
+import { LogReplays } from './features/rules/log-replay.ts'
 import { RuleResponder } from './features/rules/responder.ts'
 import { createRuleFiles } from './features/rules/rule-files.ts'
 import { RuleRunner } from './features/rules/runner.ts'
@@ -87,6 +88,7 @@ export async function openServices(deps: Deps) {
     streamBacklog,
     logFollower: new LogFollower(deps),
     policySets: new PolicySets(deps),
+    logReplays: new LogReplays(deps),
     suspensionStates: createSuspensionStates(deps, { enforcement }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),

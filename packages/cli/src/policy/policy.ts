@@ -5,6 +5,7 @@ import { type Command, Option } from 'commander'
 import { conclude, show } from '../doctor/check.ts'
 import { checkPolicySetup } from '../doctor/policy-setup.ts'
 import { exitCodes } from '../exit.ts'
+import { addPolicyBacktest } from './backtest.ts'
 import { addConversions } from './conversions.ts'
 import { faultLine, readText, readTools } from './files.ts'
 import { replay } from './replay.ts'
@@ -83,5 +84,6 @@ export function addPolicy(program: Command): void {
     .option('--json', 'print JSON')
     .action(checkSetup)
   addStoredPolicies(policy)
+  addPolicyBacktest(policy)
   addConversions(policy)
 }

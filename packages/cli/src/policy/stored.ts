@@ -45,7 +45,7 @@ async function list(flags: ServiceFlags): Promise<void> {
 }
 
 /** Finds a policy by its id or title. */
-async function idOf({ call }: Pick<Service, 'call'>, given: string): Promise<string> {
+export async function idOf({ call }: Pick<Service, 'call'>, given: string): Promise<string> {
   const { policies } = await call('listPolicies', {})
   if (policies.some(({ id }) => id === given)) return given
   const titled = policies.filter(({ title }) => title === given)

@@ -34,7 +34,7 @@ interface ChangingPolicy extends Changing {
   policySets: Pick<PolicySets, 'changed'>
 }
 
-const unknownPolicy = (id: string) => unknownId('policy', id, 'wardline policy list')
+export const unknownPolicy = (id: string) => unknownId('policy', id, 'wardline policy list')
 
 const stateOf = ({ title, mode, version, file, document }: PolicyRow) => ({
   title,

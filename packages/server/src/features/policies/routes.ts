@@ -1,4 +1,5 @@
-import type { EndpointName, PolicyDocument } from '@wardline/contract'
+import { Readable } from 'node:stream'
+import type { EndpointName, PolicyBacktest, PolicyDocument } from '@wardline/contract'
 import type { ListedTool } from '@wardline/policy'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
@@ -6,6 +7,8 @@ import { assertMayActFor } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
 import type { Input, Router } from '../../http/route.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
+import { finished, type LogReplays, lines } from '../rules/log-replay.ts'
+import { PolicyBacktests } from './backtest.ts'
 import { createPolicy, deletePolicy, listPolicies, replacePolicy, setPolicyMode, viewPolicy } from './policies.ts'
 import type { PolicyFiles } from './policy-files.ts'
 import type { PolicySets } from './policy-sets.ts'
@@ -25,8 +28,14 @@ export function mountPolicies(
   {
     policyFiles,
     policySets,
+    logReplays,
     protectionAlerts: protection,
-  }: { policyFiles: Pick<PolicyFiles, 'faults'>; policySets: PolicySets; protectionAlerts: ProtectionAlerts },
+  }: {
+    policyFiles: Pick<PolicyFiles, 'faults'>
+    policySets: PolicySets
+    logReplays: LogReplays
+    protectionAlerts: ProtectionAlerts
+  },
 ): void {
   const changing = ({ request }: Pick<Input<EndpointName>, 'request'>) => ({
     database,
@@ -65,6 +74,17 @@ export function mountPolicies(
     const { policy: given, tools = [] } = body
     const { policy, faults } = lintText(given, tools, clock.now())
     return { title: policy?.title ?? null, rules: policy?.rules.length ?? 0, faults }
+  })
+
+  const backtests = new PolicyBacktests({ database, clock }, { logReplays })
+
+  router.handle('backtestPolicy', async ({ body, principal, request }, reply) => {
+    const isAbandoned = () => request.raw.socket.destroyed
+    const backtest = await backtests.begin(body, { keyId: principal.keyId, isAbandoned })
+    if (!request.headers.accept?.includes('application/x-ndjson')) return finished(backtest)
+    reply.type('application/x-ndjson')
+    // A stream closed before its first line never enters the generator, which would call `end`.
+    return Readable.from(lines(backtest)).once('close', backtest.end) as unknown as PolicyBacktest
   })
 
   router.handle('getInstancePolicy', async ({ params, principal, request }, reply) => {

@@ -7,7 +7,8 @@ import { newThenHigh, randomRule, ruleTools } from '../../testing/random-rules.t
 import { openRuleService, type RuleService, shellRule, toolCall } from '../../testing/rule-service.ts'
 import { indexEvents } from '../events/event-index.ts'
 import { forgetOldEvents } from '../events/retention.ts'
-import { Backtests, finished } from './backtest.ts'
+import { Backtests } from './backtest.ts'
+import { finished, LogReplays } from './log-replay.ts'
 
 const open: RuleService[] = []
 afterEach(async () => {
@@ -304,7 +305,7 @@ describe('a backtest', () => {
   it('uses the one slot of its key and one of two slots in total, and frees both', async () => {
     const on = await service()
     await on.report(toolCall('shell-exec'))
-    const backtests = new Backtests(on.deps)
+    const backtests = new Backtests(on.deps, { logReplays: new LogReplays(on.deps) })
     const asked = { rule: shellRule() as never, from: await oldestOf(on), to: at(on, 1) }
     const begin = (keyId: string, isAbandoned = () => false) => backtests.begin(asked, { keyId, isAbandoned })
     const first = begin('a')

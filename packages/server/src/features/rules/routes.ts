@@ -4,9 +4,10 @@ import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
 import type { Input, Router } from '../../http/route.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
-import { Backtests, finished, lines } from './backtest.ts'
+import { Backtests } from './backtest.ts'
 import { draftException, explainEvent } from './explanations.ts'
 import { listFirings } from './firings.ts'
+import { finished, type LogReplays, lines } from './log-replay.ts'
 import type { RuleFiles } from './rule-files.ts'
 import { setPackMode } from './rule-packs.ts'
 import { testResults } from './rule-text.ts'
@@ -30,10 +31,12 @@ export function mountRules(
   {
     ruleFiles,
     ruleRunner,
+    logReplays,
     protectionAlerts: protection,
   }: {
     ruleFiles: Pick<RuleFiles, 'faults'>
     ruleRunner: Pick<RuleRunner, 'learn'>
+    logReplays: LogReplays
     protectionAlerts: ProtectionAlerts
   },
 ): void {
@@ -75,7 +78,7 @@ export function mountRules(
 
   router.handle('setPackMode', (input) => changed(setPackMode(changing(input), input.body)))
 
-  const backtests = new Backtests({ database, clock })
+  const backtests = new Backtests({ database, clock }, { logReplays })
 
   router.handle('backtestRule', async ({ body, principal, request }, reply) => {
     const isAbandoned = () => request.raw.socket.destroyed
