@@ -10,6 +10,8 @@ const examples = readdirSync(import.meta.dirname, { withFileTypes: true })
     const files = ['agent.ts', 'agent.py', 'receiver.ts'].map((file) => join(import.meta.dirname, name, file))
     return { name, file: files.find(existsSync) ?? '' }
   })
+  // Some folders hold what other commands read.
+  .filter(({ file }) => file !== '')
 
 /** Returns the first sentence of a program, which describes it. */
 const about = (file: string) => /^(?:\/\/ |""")([^.:;]+)/.exec(readFileSync(file, 'utf8'))?.[1] ?? ''
