@@ -8,6 +8,8 @@ import { newDataDir, type Service } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const agentProgram = join(root, 'packages/sdk/src/wardline-agent.ts')
+/** Finds the sources of other packages, which are not built here. */
+const fromSources = ['--conditions=wardline-source']
 const compileCache = join(root, 'node_modules/.cache/wardline-agent')
 
 export type Call = [tool: string, params: unknown]
@@ -70,7 +72,7 @@ const runHook = async (home: string, agent: Agent, call: object) => {
   const input = JSON.stringify({ session_id: 's', cwd: home, ...call })
   // 2: denied.
   const run = { cwd: home, env: settings(agent), input, codes: [0, 2] }
-  return runProgram([process.execPath, agentProgram, 'hook'], run)
+  return runProgram([process.execPath, ...fromSources, agentProgram, 'hook'], run)
 }
 
 export const byHook: Client = async (agent, calls) => {
@@ -112,7 +114,7 @@ lines.on('line', (line) => {
       params: { name, arguments: args },
     }))
     const input = `${messages.map((message) => JSON.stringify(message)).join('\n')}\n`
-    const args = [process.execPath, agentProgram, 'mcp-proxy', '--', process.execPath, server]
+    const args = [process.execPath, ...fromSources, agentProgram, 'mcp-proxy', '--', process.execPath, server]
     await runProgram(args, { cwd: home, env: settings(agent), input })
   }
 export const byProxy = byProxyReturning(secret)

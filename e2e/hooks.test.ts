@@ -56,7 +56,7 @@ async function run(command: string, args: string[] = [], input = '') {
   return { code, stdout, stderr }
 }
 
-const agent = (...args: string[]) => run(process.execPath, [agentProgram, ...args])
+const agent = (...args: string[]) => run(process.execPath, ['--conditions=wardline-source', agentProgram, ...args])
 
 /** The settings of an operator's command line. */
 const operator = () => ({ HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key })

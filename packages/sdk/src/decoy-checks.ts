@@ -78,8 +78,8 @@ export class DecoyChecks {
     if (isSuccess(answer) && (said === 'none' || said === 'some')) this.#reach = said
   }
 
-  checkCall({ args, toolName, cwd }: GuardedCall): Promise<Verdict> {
-    return this.#check(() => decoyTexts(args), { tool: toolName, cwd })
+  checkCall({ args, decoyArgs = args, toolName, cwd }: GuardedCall): Promise<Verdict> {
+    return this.#check(() => decoyTexts(decoyArgs), { tool: toolName, cwd })
   }
 
   checkKey(text: string, options: CheckOptions): Promise<Verdict> {

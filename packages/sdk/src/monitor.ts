@@ -97,8 +97,10 @@ export interface ModelAnswer {
 
 export interface GuardedCall {
   toolName: string
-  /** Arguments of the tool. The texts in them are compared with the decoys and never reported. */
+  /** Arguments of the tool. The texts in them are compared with the decoys and never reported; policies read them. */
   args?: unknown
+  /** What is compared with the decoys, if that is more than the arguments. */
+  decoyArgs?: unknown
   sessionId?: string | undefined
   /** Base folder of relative paths; default: the working directory of the process. */
   cwd?: string | undefined

@@ -1,7 +1,8 @@
 import { workingFolder } from '../decoy-checks.ts'
+import type { Denial } from '../denied.ts'
 import { suspendedReason } from '../denied.ts'
 import { contentOf } from '../guarded-call.ts'
-import type { Monitor, ToolCall } from '../monitor.ts'
+import type { ListedTool, Monitor, ToolCall } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
 import { isMessage, type Message, messagesIn, parsed, type Reading, toolCall } from './mcp-messages.ts'
 import { realPaths } from './real-paths.ts'
@@ -12,6 +13,8 @@ export interface Passage {
   forward: Buffer | undefined
   /** Responses to the client in place of the server's. */
   answers: Message[]
+  /** Resolves with the passage of a call that waits for a person; the messages after it do not wait. */
+  later?: Promise<() => Passage>
 }
 
 interface PendingCall {
@@ -22,6 +25,16 @@ interface PendingCall {
 
 /** Limit for a client that does not wait for responses; beyond it the oldest call is reported without outcome. */
 const maxPending = 1_000
+
+/** Calls that wait for people at the same time: as many as the service takes of one agent. */
+const maxHeld = 50
+/** How long a call waits in the proxy. Then the client reads the id of the approval and may retry. */
+const maxHoldMs = 600_000
+/** Between notifications of progress: clients give up on a request after a minute without a sign of it. */
+const progressMs = 5_000
+/** Listings of tools whose answer is awaited, and tools of them that are kept. */
+const maxListings = 100
+const maxTools = 2_000
 
 const isCall = ({ method }: Message): boolean => method === toolCall
 
@@ -64,11 +77,19 @@ function batchOf(messages: Message[]): Buffer | undefined {
 export class McpGuard {
   readonly #monitor: Monitor
   readonly #warn: (sentence: string) => void
+  readonly #toClient: (message: Message) => void
   readonly #pending = new Map<string, PendingCall>()
+  /** Calls that wait for people, by id: ends the waiting. */
+  readonly #held = new Map<string, AbortController>()
+  #hasLeft = false
+  readonly #listings = new Set<string>()
+  readonly #tools = new Map<string, ListedTool>()
 
-  constructor(monitor: Monitor, warn: (sentence: string) => void) {
+  /** `toClient` sends a notification to the client. */
+  constructor(monitor: Monitor, warn: (sentence: string) => void, toClient: (message: Message) => void) {
     this.#monitor = monitor
     this.#warn = warn
+    this.#toClient = toClient
   }
 
   /** Checks a line, and returns how it passes once its turn comes. */
@@ -77,8 +98,71 @@ export class McpGuard {
     if (kind === 'part') return () => ({ forward: undefined, answers: [] })
     const messages = kind === 'line' ? messagesIn(bytes) : 'tooLong'
     if (typeof messages === 'string') return () => this.#refuse(refusals[messages])
-    const reasons = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
-    return () => this.#pass(messages, reasons, bytes)
+    for (const message of messages) this.#note(message)
+    const [only] = messages
+    if (messages.length === 1 && only && isCall(only)) return this.#checkCall(only, bytes)
+    const denials = await Promise.all(messages.map((message) => (isCall(message) ? this.#denial(message) : undefined)))
+    return () => this.#pass(messages, denials, bytes)
+  }
+
+  /** Checks a call. If it has to wait for a person, and its client can be shown progress, the others do not wait for it. */
+  async #checkCall(message: Message, bytes: Buffer): Promise<() => Passage> {
+    const key = keyOf(message.id)
+    const token = progressTokenOf(message.params)
+    if (key === undefined || token === undefined || this.#held.size >= maxHeld || this.#held.has(key)) {
+      const denial = await this.#denial(message)
+      return () => this.#pass([message], [denial], bytes)
+    }
+    const waiting = new AbortController()
+    const { signal } = waiting
+    let show: NodeJS.Timeout | undefined
+    let hold = (_held: 'held') => {}
+    const held = new Promise<'held'>((resolve) => {
+      hold = resolve
+    })
+    const onWait = (id: string) => {
+      this.#held.set(key, waiting)
+      if (this.#hasLeft) waiting.abort(cancelled)
+      show = this.#showProgress(token, id, waiting)
+      hold('held')
+    }
+    const checked = this.#denial(message, { onWait, signal })
+    const first = await Promise.race([held, checked])
+    if (first !== 'held') return () => this.#pass([message], [first], bytes)
+    const later = checked.then((denial) => () => {
+      clearInterval(show)
+      this.#held.delete(key)
+      // Of a request that the client has cancelled, it expects no answer.
+      return signal.reason === cancelled ? nothing : this.#pass([message], [denial], bytes)
+    })
+    return () => ({ ...nothing, later })
+  }
+
+  #showProgress(progressToken: string | number, approvalId: string, waiting: AbortController): NodeJS.Timeout {
+    const startedAt = performance.now()
+    let progress = 0
+    const show = () => {
+      progress += 1
+      const params = { progressToken, progress, message: `Waiting for a person: approval ${approvalId}` }
+      this.#toClient({ jsonrpc: '2.0', method: 'notifications/progress', params })
+      if (performance.now() - startedAt > maxHoldMs) waiting.abort()
+    }
+    show()
+    return setInterval(show, progressMs)
+  }
+
+  /** Notes what the client asks the server for besides calls. */
+  #note({ method, id, params }: Message): void {
+    const key = keyOf(id)
+    if (method === 'tools/list' && key !== undefined && this.#listings.size < maxListings) this.#listings.add(key)
+    if (method !== 'notifications/cancelled' || !isMessage(params)) return
+    this.#held.get(keyOf(params.requestId) ?? '')?.abort(cancelled)
+  }
+
+  /** Call when the client has gone: nobody waits for a person any more. */
+  leave(): void {
+    this.#hasLeft = true
+    for (const waiting of this.#held.values()) waiting.abort(cancelled)
   }
 
   /** Refuses in every fail mode: the author of a call may have chosen its form. */
@@ -88,11 +172,11 @@ export class McpGuard {
     return { forward: undefined, answers: [answer] }
   }
 
-  #pass(messages: readonly Message[], checked: readonly (string | undefined)[], bytes: Buffer): Passage {
+  #pass(messages: readonly Message[], checked: readonly (Denial | undefined)[], bytes: Buffer): Passage {
     // The agent may have been suspended while the line waited for a server that does not read.
     const { suspended, health } = this.#monitor
     const now = suspended ? suspendedReason(health.reason) : undefined
-    const reasons = messages.map((message, place) => checked[place] ?? (isCall(message) ? now : undefined))
+    const reasons = messages.map((message, place) => checked[place]?.reason ?? (isCall(message) ? now : undefined))
     const allowed = messages.filter((_, place) => reasons[place] === undefined)
     const answers = messages.flatMap(({ id }, place) => {
       if (reasons[place] === undefined || id === undefined) return []
@@ -103,19 +187,22 @@ export class McpGuard {
     return { forward, answers }
   }
 
-  async #denial({ params }: Message): Promise<string | undefined> {
+  #denial(
+    { params }: Message,
+    waiting?: { onWait: (id: string) => void; signal: AbortSignal },
+  ): Promise<Denial | undefined> {
     const cwd = workingFolder()
-    const denial = await this.#monitor.guard({
+    return this.#monitor.guard({
       toolName: toolNameOf(params),
-      args: [params, realPaths(params, cwd)],
+      args: argumentsOf(params),
+      decoyArgs: [params, realPaths(params, cwd)],
       cwd,
+      ...(waiting ?? { onAsk: 'deny' }),
     })
-    return denial?.reason
   }
 
   #await({ id, params }: Message): void {
-    const { arguments: args } = isMessage(params) ? params : {}
-    const call = { toolName: toolNameOf(params), params: args, startedAt: performance.now() }
+    const call = { toolName: toolNameOf(params), params: argumentsOf(params), startedAt: performance.now() }
     const key = keyOf(id)
     if (key === undefined) this.#report(call)
     else this.#keep(key, call)
@@ -127,17 +214,31 @@ export class McpGuard {
     this.#pending.set(id, call)
   }
 
-  /** Finds responses to calls in the server's output. */
+  /** Finds responses to calls and listings in the server's output. */
   see({ bytes, kind }: Piece): void {
-    if (this.#pending.size === 0 || kind !== 'line') return
+    if (this.#pending.size + this.#listings.size === 0 || kind !== 'line') return
     const content = parsed(bytes.toString())
     for (const message of Array.isArray(content) ? content : [content]) {
       if (!isMessage(message) || message.method !== undefined) continue
       const { id, result, error } = message
       const key = keyOf(id)
       const ok = error === undefined && !(isMessage(result) && result.isError === true)
-      if (key !== undefined) this.#end(key, { ok, result: contentOf(result) })
+      if (key === undefined) continue
+      if (this.#listings.delete(key)) this.#learnTools(result)
+      this.#end(key, { ok, result: contentOf(result) })
     }
+  }
+
+  /** A listing may come in pages, and a later one changes the tools of its names. */
+  #learnTools(result: unknown): void {
+    const { tools } = isMessage(result) ? result : {}
+    if (!Array.isArray(tools)) return
+    for (const tool of tools.slice(0, maxTools)) {
+      const { name } = isMessage(tool) ? tool : {}
+      if (typeof name === 'string' && (this.#tools.size < maxTools || this.#tools.has(name)))
+        this.#tools.set(name, tool)
+    }
+    this.#monitor.learnTools([...this.#tools.values()])
   }
 
   /** Call when the server has ended: ends the calls without a response. */
@@ -155,6 +256,18 @@ export class McpGuard {
     void this.#monitor.reportToolCall({ toolName, params, ...outcome })
   }
 }
+
+const cancelled = new Error('cancelled by the client')
+const nothing: Passage = { forward: undefined, answers: [] }
+
+/** By which the client wants to hear of progress. */
+function progressTokenOf(params: unknown): string | number | undefined {
+  const { _meta: meta } = isMessage(params) ? params : {}
+  const { progressToken: token } = isMessage(meta) ? meta : {}
+  return typeof token === 'string' || typeof token === 'number' ? token : undefined
+}
+
+const argumentsOf = (params: unknown): unknown => (isMessage(params) ? params.arguments : undefined)
 
 function toolNameOf(params: unknown): string {
   const { name } = isMessage(params) ? params : {}

@@ -28,7 +28,7 @@ async function connect(mode: 'legacy' | 'auto', env: Record<string, string> = {}
   const home = newHome()
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [program, 'mcp-proxy', '--', process.execPath, server],
+    args: ['--conditions=wardline-source', program, 'mcp-proxy', '--', process.execPath, server],
     env: { ...home.env, ...env },
     cwd: home.folder,
     stderr: 'pipe',

@@ -14,6 +14,7 @@ import {
 import { CommandFault } from './command-fault.ts'
 import { LineSplitter, type Piece } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
+import type { Message } from './mcp-messages.ts'
 
 /** Maximum bytes of a checked message: images arrive as base64 in one line. */
 const maxLineBytes = 16 * 1024 * 1024
@@ -46,8 +47,9 @@ export async function runProxy({ command, args, failClosed, env, warn }: ProxyRe
     return endOf(start(command, args, undefined))
   }
   const monitor = startMonitor(settings, env, warn)
-  const guard = new McpGuard(monitor, warn)
-  const code = await endOf(start(command, args, guard))
+  const toClient = new LineGaps(stdout)
+  const guard = new McpGuard(monitor, warn, (message) => void toClient.add(lineOf(message)))
+  const code = await endOf(start(command, args, { guard, toClient }))
   guard.close()
   await monitor.flush(flushMs)
   return code
@@ -69,7 +71,11 @@ function startMonitor(settings: AgentSettings, env: Environment, warn: ProxyRequ
   return monitor
 }
 
-function start(command: string, args: string[], guard: McpGuard | undefined): ChildProcess {
+function start(
+  command: string,
+  args: string[],
+  relayed: { guard: McpGuard; toClient: LineGaps } | undefined,
+): ChildProcess {
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
   // A closed client reads nothing more, so end the server; its exit ends the proxy.
@@ -77,12 +83,12 @@ function start(command: string, args: string[], guard: McpGuard | undefined): Ch
   const { stdin: input, stdout: output } = child
   if (!input || !output) return child
   input.on('error', () => {})
-  if (!guard) {
+  if (!relayed) {
     stdin.pipe(input)
     output.pipe(stdout)
     return child
   }
-  const toClient = new LineGaps(stdout)
+  const { guard, toClient } = relayed
   new Lane(stdin, input, guard, toClient)
   const splitter = new LineSplitter(maxLineBytes)
   const relay = (pieces: Piece[]) => {
@@ -120,6 +126,7 @@ class Lane {
     from.on('data', (chunk: Buffer) => take(splitter.push(chunk)))
     from.on('end', () => {
       take(splitter.rest())
+      guard.leave()
       void this.#last.then(() => to.end())
     })
   }
@@ -130,10 +137,7 @@ class Lane {
     if (this.#isFull) from.pause()
     this.#last = this.#last.then(async () => {
       const pass = await checked
-      const { forward, answers } = pass()
-      // At once, before anything is awaited: the agent may be suspended meanwhile.
-      if (forward) this.#to.write(forward)
-      for (const answer of answers) await toClient.add(`${JSON.stringify(answer)}\n`)
+      await this.#pass(pass, toClient)
       await drained(this.#to)
       this.#waiting -= 1
       this.#bytes -= bytes
@@ -141,10 +145,20 @@ class Lane {
     })
   }
 
+  async #pass(pass: () => Passage, toClient: LineGaps): Promise<void> {
+    const { forward, answers, later } = pass()
+    // At once, before anything is awaited: the agent may be suspended meanwhile.
+    if (forward && !this.#to.writableEnded) this.#to.write(forward)
+    void later?.then((passLater) => this.#pass(passLater, toClient))
+    for (const answer of answers) await toClient.add(lineOf(answer))
+  }
+
   get #isFull(): boolean {
     return this.#waiting >= maxWaiting || this.#bytes >= maxWaitingBytes
   }
 }
+
+const lineOf = (message: Message): string => `${JSON.stringify(message)}\n`
 
 const drained = (stream: Writable) =>
   new Promise<void>((resolve) => {

@@ -34,7 +34,7 @@ async function openHook(): Promise<() => Promise<unknown>> {
 async function openProxy(): Promise<() => Promise<unknown>> {
   const own = await home('proxy')
   const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })
-  const args = [program, 'mcp-proxy', '--', process.execPath, server]
+  const args = ['--conditions=wardline-source', program, 'mcp-proxy', '--', process.execPath, server]
   await client.connect(new StdioClientTransport({ command: process.execPath, args, env: own.env, stderr: 'pipe' }))
   onTestFinished(() => client.close())
   const call = async () => JSON.stringify(await client.callTool({ name: 'echo', arguments: { said: 'x' } }))

@@ -121,7 +121,7 @@ describe(`uninstall (seed ${seed})`, { timeout: 120_000 }, () => {
       expect(others).toEqual(known)
       const own = (entries: unknown[] = []) =>
         entries.filter((entry) => !JSON.stringify(entry).includes('wardline-agent'))
-      const events = ['PreToolUse', 'PostToolUse', 'Stop', 'SubagentStop']
+      const events = ['PreToolUse', 'UserPromptSubmit', 'PostToolUse', 'Stop', 'SubagentStop']
       const lists = Object.fromEntries(events.map((event) => [event, own(hooks[event])]))
       const empty = Object.fromEntries(events.map((event) => [event, []]))
       expect({ ...empty, ...left }).toEqual({ ...hooks, ...lists })

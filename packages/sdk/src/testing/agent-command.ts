@@ -10,6 +10,8 @@ import { onTestFinished } from 'vitest'
 import type { Ended, HostedCommand } from './command-host.ts'
 
 const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
+/** Finds the sources of other packages, which are not built here. */
+const fromSources = ['--conditions=wardline-source']
 // Compiling the TypeScript of a command takes longer than running it.
 const compileCache = fileURLToPath(new URL('../../../../node_modules/.cache/wardline-agent', import.meta.url))
 
@@ -23,7 +25,7 @@ function startHost(): ChildProcess {
   const file = fileURLToPath(new URL('command-host.ts', import.meta.url))
   const host = fork(file, [program], {
     execPath: process.execPath,
-    execArgv: [],
+    execArgv: fromSources,
     env: { NODE_COMPILE_CACHE: compileCache },
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -71,7 +73,10 @@ export class AgentHome {
   }
 
   start(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-    const child = spawn(process.execPath, [program, ...args], { cwd: this.folder, env: { ...this.env, ...env } })
+    const child = spawn(process.execPath, [...fromSources, program, ...args], {
+      cwd: this.folder,
+      env: { ...this.env, ...env },
+    })
     onTestFinished(() => void child.kill('SIGKILL'))
     return child
   }

@@ -1,0 +1,132 @@
+import { fork } from 'node:child_process'
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { PolicySet } from '@wardline/policy'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { SessionFile } from './session-files.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = join(mkdtempSync(join(tmpdir(), 'wardline-sessions-')), 'sessions')
+})
+afterEach(() => rmSync(join(folder, '..'), { recursive: true, force: true }))
+
+const set = new PolicySet({ agent: { id: 'agent-1', tags: [] }, policies: [] })
+const tool = (name: string) => (one: { name: string }) => one.name === name
+const none = () => false
+const fileOf = () => join(folder, readdirSync(folder).find((name) => name.endsWith('.jsonl'))!)
+
+function add(sessionId: string, toolName: string, answer: unknown = undefined): void {
+  const file = new SessionFile(folder, sessionId)
+  set.learn(file.memory(), { tool: toolName, args: {} }, answer)
+  file.save()
+}
+
+test('what one process adds, the next one knows; other sessions do not', () => {
+  const file = new SessionFile(folder, 's1')
+  file.memory().prompt('Write to anna@example.com')
+  file.memory().count('limit', 60_000, 1_000, 2)
+  file.save()
+  add('s1', 'read_inbox', 'See https://example.com/page')
+  const memory = new SessionFile(folder, 's1').memory()
+  expect(memory.proves('anna@example.com', none)).toBe(true)
+  expect(memory.answered(tool('read_inbox'))).toBe('read_inbox')
+  expect(memory.saw('https://example.com/page')).toBe(true)
+  expect(memory.counted('limit', 60_000, 1_500)).toBe(2)
+  const other = new SessionFile(folder, 's2').memory()
+  expect(other.proves('anna@example.com', none)).toBe(false)
+  expect(other.answered(() => true)).toBeUndefined()
+})
+
+test('files are readable by their owner only, named by a hash, and hold no text', () => {
+  add('session/../../etc', 'read_inbox', 'the answer')
+  expect(readdirSync(folder)).toEqual([expect.stringMatching(/^[0-9a-f]{32}\.jsonl$/)])
+  expect(statSync(fileOf()).mode & 0o777).toBe(0o600)
+  expect(readFileSync(fileOf(), 'utf8')).not.toMatch(/the answer|etc/)
+})
+
+// A lost tool that read would let a call pass that has to be asked about.
+test('of processes that write at the same time, none loses what it adds', { timeout: 60_000 }, async () => {
+  const writer = join(folder, '..', 'writer.mjs')
+  const sources = ['./session-files.ts', '../../../policy/src/index.ts'].map(
+    (path) => new URL(path, import.meta.url).href,
+  )
+  writeFileSync(
+    writer,
+    `import { SessionFile } from '${sources[0]}'
+import { PolicySet } from '${sources[1]}'
+const [folder, name] = process.argv.slice(2)
+const set = new PolicySet({ agent: { id: 'a', tags: [] }, policies: [] })
+for (let at = 0; at < 12; at++) {
+  const file = new SessionFile(folder, 's1')
+  // Addresses enough that the file is joined again and again.
+  const text = Array.from({ length: 1_500 }, (_, i) => 'https://example.com/' + name + at + i).join(' ')
+  set.learn(file.memory(), { tool: name + at, args: {} }, text)
+  file.save()
+}`,
+  )
+  const names = ['a', 'b', 'c', 'd', 'e']
+  const ends = names.map(
+    (name) =>
+      new Promise((resolve) => {
+        const options = { execPath: process.execPath, execArgv: ['--conditions=wardline-source'] }
+        fork(fileURLToPath(new URL(`file://${writer}`)), [folder, name], options).on('exit', resolve)
+      }),
+  )
+  expect(await Promise.all(ends)).toEqual(names.map(() => 0))
+  const memory = new SessionFile(folder, 's1').memory()
+  const missing = names.flatMap((name) =>
+    Array.from({ length: 12 }, (_, at) => name + at).filter((one) => memory.answered(tool(one)) === undefined),
+  )
+  expect(missing).toEqual([])
+  expect(memory.hasMoreTools).toBe(false)
+  expect(statSync(fileOf()).size).toBeLessThan(400 * 1024)
+})
+
+test.each([
+  ['a line that is cut', '{"version":1,"key"\n'],
+  [
+    'a line of another key',
+    `${JSON.stringify({ version: 1, key: 'x', words: '', values: '', addresses: '', tools: [], more: false, counts: {} })}\n`,
+  ],
+  ['a line that is something else', '[]\n'],
+])('%s counts as untrusted text that was read', (_, line) => {
+  add('s1', 'read_inbox')
+  appendFileSync(fileOf(), line)
+  expect(new SessionFile(folder, 's1').memory().hasMoreTools).toBe(true)
+})
+
+test('a line that is being written is not read yet', () => {
+  add('s1', 'read_inbox')
+  appendFileSync(fileOf(), '{"version":1')
+  expect(new SessionFile(folder, 's1').memory().hasMoreTools).toBe(false)
+})
+
+test('at most 50 sessions are kept, and the one used longest ago goes first', () => {
+  for (let at = 0; at < 50; at++) add(`s${at}`, 'read')
+  const [oldest] = readdirSync(folder)
+  utimesSync(join(folder, oldest!), new Date(0), new Date(0))
+  add('new', 'read')
+  const left = readdirSync(folder)
+  expect(left).toHaveLength(50)
+  expect(left).not.toContain(oldest)
+})
+
+test('a file that was removed meanwhile is begun again', () => {
+  const file = new SessionFile(folder, 's1')
+  set.learn(file.memory(), { tool: 'read', args: {} }, undefined)
+  rmSync(fileOf())
+  file.save()
+  expect(new SessionFile(folder, 's1').memory().answered(tool('read'))).toBe('read')
+})
