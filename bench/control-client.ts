@@ -9,8 +9,8 @@ export interface ControlClient {
 
 const timeoutMs = 10_000
 
-/** Opens the control stream of an instance; resolves after the first message, the current state. */
-export async function followControl(service: Service, instanceId: string): Promise<ControlClient> {
+/** Opens the control stream of an instance; resolves after the first message, the current state. `query` follows the path. */
+export async function followControl(service: Service, instanceId: string, query = ''): Promise<ControlClient> {
   const waiting: ((at: number) => void)[] = []
   const socket = connect(service.port, '127.0.0.1')
   socket.on('data', (chunk) => {
@@ -26,7 +26,7 @@ export async function followControl(service: Service, instanceId: string): Promi
       })
     })
   const first = next()
-  socket.write(service.prepare('GET', `/api/instances/${instanceId}/control`))
+  socket.write(service.prepare('GET', `/api/instances/${instanceId}/control${query}`))
   await first
   return { next, close: () => socket.destroy() }
 }

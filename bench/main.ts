@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeMachine } from './machine.ts'
 import { measureAlerts } from './parts/alerts.ts'
+import { measureApprovals } from './parts/approvals.ts'
 import { measureAttacks } from './parts/attacks.ts'
 import { measureBatch } from './parts/batch.ts'
 import { measureCluster } from './parts/cluster.ts'
@@ -43,6 +44,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   postgres: measurePostgres,
   cluster: measureCluster,
   containment: measureContainment,
+  approvals: measureApprovals,
   rules: measureRules,
   'false-alarms': () => measureFalseAlarms(options.sessions),
   sigma: () => measureSigma(options.sigma),

@@ -213,7 +213,7 @@ export const approvalEndpoints = {
     failures: {
       404: 'Unknown instance',
       409: 'The agent is suspended: nothing is granted before it is resumed; or the attempt belongs to another call',
-      429: `Too many requests: at most ${approvalLimits.pendingOfInstance} of an agent and ${approvalLimits.pending} in all may wait, and ${approvalLimits.ofInstanceInHour} of an agent may be made in an hour`,
+      429: `Too many requests: at most ${approvalLimits.pendingOfInstance} of an agent and ${approvalLimits.pending} in all may wait, ${approvalLimits.ofInstanceInHour} of an agent may be made in an hour, and it may repeat them 30 times a second; retry after Retry-After seconds`,
     },
   }),
   listApprovals: define({

@@ -253,6 +253,17 @@ describe('a call that asks', () => {
     expect(await stateOf(call())).toBe('pending')
   })
 
+  it('is refused when an agent asks far more often than it has calls that wait', async () => {
+    const one = call()
+    const answers = await Promise.all(Array.from({ length: 150 }, () => ask(one)))
+    const refused = answers.filter(({ status }) => status === 429)
+    expect(refused).toHaveLength(50)
+    expect(refused[0]!.headers['retry-after']).toBe('1')
+    expect((await ask(call(), adminKey, 'agent-2')).status).toBe(200)
+    service.clock.advance(1_000)
+    expect(await stateOf(one)).toBe('pending')
+  })
+
   it('is stored once, however many identical calls ask at the same time', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => ask(call())))
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
@@ -460,6 +471,32 @@ describe('an allowance', () => {
     expect(answers.filter(({ body }) => body.state === 'granted')).toHaveLength(5)
     expect(answers.filter(({ body }) => body.state === 'pending')).toHaveLength(15)
   })
+})
+
+it('is decided once and taken once, also in two processes', async () => {
+  if (!service.deps.database.isShared) return
+  await using other = await openTestService({ clock: service.clock, dataDir: service.deps.config.dataDir })
+  await other.services.keyring.refresh()
+  const askAt = (at: TestService, body: object) =>
+    at.call<Answered>('POST', '/api/instances/agent-1/approvals', { key: agent, body })
+  const decideAt = (at: TestService, id: string, key: string, decision: string) =>
+    at.call('POST', `/api/approvals/${id}`, { key, body: { decision } })
+  for (let turn = 0; turn < 15; turn++) {
+    const args_sha256 = turn.toString(16).padStart(64, '0')
+    const calls = Array.from({ length: 6 }, () => call({ args_sha256 }))
+    const everywhere = () => Promise.all(calls.map((one, n) => askAt(n % 2 ? service : other, one)))
+    const ids = new Set((await everywhere()).map(({ body }) => body.id))
+    expect(ids.size).toBe(1)
+    const [id = ''] = ids
+    const presses = [
+      decideAt(service, id, operator.key, 'approve'),
+      decideAt(other, id, second.key, turn % 2 ? 'approve' : 'deny'),
+    ]
+    expect((await Promise.all(presses)).map(({ status }) => status).toSorted()).toEqual([200, 409])
+    const { state } = await get(id)
+    const granted = (await everywhere()).filter(({ body }) => body.state === 'granted')
+    expect(granted).toHaveLength(state === 'approved' ? 1 : 0)
+  }
 })
 
 it('what ended is deleted with the events of its time', async () => {

@@ -4,12 +4,14 @@ import { assertMayActFor } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import { getApproval, listAllowances, listApprovals, viewApproval } from './approvals.ts'
 import { type DecisionParts, decideApproval, revokeAllowance } from './decisions.ts'
-import { type RequestParts, requestApproval } from './requests.ts'
+import { createPace, type RequestParts, requestApproval } from './requests.ts'
 
 export function mountApprovals(router: Router, deps: Deps, parts: RequestParts & DecisionParts): void {
+  const assertPace = createPace(deps)
   router.handle('requestApproval', ({ params, body, principal }) => {
     const { instanceId } = params
     assertMayActFor(principal, instanceId)
+    assertPace(instanceId)
     return requestApproval(deps, parts, { instanceId, body, principal })
   })
 
