@@ -93,6 +93,46 @@ test('approves and denies with one press, from the overview, the list and the pa
   expect((await third.again()).state).toBe('granted')
 })
 
+test('a real agent waits for the press, goes on or not, and its page says what was decided', async () => {
+  const agent = await screens.agent(unique('real'))
+  const policy = {
+    title: unique('shell'),
+    mode: 'enforce',
+    for: { agents: [agent.id] },
+    rules: [
+      { title: 'Pushes are asked', decision: 'ask', match: { tool: 'shell-exec(git push *)' } },
+      { title: 'Nothing is wiped', decision: 'deny', match: { tool: 'shell-exec(rm -rf *)' } },
+    ],
+  }
+  const stored = await screens.service.call<Answer>('POST', '/api/policies', { body: { policy } })
+  expect(stored.status, stored.text).toBe(201)
+  const page = await screens.signedIn({ at: `/approvals?agent=${agent.id}`, key: await operator() })
+  const request = page.getByRole('listitem').filter({ hasText: 'shell-exec' })
+  agent.use('git push origin main')
+  await request.getByText('git push origin main').waitFor()
+  await request.getByRole('button', { name: /^Approve/ }).click()
+  await agent.heard('done')
+  agent.use('git push --force')
+  await request.getByText('git push --force').waitFor()
+  await request.getByRole('button', { name: /^Deny/ }).click()
+  await agent.heard('denied')
+  agent.use('sudo rm -rf /srv')
+
+  await page.goto(`/fleet/${agent.id}`)
+  const decisions = page.getByRole('region', { name: 'Decisions' })
+  await decisions.getByText(/Nothing is wiped/).waitFor()
+  expect(await decisions.getByText(/Pushes are asked/).count()).toBe(4)
+  await page.goto(`/policies/${stored.body.id}`)
+  const rules = page.getByRole('region', { name: 'Rules' })
+  await rules.getByRole('row').filter({ hasText: 'Pushes are asked' }).getByText('2 asked').waitFor()
+  await rules.getByRole('row').filter({ hasText: 'Nothing is wiped' }).getByText('1 denied').waitFor()
+  const backtest = page.getByRole('region', { name: 'Backtest' })
+  await backtest.getByRole('button', { name: 'Run', exact: true }).click()
+  // Of its calls only the one that ran is stored.
+  await backtest.getByText(/^Would have asked 1 time and denied 0 calls on 1 agent in /).waitFor()
+  await agent.end()
+})
+
 test('allows a tool for a while, within a number of calls, until it is revoked', async () => {
   const agent = await newInstance(screens.service, 'allowed')
   const tool = unique('read')

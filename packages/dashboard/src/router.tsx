@@ -130,7 +130,11 @@ const policyPath = createRoute({
   },
 })
 
-const routeTree = root.addChildren([...publicScreens, frameless.addChildren([wallboard]), inside.addChildren([...screens, policyPath])])
+const routeTree = root.addChildren([
+  ...publicScreens,
+  frameless.addChildren([wallboard]),
+  inside.addChildren([...screens, policyPath]),
+])
 
 export function createDashboardRouter(client: QueryClient) {
   return createRouter({ routeTree, context: { client }, defaultPreload: 'intent', defaultPendingMs: 300 })

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { call } from '../data/client.ts'
 import { useMayOperate } from '../data/session.ts'
 import { Notice, Screen } from '../ui/panel.tsx'
+import { Backtest } from './backtest.tsx'
 import { Editor } from './editor.tsx'
 import { modeOfText, templateText } from './policy-texts.ts'
 
@@ -26,7 +27,17 @@ export function NewPolicy() {
       }
     >
       {mayOperate ? (
-        <Editor text={text} saveName={`Save in mode ${modeOfText(text) ?? 'observe'}`} save={save} onChange={setText} />
+        <div className="halves">
+          <Editor
+            text={text}
+            saveName={`Save in mode ${modeOfText(text) ?? 'observe'}`}
+            save={save}
+            onChange={setText}
+          />
+          <div className="stack">
+            <Backtest text={text} />
+          </div>
+        </div>
       ) : (
         <Notice>Saving policies requires a key with scope operator or admin.</Notice>
       )}

@@ -16,6 +16,7 @@ import { Fault, Notice, Screen } from '../ui/panel.tsx'
 import { DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { plainText } from '../ui/unseen-characters.ts'
+import { Backtest } from './backtest.tsx'
 import { Editor } from './editor.tsx'
 import { audienceText, flowSentences, modeNames, modeSentences } from './policy-texts.ts'
 
@@ -181,6 +182,7 @@ function OpenPolicy({ policy }: { policy: Policy }) {
           }}
         />
         <div className="stack">
+          {mayOperate && <Backtest text={draft?.text ?? policy.text} />}
           <DataTable
             title="Rules"
             note="The strictest match decides."
