@@ -80,7 +80,17 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ['Denied', 'Health', 'Monitor', 'WardlineError']
+__all__ = [
+    'CallDenied',
+    'Denied',
+    'Health',
+    'Monitor',
+    'PolicySet',
+    'PolicySetFault',
+    'SessionMemory',
+    'WardlineError',
+    'args_hash',
+]
 __version__ = '0.1.0'
 
 _log = logging.getLogger('wardline')
@@ -172,7 +182,8 @@ class Denied(Exception):
     """A guarded call was not made. The arguments of the call are not in here.
 
     `code` is 'suspended'; 'decoy' when an argument holds one; or 'unchecked' when that could not be found out: because
-    the service did not answer and the fail mode is 'closed', or, in both fail modes, because of the arguments. Trying again is never the answer: `retryable` is False. `reason` is for a model: it does not
+    the service did not answer and the fail mode is 'closed', or, in both fail modes, because of the arguments. Trying
+    again is never the answer: `retryable` is False. By a policy a CallDenied is raised. `reason` is for a model: it does not
     say that a decoy was touched, because an attacker who steers the model would learn what to avoid.
     """
 
@@ -187,6 +198,23 @@ class Denied(Exception):
     def as_dict(self) -> Dict[str, Any]:
         """The denial in the form that a model reads as a tool's result."""
         return {'denied': True, 'reason': self.reason, 'retryable': False}
+
+
+class CallDenied(Denied):
+    """A call that a policy of the operators denies (`code` is 'policy'), or that a person has not approved
+    ('approval'). `rule` is the title of the rule, 'flow', or None for the default of a policy; `approval_id` is set if a
+    person was asked. `retryable` is True only while the approval is pending: then the same call may be made again."""
+
+    def __init__(
+        self, code: str, tool: str, reason: str, rule: Optional[str] = None, approval_id: Optional[str] = None
+    ) -> None:
+        super().__init__(code, tool, reason)
+        self.rule = rule
+        self.approval_id = approval_id
+        self.retryable = code == 'approval' and reason.endswith('Retry the same call later.')
+
+    def as_dict(self) -> Dict[str, Any]:
+        return {'denied': True, 'reason': self.reason, 'retryable': self.retryable}
 
 
 _EXPLANATIONS = {
@@ -209,6 +237,8 @@ class Health:
     fail_mode: str
     control_version: int
     """The last kill or resume that was applied; 0 before the first."""
+    policy_version: int
+    """Of the policies that hold; 0 without any."""
     stream_connected: bool
     seconds_since_contact: Optional[float]
     """Since the last state of the kill switch from the service; None before the first."""
@@ -1557,6 +1587,16 @@ class _PublicKeys:
         text = '\n'.join(('wardline-drill-v1', self._instance_id, nonce, issued_at, ''))
         return self._verifies(text.encode(), signature)
 
+    def signed_policy(self, version: int, body: str, signature: Any) -> bool:
+        """Whether the service has signed these policies. The body is JSON without line feeds."""
+        if not isinstance(signature, str):
+            return False
+        try:
+            text = f'wardline-policy-v1\n{self._instance_id}\n{version}\n{body}\n'.encode()
+        except UnicodeEncodeError:
+            return False
+        return self._verifies(text, signature)
+
     def _verifies(self, text: bytes, signature: str) -> bool:
         content = _from_base64url(signature, 64)
         return content is not None and any(key.verifies(text, content) for key in self._keys)
@@ -2568,7 +2608,11 @@ class _Link:
         decoys: _DecoyChecks,
         problems: _Problems,
         public_keys: Optional[_PublicKeys],
+        policies: '_Policies',
+        approvals: '_Approvals',
     ) -> None:
+        self._policies = policies
+        self._approvals = approvals
         self._transport = transport
         self._heartbeat = heartbeat
         self._instance_id = heartbeat['instance_id']
@@ -2651,6 +2695,8 @@ class _Link:
         self._problems.over('heartbeat')
         self._decoys.hear(answer)
         self._confirmed = version
+        if not leaving:
+            self._policies.hear(answer)
         return None
 
     def _confirm(self) -> bool:
@@ -2727,6 +2773,8 @@ class _Link:
         else:
             self._hear(control)
         self._compare(control.version)
+        # A kill does not wait for policies.
+        self._policies.hear(answer)
         return 0.0
 
     def _contradicts(self, control: _Control) -> bool:
@@ -2777,7 +2825,7 @@ class _Link:
 
     def _listen(self, stopping: threading.Event) -> float:
         """Listens until the connection ends. Returns how long to wait at least before the next one."""
-        path = f'/api/instances/{self._instance_id}/control?understands=drill'
+        path = f'/api/instances/{self._instance_id}/control?understands=drill,policy,approval'
         exchange = self._stream = _Exchange()
         exchange.extend(_REQUEST_TIMEOUT)
         threading.Thread(target=exchange.watch, name='wardline', daemon=True).start()
@@ -2820,6 +2868,14 @@ class _Link:
         message = _json_object(data)
         if message.get('action') == 'drill':
             return self._take_drill(message)
+        if message.get('action') in ('policy', 'approval'):
+            # It decides nothing: it only says when to ask.
+            if message.get('instance_id') == self._instance_id:
+                if message['action'] == 'policy':
+                    self._policies.announce(message.get('version'))
+                else:
+                    self._approvals.notice(message.get('id'))
+            return True
         control = _control_in(message, self._instance_id)
         if control is None:
             self._problems.note('stream', 'The control stream carried a message that cannot be read.')
@@ -4885,6 +4941,417 @@ def _guess_labels(tool: Mapping[str, Any]) -> _ToolLabels:
     return _ToolLabels(sorted(held), destination, when)
 
 
+# --- Policies of the service -----------------------------------------------------------------------------------------
+
+_SET_BYTES = 512 * 1024
+_SESSIONS = 200
+_FORGOTTEN_SESSIONS = 20_000
+_PROMPT_LENGTH = 256 * 1024
+_APPROVAL_POLL = 2.0
+_APPROVAL_ATTEMPTS = 3
+_APPROVAL_GRACE = 30.0
+_PREVIEW_BYTES = 4 * 1024
+_APPROVAL_ID = re.compile(r'[\w-]{1,64}', re.ASCII)
+
+
+class _Sessions:
+    """What the sessions of an agent have met; calls without a session share one. Survives a fork, since a child that
+    forgot what was read would be asked about nothing."""
+
+    def __init__(self) -> None:
+        self._memories: 'collections.OrderedDict[str, SessionMemory]' = collections.OrderedDict()
+        self._forgotten: 'collections.OrderedDict[str, None]' = collections.OrderedDict()
+        self.lock = threading.RLock()
+
+    def renew(self) -> None:
+        self.lock = threading.RLock()
+
+    def of(self, session_id: Optional[str]) -> SessionMemory:
+        """Call it, and use the memory, with the lock held."""
+        name = '' if session_id is None else str(session_id)
+        memory = self._memories.get(name)
+        if memory is None:
+            memory = self._memories[name] = SessionMemory()
+            # What was forgotten is asked.
+            memory.has_more_tools = name in self._forgotten
+        self._memories.move_to_end(name)
+        if len(self._memories) > _SESSIONS:
+            oldest, dropped = self._memories.popitem(last=False)
+            if dropped.has_more_tools or dropped.answered(lambda _tool, _args: True) is not None:
+                self._forgotten[oldest] = None
+                if len(self._forgotten) > _FORGOTTEN_SESSIONS:
+                    self._forgotten.popitem(last=False)
+        return memory
+
+
+class _Policies:
+    """The policies of this agent: those of the service, else those stored on disk. A set replaces only an older one."""
+
+    def __init__(
+        self,
+        transport: _Transport,
+        instance_id: str,
+        state_file: Optional[str],
+        public_keys: Optional[_PublicKeys],
+        problems: _Problems,
+    ) -> None:
+        self._transport = transport
+        self._instance_id = instance_id
+        self._file = None if state_file is None else f'{state_file}.policy'
+        self._public_keys = public_keys
+        self._problems = problems
+        self._fetching = threading.Lock()
+        self._retry_at = 0.0
+        self._failed = 0
+        self._announced = 0
+        self.version = 0
+        self.held: Optional[PolicySet] = None
+        if self._file is not None:
+            self._load(self._file)
+
+    def adopt(self, parent: _Policies) -> None:
+        """Holds what a parent process held before a fork, unless something newer is stored."""
+        if parent.version > self.version:
+            self.version, self.held = parent.version, parent.held
+        self._announced = max(self._announced, parent._announced)
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether the service has policies of which none could be read."""
+        return self._announced > 0 and self.held is None
+
+    def hear(self, answer: _Answer) -> None:
+        """Learns the version from an answer, and fetches what is newer."""
+        said = answer.headers.get('x-wardline-policy', '')
+        if answer.status in (200, 304) and re.fullmatch('[0-9]{1,15}', said):
+            self._announced = max(self._announced, int(said))
+            self._fetch_if_due()
+
+    def announce(self, version: Any) -> None:
+        """The control stream says that there is a newer version. An announcement is not signed; what is fetched is."""
+        if not _is_version(version):
+            return
+        self._announced = max(self._announced, version)
+        with contextlib.suppress(RuntimeError):
+            threading.Thread(target=self._fetch_if_due, name='wardline', daemon=True).start()
+
+    def _fetch_if_due(self) -> None:
+        while self._announced > self.version and self._fetching.acquire(blocking=False):
+            wanted = self._announced
+            try:
+                if wanted <= self._failed and time.monotonic() < self._retry_at:
+                    return
+                self._failed, self._retry_at = wanted, time.monotonic() + _REFUSED
+                self._fetch()
+            finally:
+                self._fetching.release()
+            if self._announced == wanted:
+                return
+
+    def _fetch(self) -> None:
+        try:
+            answer = self._transport.request(f'/api/instances/{self._instance_id}/policy')
+        except _NoAnswer as error:
+            self._retry_at = time.monotonic() + _POLL_WITHOUT_STREAM
+            self._problems.note('policy', f'No policies were received: {error}')
+            return
+        if answer.status != 200:
+            self._retry_at = time.monotonic() + _POLL_WITHOUT_STREAM
+            self._problems.note('policy', f'No policies were received: {answer.refusal()}')
+            return
+        self._use(answer.json(), self._file)
+
+    def _load(self, file: str) -> None:
+        try:
+            descriptor = _open_regular(file, os.O_RDONLY)
+            with open(descriptor, 'rb') as stored:
+                text = stored.read(2 * _SET_BYTES + 1025)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._problems.note('policy file', f'The stored policies cannot be read: {_describe(error)}')
+            return
+        self._use(_json_object(text), None)
+
+    def _use(self, given: Mapping[str, Any], file: Optional[str]) -> None:
+        version, body = given.get('version'), given.get('body')
+        signature = given.get('signature_ed25519')
+        if given.get('instance_id') != self._instance_id or not _is_version(version) or not isinstance(body, str):
+            self._problems.note('policy', 'The answer has no policies for this agent. They are ignored.')
+            return
+        if len(body.encode('utf-8', 'surrogatepass')) > _SET_BYTES:
+            self._problems.note('policy', f'The policies have more than {_SET_BYTES} bytes. They are ignored.')
+            return
+        keys = self._public_keys
+        if keys is not None and not keys.signed_policy(cast(int, version), body, signature):
+            self._problems.note('policy', f'Policies were ignored: {_UNSIGNED}')
+            return
+        if cast(int, version) <= self.version:
+            return
+        try:
+            delivered = _json_object(body)
+            agent = delivered.get('agent')
+            if not isinstance(agent, dict) or agent.get('id') != self._instance_id:
+                raise PolicySetFault('it is for another agent.')
+            self.held = PolicySet(delivered)
+        except PolicySetFault as fault:
+            self._problems.note(
+                'policy',
+                f'The policies of this agent cannot be read: {fault} The last ones that could be read hold; '
+                'update wardline.py if the service is newer.',
+            )
+            return
+        self.version = cast(int, version)
+        self._problems.over('policy')
+        if file is not None:
+            self._store(file, given)
+
+    def _store(self, file: str, given: Mapping[str, Any]) -> None:
+        kept = {name: given[name] for name in ('instance_id', 'version', 'body', 'signature_ed25519') if name in given}
+        try:
+            descriptor, made = tempfile.mkstemp(prefix='.wardline-', dir=os.path.dirname(file) or '.')
+            try:
+                with open(descriptor, 'wb') as target:
+                    target.write(_to_json(kept) + b'\n')
+                    target.flush()
+                    os.fsync(target.fileno())
+                os.replace(made, file)
+            except BaseException:
+                os.unlink(made)
+                raise
+        except (OSError, ValueError) as error:
+            self._problems.note('policy file', f'The policies cannot be stored: {_describe(error)}')
+
+
+class _Approvals:
+    """Asks people about calls, and waits for them."""
+
+    def __init__(self, transport: _Transport, instance_id: str, kill_switch: _KillSwitch) -> None:
+        self._path = f'/api/instances/{instance_id}/approvals'
+        self._transport = transport
+        self._kill_switch = kill_switch
+        self._waiting: Dict[str, List[threading.Event]] = {}
+        self._noticed: 'collections.OrderedDict[str, float]' = collections.OrderedDict()
+        self._lock = threading.RLock()
+        self.stopping = threading.Event()
+
+    def notice(self, approval_id: Any) -> None:
+        """The service has decided: those who wait ask at once."""
+        if not isinstance(approval_id, str):
+            return
+        with self._lock:
+            self._noticed[approval_id] = time.monotonic()
+            if len(self._noticed) > 100:
+                self._noticed.popitem(last=False)
+            for event in self._waiting.get(approval_id, ()):
+                event.set()
+
+    def end(self) -> None:
+        """Ends the waiting."""
+        self.stopping.set()
+        with self._lock:
+            for events in self._waiting.values():
+                for event in events:
+                    event.set()
+
+    def ask(self, question: Mapping[str, Any], wait: bool, abandoned: threading.Event) -> Tuple[str, str, str]:
+        """How it went, the id of the approval, and a reason or a fault: granted, pending, denied, expired; refused when
+        the service does not take the question; away when the fail mode decides."""
+        body = _to_json({'attempt': str(uuid.uuid4()), **question})
+        ends = time.monotonic() + question['wait_seconds'] + _APPROVAL_GRACE
+        pending = ''
+        failures = 0
+        while True:
+            asked = time.monotonic()
+            pause = 0.0
+            try:
+                answer = self._transport.request(self._path, body)
+                state, approval_id, said = _outcome_of(answer)
+                pause = answer.retry_after()
+            except _NoAnswer as error:
+                state, approval_id, said = '', '', str(error)
+            if state == 'pending':
+                if not wait:
+                    return state, approval_id, ''
+                pending = approval_id
+            elif state == 'busy':
+                if not pending:
+                    return 'refused', '', 'Too many calls of this agent wait for a person.'
+            elif state:
+                return state, approval_id, said
+            failures = 0 if state else failures + 1
+            if pending and not state and time.monotonic() >= ends:
+                return 'expired', pending, ''
+            if not pending and failures >= _APPROVAL_ATTEMPTS:
+                return 'away', '', said
+            self._pause(max(pause, _APPROVAL_POLL * random.uniform(0.8, 1.2)), pending, asked, abandoned)
+            if self._is_over(abandoned):
+                return ('pending', pending, '') if pending else ('refused', '', 'The agent was stopped meanwhile.')
+
+    def _is_over(self, abandoned: threading.Event) -> bool:
+        return self.stopping.is_set() or abandoned.is_set() or self._kill_switch.state()[0]
+
+    def _pause(self, seconds: float, approval_id: str, since: float, abandoned: threading.Event) -> None:
+        """Waits until the time is over, or the approval was decided. A suspension is seen within a second."""
+        event = threading.Event()
+        with self._lock:
+            if self._noticed.get(approval_id, -1.0) >= since:
+                return
+            self._waiting.setdefault(approval_id, []).append(event)
+        deadline = time.monotonic() + seconds
+        try:
+            while not event.wait(max(0.0, min(1.0, deadline - time.monotonic()))):
+                if time.monotonic() >= deadline or self._is_over(abandoned):
+                    return
+        finally:
+            with self._lock:
+                left = self._waiting[approval_id]
+                left.remove(event)
+                if not left:
+                    del self._waiting[approval_id]
+
+
+def _outcome_of(answer: _Answer) -> Tuple[str, str, str]:
+    """An empty state: another attempt may be answered."""
+    fields = answer.json()
+    approval_id, state, reason = fields.get('id'), fields.get('state'), fields.get('reason')
+    if answer.status == 200 and isinstance(approval_id, str) and _APPROVAL_ID.fullmatch(approval_id):
+        if state in ('granted', 'pending', 'denied', 'expired'):
+            return state, approval_id, _one_line(reason, 500) if isinstance(reason, str) else ''
+    # The cause is the key that the operator gave the agent, not the author of the call.
+    if answer.status in (401, 403):
+        return 'away', '', answer.refusal()
+    if answer.status == 429:
+        return 'busy', '', ''
+    return ('', '', answer.refusal()) if answer.status == 0 or answer.status >= 500 else ('refused', '', answer.refusal())
+
+
+class _PolicyGuard:
+    """Decides on calls by the policies of the operators, and asks people where these say so."""
+
+    def __init__(
+        self,
+        policies: _Policies,
+        approvals: _Approvals,
+        sessions: _Sessions,
+        problems: _Problems,
+        fail_closed: bool,
+        report: Callable[..., Any],
+    ) -> None:
+        self._policies = policies
+        self._approvals = approvals
+        self._sessions = sessions
+        self._problems = problems
+        self._fail_closed = fail_closed
+        self._report = report
+
+    def is_needed(self) -> bool:
+        return self._policies.held is not None or (self._policies.are_missing and self._fail_closed)
+
+    def prompt(self, text: str, session_id: Optional[str]) -> None:
+        with self._sessions.lock:
+            self._sessions.of(session_id).prompt(text[:_PROMPT_LENGTH])
+
+    def learn(self, tool: str, args: Any, result: Any, session_id: Optional[str]) -> None:
+        with self._sessions.lock:
+            memory = self._sessions.of(session_id)
+            if self._policies.held is not None:
+                self._policies.held.learn(memory, tool, args, result)
+            else:
+                # Policies that come later may label it.
+                memory.learn(tool, {}, (), False, '')
+
+    def check(
+        self, tool: str, args: Any, session_id: Optional[str], on_ask: str, abandoned: threading.Event
+    ) -> None:
+        """Raises CallDenied, and nothing else."""
+        held = self._policies.held
+        if held is None:
+            if self._policies.are_missing and self._fail_closed:
+                reason = f'{_REASONS["unchecked"]} Its policies could not be read.'
+                raise CallDenied('policy', tool, reason)
+            return
+        with self._sessions.lock:
+            decided = held.decide(self._sessions.of(session_id), tool, args)
+        for one in decided.observed[:5]:
+            self._event('info', 'policy_observed', f'A policy would {one.decision}', tool, session_id, one)
+        if decided.decision == 'deny':
+            self._event('warning', 'tool_blocked', 'Denied by a policy:', tool, session_id, decided)
+            named = '' if decided.rule is None else f' ({decided.rule})'
+            reason = f'The policy of this agent denies this call{named}. Do not retry it.'
+            raise CallDenied('policy', tool, reason, decided.rule)
+        if decided.decision == 'ask':
+            self._ask(tool, args, session_id, on_ask, decided, abandoned)
+
+    def _ask(
+        self,
+        tool: str,
+        args: Any,
+        session_id: Optional[str],
+        on_ask: str,
+        decided: SetDecision,
+        abandoned: threading.Event,
+    ) -> None:
+        digest = args_hash(args)
+        state, approval_id, said = 'refused', '', 'Its arguments are too large or nested too deeply.'
+        if digest is not None and decided.policy is not None:
+            preview = _to_json(_Redaction(_PREVIEW_BYTES - 512).of(args)).decode('utf-8')
+            question = {
+                'tool': _storable(tool[:200]),
+                'args_sha256': digest,
+                'args': preview,
+                'policy_id': decided.policy.id,
+                'policy_version': decided.policy.version,
+                'rule': decided.rule,
+                'approvals': decided.approvals,
+                'wait_seconds': max(30, math.ceil(decided.wait_ms / 1000)),
+            }
+            if session_id:
+                question['session_id'] = _kept_id(str(session_id))
+            if decided.why is not None:
+                question['why'] = _storable(decided.why[:500])
+            state, approval_id, said = self._approvals.ask(question, on_ask == 'wait', abandoned)
+        if state == 'away':
+            self._problems.note('approvals', f'A person could not be asked about a call: {said}')
+        else:
+            self._problems.over('approvals')
+        if state == 'granted':
+            return
+        if state == 'away' and not self._fail_closed:
+            self._event('warning', 'approval_unavailable', 'Ran without its approval:', tool, session_id, decided)
+            return
+        if not approval_id:
+            self._event('warning', 'tool_blocked', 'Denied by a policy:', tool, session_id, decided)
+        raise CallDenied('approval', tool, _approval_reason(state, approval_id, said), decided.rule, approval_id or None)
+
+    def _event(
+        self,
+        severity: str,
+        event_type: str,
+        sentence: str,
+        tool: str,
+        session_id: Optional[str],
+        said: Union[SetDecision, Observed],
+    ) -> None:
+        metadata: Dict[str, Any] = {'tool': _one_line(tool, 100), 'rule': said.rule, 'decision': said.decision}
+        if said.policy is not None:
+            metadata.update(policy_id=said.policy.id, policy_version=said.policy.version)
+        if said.why is not None:
+            metadata['why'] = said.why
+        by = said.rule or (said.policy.title if said.policy is not None else '')
+        self._report(severity, event_type, f'{sentence} {_one_line(tool, 100)}: {by}', session_id, metadata)
+
+
+def _approval_reason(state: str, approval_id: str, said: str) -> str:
+    if state == 'pending':
+        return f'Denied: approval {approval_id} is pending. Retry the same call later.'
+    because = {
+        'denied': f'It was denied{f" ({said})" if said else ""}. Do not retry it.',
+        'expired': 'Nobody approved it in time. Do not retry it.',
+    }.get(state, f'Nobody could be asked. {said}')
+    return f'The policy of this agent asks a person. {because}'
+
+
 # --- The monitor -----------------------------------------------------------------------------------------------------
 
 _monitors: 'weakref.WeakSet[Monitor]' = weakref.WeakSet()
@@ -4908,6 +5375,8 @@ class Monitor:
                     resumes and poll answers without a valid signature are ignored. Default: not verified
     result_text     also report the text of results and answers, without secrets and at most 1,000 characters.
                     Default: only their length, a keyed hash and the formats of secrets in them
+    on_ask          when a policy asks a person about a call: 'wait' waits for the decision, 'deny' raises CallDenied at
+                    once, and the same call made again later takes the approval
 
     Proxies are taken from the environment as urllib does: http_proxy, https_proxy, no_proxy.
 
@@ -4930,7 +5399,10 @@ class Monitor:
         public_key: Optional[str] = None,
         tags: Optional[Sequence[str]] = None,
         result_text: bool = False,
+        on_ask: str = 'wait',
     ) -> None:
+        if on_ask not in ('wait', 'deny'):
+            raise ValueError("on_ask must be 'wait' or 'deny'")
         if not _INSTANCE_ID.fullmatch(instance_id):
             raise ValueError('instance_id must have 1 to 64 lower-case letters, digits, _ or -')
         if not name.strip() or len(name) > 80:
@@ -4946,6 +5418,9 @@ class Monitor:
         self._public_keys = None if public_key is None else _PublicKeys(instance_id, public_key)
         self._transport = _Transport(url, key, ssl_context)
         self._results = _Results(key, result_text)
+        self._on_ask = on_ask
+        self._state_file = state_file
+        self._sessions = _Sessions()
         self._identity: Dict[str, Any] = {
             'instance_id': instance_id,
             'name': _storable(name),
@@ -4992,6 +5467,12 @@ class Monitor:
             control,
             last_contact,
         )
+        self._sessions.renew()
+        self._policies = _Policies(self._transport, instance_id, self._state_file, self._public_keys, self._problems)
+        self._approvals = _Approvals(self._transport, instance_id, self._kill_switch)
+        self._policy_guard = _PolicyGuard(
+            self._policies, self._approvals, self._sessions, self._problems, fail_closed, self.report
+        )
         heartbeat = {**self._identity, 'boot_id': boot_id}
         self._link = _Link(
             self._transport,
@@ -5001,6 +5482,8 @@ class Monitor:
             self._decoys,
             self._problems,
             self._public_keys,
+            self._policies,
+            self._approvals,
         )
 
     # --- Start and stop
@@ -5024,6 +5507,7 @@ class Monitor:
             self._outputs.flush(max(0.0, deadline - time.monotonic()))
             self._running = False
             self._stopping.set()
+            self._approvals.end()
             self._outbox.wake()
             self._outputs.wake()
             self._link.end()
@@ -5045,6 +5529,7 @@ class Monitor:
                 return
             stopping = self._stopping = threading.Event()
             self._link.begin()
+            self._approvals.stopping.clear()
             loops = (
                 self._link.run_heartbeats,
                 self._link.run_polls,
@@ -5078,9 +5563,10 @@ class Monitor:
     def _after_fork_in_child(self) -> None:
         self._restart_after_fork = self._running or self._restart_after_fork
         self._running = False
-        parent = self._kill_switch
+        parent, policies = self._kill_switch, self._policies
         self._assemble(parent.control, parent.last_contact)
         self._kill_switch.heard = parent.heard
+        self._policies.adopt(policies)
 
     def _resume_after_fork(self) -> None:
         if self._restart_after_fork:
@@ -5116,6 +5602,7 @@ class Monitor:
             reason=reason,
             fail_mode=self._identity['fail_mode'],
             control_version=self._kill_switch.control.version,
+            policy_version=self._policies.version,
             stream_connected=self._link.stream_connected,
             seconds_since_contact=None if contact is None else time.monotonic() - contact,
             stale=self._kill_switch.is_stale(),
@@ -5265,9 +5752,25 @@ class Monitor:
             self._problems.note('check', f'The arguments of a call could not be read: {type(error).__name__}')
             return None
 
-    def guard_tool(self, tool: str) -> Callable[[_Tool], _Tool]:
-        """Decorates a function, or a coroutine function: it runs unless the agent is suspended or an argument is a
-        decoy, and is reported. Otherwise it raises Denied. In a coroutine the service is asked from a thread."""
+    def prompt(self, text: str, session_id: Optional[str] = None) -> None:
+        """Remembers what a person asked of the agent: destinations that stand in it need no question of a flow. Never pass
+        what a model wrote or a tool answered."""
+        if isinstance(text, str) and text:
+            self._policy_guard.prompt(text, session_id)
+
+    def guard_tool(
+        self,
+        tool: str,
+        on_ask: Optional[str] = None,
+        session_id: Union[str, Callable[[], Optional[str]], None] = None,
+    ) -> Callable[[_Tool], _Tool]:
+        """Decorates a function, or a coroutine function: it runs unless the agent is suspended, an argument is a decoy or
+        a policy denies it, and is reported. Otherwise it raises Denied. In a coroutine the service is asked from a thread.
+
+        `on_ask` as for the monitor; `session_id`, or a function that returns it for each call, says which calls share what
+        was read and asked."""
+        if on_ask not in (None, 'wait', 'deny'):
+            raise ValueError("on_ask must be 'wait' or 'deny'")
 
         def decorate(function: _Tool) -> _Tool:
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -5276,20 +5779,22 @@ class Monitor:
 
             @functools.wraps(function)
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                call = _Call(self, tool, named(args, kwargs))
+                call = _Call(self, tool, named(args, kwargs), on_ask or self._on_ask, session_id)
                 call.refuse_if_suspended()
                 if not self._decoys.none_planted:
                     call.refuse_decoys()
+                call.refuse_by_policy()
                 with call:
                     call.result = function(*args, **kwargs)
                     return call.result
 
             @functools.wraps(function)
             async def guarded_coroutine(*args: Any, **kwargs: Any) -> Any:
-                call = _Call(self, tool, named(args, kwargs))
+                call = _Call(self, tool, named(args, kwargs), on_ask or self._on_ask, session_id)
                 call.refuse_if_suspended()
                 if not self._decoys.none_planted:
                     await call.refuse_decoys_in_thread()
+                await call.refuse_by_policy_in_thread()
                 with call:
                     call.result = await function(*args, **kwargs)
                     return call.result
@@ -5305,10 +5810,21 @@ class Monitor:
 class _Call:
     """One call of a guarded tool. As a context it reports how the call went."""
 
-    def __init__(self, monitor: Monitor, tool: str, arguments: Dict[str, Any]) -> None:
+    def __init__(
+        self,
+        monitor: Monitor,
+        tool: str,
+        arguments: Dict[str, Any],
+        on_ask: str,
+        session_id: Union[str, Callable[[], Optional[str]], None],
+    ) -> None:
         self._monitor = monitor
         self._tool = tool
         self._arguments = arguments
+        self._on_ask = on_ask
+        self._session_id = session_id() if callable(session_id) else session_id
+        self._abandoned = threading.Event()
+        """Set when the caller no longer waits: an approval must not be taken for a call that nobody makes."""
         self._began = 0.0
         self.result: Any = None
 
@@ -5340,6 +5856,46 @@ class _Call:
             # The event loop gives no threads any more.
             self._pass_unchecked()
 
+    def refuse_by_policy(self) -> None:
+        """Raises Denied, and nothing else."""
+        guard = self._monitor._policy_guard
+        if guard.is_needed():
+            guard.check(self._tool, self._arguments, self._session_id, self._on_ask, self._abandoned)
+            # A person took their time, and a kill may have come meanwhile.
+            self.refuse_if_suspended()
+
+    async def refuse_by_policy_in_thread(self) -> None:
+        """In a thread of its own: a call may wait for a person for hours, and the event loop has few threads."""
+        if not self._monitor._policy_guard.is_needed():
+            return
+        loop = asyncio.get_running_loop()
+        done: 'asyncio.Future[None]' = loop.create_future()
+
+        def settle(error: Optional[BaseException]) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        def run() -> None:
+            failure: Optional[BaseException] = None
+            try:
+                self.refuse_by_policy()
+            except BaseException as error:  # noqa: BLE001 - it goes to the caller
+                failure = error
+            with contextlib.suppress(RuntimeError):
+                # Unless the loop is closed: then nobody waits.
+                loop.call_soon_threadsafe(settle, failure)
+
+        threading.Thread(target=run, name='wardline', daemon=True).start()
+        try:
+            await done
+        except asyncio.CancelledError:
+            self._abandoned.set()
+            raise
+
     def _pass_unchecked(self) -> None:
         self._monitor._unchecked += 1
         if self._monitor._identity['fail_mode'] == 'closed':
@@ -5350,8 +5906,9 @@ class _Call:
 
     def __exit__(self, _type: object, error: Optional[BaseException], _traceback: object) -> None:
         duration = (time.monotonic() - self._began) * 1000
+        self._monitor._policy_guard.learn(self._tool, self._arguments, self.result, self._session_id)
         self._monitor.report_tool_call(
-            self._tool, duration, None, self._arguments, ok=error is None, result=self.result
+            self._tool, duration, self._session_id, self._arguments, ok=error is None, result=self.result
         )
 
 
