@@ -5865,7 +5865,7 @@ class _Call:
             self.refuse_if_suspended()
 
     async def refuse_by_policy_in_thread(self) -> None:
-        """In a thread of its own: a call may wait for a person for hours, and the event loop has few threads."""
+        """In a separate thread: a call may wait for a person for hours, and the event loop has few threads."""
         if not self._monitor._policy_guard.is_needed():
             return
         loop = asyncio.get_running_loop()
