@@ -85,9 +85,13 @@ test('what contradicts itself is named, as storing it would', async () => {
 })
 
 test.each([
-  ['no JSON', '{', 'it is not JSON.'],
-  ['no permissions', '{"env":{}}', 'it has no permissions, as settings.json of Claude Code has.'],
-  ['a list', '[]', 'it has no permissions, as settings.json of Claude Code has.'],
+  ['no JSON', '{', 'it is neither JSON nor has it lines with prefix_rule(…).'],
+  [
+    'no permissions',
+    '{"env":{}}',
+    'it has neither permissions, as settings.json of Claude Code, nor permission, as opencode.json.',
+  ],
+  ['a list', '[]', 'it has neither permissions, as settings.json of Claude Code, nor permission, as opencode.json.'],
 ])('settings with %s are refused', async (_what, text, sentence) => {
   expect(await run('policy', 'import', write('settings.json', text))).toBe(1)
   expect(errors).toEqual([`${join(folder(), 'settings.json')}: ${sentence}`])

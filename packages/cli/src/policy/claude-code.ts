@@ -1,7 +1,7 @@
 import type { Policy } from '@wardline/policy'
+import { type Decision, type Imported, rulesOf } from './imported.ts'
 
 type Rule = Policy['rules'][number]
-type Decision = Rule['decision']
 
 /** Tools of Claude Code by their name in lower case, because policies compare names without regard to case. */
 const builtIn = new Map(
@@ -28,15 +28,6 @@ const families: Record<string, readonly string[]> = {
 /** Tools whose brackets name a command, a path or a host, as in a policy. */
 const withBrackets = /^(?:Bash|PowerShell|Read|Edit|Write|MultiEdit|NotebookEdit|Glob|Grep|LS|WebFetch)$/
 
-const titles: Record<Decision, string> = { allow: 'Allowed', ask: 'Asked', deny: 'Denied' }
-const strictestFirst = ['deny', 'ask', 'allow'] as const
-
-interface Imported {
-  document: Record<string, unknown>
-  /** What Claude Code says otherwise, or what was left out. */
-  notes: string[]
-}
-
 type Permissions = { defaultMode?: unknown } & Partial<Record<Decision, unknown>>
 
 /**
@@ -47,12 +38,11 @@ export function importClaudeCode(settings: unknown): Imported | undefined {
   const permissions = (settings as { permissions?: Permissions } | null)?.permissions
   if (typeof permissions !== 'object' || permissions === null) return undefined
   const notes: string[] = []
-  const rules = strictestFirst.flatMap((decision) => {
+  const listed = (decision: Decision) => {
     const given = permissions[decision] ?? []
-    const list = Array.isArray(given) ? given : [given]
-    const tool = [...new Set(list.flatMap((text) => toolsOf(text, decision, notes)))]
-    return tool.length === 0 ? [] : [{ title: titles[decision], decision, match: { tool } }]
-  })
+    return (Array.isArray(given) ? given : [given]).flatMap((text) => toolsOf(text, decision, notes))
+  }
+  const rules = rulesOf({ deny: listed('deny'), ask: listed('ask'), allow: listed('allow') })
   const { missing, allowed } = defaultsOf(permissions.defaultMode, notes)
   const unlisted =
     allowed.length === 0 ? [] : [{ title: 'Without a rule', decision: 'allow', match: { tool: allowed } }]

@@ -5,7 +5,10 @@ import { type Command, Option } from 'commander'
 import { withService } from '../service/options.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { exportClaudeCode, importClaudeCode } from './claude-code.ts'
+import { importCodexRules } from './codex-rules.ts'
 import { faultLine, notReadable, readPolicyFile, readText } from './files.ts'
+import type { Imported } from './imported.ts'
+import { importOpenCode } from './opencode.ts'
 import { readStored } from './stored.ts'
 
 /** Prints notes to standard error, so that standard output has only the result and may be redirected to a file. */
@@ -13,16 +16,24 @@ function printNotes(notes: readonly string[]): void {
   for (const note of notes) console.error(`-- ${sanitize(note)}`)
 }
 
-async function importSettings(file: string): Promise<void> {
+function importFrom(file: string, text: string): Imported {
+  if (/\bprefix_rule\s*\(/.test(text)) return importCodexRules(text)!
   let settings: unknown
   try {
-    settings = JSON.parse(readText(file))
-  } catch (fault) {
-    if (!(fault instanceof SyntaxError)) throw fault
-    throw notReadable(file, 'it is not JSON.')
+    settings = JSON.parse(text)
+  } catch {
+    throw notReadable(file, 'it is neither JSON nor has it lines with prefix_rule(…).')
   }
-  const imported = importClaudeCode(settings)
-  if (!imported) throw notReadable(file, 'it has no permissions, as settings.json of Claude Code has.')
+  const imported = importClaudeCode(settings) ?? importOpenCode(settings)
+  if (imported) return imported
+  throw notReadable(
+    file,
+    'it has neither permissions, as settings.json of Claude Code, nor permission, as opencode.json.',
+  )
+}
+
+async function importSettings(file: string): Promise<void> {
+  const imported = importFrom(file, readText(file))
   const { stringify } = await import('yaml')
   const text = stringify(imported.document, { lineWidth: 0 })
   const { lintText } = await loadPolicyFiles()
@@ -45,8 +56,10 @@ async function exportPolicy(given: string, flags: ServiceFlags): Promise<void> {
 export function addConversions(policy: Command): void {
   policy
     .command('import')
-    .description('print a policy made of the permissions of Claude Code, and what they say otherwise')
-    .argument('<file>', 'settings.json of Claude Code')
+    .description(
+      'print a policy made of the permissions of Claude Code, OpenCode or Codex, and what they say otherwise',
+    )
+    .argument('<file>', 'settings.json of Claude Code, opencode.json, or .rules of Codex')
     .action(importSettings)
   withService(
     policy
