@@ -17,9 +17,9 @@ export const storedPolicyLimits = {
   textBytes: 64 * 1024,
   /**
    * Bytes of all documents together as they are delivered, label packs expanded. A hook reads its set before each call, and
-   * every agent fetches it after a change.
+   * every agent fetches it after a change. Clients accept at most 512 KiB, with the titles around the documents.
    */
-  setBytes: 1024 * 1024,
+  setBytes: 448 * 1024,
   /** Versions listed with a policy. */
   listedVersions: 100,
   /** Days of a backtest: the usual retention of events. */

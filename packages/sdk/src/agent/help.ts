@@ -30,7 +30,8 @@ Settings, from the environment or ~/.config/wardline/agent.json (mode 0600):
   WARDLINE_INSTANCE_ID  instanceId   default: <agent>-<host>-<user>
   WARDLINE_FAIL_MODE    failMode     open or closed; default: open
   WARDLINE_RESULT_TEXT  resultText   on: report the text of results without secrets; default: off
-  WARDLINE_PUBLIC_KEY   publicKey    keys that must sign the state of the kill switch
+  WARDLINE_ON_ASK       onAsk        deny, wait or ask: what happens when a policy asks a person; default: deny
+  WARDLINE_PUBLIC_KEY   publicKey    keys that must sign the state of the kill switch and the policies
 
 One key for all three coding agents, created where the service runs:
   ${keyCommand('codex-')}
