@@ -115,6 +115,12 @@ export function createMetrics() {
       labelNames: ['result'],
       registers,
     }),
+    approvals: new Counter({
+      name: 'wardline_approvals_total',
+      help: 'Approvals by result: requested, approved, denied, expired, granted = taken by a call, allowed = granted under an allowance',
+      labelNames: ['result'],
+      registers,
+    }),
     drills: new Counter({
       name: 'wardline_drills_total',
       help: 'Drills by result: asked, answered, refused = an answer with a wrong, used or expired nonce',

@@ -19,15 +19,20 @@ const aboutCall = ({ instance_id, session_id }: ApprovalRow) => ({
 
 const ruleText = ({ rule }: ApprovalRow): string => (rule === null ? 'the policy' : `the rule "${rule}"`)
 
-/** Its id is that of the approval, so that its alert leads there. */
-export function requestedEvent({ own }: Own, row: ApprovalRow): EventToStore {
+/** Its id is that of the approval, so that its alert leads there. `policy`: its title, if it is stored. */
+export function requestedEvent({ own }: Own, row: ApprovalRow, policy: string | undefined): EventToStore {
   const operators = row.needed === 2 ? 'two operators' : 'an operator'
   const event = own({
     ...aboutCall(row),
     severity: 'warning',
     event_type: eventTypes.approvalRequested,
     description: `Asks ${operators} to approve a call of ${row.tool}, by ${ruleText(row)}`,
-    metadata: { ...factsOf(row), approvals: row.needed, ...(row.why === null ? {} : { why: row.why }) },
+    metadata: {
+      ...factsOf(row),
+      ...(policy === undefined ? {} : { policy }),
+      approvals: row.needed,
+      ...(row.why === null ? {} : { why: row.why }),
+    },
   })
   return { ...event, id: row.id }
 }

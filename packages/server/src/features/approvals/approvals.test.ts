@@ -288,6 +288,7 @@ it('what the stored policy says of a rule counts, whatever the agent says', asyn
     return [(await get(body.id)).approvals, Date.parse(body.expires_at) - service.clock.now()]
   }
   expect(await wait('Two', 'a')).toEqual([2, hourMs])
+  expect((await events(eventTypes.approvalRequested))[0]?.metadata).toMatchObject({ policy: 'Mail', rule: 'Two' })
   expect(await wait('flow', 'b')).toEqual([1, 10 * minuteMs])
   expect(await wait('No such rule', 'c')).toEqual([1, 20_000])
 })
@@ -391,6 +392,12 @@ describe('an operator', () => {
     expect(await openAlerts()).toHaveLength(2)
     await decide(ids[1]!, { decision: 'deny' })
     expect(await openAlerts()).toEqual([])
+    const counted = await service.deps.metrics.registry.getSingleMetric('wardline_approvals_total')!.get()
+    expect(counted.values.map(({ labels, value }) => [labels.result, value])).toEqual([
+      ['requested', 2],
+      ['approved', 1],
+      ['denied', 1],
+    ])
     const { entries } = (await service.call<{ entries: AuditEntry[] }>('GET', '/api/audit')).body
     expect(entries.filter(({ action }) => action.startsWith('approval.'))).toMatchObject([
       { action: 'approval.approve', target: ids[0], actor: operator.id, reason: 'fine' },

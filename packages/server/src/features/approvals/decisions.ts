@@ -190,7 +190,7 @@ export async function decideApproval(
   body: ApprovalDecision,
   deciding: Deciding,
 ): Promise<ApprovalRow> {
-  const { database, bus, clock, log } = deps
+  const { database, bus, clock, log, metrics } = deps
   const now = clock.now()
   const { row, outcome, allowance } = await changeGuarded(database, async () => {
     const found = await findApproval(database.db, id)
@@ -206,6 +206,7 @@ export async function decideApproval(
     }
   })
   if (outcome === undefined) return row
+  metrics.approvals.inc({ result: outcome })
   const state = outcome === 'denied' ? 'denied' : 'approved'
   bus.publishNotice({ action: 'approval', instance_id: row.instance_id, id, state })
   log.info({ approval: id, instance: row.instance_id, state, actor: deciding.actor.keyId }, 'approval decided')
@@ -242,7 +243,7 @@ const closedAtOnce = 100
 
 /** Periodic job: closes requests that expired, which are read as expired already. Several processes may run it. */
 export async function closeExpired(
-  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  { database, clock, metrics }: Pick<Deps, 'database' | 'clock' | 'metrics'>,
   { ingest }: Pick<DecisionParts, 'ingest'>,
 ): Promise<void> {
   const now = clock.now()
@@ -267,7 +268,10 @@ export async function closeExpired(
           ...changeStatements(database, row, { ...change, decided_at: now }, { isLast, now }),
           ...statements,
         ],
-        result: stored,
+        result: (rowsOf) => {
+          stored(rowsOf)
+          metrics.approvals.inc({ result: 'expired' })
+        },
       }
     })
   }

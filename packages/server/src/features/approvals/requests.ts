@@ -1,5 +1,6 @@
 import { type ApprovalAnswer, approvalLimits, type NewApproval } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
+import type { Statement } from '../../db/database.ts'
 import { changeGuarded, type PreparedChange } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
@@ -73,6 +74,8 @@ async function assertRoom({ database: { db } }: Pick<Deps, 'database'>, instance
 interface Called {
   ask: Ask
   waitMs: number
+  /** Title of the policy; undefined if it is not stored. */
+  policy: string | undefined
   body: NewApproval
   askedBy: string
 }
@@ -125,16 +128,15 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
   const lock = lockInstance(database, ask.instance_id, control)
   const stored = (
     row: ApprovalRow,
-    state: ApprovalAnswer['state'],
-    change: Prepared['statements'],
-    events: EventToStore[],
-  ) => {
-    const prepared = events.length > 0 ? ingest.prepare(events) : undefined
+    { change, event, result }: { change: Statement[]; event?: EventToStore; result?: string },
+  ): Prepared => {
+    const prepared = event && ingest.prepare([event])
     return {
       statements: [lock, ...change, ...(prepared?.statements ?? [])],
-      result: (rowsOf: Parameters<Prepared['result']>[0]) => {
+      result: (rowsOf) => {
         prepared?.stored(rowsOf)
-        return answer(row, state)
+        if (result !== undefined) deps.metrics.approvals.inc({ result })
+        return answer(row, row.state === 'granted' ? 'granted' : 'pending')
       },
     }
   }
@@ -149,31 +151,33 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
   }
   if (step.kind === 'wait') {
     const { row, state, needed, isNew } = step
-    const change = { state, needed, asked: row.asked + (isNew ? 1 : 0) }
+    const changed = { state, needed, asked: row.asked + (isNew ? 1 : 0) }
     const joined = isNew ? attempted(row) : []
-    return stored(row, 'pending', [...changeStatements(database, row, change), ...joined], [])
+    return stored({ ...row, ...changed }, { change: [...changeStatements(database, row, changed), ...joined] })
   }
   if (step.kind === 'take') {
     const { row, allowance: used } = step
     const isLast = used !== undefined && !(await hasOtherPending(db, row, now))
     const byAllowance = used ? { decided_at: now, allowance_id: used.id, reason: used.reason } : {}
-    const change = { state: 'granted' as const, attempt: ask.attempt, granted_at: now, ...byAllowance }
-    const after = { ...row, ...change }
-    return stored(
-      after,
-      'granted',
-      [...changeStatements(database, row, change, used && { isLast, now }), ...attempted(row), ...use(used)],
-      used ? [decidedEvent(ingest, after, { decision: 'allowed', keyId: used.created_by, isLast })] : [],
-    )
+    const changed = { state: 'granted' as const, attempt: ask.attempt, granted_at: now, ...byAllowance }
+    const after = { ...row, ...changed }
+    const taking = [
+      ...changeStatements(database, row, changed, used && { isLast, now }),
+      ...attempted(row),
+      ...use(used),
+    ]
+    if (!used) return stored(after, { change: taking, result: 'granted' })
+    const event = decidedEvent(ingest, after, { decision: 'allowed', keyId: used.created_by, isLast })
+    return stored(after, { change: taking, event, result: 'allowed' })
   }
   await assertRoom(deps, ask.instance_id, now)
   const { allowance: used } = step
   const row = newRow(called, now, used)
   const event = used
     ? decidedEvent(ingest, row, { decision: 'allowed', keyId: used.created_by, isLast: false })
-    : requestedEvent(ingest, row)
+    : requestedEvent(ingest, row, called.policy)
   const change = [guardRequest(database, ask, span), insertStatement(database, row), ...attempted(row), ...use(used)]
-  return stored(row, used ? 'granted' : 'pending', change, [event])
+  return stored(row, { change, event, result: used ? 'allowed' : 'requested' })
 }
 
 /**
@@ -199,7 +203,7 @@ export async function requestApproval(
     needed: known?.approvals ?? body.approvals,
   }
   const waitMs = known?.waitMs ?? body.wait_seconds * 1_000
-  const called = { ask, waitMs, body, askedBy: principal.registers.owner }
+  const called = { ask, waitMs, policy: known?.title, body, askedBy: principal.registers.owner }
   const now = deps.clock.now()
   return changeGuarded(deps.database, () => prepare(deps, parts, called, now), {})
 }

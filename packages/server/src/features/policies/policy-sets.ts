@@ -108,14 +108,19 @@ export class PolicySets {
   }
 
   /**
-   * Returns how many operators a stored rule asks, and how long its questions wait; undefined if no such rule is stored.
+   * Returns the policy of a stored rule, how many operators it asks, and how long its questions wait; undefined if no such
+   * rule is stored.
    * `rule`: as in decisions, `flow` or null for the default.
    */
-  async askOf(policyId: string, rule: string | null): Promise<{ approvals: 1 | 2; waitMs: number } | undefined> {
+  async askOf(
+    policyId: string,
+    rule: string | null,
+  ): Promise<{ title: string; approvals: 1 | 2; waitMs: number } | undefined> {
     const version = await readSetVersion(this.#deps.database.db)
     const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#load()
     const stored = policies.find(({ id }) => id === policyId)
-    return stored && askOf(stored.policy, rule)
+    const asked = stored && askOf(stored.policy, rule)
+    return asked && { title: stored.policy.title, ...asked }
   }
 
   async #target(instanceId: string) {
