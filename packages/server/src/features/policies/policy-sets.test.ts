@@ -168,6 +168,26 @@ it('are read again when a policy is stored between the tags and the policies', a
   expect(version).toBe(await known('agent-1'))
 })
 
+it('are loaded once for all agents that ask after a change', async () => {
+  const ids = Array.from({ length: 50 }, (_, n) => `agent-${n}`)
+  for (const id of ids) await beat(id)
+  await store(deny())
+  let loads = 0
+  const counting: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'document' in row)) loads += 1
+      return result
+    },
+  }
+  const { database } = service.deps
+  const sets = new PolicySets({ ...service.deps, database: { ...database, db: database.db.withPlugin(counting) } })
+  const read = await Promise.all(ids.map((id) => sets.read(id)))
+  expect(read.map(({ body }) => JSON.parse(body).policies.length)).toEqual(ids.map(() => 1))
+  // Those who ask while one load runs share the next.
+  expect(loads).toBeLessThanOrEqual(2)
+})
+
 it('are newer after a restore than what agents know, from the next change on', async () => {
   await beat('agent-1')
   await store(deny())

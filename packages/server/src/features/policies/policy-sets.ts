@@ -2,12 +2,14 @@ import type { DeliveredPolicy } from '@wardline/contract'
 import { askOf, isForAgent, modeFor, type Policy, readPolicy } from '@wardline/policy'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
+import { SharedRun } from '../../shared-run.ts'
 import { readPolicyTarget } from '../instances/tag-statements.ts'
 import { readSet, readSetVersion } from './queries.ts'
 
 /** A stored policy, and parts of its JSON, so that a set is put together without reading documents. */
 interface DeliverablePolicy {
   id: string
+  version: number
   policy: Policy
   /** JSON up to the mode, and after it. */
   head: string
@@ -38,6 +40,8 @@ export class PolicySets {
   #announced = 0
   #announcedAt = 0
   #loaded: LoadedSet | undefined
+  /** After a change the whole fleet asks at once. */
+  readonly #loads = new SharedRun(() => this.#load())
 
   constructor(deps: SetDeps) {
     this.#deps = deps
@@ -100,7 +104,7 @@ export class PolicySets {
   async read(instanceId: string): Promise<DeliveredPolicy> {
     for (let read = 1; read <= maxReads; read++) {
       const { tags, version } = await this.#target(instanceId)
-      const { version: loaded, policies } = this.#loaded?.version === version ? this.#loaded : await this.#load()
+      const { version: loaded, policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
       // What is of two versions would be taken for one of them.
       if (loaded === version) return this.#signed(instanceId, tags, { version, policies })
     }
@@ -117,7 +121,7 @@ export class PolicySets {
     rule: string | null,
   ): Promise<{ title: string; approvals: 1 | 2; waitMs: number } | undefined> {
     const version = await readSetVersion(this.#deps.database.db)
-    const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#load()
+    const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
     const stored = policies.find(({ id }) => id === policyId)
     const asked = stored && askOf(stored.policy, rule)
     return asked && { title: stored.policy.title, ...asked }
@@ -131,11 +135,14 @@ export class PolicySets {
 
   async #load(): Promise<LoadedSet> {
     const { policies, version } = await readSet(this.#deps.database.db)
+    // A document belongs to a version of its policy. A change of tags changes none.
+    const known = new Map(this.#loaded?.policies.map((one) => [`${one.id} ${one.version}`, one.policy]))
     this.#loaded = {
       version,
       policies: policies.map(({ id, title, version: number, mode, document }) => ({
         id,
-        policy: { ...readPolicy(JSON.parse(document)).policy, mode },
+        version: number,
+        policy: { ...(known.get(`${id} ${number}`) ?? readPolicy(JSON.parse(document)).policy), mode },
         head: `${JSON.stringify({ id, title, version: number }).slice(0, -1)},"mode":"`,
         tail: `","document":${document}}`,
       })),
