@@ -46,6 +46,7 @@ const serverTests = unitTests
 const takesLong = new RegExp(
   [
     '/cli/src/demo/history',
+    '/policy/src/(properties|python)',
     'docs/incident-format',
     '/server/src/(mutated-bodies|held-loop)',
     '/features/approvals/approval-simulation',

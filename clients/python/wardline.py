@@ -4589,6 +4589,7 @@ class _Policy:
     def judge(self, memory: SessionMemory, call: _PolicyCall) -> '_Judged':
         counts: List[Tuple[str, int, float]] = []
         decided: Optional[Tuple[str, Optional[str], Optional[str], int, int]] = None
+        certain = False
         for rule in self._rules:
             truth = _matches_rule(rule, call)
             if truth is False or (truth == 'unknown' and rule.decision == 'allow'):
@@ -4606,11 +4607,13 @@ class _Policy:
                     if memory.counted(key, within_ms, call.at) + amount <= most:
                         counts.append((key, within_ms, amount))
                         continue
+            certain = certain or not unknown
             if decided is not None and not _is_stricter((rule.decision, rule.approvals), (decided[0], decided[3])):
                 continue
             why = 'The rule cannot be evaluated for these arguments, so it takes effect.' if unknown else None
             decided = (rule.decision, rule.title, why, rule.approvals, rule.wait_ms)
-        if decided is None:
+        # A rule that may not match takes no call away from a default that is stricter.
+        if decided is None or (not certain and _is_stricter((self._default, 1), (decided[0], decided[3]))):
             decided = (self._default, None, None, 1, _DEFAULT_WAIT_MS)
         if _is_stricter(('ask', 1), (decided[0], decided[3])):
             why = _flow_asks(self._flow, memory, self.labels_of, call)

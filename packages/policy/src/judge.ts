@@ -79,6 +79,7 @@ export class PolicyJudge {
       waitMs: defaultWaitMs,
     } as const
     let decided: Omit<Judged, 'counts'> | undefined
+    let isCertain = false
     for (const rule of this.#policy.rules) {
       const truth = matchesRule(rule, call)
       if (!takesEffect(rule, truth)) continue
@@ -86,12 +87,14 @@ export class PolicyJudge {
       const limit = this.#limit(rule, memory, call)
       if (limit?.counts) counts.push(limit.counts)
       if (limit?.isWithin) continue
+      const isUnknown = truth === 'unknown' || limit?.isUnknown === true
+      isCertain ||= !isUnknown
       if (decided && !isStricter({ decision, approvals }, decided)) continue
-      const isUnknown = truth === 'unknown' || limit?.isUnknown
       const why = isUnknown ? 'The rule cannot be evaluated for these arguments, so it takes effect.' : null
       decided = { decision, rule: title, why, approvals, waitMs }
     }
-    decided ??= byDefault
+    // A rule that may not match takes no call away from a default that is stricter.
+    if (!decided || (!isCertain && isStricter(byDefault, decided))) decided = byDefault
     if (isStricter({ decision: 'ask', approvals: 1 }, decided)) {
       const why = flowAsks(this.#policy.flow, memory, this.labelsOf, call)
       if (why !== undefined) decided = { ...byDefault, decision: 'ask', rule: flowRule, why }

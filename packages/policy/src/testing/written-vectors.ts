@@ -139,6 +139,13 @@ const combined = [
     'allow a',
   ),
   written(
+    'a question that cannot be evaluated does not loosen a default',
+    [policy({ default: 'deny', rules: [ask('b', { when: { 'n|lt': 5 } })] })],
+    [decide('t', { n: 'x' }), decide('t', { n: 1 })],
+    'deny -',
+    'ask b',
+  ),
+  written(
     'a limit of calls',
     [policy({ rules: [{ title: 'd', decision: 'deny', limit: { calls: 2, within: '1m' } }] })],
     [0, 1, 2, 60_000, 60_001, 60_002].map((ms) => decide('t', {}, noon + ms)),
