@@ -1,15 +1,18 @@
 import { eventTypes } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { DocumentFiles, type FileParts } from '../rules/document-files.ts'
+import { DocumentFiles, type DocumentFolder, type FileParts } from '../rules/document-files.ts'
 import { deleteFilePolicy, storeFilePolicy } from './policies.ts'
 import type { PolicySets } from './policy-sets.ts'
 import { readGiven } from './policy-text.ts'
 import { readPolicies } from './queries.ts'
 
-export type PolicyFiles = ReturnType<typeof createPolicyFiles>
+export type PolicyFiles = DocumentFolder
 
 /** Policies in the folder WARDLINE_POLICY_DIR. */
-export function createPolicyFiles(deps: Deps, parts: FileParts & { policySets: Pick<PolicySets, 'changed'> }) {
+export function createPolicyFiles(
+  deps: Deps,
+  parts: FileParts & { policySets: Pick<PolicySets, 'changed'> },
+): DocumentFolder {
   const { policySets } = parts
   return new DocumentFiles(deps, parts, {
     noun: 'policy',

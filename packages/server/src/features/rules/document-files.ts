@@ -104,6 +104,9 @@ export interface FileParts {
   protectionAlerts: ProtectionAlerts
 }
 
+/** What others use of the files in a folder. */
+export type DocumentFolder = Pick<DocumentFiles<unknown, { file: string | null }>, 'faults' | 'run'>
+
 /**
  * Rules or policies in a folder, for those in git. Files are read at startup and when they change. An invalid file is
  * reported and leaves what it was unchanged; others continue.

@@ -1,15 +1,15 @@
 import { eventTypes, type RuleMode } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { DocumentFiles, type FileParts } from './document-files.ts'
+import { DocumentFiles, type DocumentFolder, type FileParts } from './document-files.ts'
 import { readListRows } from './list-queries.ts'
 import { readRules } from './queries.ts'
 import { assertTested } from './rule-text.ts'
 import { deleteFileRule, readWithLists, storeFileRule } from './rules.ts'
 
-export type RuleFiles = ReturnType<typeof createRuleFiles>
+export type RuleFiles = DocumentFolder
 
 /** Rules in the folder WARDLINE_RULES_DIR. */
-export function createRuleFiles(deps: Deps, parts: FileParts) {
+export function createRuleFiles(deps: Deps, parts: FileParts): DocumentFolder {
   const { db } = deps.database
   return new DocumentFiles(deps, parts, {
     noun: 'rule',
