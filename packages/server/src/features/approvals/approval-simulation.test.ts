@@ -16,11 +16,11 @@ import { type AllowanceRow, type ApprovalRow, approversOf } from './approval-rul
 import { closeExpired, decideApproval, revokeAllowance } from './decisions.ts'
 import { requestApproval } from './requests.ts'
 
-const schedules = effort(500, 10_000)
-/** Schedules that run at the same time, each with an agent, on one clock. */
-const atOnce = 100
+const schedules = effort(300, 10_000)
+/** Schedules that run at the same time, each with an agent, on one clock. More would wait too long for PostgreSQL's connections. */
+const atOnce = 25
 /** Schedules of a database: a larger one would be slow to check. */
-const ofDatabase = 1_000
+const ofDatabase = 500
 const steps = 14
 /** People and agents mostly act on the last few requests. */
 const recent = 2
