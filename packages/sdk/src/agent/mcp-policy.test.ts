@@ -97,7 +97,9 @@ test('a call that its client has cancelled does not run once it is approved', sl
   gone.abort()
   expect(await waiting).toBe('cancelled')
   await fleet.decide(id, 'approve')
-  expect(await call('calls', '')).toEqual({ text: '0', isError: false })
+  // Only one call can take the approval: this one.
+  expect(await call('echo', 'hello cancel')).toEqual({ text: 'hello cancel', isError: false })
+  expect(await call('calls', '')).toEqual({ text: '1', isError: false })
 })
 
 // Its tools are labelled by what the server lists: no hint makes a tool that sends a harmless one.
