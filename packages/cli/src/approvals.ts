@@ -43,7 +43,7 @@ function stateText({ state, approvals, approved_by, denied_by, allowance_id, ask
 const heads = ['ID', 'AGENT', 'TOOL', 'RULE', 'STATE', 'EXPIRES', 'ARGUMENTS']
 
 /** Formats one line per request. Tool and arguments are texts of the agent. */
-export function approvalTable(rows: readonly Approval[]): string {
+function approvalTable(rows: readonly Approval[]): string {
   const cells = rows.map((row) => [
     sanitize(row.id),
     sanitize(row.instance_id),
