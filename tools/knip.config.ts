@@ -32,8 +32,7 @@ export default ({ production = false }): KnipConfig => ({
     ),
     // Others import what it exports: agents.
     'packages/sdk': { ...ofPackage('src/wardline-agent.ts!'), includeEntryExports: false },
-    // Agents' clients and the service decide with it.
-    'packages/policy': { ...ofPackage(), includeEntryExports: false },
+    'packages/policy': ofPackage(),
     'packages/server': ofPackage(),
     'packages/text': ofPackage(),
   },

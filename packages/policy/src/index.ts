@@ -11,7 +11,6 @@ export {
   type PolicyReference,
   PolicySet,
   PolicySetFault,
-  type ReadPolicy,
   type SetDecision,
 } from './policy-set.ts'
 export { readLabels } from './read-labels.ts'
