@@ -4782,14 +4782,14 @@ _GUESS_WORDS: Dict[str, str] = {
         'comment submit upload transfer pay wire remit donate tip book reserve order purchase buy '
         'checkout subscribe broadcast announce push call dial sms fax respond answer react '
         'add_participants export deploy grant dispatch request execute run exec shell bash cancel '
-        'ship trade sell swap bid'
+        'ship trade sell swap bid withdraw'
     ),
     'undoing': (
         'delete remove cancel drop purge erase wipe destroy terminate revoke reset overwrite '
         'truncate uninstall unsubscribe close shutdown kill format disable ban block transfer pay '
         'wire remit donate purchase buy order book reserve checkout send reply forward publish '
         'exchange return refund execute run exec shell bash trade sell swap grant deploy unlock '
-        'merge'
+        'merge withdraw'
     ),
     'changing': (
         'create add update edit modify set change write append insert replace rename move copy save '
@@ -4834,11 +4834,18 @@ _GUESS_WORDS: Dict[str, str] = {
         'private device devices location'
     ),
     'computing': 'calculate compute convert count validate format parse encode decode think sleep wait',
-    'fetching': 'fetch browse open visit navigate scrape crawl webpage download',
+    'fetching': 'fetch browse open visit navigate scrape crawl webpage website url uri download',
     'money': (
         'money payment payments transaction transactions transfer transfers fund funds payout '
-        'payouts remittance'
+        'payouts remittance refund refunds charge charges withdrawal withdrawals'
     ),
+    'published': (
+        'comment comments message messages mail mails email emails post posts tweet tweets reply '
+        'replies issue issues pull review reviews announcement invitation invitations notification '
+        'notifications gist release'
+    ),
+    'creating': 'create add append write insert',
+    'executing': 'execute exec run shell bash terminal',
     'people': (
         'user users member members collaborator collaborators participant participants guest guests '
         'attendee attendees contributor contributors follower followers'
@@ -4917,7 +4924,7 @@ def _guess_labels(tool: Mapping[str, Any]) -> _ToolLabels:
         if _guess_any(objects, 'personal'):
             held.add('private')
         addresses = any(re.fullmatch('(?:url|uri|link|address)s?', arg, re.IGNORECASE | re.ASCII) for arg in args)
-        if _guess_any(verbs, 'fetching') and addresses:
+        if addresses and (_guess_any(verbs, 'fetching') or _guess_any(nouns, 'fetching')):
             held |= {'untrusted', 'sends', 'fetches'}
     else:
         if _guess_any(verbs, 'sending'):
@@ -4933,6 +4940,11 @@ def _guess_labels(tool: Mapping[str, Any]) -> _ToolLabels:
             held.add('sends')
         if 'changes' in held and _guess_any(nouns, 'guarding'):
             held.add('irreversible')
+        # Nobody reads a draft.
+        if _guess_any(verbs, 'creating') and _guess_any(nouns, 'published') and 'draft' not in nouns:
+            held.add('sends')
+        if _guess_any(verbs, 'executing'):
+            held.add('untrusted')
     if hints.get('destructiveHint') is True:
         held |= {'irreversible', 'changes'}
     if not _guess_any(verbs, *kinds) and not held:

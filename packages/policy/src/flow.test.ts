@@ -244,6 +244,9 @@ test.each<[string, string, Label[], Label[]]>([
   ['schedule_payment', '', ['sends', 'irreversible'], ['untrusted']],
   ['add_member_to_group', '', ['sends'], ['irreversible']],
   ['change_password', '', ['irreversible'], ['sends']],
+  ['create_comment', '', ['sends'], ['untrusted']],
+  ['create_draft_email', '', ['changes'], ['sends']],
+  ['run_sql', '', ['untrusted', 'sends', 'irreversible'], []],
   ['frobnicate', '', ['untrusted', 'sends'], []],
 ])('the labels of %s are guessed', (name, description, some, others) => {
   const { is } = guessLabels({ name, description })

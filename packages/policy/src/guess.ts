@@ -20,9 +20,9 @@ export const unknownTool: ToolLabels = { is: ['untrusted', 'sends'], destination
  */
 export const guessWords = {
   sending:
-    'send post reply forward share publish tweet retweet invite notify email mail message dm comment submit upload transfer pay wire remit donate tip book reserve order purchase buy checkout subscribe broadcast announce push call dial sms fax respond answer react add_participants export deploy grant dispatch request execute run exec shell bash cancel ship trade sell swap bid',
+    'send post reply forward share publish tweet retweet invite notify email mail message dm comment submit upload transfer pay wire remit donate tip book reserve order purchase buy checkout subscribe broadcast announce push call dial sms fax respond answer react add_participants export deploy grant dispatch request execute run exec shell bash cancel ship trade sell swap bid withdraw',
   undoing:
-    'delete remove cancel drop purge erase wipe destroy terminate revoke reset overwrite truncate uninstall unsubscribe close shutdown kill format disable ban block transfer pay wire remit donate purchase buy order book reserve checkout send reply forward publish exchange return refund execute run exec shell bash trade sell swap grant deploy unlock merge',
+    'delete remove cancel drop purge erase wipe destroy terminate revoke reset overwrite truncate uninstall unsubscribe close shutdown kill format disable ban block transfer pay wire remit donate purchase buy order book reserve checkout send reply forward publish exchange return refund execute run exec shell bash trade sell swap grant deploy unlock merge withdraw',
   changing:
     'create add update edit modify set change write append insert replace rename move copy save store schedule reschedule assign unassign enable mark archive complete register enroll connect link install configure generate_file upload put patch apply restart start stop open_door control turn adjust book reserve',
   reading:
@@ -39,9 +39,16 @@ export const guessWords = {
     'email emails mail mails inbox message messages chat file files document documents note notes calendar contact contacts user users customer customers account accounts profile transaction transactions balance medical health patient record records history password passwords secret secrets credential credentials token tokens key keys address addresses payment card bank statement order orders reservation reservations voicemail personal private device devices location',
   /** Works on its arguments alone. */
   computing: 'calculate compute convert count validate format parse encode decode think sleep wait',
-  fetching: 'fetch browse open visit navigate scrape crawl webpage download',
+  fetching: 'fetch browse open visit navigate scrape crawl webpage website url uri download',
   /** What leaves for good when it is created or changed, as `schedule_transaction` does. */
-  money: 'money payment payments transaction transactions transfer transfers fund funds payout payouts remittance',
+  money:
+    'money payment payments transaction transactions transfer transfers fund funds payout payouts remittance refund refunds charge charges withdrawal withdrawals',
+  /** What others get to read when it is created. */
+  published:
+    'comment comments message messages mail mails email emails post posts tweet tweets reply replies issue issues pull review reviews announcement invitation invitations notification notifications gist release',
+  creating: 'create add append write insert',
+  /** Whose output is what others wrote, whatever else they do. */
+  executing: 'execute exec run shell bash terminal',
   /** Whom a change gives access, with the verbs that do. */
   people:
     'user users member members collaborator collaborators participant participants guest guests attendee attendees contributor contributors follower followers',
@@ -66,6 +73,9 @@ const personal = listed(guessWords.personal)
 const computing = listed(guessWords.computing)
 const fetching = listed(guessWords.fetching)
 const money = listed(guessWords.money)
+const published = listed(guessWords.published)
+const creating = listed(guessWords.creating)
+const executing = listed(guessWords.executing)
 const people = listed(guessWords.people)
 const admitting = listed(guessWords.admitting)
 const guarding = listed(guessWords.guarding)
@@ -124,7 +134,10 @@ export function guessLabels({ name, description: given, inputSchema, annotations
     if (isKept) held.add('directory').add('private')
     else if (!isClosed) held.add('untrusted')
     if (hasAny(objects, personal)) held.add('private')
-    if (hasAny(verbs, fetching) && args.some((arg) => /^(?:url|uri|link|address)s?$/i.test(arg))) {
+    if (
+      (hasAny(verbs, fetching) || hasAny(nouns, fetching)) &&
+      args.some((arg) => /^(?:url|uri|link|address)s?$/i.test(arg))
+    ) {
       held.add('untrusted').add('sends').add('fetches')
     }
   } else {
@@ -135,6 +148,9 @@ export function guessLabels({ name, description: given, inputSchema, annotations
     if (held.has('changes') && hasAny(nouns, money)) held.add('sends').add('irreversible')
     if (hasAny(verbs, admitting) && hasAny(nouns, people)) held.add('sends')
     if (held.has('changes') && hasAny(nouns, guarding)) held.add('irreversible')
+    // Nobody reads a draft.
+    if (hasAny(verbs, creating) && hasAny(nouns, published) && !nouns.includes('draft')) held.add('sends')
+    if (hasAny(verbs, executing)) held.add('untrusted')
   }
   if (annotations?.destructiveHint === true) held.add('irreversible').add('changes')
   if (!isKnownVerb(verbs) && held.size === 0) {

@@ -109,6 +109,14 @@ test('labels are printed in the form in which a policy writes them', async () =>
   ).toBe(0)
 })
 
+test('labels of several unknown tools are written out for each, so that a policy can be read with them', async () => {
+  const tools = file('tools.json', JSON.stringify([{ name: 'frobnicate' }, { name: 'defrobnicate' }]))
+  await policy('labels', tools)
+  expect(output.join('')).not.toMatch(/[&*]a1/)
+  const written = output.join('').replaceAll(/^/gm, '  ').trimEnd()
+  expect(await policy('lint', file('p.yml', `title: x\nlabels:\n${written}\n`))).toBe(0)
+})
+
 test('lint finds faults with their place, and a policy with faults is not replayed', async () => {
   expect(await policy('lint', file('p.yml', production))).toBe(0)
   expect(errors).toEqual(['-- 2 rules, flow default, no faults'])

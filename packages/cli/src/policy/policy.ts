@@ -37,7 +37,9 @@ async function labels(toolFile: string): Promise<void> {
     const conditions = Object.keys(when).length > 0 ? { when } : {}
     return [sanitize(tool.name), { is, ...(destination.length > 0 ? { destination } : {}), ...conditions }] as const
   })
-  process.stdout.write(stringify(Object.fromEntries(listed), { flowCollectionPadding: true }))
+  process.stdout.write(
+    stringify(Object.fromEntries(listed), { flowCollectionPadding: true, aliasDuplicateObjects: false }),
+  )
 }
 
 async function checkSetup(options: { json?: boolean }): Promise<void> {

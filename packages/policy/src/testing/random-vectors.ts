@@ -70,6 +70,8 @@ const names = [
   'read_inbox',
   'post_note',
   'Frobnicate',
+  'get_webpage',
+  'create_comment',
 ]
 const patterns = [
   'send_*',
@@ -118,6 +120,9 @@ const tools = [
   { name: 'post_note', description: 'Posts a note', inputSchema: { properties: { to: {}, cc: {} } } },
   { name: 'list_contacts', description: 'Lists contacts.', annotations: { readOnlyHint: true } },
   { name: 'read_inbox' },
+  { name: 'get_webpage', inputSchema: { properties: { url: {} } } },
+  { name: 'create_comment', inputSchema: { properties: { to: {}, body: {} } } },
+  { name: 'Bash', description: 'Runs a command.' },
   {
     name: 'mcp__bank__pay',
     description: 'Schedules a payment.',
