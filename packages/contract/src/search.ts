@@ -3,7 +3,7 @@ import { access, define } from './endpoint.ts'
 import { choice, Digits, limits, nullable, Timestamp } from './fields.ts'
 import { Type } from './type.ts'
 
-export const searchKinds = ['agent', 'alert', 'rule', 'list', 'decoy', 'event', 'setting'] as const
+export const searchKinds = ['agent', 'alert', 'rule', 'policy', 'list', 'decoy', 'event', 'setting'] as const
 export type SearchKind = (typeof searchKinds)[number]
 
 export const defaultSearchHits = 8
@@ -18,14 +18,16 @@ const SearchQuery = Type.Object({
 })
 
 const SearchHit = Type.Object({
-  id: Type.String({ description: 'The id of the agent, alert, rule, decoy or event; the name of the list or setting' }),
+  id: Type.String({
+    description: 'The id of the agent, alert, rule, policy, decoy or event; the name of the list or setting',
+  }),
   title: Type.String({
     description:
-      'The name of the agent, the title of the alert, rule or event, the path or kind of the decoy, the name of the list',
+      'The name of the agent, the title of the alert, rule, policy or event, the path or kind of the decoy, the name of the list',
   }),
   detail: Type.String({
     description:
-      'The tags of the agent, the label of the decoy, the mode of the rule, the description of the list, the severity of the alert or event, the meaning of the setting',
+      'The tags of the agent, the label of the decoy, the mode of the rule or policy, the description of the list, the severity of the alert or event, the meaning of the setting',
   }),
   instance_id: nullable(Type.String({ description: 'The agent that an alert, a decoy or an event is about' })),
   seq: nullable(Type.Integer({ minimum: 1, description: 'The number of the event' })),
@@ -55,7 +57,7 @@ export const searchEndpoints = {
     access: access.readers,
     feature: 'search',
     summary:
-      'Find agents, decoys, rules, lists, alerts and events by a few words, and settings with scope operator or admin; never values of decoys or settings',
+      'Find agents, decoys, rules, policies, lists, alerts and events by a few words, and settings with scope operator or admin; never values of decoys or settings',
     query: SearchQuery,
     status: 200,
     reply: SearchReply,

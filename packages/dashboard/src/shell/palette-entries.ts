@@ -27,6 +27,7 @@ export const maxOfGroup = 8
 const actions = [
   { text: 'Plant a decoy', to: '/decoys', search: { plant: 'new' } },
   { text: 'New rule', to: '/rules/new', search: {} },
+  { text: 'New policy', to: '/policies/new', search: {} },
   { text: 'Create a key', to: '/keys', search: { create: true } },
   { text: 'Connect an agent', to: '/connect', search: {} },
   { text: 'Simulate an attack', to: '/connect', search: { simulate: true } },
@@ -60,6 +61,7 @@ const groupNames: Record<SearchKind, string> = {
   agent: 'Agents',
   alert: 'Alerts',
   rule: 'Rules',
+  policy: 'Policies',
   list: 'Lists',
   decoy: 'Decoys',
   event: 'Events',
@@ -70,6 +72,7 @@ const openers: Record<SearchKind, (navigate: Navigate, hit: SearchHit) => unknow
   agent: (navigate, { id }) => navigate({ to: '/fleet/$id', params: { id } }),
   alert: (navigate, { id }) => navigate({ to: '/alerts', search: { status: 'all', alert: id } }),
   rule: (navigate, { id }) => navigate({ to: '/rules/$id', params: { id } }),
+  policy: (navigate, { id }) => navigate({ to: '/policies/$id', params: { id } }),
   list: (navigate, { id }) => navigate({ to: '/rules/lists/$name', params: { name: id } }),
   decoy: (navigate, { id }) => navigate({ to: '/decoys', search: { open: id } }),
   event: (navigate, { seq }) => navigate({ to: '/events', search: { open: seq ?? undefined } }),

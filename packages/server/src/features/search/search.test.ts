@@ -72,9 +72,10 @@ describe('finds', () => {
     expect(await find('payroll')).toEqual({})
   })
 
-  test('rules by title, alerts by title, type and agent, and events by id', async () => {
+  test('rules and policies by title, alerts by title, type and agent, and events by id', async () => {
     const detection = { any: { event_type: 'note' }, condition: 'any' }
     const rule = await ok<{ id: string }>('POST', '/api/rules', { title: 'Exfiltration', severity: 'info', detection })
+    const policy = await ok<{ id: string }>('POST', '/api/policies', { title: 'Mail outside' })
     const { id } = await report({ severity: 'critical', event_type: 'policy_violation', instance_id: 'billing-1' })
     await ok('PUT', '/api/lists/allowed-hosts', {
       version: 0,
@@ -86,6 +87,9 @@ describe('finds', () => {
     }
     expect(await find('zanzibar')).toEqual({})
     expect((await find('exfiltraton')).rule).toMatchObject([{ id: rule.id, title: 'Exfiltration', detail: 'observe' }])
+    expect((await find('mial outside')).policy).toMatchObject([
+      { id: policy.id, title: 'Mail outside', detail: 'observe' },
+    ])
     for (const q of ['violation', 'biling', 'policy billing', 'policy_violation']) {
       expect((await find(q)).alert, q).toMatchObject([
         {

@@ -6,6 +6,7 @@ import { SharedRun } from '../../shared-run.ts'
 import type { Piece } from '../../work-turns.ts'
 import { readNewestAlerts } from '../alerts/alerts.ts'
 import { readEventsByIdPrefix } from '../events/log-statements.ts'
+import { readPolicyTitles } from '../policies/title-statements.ts'
 import { readListNames, readRuleTitles } from '../rules/title-statements.ts'
 import { NameIndex } from './name-index.ts'
 import { agentNames, decoyNames, nothing, readAgents } from './named.ts'
@@ -14,7 +15,7 @@ import { type Asked, asked, BestHits, rankOf, SearchIndex } from './search-index
 /** Without a search for this long, names are forgotten: in most services nobody searches for hours. */
 const keptMs = 10 * minuteMs
 const maxAlerts = 1_000
-/** Alerts, rules and lists are read again after this, not with every letter that a person types. */
+/** Alerts, rules, policies and lists are read again after this, not with every letter that a person types. */
 const currentMs = 1_000
 
 /** A UUID or its beginning. */
@@ -151,9 +152,10 @@ export class Search {
   }
 
   async #readCurrent(): Promise<SearchIndex[]> {
-    const [alerts, rules, lists] = await this.#deps.database.scan('search', async (db) => [
+    const [alerts, rules, policies, lists] = await this.#deps.database.scan('search', async (db) => [
       await readNewestAlerts(db, maxAlerts),
       await readRuleTitles(db),
+      await readPolicyTitles(db),
       await readListNames(db),
     ])
     const ofAlerts = alerts.map((alert) => {
@@ -169,11 +171,17 @@ export class Search {
       }
       return { hit, text: `${title} ${event_type} ${instance_id ?? ''}` }
     })
-    const ofRules = rules.map(({ id, title, mode }) => ({ hit: { ...nothing, id, title, detail: mode }, text: title }))
+    const byTitle = (rows: readonly { id: string; title: string; mode: string }[]) =>
+      rows.map(({ id, title, mode }) => ({ hit: { ...nothing, id, title, detail: mode }, text: title }))
     const ofLists = lists.map(({ name, description }) => ({
       hit: { ...nothing, id: name, title: name, detail: description },
       text: `${name} ${description}`,
     }))
-    return [new SearchIndex('alert', ofAlerts), new SearchIndex('rule', ofRules), new SearchIndex('list', ofLists)]
+    return [
+      new SearchIndex('alert', ofAlerts),
+      new SearchIndex('rule', byTitle(rules)),
+      new SearchIndex('policy', byTitle(policies)),
+      new SearchIndex('list', ofLists),
+    ]
   }
 }
