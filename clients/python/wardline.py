@@ -3502,9 +3502,11 @@ def _matches_glob(pattern: str, text: str) -> bool:
     return True
 
 
-def _path_parts_of(path: str) -> List[str]:
+def _path_parts_of(path: str) -> Optional[List[str]]:
+    if _units(path) > 32_768:
+        return None
     parts: List[str] = []
-    for part in path.replace('\\', '/').lower().split('/')[:2_048]:
+    for part in path.replace('\\', '/').lower().split('/'):
         if part == '.' or (part == '' and parts):
             continue
         if part == '..' and parts and parts[-1] != '..':
@@ -3512,17 +3514,38 @@ def _path_parts_of(path: str) -> List[str]:
                 parts.pop()
         else:
             parts.append(part)
-    return parts
+    return None if len(parts) > 2_048 else parts
 
 
 _HOMES = (['~'], ['', 'root'], ['', 'home', '*'], ['', 'users', '*'])
 
 
-def _matches_path(pattern: str, path: str) -> bool:
-    parts, wanted = _path_parts_of(path), _path_parts_of(pattern)
-    if wanted[:1] == ['~']:
-        return any(_matches_parts([*home, *wanted[1:]], parts) for home in _HOMES)
-    return _matches_parts(wanted if wanted[:1] == [''] else ['**', *wanted], parts)
+def _matches_path(patterns: Sequence[str], path: str) -> Union[bool, str]:
+    parts = _path_parts_of(path)
+    if parts is None:
+        return 'unknown'
+    wanted = [_path_parts_of(pattern) or [] for pattern in patterns]
+    if any(_matches_whole(pattern, parts) for pattern in wanted):
+        return True
+    return 'unknown' if any(_may_match_within(pattern, parts) for pattern in wanted) else False
+
+
+def _matches_whole(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    if pattern[:1] == ['~']:
+        return any(_matches_parts([*home, *pattern[1:]], parts) for home in _HOMES)
+    return _matches_parts(pattern if pattern[:1] == [''] else ['**', *pattern], parts)
+
+
+def _may_match_within(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a relative path matches a pattern of whole paths in some working folder."""
+    if not parts or pattern[:1] not in ([''], ['~']) or parts[0] in ('', pattern[0]):
+        return False
+    start = next((at for at, part in enumerate(parts) if part not in ('..', '~')), len(parts))
+    rest = parts[start:]
+    return any(
+        at > 0 and not re.fullmatch(r'\*+', part) and _matches_parts(pattern[at:], rest)
+        for at, part in enumerate(pattern)
+    )
 
 
 def _matches_parts(pattern: Sequence[str], parts: Sequence[str]) -> bool:
@@ -3547,25 +3570,94 @@ def _matches_parts(pattern: Sequence[str], parts: Sequence[str]) -> bool:
     return at == len(pattern)
 
 
-_BRACKETED = re.compile(f'<([^<>]*)>[{_SPACE}]*\\Z')
-_SCHEME = re.compile(r'(?:mailto:|[a-z][a-z0-9+.-]*:[\\/]+|[\\/]{2,})', re.IGNORECASE | re.ASCII)
-_HOST_NAME = re.compile(
-    f'(?:.*@)?(\\[[0-9a-f:.]+\\]|[^:@{_SPACE}]+)(?::[0-9]+)?', re.IGNORECASE | re.ASCII | re.DOTALL
-)
+_ADDRESS_LENGTH = 8_192
+_SCHEME = re.compile(r'(?:[a-z][a-z0-9+.-]*:[\\/]+|[\\/]{2,})', re.IGNORECASE | re.ASCII)
+_IPV4 = re.compile(r'(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?!\Z)|\Z)){4}')
 
 
 def _host_name(text: str) -> Optional[str]:
-    """The host of an address, a mail address or a host name in lower case."""
-    bracketed = _BRACKETED.search(text)
-    rest = (bracketed.group(1) if bracketed else text).strip(_SPACES)
-    scheme = _SCHEME.match(rest)
-    authority = re.split(r'[\\/?#]', rest[scheme.end() :] if scheme else rest, maxsplit=1)[0]
-    found = _HOST_NAME.fullmatch(authority)
-    if found is None:
+    """The host of an address, a mail address or a host name; None where programs read different hosts in it."""
+    trimmed = text.strip(_SPACES)
+    scheme = _SCHEME.match(trimmed)
+    if scheme:
+        is_long = _units(trimmed) > _ADDRESS_LENGTH
+        rest = trimmed[scheme.end() : _ADDRESS_LENGTH]
+        authority = re.split('[/?#]', rest, maxsplit=1)[0]
+        if len(authority) == len(rest) and is_long:
+            return None
+        first = authority.split('\\', 1)[0]
+        return None if '@' in authority[len(first) :] else _resolved_name(first[first.rfind('@') + 1 :])
+    if _units(trimmed) > _ADDRESS_LENGTH:
         return None
-    name = found.group(1).lower()
-    name = name[:-1] if name.endswith('.') else name
-    return name if '.' in name or ':' in name or name == 'localhost' else None
+    address = _bare_address(trimmed)
+    if address is None:
+        return None
+    address = re.sub(r'\Amailto:', '', address, flags=re.IGNORECASE | re.ASCII)
+    if '@' not in address:
+        return _resolved_name(re.split(r'[\\/?#]', address, maxsplit=1)[0])
+    is_mail = address.count('@') == 1 and not any(sign in _SPACES or sign in ',;<>()' for sign in address)
+    return _resolved_name(address[address.index('@') + 1 :]) if is_mail else None
+
+
+def _bare_address(text: str) -> Optional[str]:
+    if not text.endswith('>'):
+        return text
+    begin = text.rfind('<')
+    quoted = False
+    at = 0
+    while at < begin:
+        if quoted and text[at] == '\\':
+            at += 1
+        elif text[at] == '"':
+            quoted = not quoted
+        elif not quoted and text[at] in '@,;<>':
+            return None
+        at += 1
+    return None if begin < 0 or quoted else text[begin + 1 : -1].strip(_SPACES)
+
+
+def _resolved_name(text: str) -> Optional[str]:
+    host = unicodedata.normalize('NFKC', re.sub(r':[0-9]+\Z', '', text)).lower().replace('\u3002', '.')
+    host = host[:-1] if host.endswith('.') else host
+    if host.startswith('['):
+        is_plain = re.fullmatch(r'\[[0-9a-f:]+\]', host) and not re.search(r'(?:\A\[|:)0|ffff|ff9b', host)
+        return host if is_plain else None
+    if any(not label or not all(_is_host_sign(sign) for sign in label) for label in host.split('.')):
+        return None
+    if re.fullmatch('[0-9]+|0x[0-9a-f]*', host[host.rfind('.') + 1 :]):
+        return host if _IPV4.fullmatch(host) else None
+    return host if '.' in host or host == 'localhost' else None
+
+
+def _is_host_sign(sign: str) -> bool:
+    return sign in '_-' or unicodedata.category(sign)[0] in 'LN'
+
+
+def _addresses_in(text: str) -> List[str]:
+    """Splits a list of mail addresses. An address of a page is one, whatever is in it."""
+    if '@' not in text or not any(sign in text for sign in ',;\n') or _SCHEME.match(text.strip(_SPACES)):
+        return [text]
+    split = _split_list(text, True)
+    return split if split is not None else _split_list(text, False) or []
+
+
+def _split_list(text: str, with_quotes: bool) -> Optional[List[str]]:
+    parts: List[str] = []
+    start = at = 0
+    quoted = False
+    while at < len(text):
+        sign = text[at]
+        if quoted and sign == '\\':
+            at += 1
+        elif with_quotes and sign == '"':
+            quoted = not quoted
+        elif not quoted and sign in ',;\n':
+            parts.append(text[start:at])
+            start = at + 1
+        at += 1
+    if quoted:
+        return None
+    return [part for part in [*parts, text[start:]] if part.strip(_SPACES) != '']
 
 
 def _matches_host(pattern: str, host: str) -> bool:
@@ -3574,120 +3666,335 @@ def _matches_host(pattern: str, host: str) -> bool:
 
 _COMMAND_LENGTH = 65_536
 _COMMAND_DEPTH = 8
+_COMMANDS = 1_000
+_COMMAND_TEXT = 2 * _COMMAND_LENGTH
+_COMMAND_READINGS = 16
+_SHELL_NESTING = 64
 _WRAPPERS = frozenset(
     'sudo doas env nohup nice ionice time timeout stdbuf setsid xargs watch command exec builtin eval busybox chroot '
-    'unshare'.split()
+    'unshare flock taskset ssh parallel strace ltrace fakeroot caffeinate coproc'.split()
 )
-_LINE_SIGN = '[^\n\r\u2028\u2029]'
-_SHELL_NAME = re.compile(f'(?:{_LINE_SIGN}*/)?(?:ba|z|da|k|a)?sh')
-_PROGRAM_FOLDER = re.compile(f'^{_LINE_SIGN}*/')
+_WITH_OPERAND = frozenset(('chroot', 'flock', 'taskset', 'ssh'))
+_SWITCHES = {'sudo': 'bEHiknSs', 'env': 'i0v', 'xargs': '0prtx', 'time': 'pv', 'command': 'pvV'}
+_RUNNERS = frozenset(('su', 'runuser', 'script', 'flock'))
+_SHELL_NAME = re.compile('(?:ba|z|da|k|a|c|tc|fi|mk|rba)?sh')
+_KNOWN_FOLDER = re.compile(r'\$(?:HOME|PWD|\{HOME\}|\{PWD\})(?=/)')
 _ASSIGNMENT = re.compile('[0-9A-Za-z_]+=')
-_SHELL_WORDS = frozenset(('if', 'then', 'else', 'do', 'while', 'until', '!'))
+_SHELL_WORDS = frozenset(('if', 'then', 'elif', 'else', 'do', 'while', 'until', '!'))
+_REDIRECTION = re.compile(r'<<<|<<-?|<>|<&|>>|>&|>\||&>>|&>|<|>')
+_ANSI_ESCAPE = re.compile(
+    r'\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))', re.DOTALL
+)
+_ANSI_SIGNS = {
+    'a': '\a', 'b': '\b', 'e': '\x1b', 'E': '\x1b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'
+}  # fmt: skip
+
+
+class _UnknownCommands(Exception):
+    """It cannot be said which commands a line runs."""
 
 
 @functools.lru_cache(maxsize=1)
 def _command_lines(line: str) -> Optional[List[str]]:
-    """A command line and each of its commands, in lower case; None if it is too long or nested."""
-    commands = _commands_of(line, 0)
-    if commands is None:
+    """A command line and each of its commands, in lower case; None if it cannot be said which it runs."""
+    commands = _Commands()
+    try:
+        commands.read(line, 0)
+    except _UnknownCommands:
         return None
-    return [text.lower() for text in [line.strip(_SPACES), *(' '.join(words) for words in commands)]]
+    lines = [line.strip(_SPACES), *(' '.join(words) for words in commands.found)]
+    return list(dict.fromkeys(text.lower() for text in lines))
 
 
-def _commands_of(line: str, depth: int) -> Optional[List[List[str]]]:
-    if _units(line) > _COMMAND_LENGTH or depth > _COMMAND_DEPTH:
-        return None
-    commands: List[List[str]] = []
-    inner: List[str] = []
-    words: List[str] = []
-    word: Optional[str] = None
-    at = 0
+def _program_of(word: str) -> str:
+    return word[word.rfind('/') + 1 :]
 
-    def end_command() -> None:
-        nonlocal words, word
-        if word is not None:
-            words.append(word)
-        word = None
-        if words:
-            commands.append(words)
-        words = []
 
-    while at < len(line):
-        sign = line[at]
-        following = line[at + 1 : at + 2]
-        if sign == '\\':
+def _is_literal(word: str) -> bool:
+    """Whether a word names one program, and not what a variable or the folder decides."""
+    name = _program_of(word)
+    plain = _KNOWN_FOLDER.sub('', word, count=1) if _KNOWN_FOLDER.match(word) else word
+    return word in ('[', '[[') or (
+        name != '' and not any(sign in '$`{}' for sign in plain) and not any(sign in '*?[]' for sign in name)
+    )
+
+
+class _Commands:
+    """Takes command lines apart. Raises _UnknownCommands."""
+
+    def __init__(self) -> None:
+        self.found: List[List[str]] = []
+        self._left = _COMMAND_TEXT
+
+    def read(self, line: str, depth: int) -> None:
+        if _units(line) > _COMMAND_LENGTH or depth > _COMMAND_DEPTH:
+            raise _UnknownCommands
+        splitter = _ShellSplitter(line)
+        splitter.split()
+        for command in splitter.commands:
+            if len(command.all) > len(command.words):
+                self._add(command.all)
+            self._unwrap(command.words, command.has_input, depth)
+            if any(_SHELL_NAME.fullmatch(_program_of(word)) for word in command.words):
+                for text in command.texts:
+                    self.read(text, depth + 1)
+        for text in splitter.inner:
+            self.read(text, depth + 1)
+
+    def _add(self, words: Sequence[str]) -> None:
+        self._left -= sum(_units(word) + 1 for word in words)
+        if len(self.found) >= _COMMANDS or self._left < 0:
+            raise _UnknownCommands
+        self.found.append(list(words))
+
+    def _unwrap(self, words: Sequence[str], has_input: bool, depth: int) -> None:
+        """Adds a command, and the one that it runs: each is what a pattern may speak of."""
+        if depth > _COMMAND_DEPTH:
+            raise _UnknownCommands
+        numbered = enumerate(words)
+        start = next((at for at, word in numbered if not _ASSIGNMENT.match(word) and word not in _SHELL_WORDS), -1)
+        if start < 0:
+            return
+        command = list(words[start:])
+        program = _program_of(command[0])
+        if command[0] == '{}':
+            return
+        if not _is_literal(command[0]):
+            raise _UnknownCommands
+        self._add([program, *command[1:]])
+        if program == 'trap':
+            self.read(command[1] if len(command) > 1 else '', depth + 1)
+        elif program == 'git':
+            for word in command:
+                alias = re.match(r'alias\.[^=]*=!(.*)\Z', word, re.DOTALL)
+                if alias:
+                    self.read(alias.group(1), depth + 1)
+        elif program == 'eval':
+            self.read(' '.join(command[1:]), depth + 1)
+        elif not self._run_text(program, command, has_input, depth):
+            if program == 'find':
+                self._unwrap_find(command, depth)
+            elif program in _WRAPPERS:
+                self._unwrap_wrapper(program, command, has_input, depth)
+
+    def _run_text(self, program: str, command: Sequence[str], has_input: bool, depth: int) -> bool:
+        """Reads the text of `sh -c`. Whether nothing else is to be read of the command."""
+        is_shell = _SHELL_NAME.fullmatch(program) is not None
+        if not is_shell and program not in _RUNNERS:
+            return False
+        numbered = enumerate(command)
+        flag = next(
+            (at for at, word in numbered if at and (re.match('-[0-9A-Za-z_]*c', word) or word == '--command')), -1
+        )
+        text = None if flag < 0 else next((word for word in command[flag + 1 :] if not word.startswith('-')), None)
+        if text is not None:
+            self.read(text, depth + 1)
+            return True
+        if is_shell and not has_input and _reads_input(command):
+            raise _UnknownCommands
+        return is_shell
+
+    def _unwrap_find(self, command: Sequence[str], depth: int) -> None:
+        for at, word in enumerate(command):
+            if re.fullmatch('-(?:exec|ok)(?:dir)?', word):
+                rest = list(command[at + 1 :])
+                end = next((place for place, each in enumerate(rest) if each in (';', '+')), len(rest))
+                self._unwrap(rest[:end], False, depth + 1)
+
+    def _unwrap_wrapper(self, program: str, command: Sequence[str], has_input: bool, depth: int) -> None:
+        operands = 1 if program in _WITH_OPERAND else 0
+        readings = 0
+        for at in range(1, len(command)):
+            word = command[at]
+            if any(sign in _SPACES for sign in word):
+                self.read(re.sub(r'\A(?:-S|--split-string=)', '', word), depth + 1)
+                readings += 1
+                if readings > _COMMAND_READINGS:
+                    raise _UnknownCommands
+                continue
+            if word.startswith('-') or _ASSIGNMENT.match(word):
+                continue
+            readings += 1
+            if readings > _COMMAND_READINGS:
+                raise _UnknownCommands
+            self._unwrap(command[at:], has_input, depth + 1)
+            if re.fullmatch('[0-9.]+[smhd]?', word) or _may_take_value(program, command[at - 1]):
+                continue
+            operands -= 1
+            if operands < 0:
+                break
+
+
+def _may_take_value(program: str, option: str) -> bool:
+    if not option.startswith('-') or option == '--':
+        return False
+    if re.match('-[0-9A-Za-z_].*[^A-Za-z]', option, re.DOTALL) or '=' in option:
+        return False
+    return not all(letter in _SWITCHES.get(program, '') for letter in option[1:])
+
+
+def _reads_input(command: Sequence[str]) -> bool:
+    """Whether a shell takes its commands from standard input: it has no script, or `-s`."""
+    options = command[1:]
+    if '--version' in options or '--help' in options:
+        return False
+    return all(word.startswith('-') for word in options) or any(re.match('-[0-9A-Za-z_]*s', word) for word in options)
+
+
+class _ShellCommand:
+    def __init__(self) -> None:
+        self.words: List[str] = []
+        self.all: List[str] = []
+        self.has_input = False
+        self.texts: List[str] = []
+
+
+class _ShellSplitter:
+    """Splits a line into commands and words, without looking at what they do."""
+
+    def __init__(self, line: str) -> None:
+        self.commands: List[_ShellCommand] = []
+        self.inner: List[str] = []
+        self._line = line
+        self._command = _ShellCommand()
+        self._word: Optional[str] = None
+        self._redirected: Optional[str] = None
+        self._open = 0
+
+    def split(self) -> None:
+        line = self._line
+        at = 0
+        while at < len(line):
+            sign = line[at]
+            following = line[at + 1 : at + 2]
+            if sign == '\\':
+                at += 1
+                if following != '\n':
+                    self._append(following)
+            elif sign == "'":
+                end = line.find("'", at + 1)
+                self._append(line[at + 1 :] if end < 0 else line[at + 1 : end])
+                at = len(line) if end < 0 else end
+            elif sign == '$' and following == "'":
+                text, at = _ansi_quoted(line, at + 2)
+                self._append(text)
+            elif sign == '"' or (sign == '$' and following == '"'):
+                start = at + 1 if sign == '"' else at + 2
+                at = _end_of_quoted(line, start)
+                text = line[start:at]
+                self.inner += _substitutions_of(text)
+                self._append(re.sub(r'\\(["\\$`\n])', lambda found: found.group(1).replace('\n', ''), text))
+            elif sign == '`' or (following == '(' and sign in '$<>'):
+                end = _end_of_substitution(line, at)
+                self.inner += _commands_in(line, at, end)
+                self._append(line[at : end + 1])
+                at = end
+            elif sign in '<>' or (sign == '&' and following == '>'):
+                found = _REDIRECTION.match(line[at : at + 3])
+                at += self._redirect(found.group() if found else sign)
+            elif sign == '#' and self._word is None:
+                end = line.find('\n', at)
+                at = len(line) if end < 0 else end - 1
+            elif sign in _SPACES and sign != '\n':
+                self._end_word()
+            elif sign in '\n;&|()' or self._is_group(sign, following):
+                self._end_command(sign)
+            else:
+                self._append(sign)
             at += 1
-            if following != '\n':
-                word = (word or '') + following
-        elif sign == "'":
-            end = line.find("'", at + 1)
-            word = (word or '') + (line[at + 1 :] if end < 0 else line[at + 1 : end])
-            at = len(line) if end < 0 else end
-        elif sign == '"':
-            end = _end_of_quoted(line, at + 1)
-            text = line[at + 1 : end]
-            inner += _substitutions_of(text)
-            word = (word or '') + re.sub(r'\\(["\\$`])', r'\1', text)
-            at = end
-        elif (sign == '$' and following == '(') or sign == '`' or (sign in '<>' and following == '('):
-            end = _end_of_substitution(line, at)
-            inner.append(line[at + 1 if sign == '`' else at + 2 : end])
-            word = (word or '') + line[at : end + 1]
-            at = end
-        elif sign in '\n;&|(){}' and not (sign in '{}' and word is not None):
-            end_command()
-        elif sign in _SPACES:
-            if word is not None:
-                words.append(word)
-            word = None
-        elif sign == '#' and word is None:
-            end = line.find('\n', at)
-            at = len(line) if end < 0 else end - 1
+        self._end_command('')
+
+    def _is_group(self, sign: str, following: str) -> bool:
+        if self._word is not None:
+            return False
+        if sign == '{':
+            return not self._command.words and (following == '' or following in _SPACES)
+        return sign == '}' and (following == '' or following in _SPACES or following in ';&|)<>')
+
+    def _append(self, text: str) -> None:
+        self._word = (self._word or '') + text
+
+    def _redirect(self, operator: str) -> int:
+        number = self._word if self._word is not None and re.fullmatch('[0-9]+', self._word) else ''
+        if number:
+            self._word = None
+        self._end_word()
+        self._redirected = number + operator
+        if operator.startswith('<'):
+            self._command.has_input = True
+        return len(operator) - 1
+
+    def _end_word(self) -> None:
+        if self._word is None:
+            return
+        if self._redirected is None:
+            self._command.words.append(self._word)
         else:
-            word = (word or '') + sign
-        at += 1
-    end_command()
-    for text in inner:
-        found = _commands_of(text, depth + 1)
-        if found is None:
-            return None
-        commands += found
-    unwrapped: List[List[str]] = []
-    for command in commands:
-        found = _unwrapped(command, depth)
-        if found is None:
-            return None
-        unwrapped += found
-    return unwrapped
+            if self._redirected.endswith('<<<'):
+                self._command.texts.append(self._word)
+            self._command.all.append(self._redirected)
+        self._command.all.append(self._word)
+        self._word = self._redirected = None
+
+    def _end_command(self, sign: str) -> None:
+        self._end_word()
+        self._redirected = None
+        is_pattern = sign == ')' and self._open == 0
+        if sign == '(':
+            self._open += 1
+        elif sign == ')' and self._open > 0:
+            self._open -= 1
+        if self._command.all and not is_pattern:
+            self.commands.append(self._command)
+        self._command = _ShellCommand()
 
 
-def _end_of_quoted(line: str, at: int) -> int:
+def _end_of_quoted(line: str, at: int, nesting: int = 0) -> int:
+    if nesting > _SHELL_NESTING:
+        raise _UnknownCommands
     while at < len(line):
         if line[at] == '\\':
             at += 1
         elif line[at] == '"':
             return at
+        elif line[at] == '`' or line.startswith('$(', at):
+            at = _end_of_substitution(line, at, nesting + 1)
         at += 1
     return len(line)
 
 
-def _end_of_substitution(line: str, start: int) -> int:
-    if line[start] == '`':
-        end = line.find('`', start + 1)
-        return len(line) if end < 0 else end
+def _end_of_substitution(line: str, start: int, nesting: int = 0) -> int:
+    if nesting > _SHELL_NESTING:
+        raise _UnknownCommands
+    is_backticks = line[start] == '`'
     depth = 0
     at = start + 1
     while at < len(line):
-        if line[at] == '\\':
+        sign = line[at]
+        if sign == '\\':
             at += 1
-        elif line[at] == '(':
+        elif is_backticks:
+            if sign == '`':
+                return at
+        elif sign == "'":
+            end = line.find("'", at + 1)
+            at = len(line) if end < 0 else end
+        elif sign == '"':
+            at = _end_of_quoted(line, at + 1, nesting + 1)
+        elif sign == '(':
             depth += 1
-        elif line[at] == ')':
+        elif sign == ')':
             depth -= 1
             if depth == 0:
                 return at
         at += 1
     return len(line)
+
+
+def _commands_in(line: str, start: int, end: int) -> List[str]:
+    text = line[start + 1 if line[start] == '`' else start + 2 : end]
+    arithmetic = line[start] == '$' and text.startswith('(') and _end_of_substitution(f'${text}', 0) == len(text)
+    return _substitutions_of(text) if arithmetic else [text]
 
 
 def _substitutions_of(text: str) -> List[str]:
@@ -3698,45 +4005,26 @@ def _substitutions_of(text: str) -> List[str]:
             at += 1
         elif text[at] == '`' or text.startswith('$(', at):
             end = _end_of_substitution(text, at)
-            found.append(text[at + 1 if text[at] == '`' else at + 2 : end])
+            found += _commands_in(text, at, end)
             at = end
         at += 1
     return found
 
 
-def _unwrapped(words: Sequence[str], depth: int) -> Optional[List[List[str]]]:
-    """A command, and the one that it runs: each is what a pattern may speak of."""
-    if depth > _COMMAND_DEPTH:
-        return None
-    start = next((at for at, word in enumerate(words) if not _ASSIGNMENT.match(word) and word not in _SHELL_WORDS), -1)
-    if start < 0:
-        return []
-    command = list(words[start:])
-    program = _PROGRAM_FOLDER.sub('', command[0], count=1)
-    named = [program, *command[1:]]
-    if _SHELL_NAME.fullmatch(command[0]) or program == 'eval':
-        if program == 'eval':
-            text = ' '.join(command[1:])
-        else:
-            flag = next((at for at, word in enumerate(command) if at and re.match('-[0-9A-Za-z_]*c', word)), -1)
-            if flag < 0:
-                return [named]
-            text = command[flag + 1] if flag + 1 < len(command) else ''
-        found = _commands_of(text, depth + 1)
-        return None if found is None else [named, *found]
-    if program not in _WRAPPERS:
-        return [named]
-    readings: List[List[str]] = []
-    for at in range(1, min(len(command), 8)):
-        if command[at].startswith('-') or _ASSIGNMENT.match(command[at]):
-            continue
-        found = _unwrapped(command[at:], depth + 1)
-        if found is None:
-            return None
-        readings += found
-        if not re.fullmatch('[0-9.]+[smhd]?', command[at]) and not command[at - 1].startswith('-'):
-            break
-    return [named, *readings]
+def _ansi_quoted(line: str, start: int) -> Tuple[str, int]:
+    """A text in `$'…'` as bash reads it, and where it ends."""
+    end = start
+    while end < len(line) and line[end] != "'":
+        end += 2 if line[end] == '\\' else 1
+
+    def sign_of(found: 're.Match[str]') -> str:
+        short, four, eight, octal, sign = found.groups()
+        if sign is not None:
+            return _ANSI_SIGNS.get(sign, sign)
+        code = int(octal, 8) % 256 if octal is not None else int(short or four or eight, 16)
+        return chr(code) if code <= 0x10FFFF else ''
+
+    return _ANSI_ESCAPE.sub(sign_of, line[start:end]), end
 
 
 # Conditions. A truth is True, False or 'unknown'.
@@ -3763,13 +4051,15 @@ def _scalars_of(value: Any, found: List[Any]) -> List[Any]:
 def _argument_of(args: Dict[str, Any], name: str) -> Any:
     if name == '*':
         return args
-    if name in args:
-        return args[name]
+    own = [args[name]] if name in args else []
+    if '.' not in name:
+        return own
     values: List[Any] = [args]
     for part in name.split('.'):
         flat = [inner for value in values for inner in (value if isinstance(value, list) else [value])]
         values = [value[part] for value in flat if isinstance(value, dict) and part in value]
-    return values
+    # An argument whose name has a dot must not hide the nested one that the tool reads.
+    return own + values
 
 
 def _number_of(value: Any) -> Optional[float]:
@@ -3798,24 +4088,59 @@ def _amount_of(args: Dict[str, Any], name: str) -> Optional[float]:
     return total
 
 
-def _compare(modifier: str, value: Any, wanted: Sequence[Any]) -> Union[bool, str]:
-    limit = _LIMITS.get(modifier)
-    if limit is not None:
-        number = _number_of(value)
-        return 'unknown' if number is None else any(limit(number, float(other)) for other in wanted)
-    text = _scalar_text(value)
-    if modifier == 'in':
-        return any(_scalar_text(other) == text for other in wanted)
-    patterns = [_scalar_text(other).lower() for other in wanted]
-    if modifier == 'path':
-        return any(_matches_path(pattern, text) for pattern in patterns)
-    if modifier == 'host':
-        host = _host_name(text)
-        return 'unknown' if host is None else any(_matches_host(pattern, host) for pattern in patterns)
-    if modifier == 'command':
-        lines = _command_lines(text)
-        return 'unknown' if lines is None else any(_matches_glob(pattern, line) for pattern in patterns for line in lines)
-    return any(_matches_glob(pattern, text.lower()) for pattern in patterns)
+@dataclass(frozen=True)
+class _Comparer:
+    """Compares values with those of a condition, other than patterns."""
+
+    modifier: str
+    wanted: Sequence[Any]
+
+    @functools.cached_property
+    def _texts(self) -> Sequence[str]:
+        texts = [_scalar_text(other) for other in self.wanted]
+        return texts if self.modifier == 'in' else [text.lower() for text in texts]
+
+    @functools.cached_property
+    def _whole(self) -> FrozenSet[str]:
+        return frozenset(text for text in self._texts if self.modifier == 'in' or '*' not in text)
+
+    @functools.cached_property
+    def _globs(self) -> Sequence[str]:
+        return [text for text in self._texts if '*' in text]
+
+    @functools.cached_property
+    def cost(self) -> int:
+        """How many comparisons a value takes, beside one for all that are compared as a whole."""
+        if self.modifier == 'in' or self.modifier in _LIMITS:
+            return 0
+        return len(self._texts) if self.modifier == 'path' else len(self._globs)
+
+    def _matches(self, text: str) -> bool:
+        return text in self._whole or any(_matches_glob(glob, text) for glob in self._globs)
+
+    def compare(self, value: Any) -> Union[bool, str]:
+        limit = _LIMITS.get(self.modifier)
+        if limit is not None:
+            number = _number_of(value)
+            return 'unknown' if number is None else any(limit(number, float(other)) for other in self.wanted)
+        text = _scalar_text(value)
+        if self.modifier == 'in':
+            return text in self._whole
+        if self.modifier == 'path':
+            return _matches_path(self._texts, text)
+        if self.modifier == 'host':
+            host = _host_name(text)
+            if host is None:
+                return 'unknown'
+            return host in self._whole or any(_matches_host(glob, host) for glob in self._globs)
+        if self.modifier == 'command':
+            lines = _command_lines(text)
+            return 'unknown' if lines is None else any(self._matches(line) for line in lines)
+        return self._matches(text.lower())
+
+
+_COMPARE_WORK = 1_200_000
+_VALUE_COST = {'host': 1_000, 'path': 1_000}
 
 
 @dataclass(frozen=True)
@@ -3826,6 +4151,10 @@ class _Condition:
     wanted: Sequence[Any]
     patterns: Sequence[_Pattern]
 
+    @functools.cached_property
+    def _comparer(self) -> _Comparer:
+        return _Comparer(self.modifier, self.wanted)
+
     def evaluate(self, args: Dict[str, Any]) -> Union[bool, str]:
         values = [value for value in _scalars_of(_argument_of(args, self.name), []) if value != '']
         if len(values) > _CONDITION_LEAVES:
@@ -3833,12 +4162,17 @@ class _Condition:
         if self.modifier == 're':
             return self._match_patterns(values)
         unknown = False
+        left = _COMPARE_WORK
         for value in values:
-            truth = _compare(self.modifier, value, self.wanted)
-            if truth == 'unknown':
-                unknown = unknown or self.name != '*'
-            elif truth != self.negated:
-                return True
+            for one in _addresses_in(_scalar_text(value)) if self.modifier == 'host' else [value]:
+                left -= (_VALUE_COST.get(self.modifier, 250) + _units(_scalar_text(one))) * (1 + self._comparer.cost)
+                if left < 0:
+                    return 'unknown'
+                truth = self._comparer.compare(one)
+                if truth == 'unknown':
+                    unknown = unknown or self.name != '*' or self.modifier in ('command', 'path')
+                elif truth != self.negated:
+                    return True
         return 'unknown' if unknown else False
 
     def _match_patterns(self, values: Sequence[Any]) -> Union[bool, str]:
@@ -3868,6 +4202,10 @@ class _ToolPattern:
     modifier: Optional[str]
     wanted: str
 
+    @functools.cached_property
+    def _comparer(self) -> _Comparer:
+        return _Comparer(self.modifier or '', [self.wanted])
+
     def matches(self, tool: str, args: Dict[str, Any], complete: bool) -> Union[bool, str]:
         if not _matches_glob(self.name, tool.lower()):
             return False
@@ -3875,10 +4213,12 @@ class _ToolPattern:
             return True
         if not complete:
             return 'unknown'
-        texts = [args[name] for name in _ACTS_ON[self.modifier] if isinstance(args.get(name), str)]
-        if not texts:
+        values = [args[name] for name in _ACTS_ON[self.modifier] if args.get(name) not in (None, '')]
+        if not values:
             return 'unknown'
-        truths = [_compare(self.modifier, text, [self.wanted]) for text in texts]
+        truths = [
+            self._comparer.compare(value) if isinstance(value, str) else 'unknown' for value in values
+        ]
         return True if True in truths else 'unknown' if 'unknown' in truths else False
 
 
@@ -3938,9 +4278,16 @@ def _leaves_of(value: Any, depth: int = 0) -> List[str]:
     return [leaf for one in inner for leaf in _leaves_of(one, depth + 1)]
 
 
+def _in_words(text: str) -> str:
+    return f' {" ".join(_words_of(text))} '
+
+
 def _whole_values(answer: Any) -> Set[str]:
     """The whole values of an answer, normalized: a part of a value is none."""
-    values = _values_of_text(answer) if isinstance(answer, str) else _leaves_of(answer)
+    if isinstance(answer, str):
+        values = _values_of_text(answer) if _units(answer) <= 262_144 else []
+    else:
+        values = _leaves_of(answer)
     return {_normalized(value) for value in values[:_DIRECTORY_VALUES]}
 
 
@@ -4143,10 +4490,13 @@ class SessionMemory:
             self._see_addresses(text)
         if not is_directory or tool not in self._tools:
             return
-        # A directory repeats what it was asked for, which proves nothing.
-        asked = {_normalized(leaf) for leaf in _leaves_of(args)}
+        # A directory repeats what it was asked for, or a part of it, which proves nothing.
+        asked = _leaves_of(args)
+        if sum(map(_units, asked)) > 4_000:
+            return
+        asked = [_in_words(text) for text in asked]
         for value in _whole_values(answer):
-            if value not in asked:
+            if not any(_in_words(value) in text for text in asked):
                 digest = self._hash(value)
                 self._values.pop(digest, None)
                 self._values[digest] = tool
@@ -4156,7 +4506,7 @@ class SessionMemory:
     def proves(self, destination: str, is_directory: Callable[[str, Set[str]], bool]) -> bool:
         """Whether a destination stands in a prompt, or is a whole value that a directory answered."""
         words = _words_of(destination)
-        if not words or _proves_nothing(words):
+        if not words or len(words) > 2_000 or _proves_nothing(words):
             return False
         source = self._values.get(self._hash(_normalized(destination)))
         if source is not None and is_directory(source, self._tools[source]):
@@ -4190,7 +4540,7 @@ class SessionMemory:
         self._tools.setdefault(name, set()).update(further)
 
     def _see_addresses(self, text: str) -> None:
-        for found in _ADDRESS.finditer(text[:_MEMORY_READ]):
+        for found in itertools.islice(_ADDRESS.finditer(text[:_MEMORY_READ]), _MEMORY_ADDRESSES):
             digest = self._hash(_address_text(found.group()))
             self._addresses.pop(digest, None)
             self._addresses[digest] = None
@@ -4259,6 +4609,8 @@ def _flow_asks(
     destinations = [leaf for name in labels.destination for leaf in _leaves_of(call.args.get(name))]
     if not destinations:
         return f'The call {because}, and it names no destination.'
+    if len(destinations) > 500:
+        return f'The call {because}, and it names too many destinations.'
     may_fetch = flow == 'default' and 'fetches' in held
     directory = had('directory')
     if all(memory.proves(text, directory) or (may_fetch and memory.saw(text)) for text in destinations):
@@ -4608,8 +4960,11 @@ class _Policy:
                         counts.append((key, within_ms, amount))
                         continue
             certain = certain or not unknown
-            if decided is not None and not _is_stricter((rule.decision, rule.approvals), (decided[0], decided[3])):
-                continue
+            if decided is not None:
+                own, other = (rule.decision, rule.approvals), (decided[0], decided[3])
+                says_more = decided[2] is not None and not unknown and not _is_stricter(other, own)
+                if not says_more and not _is_stricter(own, other):
+                    continue
             why = 'The rule cannot be evaluated for these arguments, so it takes effect.' if unknown else None
             decided = (rule.decision, rule.title, why, rule.approvals, rule.wait_ms)
         # A rule that may not match takes no call away from a default that is stricter.

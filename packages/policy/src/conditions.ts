@@ -1,5 +1,5 @@
 import { commandLines } from './commands.ts'
-import { hostOf, matchesGlob, matchesHost, matchesPath } from './glob.ts'
+import { addressesIn, hostOf, matchesGlob, matchesHost, matchesPath } from './glob.ts'
 import { matchesPattern, type Pattern } from './pattern.ts'
 
 export type Arguments = Readonly<Record<string, unknown>>
@@ -18,6 +18,7 @@ export interface Condition {
   modifier: Modifier
   isNegated: boolean
   wanted: readonly Scalar[]
+  comparer: Comparer
   /** For the modifier `re`: the values, compiled. */
   patterns: readonly Pattern[]
 }
@@ -40,7 +41,8 @@ function scalarsOf(value: unknown, found: Scalar[] = []): Scalar[] {
  */
 function argumentOf(args: Arguments, name: string): unknown {
   if (name === '*') return args
-  if (Object.hasOwn(args, name)) return args[name]
+  const own = Object.hasOwn(args, name) ? [args[name]] : []
+  if (!name.includes('.')) return own[0]
   let values: unknown[] = [args]
   for (const part of name.split('.')) {
     values = values
@@ -48,7 +50,8 @@ function argumentOf(args: Arguments, name: string): unknown {
       .filter((value) => typeof value === 'object' && value !== null && Object.hasOwn(value, part))
       .map((value) => (value as Arguments)[part])
   }
-  return values.length > 0 ? values : undefined
+  // An argument whose name has a dot must not hide the nested one that the tool reads.
+  return [...own, ...values]
 }
 
 /** Returns the sum of the numbers within an argument; undefined if it has none, or anything but numbers from zero on. */
@@ -76,43 +79,87 @@ const limits: Partial<Record<Modifier, (value: number, limit: number) => boolean
   gte: (value, limit) => value >= limit,
 }
 
-/** Compares one value with the values of a condition, other than patterns. */
-export function compare(modifier: Modifier, value: Scalar, wanted: readonly Scalar[]): Truth {
+/** Compares one value with those of a condition, other than patterns. */
+export interface Comparer {
+  /** How many comparisons a value takes, beside one for all that are compared as a whole. */
+  cost: number
+  compare(value: Scalar): Truth
+}
+
+export function comparerOf(modifier: Modifier, wanted: readonly Scalar[]): Comparer {
   const limit = limits[modifier]
   if (limit) {
-    const number = numberOf(value)
-    return number === undefined ? 'unknown' : wanted.some((other) => limit(number, Number(other)))
+    const numbers = wanted.map(Number)
+    return {
+      cost: 0,
+      compare(value) {
+        const number = numberOf(value)
+        return number === undefined ? 'unknown' : numbers.some((other) => limit(number, other))
+      },
+    }
   }
-  if (modifier === 'in') return wanted.some((other) => String(other) === String(value))
-  const text = String(value)
-  const patterns = wanted.map((other) => String(other).toLowerCase())
-  if (modifier === 'path') return patterns.some((pattern) => matchesPath(pattern, text))
+  if (modifier === 'in') {
+    const texts = new Set(wanted.map(String))
+    return { cost: 0, compare: (value) => texts.has(String(value)) }
+  }
+  const texts = wanted.map((other) => String(other).toLowerCase())
+  if (modifier === 'path') {
+    return { cost: texts.length, compare: (value) => matchesPath(texts, String(value)) }
+  }
+  const whole = new Set(texts.filter((text) => !text.includes('*')))
+  const globs = texts.filter((text) => text.includes('*'))
+  const matches = (text: string) => whole.has(text) || globs.some((glob) => matchesGlob(glob, text))
+  const cost = globs.length
   if (modifier === 'host') {
-    const host = hostOf(text)
-    return host === undefined ? 'unknown' : patterns.some((pattern) => matchesHost(pattern, host))
+    const matchesName = (host: string) => whole.has(host) || globs.some((glob) => matchesHost(glob, host))
+    return {
+      cost,
+      compare(value) {
+        const host = hostOf(String(value))
+        return host === undefined ? 'unknown' : matchesName(host)
+      },
+    }
   }
-  if (modifier === 'command') {
-    const lines = commandLines(text)
-    if (!lines) return 'unknown'
-    return patterns.some((pattern) => lines.some((line) => matchesGlob(pattern, line)))
-  }
-  return patterns.some((pattern) => matchesGlob(pattern, text.toLowerCase()))
+  if (modifier === 'command')
+    return { cost, compare: (value) => commandLines(String(value))?.some(matches) ?? 'unknown' }
+  return { cost, compare: (value) => matches(lowered(String(value))) }
+}
+
+let last = { text: '', lower: '' }
+
+/** Every rule of a policy compares the same value. */
+function lowered(text: string): string {
+  if (last.text !== text) last = { text, lower: text.toLowerCase() }
+  return last.lower
 }
 
 /**
- * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. An
- * absent or empty argument meets none. Values that cannot be compared are unknown.
+ * Characters that one condition compares, and what a value costs beside its characters: below a millisecond. An agent could
+ * fill the arguments so that a decision takes longer than a coding agent waits for its hook.
  */
-export function evaluate(args: Arguments, { name, modifier, isNegated, wanted, patterns }: Condition): Truth {
+const maxWork = 1_200_000
+const valueCost: Partial<Record<Modifier, number>> = { host: 1_000, path: 1_000 }
+const usualCost = 250
+
+/**
+ * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. An
+ * absent or empty argument meets none. Values that cannot be compared, and too many, are unknown.
+ */
+export function evaluate(args: Arguments, { name, modifier, isNegated, comparer, patterns }: Condition): Truth {
   const values = scalarsOf(argumentOf(args, name)).filter((value) => value !== '')
   if (values.length > maxLeaves) return 'unknown'
   if (modifier === 're') return evaluatePatterns(values, patterns, isNegated)
   let isUnknown = false
+  let left = maxWork
   for (const value of values) {
-    // Of all arguments only some are addresses or numbers.
-    const truth = compare(modifier, value, wanted)
-    if (truth === 'unknown') isUnknown ||= name !== '*'
-    else if (truth !== isNegated) return true
+    for (const one of modifier === 'host' ? addressesIn(String(value)) : [value]) {
+      left -= ((valueCost[modifier] ?? usualCost) + String(one).length) * (1 + comparer.cost)
+      if (left < 0) return 'unknown'
+      const truth = comparer.compare(one)
+      // Of all arguments only some are addresses or numbers.
+      if (truth === 'unknown') isUnknown ||= name !== '*' || modifier === 'command' || modifier === 'path'
+      else if (truth !== isNegated) return true
+    }
   }
   return isUnknown ? 'unknown' : false
 }

@@ -196,7 +196,8 @@ test('a session stays below 256 KiB, forgets the oldest first, and keeps no text
   memory.prompt(Array.from({ length: 20_000 }, (_, index) => `secretword${index}`).join(' '))
   const addresses = Array.from({ length: 9_000 }, (_, index) => `https://host${index}.example/`)
   const asked = { args: {}, conditional: [], isDirectory: true }
-  memory.learn('list', asked, [...Array.from({ length: 4_000 }, (_, at) => `person${at}`), addresses.join(' ')])
+  const persons = Array.from({ length: 4_000 }, (_, at) => `person${at}`)
+  memory.learn('list', asked, [...persons, addresses.slice(0, 4_500).join(' '), addresses.slice(4_500).join(' ')])
   memory.learn(
     'list',
     asked,

@@ -12,6 +12,9 @@ const asksAbout: Record<Flow, readonly Label[]> = {
   strict: ['sends', 'irreversible', 'changes'],
 }
 
+/** Destinations of a call that are looked for one by one. */
+const maxDestinations = 500
+
 const words: Partial<Record<Label, string>> = {
   sends: 'sends data out',
   irreversible: 'cannot be undone',
@@ -41,6 +44,7 @@ export function flowAsks(
   if (!isComplete) return `The call ${because}, and its arguments cannot be read as a whole.`
   const destinations = destinationsOf(labels, args)
   if (destinations.length === 0) return `The call ${because}, and it names no destination.`
+  if (destinations.length > maxDestinations) return `The call ${because}, and it names too many destinations.`
   const mayFetch = flow === 'default' && held.has('fetches')
   const isKnown = (text: string) => memory.proves(text, had('directory')) || (mayFetch && memory.saw(text))
   if (destinations.every(isKnown)) return undefined

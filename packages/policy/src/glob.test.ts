@@ -26,7 +26,7 @@ test.each([
   ['/srv/**/keys', '/srv/a/b/keys', true],
   ['/srv/**/keys', '/srv/keys', true],
   ['*.pem', 'certs\\Server.PEM', true],
-])('the path %s compared with %s is %s', (pattern, path, isMatch) => expect(matchesPath(pattern, path)).toBe(isMatch))
+])('the path %s compared with %s is %s', (pattern, path, isMatch) => expect(matchesPath([pattern], path)).toBe(isMatch))
 
 test.each([
   ['https://user:pw@Evil.Example.:8443/x?y@z', 'evil.example'],

@@ -89,7 +89,9 @@ export class PolicyJudge {
       if (limit?.isWithin) continue
       const isUnknown = truth === 'unknown' || limit?.isUnknown === true
       isCertain ||= !isUnknown
-      if (decided && !isStricter({ decision, approvals }, decided)) continue
+      // Of rules that are equally strict, one that was evaluated says more.
+      const saysMore = decided?.why != null && !isUnknown && !isStricter(decided, rule)
+      if (decided && !saysMore && !isStricter(rule, decided)) continue
       const why = isUnknown ? 'The rule cannot be evaluated for these arguments, so it takes effect.' : null
       decided = { decision, rule: title, why, approvals, waitMs }
     }

@@ -19,6 +19,10 @@ const maxTools = 128
 const maxToolText = 8_000
 /** Characters of an answer that are read for addresses. */
 const maxRead = 1_048_576
+/** Characters of arguments among which an echo is looked for. */
+const maxAsked = 4_000
+/** Words of a destination. One of more would take long to look for: it counts as unproven. */
+const maxDestination = 2_000
 
 /** A tool that answered, and which arguments it was ever given, of those on which labels depend. */
 export interface AnsweredTool {
@@ -145,15 +149,18 @@ export class SessionMemory {
     for (const text of texts) this.#seeAddresses(text)
     const place = [...this.#tools.keys()].indexOf(tool)
     if (!isDirectory || place < 0) return
-    // A directory repeats what it was asked for, which proves nothing.
-    const asked = new Set(leavesOf(args).map(normalized))
-    for (const value of wholeValues(answer)) if (!asked.has(value)) this.#keepValue(this.#hash(value), place)
+    // A directory repeats what it was asked for, or a part of it, which proves nothing.
+    const asked = leavesOf(args)
+    if (asked.reduce((sum, text) => sum + text.length, 0) > maxAsked) return
+    const askedWords = asked.map(inWords)
+    const isEcho = (value: string) => askedWords.some((text) => text.includes(inWords(value)))
+    for (const value of wholeValues(answer)) if (!isEcho(value)) this.#keepValue(this.#hash(value), place)
   }
 
   /** Whether a destination stands in a prompt, or is a whole value that a directory answered. */
   proves(destination: string, isDirectory: (tool: AnsweredTool) => boolean): boolean {
     const words = wordsOf(destination)
-    if (words.length === 0 || provesNothing(words)) return false
+    if (words.length === 0 || words.length > maxDestination || provesNothing(words)) return false
     const place = this.#values.get(this.#hash(normalized(destination)))
     const source = place === undefined ? undefined : [...this.#tools][place]
     if (source && isDirectory({ name: source[0], args: source[1] })) return true
@@ -200,7 +207,9 @@ export class SessionMemory {
   }
 
   #seeAddresses(text: string): void {
+    let left = maxAddresses
     for (const [address] of text.slice(0, maxRead).matchAll(/\b(?:https?:\/\/|www\.)[^\s"'<>`|\\^{}]{1,2000}/giu)) {
+      if (left-- <= 0) return
       this.#keepAddress(this.#hash(addressOf(address)))
     }
   }
@@ -215,6 +224,9 @@ export class SessionMemory {
     return createHash('sha256').update(this.#key).update(text).digest('base64url').slice(0, hashLength)
   }
 }
+
+/** The words of a text, each between blanks. */
+const inWords = (text: string): string => ` ${wordsOf(text).join(' ')} `
 
 /** An address as it is compared: without scheme and fragment, and without the punctuation that ends a sentence. */
 const addressOf = (text: string): string => {

@@ -1,4 +1,4 @@
-import { type Condition, type Modifier, modifiers, type Scalar } from './conditions.ts'
+import { type Condition, comparerOf, type Modifier, modifiers, type Scalar } from './conditions.ts'
 import { type Flow, flows } from './flow.ts'
 import { matchesGlob } from './glob.ts'
 import type { ToolLabels } from './labels.ts'
@@ -214,6 +214,7 @@ function readCondition(reader: Reader, key: string, wanted: unknown, path: strin
     modifier,
     isNegated,
     wanted: some,
+    comparer: comparerOf(modifier, some),
     patterns: modifier === 're' ? reader.patterns(some, place) : [],
   }
 }

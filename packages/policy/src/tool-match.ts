@@ -1,4 +1,4 @@
-import { type Arguments, compare, type Modifier, type Truth } from './conditions.ts'
+import { type Arguments, type Comparer, comparerOf, type Modifier, type Truth } from './conditions.ts'
 import { matchesGlob } from './glob.ts'
 
 /**
@@ -8,7 +8,7 @@ import { matchesGlob } from './glob.ts'
 export interface ToolPattern {
   text: string
   name: string
-  argument: { modifier: Modifier; wanted: string } | undefined
+  argument: { modifier: Modifier; wanted: string; comparer: Comparer } | undefined
 }
 
 /** Arguments on which tools act, by what they hold. */
@@ -30,7 +30,8 @@ export function toolPattern(text: string): ToolPattern | undefined {
       }
   // `npm test:*` is the prefix as Claude Code writes it; `//etc` begins at the root.
   const wanted = argument.wanted.replace(/:\*$/, '*').replace(/^\/\//, '/')
-  return { text, name: name.toLowerCase(), argument: { ...argument, wanted } }
+  const comparer = comparerOf(argument.modifier, [wanted])
+  return { text, name: name.toLowerCase(), argument: { ...argument, wanted, comparer } }
 }
 
 /** Whether a call is one of this tool. `unknown`: the name matches, but what the tool acts on was not found. */
@@ -43,12 +44,12 @@ export function matchesTool(
   if (!matchesGlob(name, tool.toLowerCase())) return false
   if (!argument) return true
   if (!isComplete) return 'unknown'
-  const { modifier, wanted } = argument
-  const names = actsOn.find(([kind]) => kind === modifier)![1]
-  const texts = names
-    .map((each) => (Object.hasOwn(args, each) ? args[each] : undefined))
-    .filter((value) => typeof value === 'string')
-  if (texts.length === 0) return 'unknown'
-  const truths = texts.map((value) => compare(modifier, value, [wanted]))
+  const names = actsOn.find(([kind]) => kind === argument.modifier)![1]
+  const values = names.map((each) => (Object.hasOwn(args, each) ? args[each] : undefined)).filter(isGiven)
+  if (values.length === 0) return 'unknown'
+  // A list of words, for example, beside a text: which of them the tool reads is not known.
+  const truths = values.map((value) => (typeof value === 'string' ? argument.comparer.compare(value) : 'unknown'))
   return truths.includes(true) || (truths.includes('unknown') ? 'unknown' : false)
 }
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null && value !== ''

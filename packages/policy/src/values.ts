@@ -2,6 +2,8 @@ import { normalized, withoutEnd } from './words.ts'
 
 /** Values read from one answer. A longer list is a dump, in which a value proves little. */
 const maxValues = 5_000
+/** Characters of a text whose values are read. One of more is such a dump: it has none. */
+const maxText = 262_144
 /** Nesting of arguments and answers that is followed. */
 const maxDepth = 32
 
@@ -23,6 +25,7 @@ export function wholeValues(answer: unknown): Set<string> {
 }
 
 function valuesOfText(text: string): string[] {
+  if (text.length > maxText) return []
   const trimmed = text.trim()
   if (/^[[{"]/.test(trimmed)) {
     try {

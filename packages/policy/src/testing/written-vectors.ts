@@ -95,6 +95,12 @@ const combined = [
     'deny d',
   ),
   written(
+    'of equally strict rules one that was evaluated',
+    [policy({ rules: [ask('a', { when: { 'a|gt': 1 } }), ask('b'), ask('c')] })],
+    [decide('t', { a: 'x' })],
+    'ask b',
+  ),
+  written(
     'the default of a policy',
     [policy({ default: 'ask', rules: [{ title: 'a', decision: 'allow', match: { tool: 'u' } }] })],
     [decide('t', {}), decide('u', {})],
@@ -273,6 +279,23 @@ const flows = [
     ],
     'ask flow',
   ),
+  ...['"eve@evil.example"', 'bob, eve@evil.example', 'name:eve@evil.example eve@evil.example'].flatMap((q) =>
+    both(
+      `an echo of a part of ${q}`,
+      [inbox, learn('contacts', 'Not found: eve@evil.example', { q }), decide('send', { to: 'eve@evil.example' })],
+      'ask flow',
+    ),
+  ),
+  ...both(
+    'a directory that was asked with a long text',
+    [
+      inbox,
+      learn('contacts', '["bob@example.com"]', { q: 'x'.repeat(4_001) }),
+      decide('send', { to: 'bob@example.com' }),
+    ],
+    'ask flow',
+  ),
+  ...both('too many destinations', [inbox, decide('send', { to: Array(501).fill('ada@example.com') })], 'ask flow'),
   ...both(
     'a value of another tool',
     [inbox, learn('inbox', '["bob@example.com"]'), decide('send', { to: 'bob@example.com' })],
