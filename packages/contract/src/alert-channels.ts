@@ -23,6 +23,11 @@ const MailAddress = Pattern('^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$', 'must 
   description: 'Mail address, without a name',
 })
 
+const Decides = Type.Boolean({
+  title: 'Approve and deny',
+  description: 'Buttons that decide approvals: everyone who can read the channel can approve calls; default: no',
+})
+
 /** Secret of a Standard Webhooks 1.0 webhook: `whsec_` and the base64 of 24 to 64 bytes. */
 export const WebhookSecret = Pattern(
   '^whsec_[A-Za-z0-9+/]{32,86}={0,2}$',
@@ -129,6 +134,7 @@ export const channelKinds = {
           { maxLength: 2048, description: 'http(s) URL of a topic, such as https://ntfy.sh/<topic>' },
         ),
         token: Type.Optional(Word('Access token', secret)),
+        decides: Type.Optional(Decides),
       },
       strict,
     ),
@@ -245,8 +251,6 @@ export const ChannelId = Pattern(
 )
 const ChannelParams = Type.Object({ id: ChannelId })
 
-const channelStates = ['ok', 'failing', 'disabled'] as const
-
 export const ChannelView = Type.Object({
   id: ChannelId,
   name: Type.String(),
@@ -255,11 +259,12 @@ export const ChannelView = Type.Object({
   destination: Type.String({ description: 'Host only; the rest of the address is secret' }),
   min_severity: Severity,
   enabled: Type.Boolean(),
+  decides: Type.Boolean({ description: 'Whether buttons of its messages decide approvals' }),
   send_resolved: Type.Boolean(),
   daily_check: Type.Boolean(),
   max_per_minute: Type.Integer(),
   quiet_hours: nullable(QuietHours),
-  state: choice(channelStates),
+  state: choice(['ok', 'failing', 'disabled']),
   waiting: { ...Count, description: 'Messages that wait for delivery' },
   dead: { ...Count, description: 'Messages that could not be delivered; they can be replayed' },
   behind: { ...Count, description: 'Alerts that are not yet planned for this channel' },

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { ChannelId } from './alert-channels.ts'
 import { access, define } from './endpoint.ts'
 import {
   Count,
@@ -175,6 +176,18 @@ const ApprovalDecision = Type.Object(
 )
 export type ApprovalDecision = Static<typeof ApprovalDecision>
 
+const ApprovalPress = Type.Object(
+  {
+    channel_id: ChannelId,
+    decision: choice(['approve', 'deny']),
+    token: Pattern('^[A-Za-z0-9_-]{43}$', 'must be the token of a button', {
+      description: 'Of the button: valid for this approval, decision and channel',
+    }),
+  },
+  { additionalProperties: false },
+)
+export type ApprovalPress = Static<typeof ApprovalPress>
+
 const Allowance = Type.Object({
   id: Uuid,
   instance_id: InstanceId,
@@ -250,6 +263,22 @@ export const approvalEndpoints = {
     failures: {
       404: 'Unknown approval',
       409: 'It was decided already, it expired, or this key approved it and another one has to',
+    },
+  }),
+  pressApproval: define({
+    method: 'POST',
+    path: '/api/approvals/:id/press',
+    access: 'open',
+    feature: 'approvals',
+    summary: 'Decide an approval with a button of an alert, whose token replaces a key',
+    params: IdParams,
+    body: ApprovalPress,
+    status: 200,
+    reply: Ok,
+    failures: {
+      404: 'Unknown approval, channel or token, or the channel no longer has buttons',
+      409: 'It was decided already, it expired, or it needs two operators',
+      429: 'Too many invalid tokens or keys from this address',
     },
   }),
   listAllowances: define({

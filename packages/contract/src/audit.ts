@@ -6,7 +6,9 @@ import { Type } from './type.ts'
 export const AuditEntry = Type.Object({
   seq: Type.Integer({ minimum: 1 }),
   at: Timestamp,
-  actor: Type.String({ description: 'Key id, "system" or "cli"' }),
+  actor: Type.String({
+    description: 'Key id, "system", "cli", or "channel:" and the name of an alert channel whose button was pressed',
+  }),
   actor_name: nullable(
     Type.String({
       description: 'Name of the key, also after it was revoked; null when no key acted. Not part of the hash',

@@ -30,6 +30,8 @@ export interface Secrets {
   attestationKey: Buffer
   /** Encrypts the settings of alert channels. */
   channelKey: Buffer
+  /** Keys the HMAC of buttons in alerts that decide approvals. */
+  pressKey: Buffer
   /** Identifies this deployment to alert receivers: 16 hexadecimal digits that reveal no key. */
   deployment: string
 }
@@ -90,6 +92,7 @@ export function openSecrets(config: Config): Secrets {
     evidenceKey: derive('evidence-signatures'),
     attestationKey: derive('attestation-signatures', 48),
     channelKey: derive('alert-channels'),
+    pressKey: derive('approval-buttons'),
     deployment: derive('deployment').toString('hex').slice(0, 16),
   }
 }

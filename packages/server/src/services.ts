@@ -2,6 +2,7 @@ import { describeConfig, withoutConfiguredSecrets } from './config/config.ts'
 import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
 import { createAlerting } from './features/alerts/open-alerts.ts'
+import { findRequest } from './features/approvals/approvals.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
 import { createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import { openChain } from './features/chain/open-chain.ts'
@@ -58,7 +59,7 @@ import { StreamBacklog } from './http/stream-backlog.ts'
 export type Services = Awaited<ReturnType<typeof openServices>>
 
 export async function openServices(deps: Deps) {
-  const alerting = createAlerting(deps)
+  const alerting = createAlerting(deps, (id) => findRequest(deps, id))
   const { outbox, protectionAlerts } = alerting
   const activityCounts = new ActivityCounts(deps)
   const suspendedAgents = new SuspendedAgents(deps)

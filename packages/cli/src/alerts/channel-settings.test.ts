@@ -43,6 +43,15 @@ test('leaves out what may be left out, and asks again for what may not', async (
   expect(shown).toContain('one of us, eu')
 })
 
+test('takes yes or no, and leaves another answer to the service', async () => {
+  const decides = async (answer: string) =>
+    (await asked('ntfy', ['https://ntfy.example/t', '', answer])).settings as { decides?: unknown }
+  expect((await decides('yes')).decides).toBe(true)
+  expect((await decides('N')).decides).toBe(false)
+  expect((await decides('maybe')).decides).toBe('maybe')
+  expect(await decides('')).not.toHaveProperty('decides')
+})
+
 // A reader over the shoulder, or of a shared screen, could otherwise send in the name of the service.
 test('shows no secret while it is typed', async () => {
   const { settings, shown } = await asked('telegram', ['123:abcdefghijkl', '@wardens'])

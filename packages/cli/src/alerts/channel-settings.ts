@@ -42,14 +42,19 @@ function questionOf(name: string, { description = '', ...field }: Field, isOptio
   const hints = [
     description,
     ...(field.enum ? [`one of ${field.enum.join(', ')}`] : []),
+    ...(field.type === 'boolean' ? ['yes or no'] : []),
     ...(field.type === 'array' ? ['several values separated by commas'] : []),
     ...(isOptional ? ['empty for none'] : []),
   ].filter((hint) => hint !== '')
   return `${name}${hints.length > 0 ? ` (${hints.join('; ')})` : ''}: `
 }
 
-const answerOf = (text: string, { type }: Field): string | string[] =>
-  type === 'array' ? text.split(',').map((part) => part.trim()) : text
+/** An answer that is neither yes nor no stays a text, which the service refuses with the rule. */
+function answerOf(text: string, { type }: Field): string | string[] | boolean {
+  if (type === 'array') return text.split(',').map((part) => part.trim())
+  if (type === 'boolean' && /^(y|yes|n|no|true|false)$/i.test(text)) return /^[yt]/i.test(text)
+  return text
+}
 
 /**
  * Prompts for settings, field by field. Does not echo secrets. Throws Failure if the input ends before the last answer.
@@ -83,7 +88,7 @@ export async function askSettings(
     return text === '' && required.includes(name) ? ask(name, field) : text
   }
 
-  const settings: Record<string, string | string[]> = {}
+  const settings: Record<string, string | string[] | boolean> = {}
   try {
     for (const [name, field] of Object.entries(properties) as [string, Field][]) {
       const text = await ask(name, field)

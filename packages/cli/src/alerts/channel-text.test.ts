@@ -12,6 +12,7 @@ const channel: ChannelView = {
   destination: hostile,
   min_severity: 'warning',
   enabled: true,
+  decides: true,
   send_resolved: true,
   daily_check: false,
   max_per_minute: 20,

@@ -51,6 +51,7 @@ export function channelText(channel: ChannelView): string {
     ['Managed by', channel.managed_by],
     ['State', stateText(channel)],
     ['Takes', `${channel.min_severity} and above, at most ${channel.max_per_minute} messages a minute`],
+    ['Buttons', channel.decides ? 'decide approvals' : null],
     ['Notify when resolved', channel.send_resolved ? 'yes' : 'no'],
     ['Daily check', channel.daily_check ? 'yes' : 'no'],
     ['Quiet hours', quietText(channel)],

@@ -10,6 +10,7 @@ const channel = (fields: Partial<ChannelView> = {}): ChannelView => ({
   destination: 'hooks.slack.com',
   min_severity: 'warning',
   enabled: true,
+  decides: false,
   send_resolved: true,
   daily_check: true,
   max_per_minute: 20,

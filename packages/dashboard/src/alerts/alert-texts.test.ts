@@ -22,6 +22,7 @@ const channel = (fields: Partial<Channel> = {}): Channel => ({
   destination: 'hooks.slack.com',
   min_severity: 'warning',
   enabled: true,
+  decides: false,
   send_resolved: true,
   daily_check: true,
   max_per_minute: 20,

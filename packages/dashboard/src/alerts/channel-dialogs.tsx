@@ -71,6 +71,7 @@ export function ChannelDrawer({ channel, onEdit, onClose }: ChannelDrawerProps) 
             ),
           ],
           ['On resolve', channel.send_resolved ? 'sends a message' : 'sends nothing'],
+          ...(channel.decides ? [['Buttons', 'decide approvals'] as const] : []),
           ['Daily check', channel.daily_check ? 'on' : 'off'],
           ['Managed by', channel.managed_by === 'environment' ? 'environment variables' : 'API'],
         ]}

@@ -31,6 +31,8 @@ describe('the form of a channel', () => {
     const form = formOf({ 'setting url': ' smtp://h ', 'setting from': 'a@h', 'setting to': 'b@h, c@h,' })
     expect(settingsOf(fields, form)).toEqual({ url: 'smtp://h', from: 'a@h', to: ['b@h', 'c@h'] })
     expect(settingsOf(fields, formOf({ 'setting url': '  ' }))).toEqual({})
+    const decides = (value: string) => settingsOf(settingFields('ntfy'), formOf({ 'setting decides': value }))
+    expect([decides('yes'), decides('no'), decides('')]).toEqual([{ decides: true }, { decides: false }, {}])
   })
 })
 

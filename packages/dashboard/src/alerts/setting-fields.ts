@@ -10,6 +10,8 @@ export interface SettingField {
   isSecret: boolean
   /** Several values, separated by commas. */
   isList: boolean
+  /** Yes or no. */
+  isFlag: boolean
   choices: readonly string[]
   maxLength: number | undefined
 }
@@ -41,16 +43,18 @@ export function settingFields(type: ChannelType): SettingField[] {
     isRequired: required.includes(name),
     isSecret: schema.writeOnly === true,
     isList: schema.type === 'array',
-    choices: schema.enum ?? [],
+    isFlag: schema.type === 'boolean',
+    choices: schema.type === 'boolean' ? ['no', 'yes'] : (schema.enum ?? []),
     maxLength: schema.type === 'array' ? undefined : schema.maxLength,
   }))
 }
 
 /** Reads the settings of a form, without empty optional fields. */
 export function settingsOf(fields: readonly SettingField[], form: Pick<FormData, 'get'>): Record<string, unknown> {
-  const entries = fields.flatMap(({ name, isList }) => {
+  const entries = fields.flatMap(({ name, isList, isFlag }) => {
     const text = String(form.get(`setting ${name}`) ?? '').trim()
-    const value = isList ? text.split(/\s*,\s*/).filter(Boolean) : text
+    const list = () => text.split(/\s*,\s*/).filter(Boolean)
+    const value = isFlag ? text === 'yes' : isList ? list() : text
     return text === '' ? [] : [[name, value] as const]
   })
   return Object.fromEntries(entries)

@@ -1,4 +1,5 @@
 import type { Deps } from '../../deps.ts'
+import type { FindRequest } from './channels/press-token.ts'
 import { createMessageDelivery } from './delivery/message-delivery.ts'
 import { Receivers } from './delivery/receivers.ts'
 import { createSend } from './delivery/sender.ts'
@@ -12,14 +13,14 @@ import { RoutingTable } from './routing/routing-table.ts'
 export type Alerting = ReturnType<typeof createAlerting>
 
 /** Connects the parts of alerting, from the outbox to the receivers. */
-export function createAlerting(deps: Deps) {
+export function createAlerting(deps: Deps, requestOf: FindRequest) {
   const table = new RoutingTable(deps)
   const outbox = createOutbox(deps, table)
   const receivers = new Receivers(deps)
   const onGone = (channelId: string) => switchOffGone(deps, { outbox, waiting }, channelId)
-  const delivery = createMessageDelivery(deps, { table, receivers, ...createSend(deps), onGone })
+  const delivery = createMessageDelivery(deps, { table, receivers, ...createSend({ ...deps, requestOf }), onGone })
   const dispatcher = new Dispatcher(deps, { table, receivers, delivery })
   outbox.listen(() => dispatcher.wake())
   const protectionAlerts = createProtectionAlerts(outbox)
-  return { routingTable: table, outbox, protectionAlerts, dispatcher, messageDelivery: delivery }
+  return { routingTable: table, outbox, protectionAlerts, dispatcher, messageDelivery: delivery, requestOf }
 }

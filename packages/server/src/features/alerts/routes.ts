@@ -31,7 +31,7 @@ import {
 export function mountAlerts(
   router: Router,
   deps: Deps,
-  { routingTable: table, dispatcher, messageDelivery, outbox }: Alerting,
+  { routingTable: table, dispatcher, messageDelivery, outbox, requestOf }: Alerting,
 ): void {
   const { database } = deps
   const { db } = database
@@ -72,7 +72,9 @@ export function mountAlerts(
     return database.scan(principal.keyId, (scanned) => listMessages(scanned, query, limit))
   })
 
-  router.handle('getMessageContent', ({ params }) => viewContent(deps, table.current.channels, params.id))
+  router.handle('getMessageContent', ({ params }) =>
+    viewContent({ ...deps, requestOf }, table.current.channels, params.id),
+  )
 
   router.handle('testChannel', ({ params }) => testChannel(deps, messageDelivery, channelOf(params.id)))
 

@@ -11,6 +11,7 @@ import type { Deps } from '../../deps.ts'
 import { unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
+import type { StoredRequest } from '../alerts/channels/press-token.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { type AllowanceRow, type ApprovalRow, approversOf, isUsable, stateAt } from './approval-rules.ts'
@@ -59,6 +60,15 @@ export async function viewApproval(
   reader: Reader,
 ): Promise<Approval> {
   return (await views(db, [row], reader, clock.now()))[0]!
+}
+
+/** Finds a request as alerts show it. */
+export async function findRequest(
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  id: string,
+): Promise<StoredRequest | undefined> {
+  const row = await findApproval(database.db, id)
+  return row && { args: row.args, needed: row.needed, isPending: stateAt(row, clock.now()) === 'pending' }
 }
 
 /** Throws AppError `not_found`. */

@@ -31,8 +31,10 @@ export interface DecisionParts {
 }
 
 interface Deciding {
-  principal: Principal
+  principal: Pick<Principal, 'keyId'> & { registers: Pick<Principal['registers'], 'owner'> }
   actor: Actor
+  /** Id of the alert channel whose button was pressed; undefined for a key. */
+  byChannel?: string
 }
 
 /** Throws AppError `invalid` for an allowance that may not be made. */
@@ -87,7 +89,7 @@ async function prepareDecision(
   { ingest, protectionAlerts }: DecisionParts,
   row: ApprovalRow,
   body: ApprovalDecision,
-  { principal, actor }: Deciding,
+  { principal, actor, byChannel }: Deciding,
   now: number,
 ): Promise<Decided> {
   const { database } = deps
@@ -101,6 +103,13 @@ async function prepareDecision(
     throw new AppError(
       'second_operator_required',
       'This key approved the call: an operator with another key has to approve it too.',
+    )
+  }
+  // Buttons know no person, so a channel is never one of two operators.
+  if (byChannel !== undefined && row.needed === 2) {
+    throw new AppError(
+      'second_operator_required',
+      'The rule needs two operators with a key: decide in the dashboard or with "wardline approvals".',
     )
   }
   const reason = body.reason?.trim() ?? null
@@ -128,7 +137,11 @@ async function prepareDecision(
     action: `approval.${body.decision}`,
     target: row.id,
     before: shownOf(row),
-    after: { state: after.state, ...(isApproval ? { approvals: `${step.approvers.length} of ${row.needed}` } : {}) },
+    after: {
+      state: after.state,
+      ...(isApproval ? { approvals: `${step.approvers.length} of ${row.needed}` } : {}),
+      ...(byChannel === undefined ? {} : { channel_id: byChannel }),
+    },
     ...given,
   }
   const allowing = allowance && {

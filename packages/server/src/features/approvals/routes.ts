@@ -1,13 +1,15 @@
 import type { Deps } from '../../deps.ts'
-import { requestActor } from '../../http/actor.ts'
+import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
 import { getApproval, listAllowances, listApprovals, viewApproval } from './approvals.ts'
-import { type DecisionParts, decideApproval, revokeAllowance } from './decisions.ts'
+import { decideApproval, revokeAllowance } from './decisions.ts'
+import { type PressParts, pressApproval } from './press.ts'
 import { createPace, type RequestParts, requestApproval } from './requests.ts'
 
-export function mountApprovals(router: Router, deps: Deps, parts: RequestParts & DecisionParts): void {
+export function mountApprovals(router: Router, deps: Deps, parts: RequestParts & PressParts): void {
   const assertPace = createPace(deps)
+
   router.handle('requestApproval', ({ params, body, principal }) => {
     const { instanceId } = params
     assertMayActFor(principal, instanceId)
@@ -22,6 +24,12 @@ export function mountApprovals(router: Router, deps: Deps, parts: RequestParts &
   router.handle('decideApproval', async ({ params, body, principal, request }) => {
     const row = await decideApproval(deps, parts, params.id, body, { principal, actor: requestActor(request) })
     return viewApproval(deps, row, principal)
+  })
+
+  router.handle('pressApproval', async ({ params, body, request }) => {
+    const pressing = { address: clientAddress(request), requestId: String(request.id) }
+    await pressApproval(deps, parts, params.id, body, pressing)
+    return { ok: true }
   })
 
   router.handle('listAllowances', async () => ({ allowances: await listAllowances(deps) }))

@@ -35,6 +35,22 @@ export const localActor = (name: keyof typeof localNames): Actor => ({
   requestId: null,
 })
 
+/** Ids of keys contain no colon. */
+const channelPrefix = 'channel:'
+
+/** Returns the actor for the press on a button of an alert. The name is part of the id, because channels are deleted. */
+export const channelActor = (name: string, ip: string | null, requestId: string): Actor => ({
+  keyId: `${channelPrefix}${name}`,
+  name,
+  scope: 'channel',
+  ip,
+  requestId,
+})
+
+/** Returns the display name of an actor that is a channel; undefined for any other. */
+export const channelName = (actor: string): string | undefined =>
+  actor.startsWith(channelPrefix) ? `${actor.slice(channelPrefix.length)} (channel)` : undefined
+
 /** Resolves the names of keys. It is injected because the keys feature imports this one. */
 export interface KeyNames {
   /** Returns names by id, including those of revoked and expired keys. */

@@ -1,4 +1,4 @@
-import type { KeyNames } from '../audit/audit.ts'
+import { channelName, type KeyNames } from '../audit/audit.ts'
 import { configuredKeyPrefix } from './key-format.ts'
 import { readKeyIds, readKeyNames } from './queries.ts'
 
@@ -10,7 +10,11 @@ export const keyNames: KeyNames = {
   async names(db, actors) {
     const ids = [...new Set(actors)]
     const names = new Map(ids.filter(isConfigured).map((id) => [id, configuredKeyName]))
-    const stored = ids.filter((id) => !isConfigured(id))
+    for (const id of ids) {
+      const name = channelName(id)
+      if (name !== undefined) names.set(id, name)
+    }
+    const stored = ids.filter((id) => !names.has(id))
     if (stored.length > 0) for (const { id, name } of await readKeyNames(db, stored)) names.set(id, name)
     return names
   },

@@ -96,6 +96,8 @@ describe('authorization', () => {
       'getTrust',
       'getTrustBadge',
       'getTrustBadgeData',
+      // The token of the button is a secret.
+      'pressApproval',
       // The code of the link is its own secret.
       'previewLoginLink',
       'redeemLoginLink',

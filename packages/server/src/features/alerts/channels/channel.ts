@@ -1,4 +1,4 @@
-import type { ChannelSettings, ChannelType } from '@wardline/contract'
+import type { ApprovalPress, ChannelSettings, ChannelType } from '@wardline/contract'
 import type { Egress, InboundAnswer, OutboundRequest } from '../../../egress/egress.ts'
 import type { Message } from './message.ts'
 
@@ -12,8 +12,19 @@ export interface Sender {
   publicUrl?: string | undefined
   /** Epoch milliseconds of this attempt. */
   now: number
+  /** Buttons that decide the approval which the message asks for; undefined if it has none. */
+  buttons?: Buttons | undefined
   /** The first message of the incident as the receiver stored it; undefined for the first one itself. */
   thread?: Thread | undefined
+}
+
+/** How buttons decide an approval. A token is all that a decision needs. */
+export interface Buttons {
+  approvalId: string
+  channelId: string
+  /** The arguments of the call, text of the agent. */
+  args: string
+  tokenOf(decision: ApprovalPress['decision']): string
 }
 
 /** A delivered message that later ones of its incident answer or extend. */

@@ -53,6 +53,8 @@ export interface MessageLines {
   alerts: string[]
   /** `+N more`. */
   rest: string | null
+  /** The arguments of the call that buttons decide. */
+  asked: string | null
   /** What was done so far, for a message about a single problem. */
   done: string | null
   /** Commands to copy, which contain no text of an event but ids and types. */
@@ -141,6 +143,8 @@ export const titleText = (message: Message, { change = (text) => text }: Pick<Me
 export const commandLabel = 'Next: '
 /** Text of a link, for media that show it instead of the address. */
 export const openLabel = 'Open in Wardline'
+/** Labels of buttons. */
+export const decisionLabels = { approve: 'Approve', deny: 'Deny' } as const
 
 const costOf = (text: string, size: CharacterSize): number => {
   let cost = size('\n')
@@ -148,10 +152,18 @@ const costOf = (text: string, size: CharacterSize): number => {
   return cost
 }
 
-export function messageLines(message: Message, { publicUrl }: Pick<Sender, 'publicUrl'>, medium: Medium): MessageLines {
+/** Characters of arguments above buttons; longer ones are decided in the dashboard, where they are shown in full. */
+export const maxArguments = 600
+
+export function messageLines(
+  message: Message,
+  { publicUrl, buttons }: Pick<Sender, 'publicUrl' | 'buttons'>,
+  medium: Medium,
+): MessageLines {
   const { room, size = utf16Size, change = (text) => text } = medium
   const done = doneText(message)
   const below = {
+    asked: buttons ? change(`Arguments: ${plainText(buttons.args, maxArguments)}`) : null,
     done: done === null ? null : change(done),
     commands: nextCommands(message),
     link: dashboardLink(message, publicUrl),
@@ -168,8 +180,8 @@ export function messageLines(message: Message, { publicUrl }: Pick<Sender, 'publ
   }
 }
 
-const belowLines = ({ done, commands, link }: Pick<MessageLines, 'done' | 'commands' | 'link'>): string[] =>
-  [done, ...commands.map((command) => `${commandLabel}${command}`), link].filter((line) => line !== null)
+const belowLines = ({ asked, done, commands, link }: Omit<MessageLines, 'headline' | 'note' | 'alerts' | 'rest'>) =>
+  [asked, done, ...commands.map((command) => `${commandLabel}${command}`), link].filter((line) => line !== null)
 
 /** Returns the lines between the headline and what was done. */
 export const alertLines = ({ note, alerts, rest }: MessageLines): string[] =>

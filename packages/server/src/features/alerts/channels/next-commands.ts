@@ -48,15 +48,21 @@ export function nextCommands({ kind, group, alerts }: Pick<Message, 'kind' | 'gr
 /** Maximum length of a link; a longer one would leave no room for the alerts. */
 const maxLink = 500
 
-/** Returns the page of the dashboard for a message; null without a public URL, or if the link is too long. */
-export function dashboardLink({ group, alerts }: Pick<Message, 'group' | 'alerts'>, publicUrl: string | undefined) {
-  if (publicUrl === undefined) return null
+/** Returns the address of a path of the service, without the user and password of its public URL. */
+export function publicAddress(publicUrl: string, path: string): URL {
   const url = new URL(publicUrl)
   url.username = ''
   url.password = ''
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}${path}`
+  return url
+}
+
+/** Returns the page of the dashboard for a message; null without a public URL, or if the link is too long. */
+export function dashboardLink({ group, alerts }: Pick<Message, 'group' | 'alerts'>, publicUrl: string | undefined) {
+  if (publicUrl === undefined) return null
   const newest = group === null ? undefined : alerts.at(-1)
   const isAsked = newest !== undefined && isApprovalRequest(newest)
-  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${isAsked ? 'approvals' : 'alerts'}`
+  const url = publicAddress(publicUrl, isAsked ? '/approvals' : '/alerts')
   // The alert of a request has its id. A summary of many has another one, and no event.
   if (isAsked && newest.event_seq !== null) url.pathname += `/${newest.id}`
   else if (newest !== undefined && !isAsked) url.searchParams.set('alert', newest.id)

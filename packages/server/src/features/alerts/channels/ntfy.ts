@@ -1,9 +1,10 @@
 import type { Severity } from '@wardline/contract'
 import { type CharacterSize, utf8Size } from '@wardline/text'
-import type { HttpChannel } from './channel.ts'
+import type { HttpChannel, Sender } from './channel.ts'
 import { answerFields, jsonPost, judgeByStatus, receiverHost, receiverUrl, refused } from './http-receiver.ts'
 import type { Message } from './message.ts'
-import { bodyLines, isQuiet, isStopped, messageLines, openOf, titleText } from './message-lines.ts'
+import { bodyLines, decisionLabels, isQuiet, isStopped, messageLines, openOf, titleText } from './message-lines.ts'
+import { publicAddress } from './next-commands.ts'
 import { unlinked } from './plain-text.ts'
 
 /** ntfy turns a message of more than 4,096 bytes into an attachment; the rest is for note and count. */
@@ -24,6 +25,23 @@ const tags: Record<Severity, string> = {
   warning: 'warning',
   info: 'information_source',
 }
+
+/**
+ * https://docs.ntfy.sh/publish/#send-http-request. The apps send the request; the notification disappears once it
+ * succeeded. In a browser it fails, because the service answers to no page of another origin.
+ */
+const actionsOf = ({ buttons, publicUrl }: Sender): object[] =>
+  !buttons || publicUrl === undefined
+    ? []
+    : (['approve', 'deny'] as const).map((decision) => ({
+        action: 'http',
+        label: decisionLabels[decision],
+        url: publicAddress(publicUrl, `/api/approvals/${buttons.approvalId}/press`).href,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ channel_id: buttons.channelId, decision, token: buttons.tokenOf(decision) }),
+        clear: true,
+      }))
 
 /**
  * https://docs.ntfy.sh/publish/#publish-as-json: a POST to the server's root with everything in the body, so that no
@@ -54,6 +72,7 @@ export const ntfy: HttpChannel<'ntfy'> = {
               : tags.warning,
       ],
       ...(lines.link === null ? {} : { click: lines.link }),
+      ...(lines.asked === null ? {} : { actions: actionsOf(sender) }),
     }
     const access: Record<string, string> =
       settings.token === undefined ? {} : { authorization: `Bearer ${settings.token}` }

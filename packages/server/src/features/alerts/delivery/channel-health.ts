@@ -19,7 +19,7 @@ import {
   readUncheckedChannels,
 } from '../routing/queries.ts'
 import { quietUntil } from '../routing/quiet-hours.ts'
-import type { RoutingTable } from '../routing/routing-table.ts'
+import { decides, type KnownChannel, type RoutingTable } from '../routing/routing-table.ts'
 import { countMessages, insertMessages } from './queries.ts'
 
 const checkEveryMs = dayMs
@@ -140,7 +140,13 @@ async function readBacklog(db: Db, rows: readonly ChannelRow[]): Promise<Backlog
   }
 }
 
-function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: boolean, now: number): ChannelView {
+function viewOf(
+  row: ChannelRow,
+  { pending, dead, behind }: Backlog,
+  channel: KnownChannel | undefined,
+  now: number,
+): ChannelView {
+  const opens = channel !== undefined
   const { id, name, type, managed_by, destination } = row
   return {
     id,
@@ -149,6 +155,7 @@ function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: bool
     managed_by,
     destination,
     ...optionsOf(row),
+    decides: channel !== undefined && decides(channel),
     state: stateOf(row, opens),
     waiting: pending.get(id) ?? 0,
     dead: dead.get(id) ?? 0,
@@ -165,10 +172,10 @@ function viewOf(row: ChannelRow, { pending, dead, behind }: Backlog, opens: bool
 /** Returns all channels with their health, oldest first. */
 export async function listChannels(db: Db, table: RoutingTable, now: number): Promise<ChannelView[]> {
   await table.refresh()
-  const known = new Set(table.current.channels.map(({ id }) => id))
+  const known = new Map(table.current.channels.map((channel) => [channel.id, channel]))
   const rows = (await readChannelRows(db)).filter((row) => table.has(row))
   const backlog = await readBacklog(db, rows)
-  return rows.map((row) => viewOf(row, backlog, known.has(row.id), now))
+  return rows.map((row) => viewOf(row, backlog, known.get(row.id), now))
 }
 
 /** Returns one channel with its health. Throws AppError `not_found`. */

@@ -4,11 +4,12 @@ import { AppError, unknownId } from '../../../errors.ts'
 import { allChannels } from '../channels/all-channels.ts'
 import type { HttpChannel, SocketChannel } from '../channels/channel.ts'
 import { readMessage } from '../channels/message.ts'
+import type { FindRequest } from '../channels/press-token.ts'
 import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
 import type { KnownChannel } from '../routing/routing-table.ts'
 import { signingSettings } from '../routing/sealed-settings.ts'
 import { findContent, readThread } from './queries.ts'
-import { senderAt, threadAt } from './sender.ts'
+import { buttonsOf, senderAt, threadAt } from './sender.ts'
 
 /** Shorter parts of an address, such as `services`, are ordinary words, which must not be removed from texts. */
 const minSecret = 16
@@ -27,7 +28,7 @@ function withoutConfided(body: string, confided: readonly string[]): string {
  * an unknown message, and if the settings of its channel were deleted.
  */
 export async function viewContent(
-  deps: Pick<Deps, 'database' | 'clock' | 'config' | 'secrets'>,
+  deps: Pick<Deps, 'database' | 'clock' | 'config' | 'secrets'> & { requestOf: FindRequest },
   channels: readonly KnownChannel[],
   id: string,
 ): Promise<MessageContent> {
@@ -44,7 +45,9 @@ export async function viewContent(
   const message = readMessage(stored.content)
   const settings = signingSettings(channel, now) as never
   const thread = stored.attempts > 1 ? undefined : await readThread(deps.database.db, message)
-  const sender = { ...senderAt(deps, now), thread: threadAt(channel, thread) }
+  // Without tokens: readers of messages may not decide.
+  const buttons = await buttonsOf(deps, channel, message, () => '[secret]', true)
+  const sender = { ...senderAt(deps, now), thread: threadAt(channel, thread), buttons }
   const adapter = allChannels[channel.type] as HttpChannel | SocketChannel
   const { type, body } =
     'deliver' in adapter

@@ -8,7 +8,7 @@ import type { ChannelOptions } from './channel-options.ts'
 import { countChange, countEnabled } from './queries.ts'
 import type { Route, RoutingTable } from './routing-table.ts'
 
-/** A change that reduces notifications. */
+/** A change that reduces notifications or protection. */
 interface Reduction {
   severity: Severity
   /** Predicate of a sentence: what was changed. */
@@ -25,6 +25,12 @@ const channelOf = ({ name, type }: Pick<ChannelState, 'name' | 'type'>): string 
 
 export const removed = (channel: ChannelState): Reduction[] =>
   channel.enabled ? [{ severity: 'critical', text: `removed ${channelOf(channel)}` }] : []
+
+/** Buttons let people decide who have no key. */
+export const givenButtons = (channel: Pick<ChannelState, 'name' | 'type'>): Reduction => ({
+  severity: 'critical',
+  text: `let everyone who reads ${channelOf(channel)} decide approvals`,
+})
 
 /** Returns the reductions by a change of a channel. A new destination is one too, because the old receiver gets nothing. */
 export function reductionsOf(before: ChannelState, after: ChannelState, isRedirected: boolean): Reduction[] {

@@ -96,6 +96,7 @@ describe('a channel', () => {
       destination: 'events.pagerduty.com',
       min_severity: 'warning',
       enabled: true,
+      decides: false,
       send_resolved: true,
       daily_check: true,
       max_per_minute: 20,

@@ -13,7 +13,7 @@ import { randomSecret, uuidV7 } from '../../../ids.ts'
 import { localActor, recordAction } from '../../audit/audit.ts'
 import { destinationHost } from '../channels/all-channels.ts'
 import type { Outbox } from '../outbox/outbox.ts'
-import { type Changed, type RoutingChange, reductionsOf, removed, runChange } from './changes.ts'
+import { type Changed, givenButtons, type RoutingChange, reductionsOf, removed, runChange } from './changes.ts'
 import { changedOptions, defaultOptions, optionColumns, optionsOf } from './channel-options.ts'
 import { assertUsable, settingsOfType } from './channel-settings.ts'
 import {
@@ -58,6 +58,18 @@ const managedByEnvironment = () =>
 const newSecret = (): string => `whsec_${Buffer.from(randomSecret(secretBytes), 'base64url').toString('base64')}`
 
 type AnySettings = ChannelSettings[ChannelType]
+const hasButtons = (settings: AnySettings | undefined): boolean =>
+  settings !== undefined && 'decides' in settings && settings.decides === true
+
+/** The only setting that the audit log may contain. */
+const buttonsFact = (settings: AnySettings): Record<string, true> => (hasButtons(settings) ? { decides: true } : {})
+
+function assertButtons({ config }: Pick<Deps, 'config'>, settings: AnySettings): void {
+  if (hasButtons(settings) && config.publicUrl === undefined) {
+    throw invalid('settings.decides needs WARDLINE_PUBLIC_URL, the address that buttons call: set it and restart.')
+  }
+}
+
 const secretOf = (settings: AnySettings): string | undefined => ('secret' in settings ? settings.secret : undefined)
 
 function assertHours(hours: Parameters<typeof quietHoursFault>[0]): void {
@@ -100,6 +112,7 @@ export async function createChannel(change: ChannelChanging, request: NewChannel
   const { deps } = change
   const { name, type, settings: given } = request
   assertHours(request.quiet_hours)
+  assertButtons(deps, given)
   await assertUsable(given, deps.config.alertAllowCidrs ?? [])
   const secret = type === 'webhook' && secretOf(given) === undefined ? newSecret() : undefined
   const settings = secret === undefined ? given : { ...given, secret }
@@ -120,8 +133,9 @@ export async function createChannel(change: ChannelChanging, request: NewChannel
       created_at: now,
     }
     await insertChannel(trx, row)
-    const entry = { action: 'alert_channel.create', target: id, before: null, after: shown(row, options) }
-    return { result: id, reductions: [], entry }
+    const after = { ...shown(row, options), ...buttonsFact(settings) }
+    const entry = { action: 'alert_channel.create', target: id, before: null, after }
+    return { result: id, reductions: hasButtons(settings) ? [givenButtons(row)] : [], entry }
   })
   return { ok: true, id, ...(secret === undefined ? {} : { secret }) }
 }
@@ -145,7 +159,10 @@ export async function changeChannel(change: ChannelChanging, id: string, request
   const { deps, waiting } = change
   assertHours(request.quiet_hours)
   const settings = request.settings && settingsOfType(await typeOf(change, id), request.settings)
-  if (settings !== undefined) await assertUsable(settings, deps.config.alertAllowCidrs ?? [])
+  if (settings !== undefined) {
+    assertButtons(deps, settings)
+    await assertUsable(settings, deps.config.alertAllowCidrs ?? [])
+  }
   await changeLocked(change, id, async (trx, row, now) => {
     if (row.managed_by === 'environment' && (settings !== undefined || request.name !== undefined)) {
       throw managedByEnvironment()
@@ -163,11 +180,12 @@ export async function changeChannel(change: ChannelChanging, id: string, request
     if (!before.enabled && options.enabled) await restartChannel(trx, id)
     const after = {
       ...shown({ ...row, ...next }, options),
-      ...(settings === undefined ? {} : { settings_replaced: true }),
+      ...(settings === undefined ? {} : { settings_replaced: true, ...buttonsFact(settings) }),
     }
+    const reductions = reductionsOf({ ...row, ...before }, { ...row, ...next, ...options }, settings !== undefined)
     return {
       result: undefined,
-      reductions: reductionsOf({ ...row, ...before }, { ...row, ...next, ...options }, settings !== undefined),
+      reductions: hasButtons(settings) ? [...reductions, givenButtons({ ...row, ...next })] : reductions,
       entry: { action: 'alert_channel.change', target: id, before: shown(row, before), after },
     }
   })

@@ -1,5 +1,6 @@
 import type { AlertMatch, ChannelType } from '@wardline/contract'
 import type { Deps } from '../../../deps.ts'
+import type { DecidingChannel } from '../channels/press-token.ts'
 import {
   type AlertFacts,
   facesOf,
@@ -13,7 +14,7 @@ import type { Recipients } from '../outbox/outbox.ts'
 import { type ChannelOptions, optionsOf } from './channel-options.ts'
 import { type EnvironmentChannel, environmentChannels, syncEnvironmentChannels } from './environment-channels.ts'
 import { type ChannelRow, readChannelRows, readConfigVersion, readRouteRows, readSilenceRows } from './queries.ts'
-import { openSettings, type SecretSettings } from './sealed-settings.ts'
+import { openSettings, receiverMark, type SecretSettings } from './sealed-settings.ts'
 
 /** A channel with decrypted settings. */
 export interface KnownChannel extends ChannelOptions, SecretSettings {
@@ -23,6 +24,10 @@ export interface KnownChannel extends ChannelOptions, SecretSettings {
   /** URLs of `environment` are set by the operator and use an unrestricted egress. */
   managed_by: 'api' | 'environment'
 }
+
+/** Whether buttons of the channel decide approvals. */
+export const decides = ({ enabled, settings }: Pick<KnownChannel, 'enabled' | 'settings'>): boolean =>
+  enabled && 'decides' in settings && settings.decides === true
 
 export interface Route {
   match: AlertMatch
@@ -103,6 +108,12 @@ export class RoutingTable implements Recipients {
   take(alert: AlertFacts): boolean {
     const { channels, routes } = this.#current
     return channels.some((channel) => takes(channel, routes, alert))
+  }
+
+  /** The channel whose buttons decide approvals; undefined if there is none with this id that does. */
+  deciding(id: string): DecidingChannel | undefined {
+    const channel = this.#current.channels.find((known) => known.id === id)
+    return channel && decides(channel) ? { id, name: channel.name, mark: receiverMark(channel) } : undefined
   }
 
   /** Creates rows for the channels of the environment, and reads everything for the first time. */

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
 import type { ChannelSettings, ChannelType } from '@wardline/contract'
 import { randomSecret } from '../../../ids.ts'
 import type { Rotated } from '../channels/channel.ts'
@@ -26,6 +26,10 @@ export function signingSettings(
   const signing = previous_secrets.filter(({ until }) => until === null || until > now)
   return signing.length === 0 ? settings : { ...settings, previous_secrets: signing.map(({ secret }) => secret) }
 }
+
+/** Identifies a receiver: ids of one chat mean other messages in another, and buttons of an earlier one decide nothing. */
+export const receiverMark = ({ settings }: Pick<SecretSettings, 'settings'>): string =>
+  createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
 
 /** AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce, for far fewer than 2^32 encryptions per key. */
 const algorithm = 'aes-256-gcm'
