@@ -1,5 +1,5 @@
 import type { Denial } from './denied.ts'
-import { copyWith, guardedCall, learnPrompts, startCall, textsOf, withinCall } from './guarded-call.ts'
+import { copyWith, guardedCall, learnPrompts, signalOf, startCall, textsOf, withinCall } from './guarded-call.ts'
 import type { GuardedCall, Monitor } from './monitor.ts'
 
 // Versions 6 and 7 of the AI SDK share this shape of tools.
@@ -35,16 +35,19 @@ export function guardExecute<Tool extends AiTool>(
 ): Tool {
   const { toModelOutput } = tool
   const body = tool.execute as Method
-  const callOf = (args: unknown): GuardedCall => ({ toolName, args, sessionId })
+  const callOf = (args: unknown, options: unknown): GuardedCall => {
+    const signal = signalOf((Object(options) as { abortSignal?: unknown }).abortSignal)
+    return { toolName, args, sessionId, signal }
+  }
   const execute = isGenerator(body)
     ? (input: unknown, options: unknown) => {
         learnMessages(monitor, options, sessionId)
-        return stream(monitor, callOf(input), () => body.call(tool, input, options))
+        return stream(monitor, callOf(input, options), () => body.call(tool, input, options))
       }
     : (input: unknown, options: unknown) => {
         learnMessages(monitor, options, sessionId)
         return guardedCall<unknown>(monitor, {
-          ...callOf(input),
+          ...callOf(input, options),
           run: () => lastOf(body.call(tool, input, options)),
           deny: (denial) => denial,
         })

@@ -1,3 +1,4 @@
+import { signalOf } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
 /** The fields of hook inputs that this module needs. */
@@ -25,7 +26,7 @@ export interface HookAnswer {
 }
 
 export interface HookMatcher {
-  hooks: ((input: HookInput) => Promise<HookAnswer>)[]
+  hooks: ((input: HookInput, toolUseId?: string, options?: { signal?: AbortSignal }) => Promise<HookAnswer>)[]
   onFailure?: 'block'
   /** Seconds. */
   timeout?: number
@@ -53,7 +54,7 @@ export function guardHooks<Own extends Partial<Record<keyof GuardHooks, unknown[
   const onFailure = monitor.failMode === 'closed' ? { onFailure: 'block' as const } : {}
   const hooks = {
     UserPromptSubmit: { hooks: [(input: HookInput) => remember(monitor, input)] },
-    PreToolUse: { hooks: [(input: HookInput) => decide(monitor, input)], timeout: maxWaitSeconds, ...onFailure },
+    PreToolUse: { hooks: [decide.bind(undefined, monitor)], timeout: maxWaitSeconds, ...onFailure },
     PostToolUse: { hooks: [(input: HookInput) => report(monitor, input, true)] },
     PostToolUseFailure: { hooks: [(input: HookInput) => report(monitor, input, false)] },
     Stop: { hooks: [(input: HookInput) => reportAnswer(monitor, input)] },
@@ -75,9 +76,14 @@ async function remember(monitor: Monitor, input: HookInput): Promise<HookAnswer>
   return {}
 }
 
-async function decide(monitor: Monitor, input: HookInput): Promise<HookAnswer> {
+async function decide(
+  monitor: Monitor,
+  input: HookInput,
+  _toolUseId?: string,
+  options?: { signal?: AbortSignal },
+): Promise<HookAnswer> {
   const { tool_name: toolName = 'unknown', tool_input: args, session_id: sessionId, cwd } = input
-  const denial = await monitor.guard({ toolName, args, sessionId, cwd })
+  const denial = await monitor.guard({ toolName, args, sessionId, cwd, signal: signalOf(options?.signal) })
   if (denial === undefined) return {}
   const stop = denial.code === 'suspended' ? { continue: false as const, stopReason: denial.reason } : {}
   const permissionDecisionReason = JSON.stringify(denial)

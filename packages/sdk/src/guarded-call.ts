@@ -44,6 +44,15 @@ export function learnPrompts(monitor: Monitor, texts: () => readonly unknown[], 
   }
 }
 
+/**
+ * The signal that a framework passes to a call: once its run is aborted, nothing may run after a late approval. Undefined for
+ * anything else.
+ */
+export function signalOf(value: unknown): AbortSignal | undefined {
+  const { aborted, addEventListener } = Object(value) as Partial<AbortSignal>
+  return typeof aborted === 'boolean' && typeof addEventListener === 'function' ? (value as AbortSignal) : undefined
+}
+
 /** The texts of a message: its content, or those of its parts. */
 export function textsOf(content: unknown): unknown[] {
   if (!Array.isArray(content)) return [content]

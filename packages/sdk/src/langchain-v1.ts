@@ -1,4 +1,4 @@
-import { contentOf, guardedCall, learnPrompts, textsOf } from './guarded-call.ts'
+import { contentOf, guardedCall, learnPrompts, signalOf, textsOf } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
 interface ToolCallRequest {
@@ -30,6 +30,7 @@ export function guardMiddleware(monitor: Monitor) {
         toolName,
         args,
         sessionId: threadOf(request.runtime),
+        signal: signalOf((request.runtime as { signal?: unknown }).signal),
         run: () => handler(request),
         // LangChain builds the message from the output of this tool, which replaces the real one.
         deny: (denial) => handler({ ...request, tool: { name: toolName, invoke: async () => JSON.stringify(denial) } }),
@@ -78,6 +79,7 @@ function guardTool(monitor: Monitor, tool: Invokable): Invokable {
       toolName: tool.name,
       args: isToolCall(input) ? input.args : input,
       sessionId: threadOf(config),
+      signal: signalOf((Object(config) as { signal?: unknown }).signal),
       run: () => tool.invoke(input, config),
       deny: (denial) => JSON.stringify(denial),
       hasFailed,

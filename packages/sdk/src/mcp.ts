@@ -1,4 +1,4 @@
-import { contentOf, guardedCall } from './guarded-call.ts'
+import { contentOf, guardedCall, signalOf } from './guarded-call.ts'
 import type { Monitor } from './monitor.ts'
 
 interface CallRequest {
@@ -6,6 +6,9 @@ interface CallRequest {
 }
 interface CallContext {
   sessionId?: string | undefined
+  /** In version 1; version 2 has it in `mcpReq`. */
+  signal?: unknown
+  mcpReq?: { signal?: unknown }
 }
 interface CallResult {
   content?: unknown
@@ -56,6 +59,8 @@ const guardHandler =
       toolName: request.params.name,
       args: request.params.arguments,
       sessionId: context.sessionId,
+      // A client that has given up retries: the first call must not run as well.
+      signal: signalOf(context.signal) ?? signalOf(context.mcpReq?.signal),
       run: () => handler(request, context),
       deny: (denial) => ({ content: [{ type: 'text', text: JSON.stringify(denial) }], isError: true }),
       hasFailed: (result) => result?.isError === true,

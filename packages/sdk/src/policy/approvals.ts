@@ -57,6 +57,9 @@ function outcomeOf(answer: Answer, service: Service): Outcome | undefined {
   return answer.status === 0 || answer.status >= 500 ? undefined : { state: 'refused', fault }
 }
 
+const isAborted = ({ aborted }: AbortSignal): boolean => aborted
+const stopped: Outcome = { state: 'refused', fault: 'The call was given up meanwhile.' }
+
 /** Asks people about calls. */
 export class Approvals {
   readonly #service: Service
@@ -100,7 +103,10 @@ export class Approvals {
         if (!waiting) return outcome
         if (pending?.id !== outcome.id) waiting.onWait(outcome.id)
         pending = outcome
-      } else if (outcome && !(pending && answer.status === 429)) return outcome
+      } else if (outcome && !(pending && answer.status === 429)) {
+        // Whose caller has gone is retried: only one of the two may run.
+        return outcome.state === 'granted' && waiting?.signals.some(isAborted) ? stopped : outcome
+      }
       failures = outcome ? 0 : failures + 1
       // How long it waits is up to the service, unless that is gone.
       if (pending && !outcome && performance.now() >= endsAt) return { state: 'expired', id: pending.id, reason: null }
@@ -108,14 +114,13 @@ export class Approvals {
       const ms = Math.max(answer.retryAfterMs ?? 0, jittered(this.#pace.approval))
       const signals = waiting?.signals ?? []
       await this.#pause(ms, pending?.id ?? '', askedAt, signals)
-      if (signals.some(({ aborted }) => aborted))
-        return pending ?? { state: 'refused', fault: 'The agent was stopped meanwhile.' }
+      if (signals.some(isAborted)) return pending ?? stopped
     }
   }
 
   /** Resolves after the time, a decision since `askedAt`, or an abort. Keeps the process alive, which waits for this. */
   #pause(ms: number, id: string, askedAt: number, signals: readonly AbortSignal[]): Promise<void> {
-    const isOver = signals.some(({ aborted }) => aborted) || (this.#noticed.get(id) ?? 0) >= askedAt
+    const isOver = signals.some(isAborted) || (this.#noticed.get(id) ?? 0) >= askedAt
     if (isOver) return Promise.resolve()
     return new Promise((resolve) => {
       const wakers = this.#waiting.get(id) ?? new Set()
