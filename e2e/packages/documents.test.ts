@@ -148,6 +148,7 @@ const scenes: Record<string, (made: Clone) => Promise<Partial<Walk>>> = {
     writeFileSync(join(made, 'sessions.ndjson'), '{ "id": "a", "prompt": "x", "calls": [{ "tool": "volume_delete" }] }')
     return { folder: made, bins: [commandOf(clone)] }
   },
+  'examples/incidents/README.md': async ({ clone }) => ({ bins: [commandOf(clone)] }),
   'docs/guide/decoys.md': async ({ clone }) => ({ bins: [commandOf(clone)] }),
   'packages/sdk/README.md': inAgentFolder,
   'clients/python/README.md': inAgentFolder,
