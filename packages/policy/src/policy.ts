@@ -64,13 +64,17 @@ export interface Policy {
 export const defaultWaitMs = 600_000
 
 /**
- * Returns how many people a question of a rule is for, and how long it waits; undefined for a rule that the policy does
- * not have. `rule`: as in decisions, so `flow` is the flow, and null the default.
+ * Returns what a rule decides, how many people a question of it is for, and how long it waits; undefined for a rule that
+ * the policy does not have. `rule`: as in decisions, so `flow` is the flow, and null the default.
  */
-export function askOf({ rules }: Policy, rule: string | null): Pick<Rule, 'approvals' | 'waitMs'> | undefined {
+export function askOf(
+  { rules, default: byDefault }: Policy,
+  rule: string | null,
+): Pick<Rule, 'decision' | 'approvals' | 'waitMs'> | undefined {
   const found = rules.find(({ title }) => title === rule)
-  if (found) return { approvals: found.approvals, waitMs: found.waitMs }
-  return rule === null || rule === 'flow' ? { approvals: 1, waitMs: defaultWaitMs } : undefined
+  if (found) return { decision: found.decision, approvals: found.approvals, waitMs: found.waitMs }
+  if (rule !== null && rule !== 'flow') return undefined
+  return { decision: rule === null ? byDefault : 'ask', approvals: 1, waitMs: defaultWaitMs }
 }
 
 /** Reads a policy from a parsed document. The policy holds only if there is no fault. It throws at no document. */

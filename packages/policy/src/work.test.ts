@@ -37,10 +37,16 @@ test.each([
   ['a|command', ten('rm * '), 'sudo -a sudo -a sudo -a sudo -a sudo -a sudo -a rm;'.repeat(1_200)],
 ] as const)('50 rules on %s decide in time on arguments that are filled with values', (key, wanted, value) => {
   const set = setOf(key, wanted)
-  const startedAt = performance.now()
-  const { decision, why } = set.decide(new SessionMemory(), { tool: 't', args: { a: value }, at: 0 })
+  const decide = () => set.decide(new SessionMemory(), { tool: 't', args: { a: value }, at: 0 })
+  // Of several, because the machine may be busy.
+  const times = [1, 2, 3, 4].map(() => {
+    const startedAt = performance.now()
+    decide()
+    return performance.now() - startedAt
+  })
   // Some 50 ms; without a bound it is seconds, in which a coding agent stops waiting for its hook and runs the call.
-  expect(performance.now() - startedAt).toBeLessThan(700)
+  expect(Math.min(...times)).toBeLessThan(700)
+  const { decision, why } = decide()
   expect(decision).toBe('deny')
   expect(why).toContain('cannot be evaluated')
 })

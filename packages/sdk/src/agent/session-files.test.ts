@@ -118,7 +118,7 @@ test('at most 50 sessions are kept, and the one used longest ago goes first', ()
   const [oldest] = readdirSync(folder)
   utimesSync(join(folder, oldest!), new Date(0), new Date(0))
   add('new', 'read')
-  const left = readdirSync(folder)
+  const left = readdirSync(folder).filter((name) => name.endsWith('.jsonl'))
   expect(left).toHaveLength(50)
   expect(left).not.toContain(oldest)
 })
@@ -129,4 +129,19 @@ test('a file that was removed meanwhile is begun again', () => {
   rmSync(fileOf())
   file.save()
   expect(new SessionFile(folder, 's1').memory().answered(tool('read'))).toBe('read')
+})
+
+test('a session whose file was emptied counts as one that read untrusted text, also after it is written to again', () => {
+  add('s1', 'read_inbox')
+  writeFileSync(fileOf(), '')
+  add('s1', 'send_email')
+  expect(new SessionFile(folder, 's1').memory().hasMoreTools).toBe(true)
+})
+
+test('a session that was removed for newer ones counts as one that read untrusted text when it goes on', () => {
+  add('s1', 'read_inbox')
+  utimesSync(fileOf(), 1, 1)
+  for (let at = 0; at < 50; at++) add(`later-${at}`, 'read_inbox')
+  expect(new SessionFile(folder, 's1').memory().hasMoreTools).toBe(true)
+  expect(new SessionFile(folder, 'new').memory().hasMoreTools).toBe(false)
 })

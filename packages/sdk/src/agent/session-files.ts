@@ -12,8 +12,9 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { SessionMemory, type StoredMemory } from '@wardline/policy'
+import { forgottenMemory } from '../policy/sessions.ts'
 import { openRegular, tailOf, withFile } from '../regular-file.ts'
 
 /** A memory has at most 256 KiB. Above this the lines of a file are joined into one. */
@@ -21,6 +22,9 @@ const maxBytes = 320 * 1024
 /** What is read of a file: more than it has, unless joining fails. */
 const maxRead = 4 * maxBytes
 const maxSessions = 50
+/** Characters of the name of a file, and bytes of the list of those that were removed: 20,000 sessions. */
+const nameLength = 32
+const maxForgotten = 660_000
 /** Joining takes milliseconds: an older lock was left by a process that crashed. */
 const maxLockMs = 10_000
 
@@ -62,17 +66,18 @@ class SharedMemory extends SessionMemory {
  */
 export class SessionFile {
   readonly #folder: string
+  readonly #name: string
   readonly #file: string
   #memory: SharedMemory | undefined
 
   /** Session ids come from the host, so files are named by their hash. */
   constructor(folder: string, sessionId: string | undefined) {
     this.#folder = folder
-    const name = createHash('sha256')
+    this.#name = createHash('sha256')
       .update(sessionId ?? '')
       .digest('hex')
-      .slice(0, 32)
-    this.#file = join(folder, `${name}.jsonl`)
+      .slice(0, nameLength)
+    this.#file = join(folder, `${this.#name}.jsonl`)
   }
 
   /** Reads the memory; begins one if there is none. Throws if the file can be neither read nor created. */
@@ -100,7 +105,11 @@ export class SessionFile {
 
   #read(): string | undefined {
     try {
-      return withFile(openRegular(this.#file, 'read'), (descriptor) => tailOf(descriptor, maxRead))
+      const text = withFile(openRegular(this.#file, 'read'), (descriptor) => tailOf(descriptor, maxRead))
+      if (text.includes('\n')) return text
+      // A file begins whole. One that was emptied or cut must not read as a session that met nothing.
+      withFile(openRegular(this.#file, 'append'), (descriptor) => writeSync(descriptor, '\n'))
+      return `${text}\n`
     } catch (fault) {
       if (codeOf(fault) === 'ENOENT') return undefined
       throw fault
@@ -113,7 +122,8 @@ export class SessionFile {
     this.#removeOldest()
     const next = `${this.#file}.${process.pid}.new`
     rmSync(next, { force: true })
-    writeFileSync(next, `${JSON.stringify(new SessionMemory().stored())}\n`, { mode: 0o600, flag: 'wx' })
+    const memory = this.#isForgotten() ? forgottenMemory() : new SessionMemory()
+    writeFileSync(next, `${JSON.stringify(memory.stored())}\n`, { mode: 0o600, flag: 'wx' })
     try {
       linkSync(next, this.#file)
     } catch (fault) {
@@ -133,7 +143,28 @@ export class SessionFile {
       return { path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }
     })
     times.sort((one, other) => one.at - other.at)
-    for (const { path } of times.slice(0, files.length - maxSessions + 1)) rmSync(path, { force: true })
+    const oldest = times.slice(0, files.length - maxSessions + 1)
+    this.#noteForgotten(oldest.map(({ path }) => basename(path).slice(0, nameLength)))
+    for (const { path } of oldest) rmSync(path, { force: true })
+  }
+
+  /** Removed sessions may be continued: they count as those that read untrusted text. */
+  #noteForgotten(names: readonly string[]): void {
+    const list = join(this.#folder, 'forgotten')
+    if ((statSync(list, { throwIfNoEntry: false })?.size ?? 0) > maxForgotten) renameSync(list, `${list}.1`)
+    withFile(openRegular(list, 'append'), (descriptor) => writeSync(descriptor, `${names.join('\n')}\n`))
+  }
+
+  #isForgotten(): boolean {
+    return ['forgotten', 'forgotten.1'].some((name) => {
+      try {
+        const text = withFile(openRegular(join(this.#folder, name), 'read'), (file) => tailOf(file, 2 * maxForgotten))
+        return text.includes(this.#name)
+      } catch (fault) {
+        // A list that cannot be read may name it.
+        return codeOf(fault) !== 'ENOENT'
+      }
+    })
   }
 
   /** Replaces the lines by one. Lines that others add meanwhile are added again. */

@@ -293,6 +293,28 @@ it('what the stored policy says of a rule counts, whatever the agent says', asyn
   expect(await wait('No such rule', 'c')).toEqual([1, 20_000])
 })
 
+// Agents decide by the set that they received last.
+it('nothing is granted by a rule that denies by now, and no allowance covers a rule that is gone', async () => {
+  const textOf = (rule: object) =>
+    JSON.stringify({ title: 'Mail', rules: [{ match: { tool: 'send_email' }, ...rule }] })
+  const first = textOf({ title: 'Ask', decision: 'ask' })
+  const stored = await service.call<{ id: string }>('POST', '/api/policies', { body: { policy: first } })
+  const { id: policy_id } = stored.body
+  const store = (rule: object) => service.call('PUT', `/api/policies/${policy_id}`, { body: { policy: textOf(rule) } })
+  const next = (digit: string) => call({ policy_id, rule: 'Ask', args_sha256: hashOf(digit) })
+  const one = next('a')
+  const { id } = (await ask(one)).body
+  await approve(id, { for_minutes: 60, max_calls: 10 })
+  expect(await stateOf(next('b'))).toBe('granted')
+  await store({ title: 'Ask two', decision: 'ask', approvals: 2 })
+  expect(await stateOf(next('c'))).toBe('pending')
+  await store({ title: 'Ask', decision: 'deny' })
+  const { status, body } = await ask(one)
+  expect([status, body.error]).toEqual([409, 'The policy denies this call by now: it cannot be approved.'])
+  expect((await ask(next('d'))).status).toBe(409)
+  expect(await get(id)).toMatchObject({ state: 'approved' })
+})
+
 describe('an operator', () => {
   it('must not be an agent, nor the key that asked', async () => {
     const { id } = (await ask(call())).body

@@ -76,6 +76,8 @@ interface Called {
   waitMs: number
   /** Title of the policy; undefined if it is not stored. */
   policy: string | undefined
+  /** False if the policy has another rule by now, which may need two operators: a person has to look. */
+  mayBeAllowed: boolean
   body: NewApproval
   askedBy: string
 }
@@ -121,7 +123,7 @@ async function prepare(deps: Deps, { ingest }: RequestParts, called: Called, now
   const [own, same, allowance] = await Promise.all([
     findOfAttempt(db, ask),
     findOfCall(db, ask, span),
-    findUsableAllowance(db, ask, now),
+    called.mayBeAllowed ? findUsableAllowance(db, ask, now) : undefined,
   ])
   const step = decideAsk(ask, { own, same, allowance }, now)
   // A grant fails if the agent is suspended meanwhile; requests of one agent take turns by this lock.
@@ -193,7 +195,12 @@ export async function requestApproval(
     throw new AppError('invalid', `args must have at most ${approvalLimits.argsBytes} bytes.`)
   }
   // An agent cannot lower what the stored policy says.
-  const known = await parts.policySets.askOf(body.policy_id, body.rule)
+  const stored = await parts.policySets.askOf(body.policy_id, body.rule)
+  const known = stored?.ask
+  // Agents decide by the set that they received last, which may be older.
+  if (known?.decision === 'deny') {
+    throw new AppError('conflict', 'The policy denies this call by now: it cannot be approved.')
+  }
   const ask: Ask = {
     attempt: body.attempt,
     instance_id: instanceId,
@@ -203,7 +210,14 @@ export async function requestApproval(
     needed: known?.approvals ?? body.approvals,
   }
   const waitMs = known?.waitMs ?? body.wait_seconds * 1_000
-  const called = { ask, waitMs, policy: known?.title, body, askedBy: principal.registers.owner }
+  const called = {
+    ask,
+    waitMs,
+    policy: stored?.title,
+    mayBeAllowed: !stored || known !== undefined,
+    body,
+    askedBy: principal.registers.owner,
+  }
   const now = deps.clock.now()
   return changeGuarded(deps.database, () => prepare(deps, parts, called, now), {})
 }

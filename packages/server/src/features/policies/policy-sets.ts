@@ -30,6 +30,11 @@ const maxReads = 5
  */
 const announceEveryMs = 5_000
 
+interface StoredAsk {
+  title: string
+  ask: ReturnType<typeof askOf>
+}
+
 type SetDeps = Pick<Deps, 'database' | 'controlSigner' | 'bus' | 'clock'>
 
 /** The policies of each agent, from what is stored. The version is kept in memory, for the answers to polls and heartbeats. */
@@ -112,19 +117,15 @@ export class PolicySets {
   }
 
   /**
-   * Returns the policy of a stored rule, how many operators it asks, and how long its questions wait; undefined if no such
-   * rule is stored.
+   * Returns the title of a stored policy, and what its rule decides, how many operators it asks and how long its questions
+   * wait. Undefined if the policy is not stored; `ask` is undefined if it has no such rule any more.
    * `rule`: as in decisions, `flow` or null for the default.
    */
-  async askOf(
-    policyId: string,
-    rule: string | null,
-  ): Promise<{ title: string; approvals: 1 | 2; waitMs: number } | undefined> {
+  async askOf(policyId: string, rule: string | null): Promise<StoredAsk | undefined> {
     const version = await readSetVersion(this.#deps.database.db)
     const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
     const stored = policies.find(({ id }) => id === policyId)
-    const asked = stored && askOf(stored.policy, rule)
-    return asked && { title: stored.policy.title, ...asked }
+    return stored && { title: stored.policy.title, ask: askOf(stored.policy, rule) }
   }
 
   async #target(instanceId: string) {
