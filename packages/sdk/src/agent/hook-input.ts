@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { turningTimeout } from '../service.ts'
 import type { CodingTool } from './agent-settings.ts'
+import { hasDoubledMember } from './mcp-messages.ts'
 
 /** Maximum input in bytes. Before a file is read, Cursor sends all of its content. */
 const maxBytes = 8 * 1024 * 1024
@@ -32,6 +33,8 @@ export interface HookCall {
   permissionMode?: string | undefined
   toolName: string
   args: unknown
+  /** The arguments cannot be read, or the tool may read others: a policy can say nothing about them. */
+  isUnreadable?: boolean
   /** What is compared with decoys: the arguments in each form in which the tool may read them. */
   readings: unknown[]
   cwd: string | undefined
@@ -169,7 +172,7 @@ function toolOf({ cursor_version, turn_id }: Fields): CodingTool {
   return text(turn_id) ? 'codex' : 'claude-code'
 }
 
-type Arguments = Pick<HookCall, 'toolName' | 'args' | 'readings'>
+type Arguments = Pick<HookCall, 'toolName' | 'args' | 'readings' | 'isUnreadable'>
 
 function callOf(event: string, fields: Fields): Arguments | InvalidInput {
   if (event === 'beforeShellExecution') return required(fields, 'command', 'Bash')
@@ -182,7 +185,12 @@ function callOf(event: string, fields: Fields): Arguments | InvalidInput {
   const args = parsed(fields.tool_input)
   // Of two members with the same name, the server of the tool may take the one that this parser drops.
   const readings = args === fields.tool_input ? [args] : [args, fields.tool_input]
-  return { toolName: cursorNames[toolName] ?? toolName, args, readings }
+  const isUnreadable =
+    typeof fields.tool_input === 'string' &&
+    typeof args === 'object' &&
+    args !== null &&
+    hasDoubledMember(fields.tool_input, args)
+  return { toolName: cursorNames[toolName] ?? toolName, args, readings, ...(isUnreadable ? { isUnreadable } : {}) }
 }
 
 function required(fields: Fields, name: string, toolName: string): Arguments | InvalidInput {

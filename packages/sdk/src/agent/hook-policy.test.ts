@@ -196,6 +196,22 @@ describe('with a policy', slow, () => {
     expect(await claude(bash('rm -rf /data'), env)).toMatchObject({ code: 2 })
   })
 
+  // Of two members with one name, this parser takes the last, and the server of a tool perhaps the first.
+  test('arguments of which a tool may read others are denied by a rule about them', async () => {
+    const input = '{"command":"rm -rf /data","command":"ls"}'
+    const doubled = { ...sample('cursor.beforeMCPExecution.cursor-docs-2026-08'), tool_name: 'Bash', tool_input: input }
+    expect(JSON.parse((await home.hook(['cursor'], doubled)).stdout)).toMatchObject({ permission: 'deny' })
+    const plain = { ...doubled, tool_input: '{"command":"ls"}' }
+    expect(JSON.parse((await home.hook(['cursor'], plain)).stdout)).toMatchObject({ permission: 'ask' })
+  })
+
+  test('a call that cannot be parsed is denied by a rule about any tool', async () => {
+    expect(await claude('{"tool_name":"Bash",' as never)).toMatchObject({ code: 0 })
+    const rules = [{ title: 'No secrets', decision: 'deny', match: { tool: '*' }, when: { '*': '*secret*' } }]
+    await fleet.addPolicy({ title: 'Any', rules })
+    expect(await claude('{"tool_name":"Bash",' as never)).toMatchObject({ code: 2 })
+  })
+
   test('a decoy is still found in a call that a policy denies', async () => {
     const decoy = await fleet.plantKey('openai')
     expect(await claude(bash(`rm -rf /data ${decoy}`))).toMatchObject({ code: 2 })

@@ -77,7 +77,8 @@ export class HookPolicy {
       return { denial, events: [], faults: this.#faults }
     }
     const { toolName: tool, sessionId } = call
-    const named = { tool, args: argumentsOf(call.args) }
+    // Of a text no rule knows the arguments: those that speak of them take effect, unless they allow.
+    const named = { tool, args: call.isUnreadable ? 'unreadable' : argumentsOf(call.args) }
     let flow: object | undefined
     let decided: SetDecision | undefined
     const isKept = this.#remember(sessionId, (file) => {
@@ -124,8 +125,8 @@ export class HookPolicy {
 
   async #ask(call: HookCall, decided: SetDecision, endsAt: number | undefined): Promise<Outcome> {
     const { settings, service } = this.#options
-    const question = questionOf(decided, call)
-    if (!question) return { state: 'refused', fault: 'Its arguments are too large or nested too deeply.' }
+    const question = call.isUnreadable ? undefined : questionOf(decided, call)
+    if (!question) return { state: 'refused', fault: 'Its arguments cannot be read as a whole.' }
     if (endsAt === undefined) return { state: 'away', fault: 'The service does not answer.' }
     const approvals = new Approvals(service, settings.instanceId, askPace)
     const left = AbortSignal.timeout(Math.max(1, Math.round(endsAt - performance.now())))

@@ -39,7 +39,7 @@ export function messagesIn(line: Buffer): Reading {
   if (messages.length === 0 || !messages.every(isMessage)) return 'invalid'
   // A server that looks its methods up in an object would take a list of one name for the name.
   if (messages.some(({ method = null }) => method !== null && typeof method !== 'string')) return 'invalid'
-  return messages.some(hasVariant) || membersIn(text) !== membersOf(messages) ? 'ambiguous' : messages
+  return messages.some(hasVariant) || hasDoubledMember(text, messages) ? 'ambiguous' : messages
 }
 
 /**
@@ -61,6 +61,9 @@ const hasVariant = (message: Message): boolean =>
 const isVariant = (method: string): boolean =>
   method.includes('\0') ||
   (method !== toolCall && folded(method.normalize('NFKC')).replace(/[^a-z0-9/]/g, '') === toolCall)
+
+/** Whether an object in a valid JSON text has two members of one name, of which a parser may take either. */
+export const hasDoubledMember = (text: string, content: object): boolean => membersIn(text) !== membersOf(content)
 
 /** Counts the members of all objects in a valid JSON text: each has one colon outside of strings. */
 function membersIn(text: string): number {
