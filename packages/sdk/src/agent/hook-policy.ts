@@ -81,13 +81,17 @@ export class HookPolicy {
     const named = { tool, args: call.isUnreadable ? 'unreadable' : argumentsOf(call.args) }
     let flow: object | undefined
     let decided: SetDecision | undefined
-    const isKept = this.#remember(sessionId, (file) => {
-      const memory = file.memory()
-      flow = set.flowFacts(memory, named)
-      decided = set.decide(memory, { ...named, at: Date.now() })
-      // Its result may arrive after the next call, and in some coding agents not at all.
-      if (decided.decision !== 'deny') set.learn(memory, named, undefined)
-    })
+    const isKept = this.#remember(
+      sessionId,
+      (file) => {
+        const memory = file.memory()
+        flow = set.flowFacts(memory, named)
+        decided = set.decide(memory, { ...named, at: Date.now() })
+        // Its result may arrive after the next call, and in some coding agents not at all.
+        if (decided.decision !== 'deny') set.learn(memory, named, undefined)
+      },
+      true,
+    )
     decided ??= set.decide(forgottenMemory(), { ...named, at: Date.now() })
     const observed = observedEvents(tool, sessionId, decided)
     const verdict = await this.#verdict(call, decided, canAsk, endsAt)
@@ -135,11 +139,15 @@ export class HookPolicy {
   }
 
   /** Whether the memory of the session could be read and written. */
-  #remember(sessionId: string | undefined, use: (file: SessionFile) => void): boolean {
+  #remember(sessionId: string | undefined, use: (file: SessionFile) => void, isDecision = false): boolean {
     try {
       const file = new SessionFile(this.#options.memory.sessionsFolder, sessionId)
-      use(file)
-      file.save()
+      const remember = () => {
+        use(file)
+        file.save()
+      }
+      if (isDecision) file.exclusively(remember)
+      else remember()
       return true
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }

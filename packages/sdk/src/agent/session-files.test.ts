@@ -56,6 +56,38 @@ test('files are readable by their owner only, named by a hash, and hold no text'
   expect(readFileSync(fileOf(), 'utf8')).not.toMatch(/the answer|etc/)
 })
 
+// Attack: calls made at the same time, each of which sees that the limit has one left.
+test('of processes that decide at the same time, no more pass than a limit has', { timeout: 60_000 }, async () => {
+  const decider = join(folder, '..', 'decider.mjs')
+  const source = new URL('./session-files.ts', import.meta.url).href
+  writeFileSync(
+    decider,
+    `import { SessionFile } from '${source}'
+let passed = 0
+process.on('message', () => {
+  for (let at = 0; at < 10; at++) {
+    const file = new SessionFile(process.argv[2], 's1')
+    file.exclusively(() => {
+      const memory = file.memory()
+      if (memory.counted('limit', 60_000, 1_000) >= 10) return
+      memory.count('limit', 60_000, 1_000, 1)
+      file.save()
+      passed += 1
+    })
+  }
+  process.send(passed, () => process.exit())
+})
+process.send('ready')`,
+  )
+  const options = { execPath: process.execPath, execArgv: ['--conditions=wardline-source'] }
+  const deciders = Array.from({ length: 6 }, () => fork(decider, [folder], options))
+  const next = () => Promise.all(deciders.map((one) => new Promise<number>((resolve) => one.once('message', resolve))))
+  await next()
+  const passed = next()
+  for (const one of deciders) one.send('go')
+  expect((await passed).reduce((sum, one) => sum + one, 0)).toBe(10)
+})
+
 // A lost tool that read would let a call pass that has to be asked about.
 test('of processes that write at the same time, none loses what it adds', { timeout: 60_000 }, async () => {
   const writer = join(folder, '..', 'writer.mjs')

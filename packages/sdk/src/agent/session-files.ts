@@ -27,6 +27,9 @@ const nameLength = 32
 const maxForgotten = 660_000
 /** Joining takes milliseconds: an older lock was left by a process that crashed. */
 const maxLockMs = 10_000
+/** A decision takes milliseconds as well, and a hook has seconds. */
+const maxDecidingMs = 2_000
+const maxWaitMs = 700
 
 const codeOf = (fault: unknown): string => (fault as { code?: string }).code ?? 'unknown'
 
@@ -78,6 +81,26 @@ export class SessionFile {
       .digest('hex')
       .slice(0, nameLength)
     this.#file = join(folder, `${this.#name}.jsonl`)
+  }
+
+  /**
+   * Runs a decision while no other process decides in this session: of calls that are made at the same time, a limit would
+   * let each one pass that is still free. Waits for a short time only, and then decides nevertheless.
+   */
+  exclusively(decide: () => void): void {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    const lock = `${this.#file}.deciding`
+    const endsAt = performance.now() + maxWaitMs
+    let isHeld = tryLock(lock, maxDecidingMs)
+    while (!isHeld && performance.now() < endsAt) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3)
+      isHeld = tryLock(lock, maxDecidingMs)
+    }
+    try {
+      decide()
+    } finally {
+      if (isHeld) rmSync(lock, { force: true })
+    }
   }
 
   /** Reads the memory; begins one if there is none. Throws if the file can be neither read nor created. */
@@ -170,13 +193,7 @@ export class SessionFile {
   /** Replaces the lines by one. Lines that others add meanwhile are added again. */
   #join(): void {
     const lock = `${this.#file}.lock`
-    try {
-      closeSync(openSync(lock, 'wx', 0o600))
-    } catch {
-      const since = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
-      if (Math.abs(Date.now() - since) > maxLockMs) rmSync(lock, { force: true })
-      return
-    }
+    if (!tryLock(lock, maxLockMs)) return
     try {
       withFile(openRegular(this.#file, 'read'), (descriptor) => {
         const text = tailOf(descriptor, maxRead)
@@ -193,6 +210,18 @@ export class SessionFile {
     } finally {
       rmSync(lock, { force: true })
     }
+  }
+}
+
+/** Creates a file that no other process has created; removes one that is older. */
+function tryLock(lock: string, maxAgeMs: number): boolean {
+  try {
+    closeSync(openSync(lock, 'wx', 0o600))
+    return true
+  } catch {
+    const since = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Math.abs(Date.now() - since) > maxAgeMs) rmSync(lock, { force: true })
+    return false
   }
 }
 
