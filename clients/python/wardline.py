@@ -3694,16 +3694,38 @@ class _UnknownCommands(Exception):
     """It cannot be said which commands a line runs."""
 
 
+class _CommandTexts(NamedTuple):
+    """What a command line runs, in lower case: the whole line and each of its commands, and these alone."""
+
+    lines: Sequence[str]
+    commands: Sequence[str]
+    writes: bool
+    """Output goes into a file."""
+
+
+_WRITING = re.compile('[0-9]?(?:&>>?|>>|>[|]|>&|<>|>)')
+
+
+def _is_writing(word: str, target: str) -> bool:
+    if _WRITING.fullmatch(word) is None or target == '/dev/null':
+        return False
+    return not (word.endswith('&') and re.fullmatch('[0-9]', target))
+
+
 @functools.lru_cache(maxsize=1)
-def _command_lines(line: str) -> Optional[List[str]]:
-    """A command line and each of its commands, in lower case; None if it cannot be said which it runs."""
-    commands = _Commands()
+def _command_texts(line: str) -> Optional[_CommandTexts]:
+    """None if it cannot be said which commands a line runs."""
+    found = _Commands()
     try:
-        commands.read(line, 0)
+        found.read(line, 0)
     except _UnknownCommands:
         return None
-    lines = [line.strip(_SPACES), *(' '.join(words) for words in commands.found)]
-    return list(dict.fromkeys(text.lower() for text in lines))
+    commands = list(dict.fromkeys(' '.join(words).lower() for words in found.found))
+    return _CommandTexts(
+        [line.strip(_SPACES).lower(), *commands],
+        commands,
+        any(_is_writing(word, target) for words in found.found for word, target in zip(words, [*words[1:], ''])),
+    )
 
 
 def _program_of(word: str) -> str:
@@ -4118,7 +4140,8 @@ class _Comparer:
     def _matches(self, text: str) -> bool:
         return text in self._whole or any(_matches_glob(glob, text) for glob in self._globs)
 
-    def compare(self, value: Any) -> Union[bool, str]:
+    def compare(self, value: Any, each: bool) -> Union[bool, str]:
+        """Of a command line one command has to match, with `each` each of them."""
         limit = _LIMITS.get(self.modifier)
         if limit is not None:
             number = _number_of(value)
@@ -4134,8 +4157,12 @@ class _Comparer:
                 return 'unknown'
             return host in self._whole or any(_matches_host(glob, host) for glob in self._globs)
         if self.modifier == 'command':
-            lines = _command_lines(text)
-            return 'unknown' if lines is None else any(self._matches(line) for line in lines)
+            found = _command_texts(text)
+            if found is None:
+                return 'unknown'
+            if not each:
+                return any(map(self._matches, found.lines))
+            return 'unknown' if found.writes else bool(found.commands) and all(map(self._matches, found.commands))
         return self._matches(text.lower())
 
 
@@ -4155,37 +4182,36 @@ class _Condition:
     def _comparer(self) -> _Comparer:
         return _Comparer(self.modifier, self.wanted)
 
-    def evaluate(self, args: Dict[str, Any]) -> Union[bool, str]:
+    def evaluate(self, args: Dict[str, Any], for_each: bool) -> Union[bool, str]:
+        """Whether any value meets it; with `for_each`, as a rule that allows needs it, whether each of them does."""
         values = [value for value in _scalars_of(_argument_of(args, self.name), []) if value != '']
         if len(values) > _CONDITION_LEAVES:
             return 'unknown'
-        if self.modifier == 're':
-            return self._match_patterns(values)
-        unknown = False
-        left = _COMPARE_WORK
+        unknown = met = False
+        left = _PATTERN_WORK if self.modifier == 're' else _COMPARE_WORK
+        steps = sum(len(pattern.steps) for pattern in self.patterns)
         for value in values:
             for one in _addresses_in(_scalar_text(value)) if self.modifier == 'host' else [value]:
-                left -= (_VALUE_COST.get(self.modifier, 250) + _units(_scalar_text(one))) * (1 + self._comparer.cost)
+                text = _scalar_text(one)
+                if self.modifier == 're':
+                    left -= steps * len(text)
+                else:
+                    left -= (_VALUE_COST.get(self.modifier, 250) + _units(text)) * (1 + self._comparer.cost)
                 if left < 0:
                     return 'unknown'
-                truth = self._comparer.compare(one)
+                if self.modifier == 're':
+                    truth: Union[bool, str] = any(pattern.matches(text) for pattern in self.patterns)
+                else:
+                    truth = self._comparer.compare(one, for_each != self.negated)
                 if truth == 'unknown':
                     unknown = unknown or self.name != '*' or self.modifier in ('command', 'path')
+                elif truth == self.negated and for_each:
+                    return False
                 elif truth != self.negated:
-                    return True
-        return 'unknown' if unknown else False
-
-    def _match_patterns(self, values: Sequence[Any]) -> Union[bool, str]:
-        steps = sum(len(pattern.steps) for pattern in self.patterns)
-        left = _PATTERN_WORK
-        for value in values:
-            text = _scalar_text(value)
-            left -= steps * len(text)
-            if left < 0:
-                return 'unknown'
-            if any(pattern.matches(text) for pattern in self.patterns) != self.negated:
-                return True
-        return False
+                    if not for_each:
+                        return True
+                    met = True
+        return 'unknown' if unknown else met
 
 
 _ACTS_ON = {
@@ -4206,20 +4232,36 @@ class _ToolPattern:
     def _comparer(self) -> _Comparer:
         return _Comparer(self.modifier or '', [self.wanted])
 
-    def matches(self, tool: str, args: Dict[str, Any], complete: bool) -> Union[bool, str]:
-        if not _matches_glob(self.name, tool.lower()):
-            return False
-        if self.modifier is None:
-            return True
-        if not complete:
-            return 'unknown'
-        values = [args[name] for name in _ACTS_ON[self.modifier] if args.get(name) not in (None, '')]
-        if not values:
-            return 'unknown'
+
+def _matches_tools(patterns: Sequence[_ToolPattern], call: '_PolicyCall', for_each: bool) -> Union[bool, str]:
+    """Whether a call is one of these tools; with `for_each` each command of a line has to match one of the patterns."""
+    name = call.tool.lower()
+    named = [pattern for pattern in patterns if _matches_glob(pattern.name, name)]
+    if not patterns or any(pattern.modifier is None for pattern in named):
+        return True
+    found: Union[bool, str] = False
+    for modifier, arguments in _ACTS_ON.items():
+        meant = [pattern for pattern in named if pattern.modifier == modifier]
+        if not meant:
+            continue
+        comparers = [pattern._comparer for pattern in meant]
+        if for_each:
+            comparers = [_Comparer(modifier, [pattern.wanted for pattern in meant])]
+        values = [call.args[name] for name in arguments if call.args.get(name) not in (None, '')]
         truths = [
-            self._comparer.compare(value) if isinstance(value, str) else 'unknown' for value in values
+            one.compare(value, for_each) if isinstance(value, str) else 'unknown' for value in values for one in comparers
         ]
-        return True if True in truths else 'unknown' if 'unknown' in truths else False
+        together: Union[bool, str] = 'unknown'
+        if call.complete and truths:
+            if (not for_each) in truths:
+                together = not for_each
+            elif 'unknown' not in truths:
+                together = for_each
+        if together is True:
+            return True
+        if together == 'unknown':
+            found = 'unknown'
+    return found
 
 
 def _tool_pattern(text: str) -> Optional[_ToolPattern]:
@@ -5004,10 +5046,10 @@ def _matches_rule(rule: _PolicyRule, call: _PolicyCall) -> Union[bool, str]:
         minute = call.at % _DAY_MS // 60_000
         if not (start <= minute < end if start <= end else minute >= start or minute < end):
             return False
-    truths = [condition.evaluate(call.args) if call.complete else 'unknown' for condition in rule.when]
-    if rule.tools:
-        tools = [pattern.matches(call.tool, call.args, call.complete) for pattern in rule.tools]
-        truths.append(True if True in tools else 'unknown' if 'unknown' in tools else False)
+    # A rule that allows has to say so of each value and command, one that holds back only of one.
+    for_each = rule.decision == 'allow'
+    truths = [condition.evaluate(call.args, for_each) if call.complete else 'unknown' for condition in rule.when]
+    truths.append(_matches_tools(rule.tools, call, for_each))
     if False in truths:
         return False
     return 'unknown' if 'unknown' in truths else True

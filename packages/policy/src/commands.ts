@@ -50,20 +50,39 @@ function isLiteral(word: string): boolean {
   return isTest || (name !== '' && !/[$`{}]/.test(word.replace(knownFolder, '')) && !/[*?[\]]/.test(name))
 }
 
-let last: { line: string; lines: readonly string[] | undefined } | undefined
-
-/**
- * Returns a command line and each of its commands as texts in lower case, to be compared with patterns. Undefined if it
- * cannot be said which commands it runs. The last line is remembered: every rule of a policy asks for the same one.
- */
-export function commandLines(line: string): readonly string[] | undefined {
-  if (last?.line !== line) {
-    const commands = commandsOf(line)
-    const lines = commands && [line.trim(), ...commands.map((words) => words.join(' '))]
-    last = { line, lines: lines && [...new Set(lines.map((text) => text.toLowerCase()))] }
-  }
-  return last.lines
+/** What a command line runs, in lower case, as it is compared with patterns. */
+interface CommandTexts {
+  /** The whole line, and each of its commands. */
+  lines: readonly string[]
+  commands: readonly string[]
+  /** Whether output goes into a file. */
+  writes: boolean
 }
+
+let last: { line: string; texts: CommandTexts | undefined } | undefined
+
+/** Undefined if it cannot be said which commands a line runs. The last line is remembered: every rule asks for the same one. */
+export function commandTexts(line: string): CommandTexts | undefined {
+  if (last?.line !== line) last = { line, texts: readTexts(line) }
+  return last.texts
+}
+
+function readTexts(line: string): CommandTexts | undefined {
+  const found = commandsOf(line)
+  if (!found) return undefined
+  const commands = [...new Set(found.map((words) => words.join(' ').toLowerCase()))]
+  return {
+    lines: [...new Set([line.trim().toLowerCase(), ...commands])],
+    commands,
+    writes: found.some((words) => words.some((word, at) => isWriting(word, words[at + 1]))),
+  }
+}
+
+/** Whether a word directs output into a file, other than `> /dev/null` and `2>&1`. */
+const isWriting = (word: string, target = ''): boolean =>
+  /^[0-9]?(?:&>>?|>>|>\||>&|<>|>)$/.test(word) &&
+  target !== '/dev/null' &&
+  !(word.endsWith('&') && /^[0-9]$/.test(target))
 
 /**
  * Splits a command line into its simple commands, each as words without quotes: those of lists and pipes, in `$(…)` and

@@ -1,4 +1,4 @@
-import { commandLines } from './commands.ts'
+import { commandTexts } from './commands.ts'
 import { addressesIn, hostOf, matchesGlob, matchesHost, matchesPath } from './glob.ts'
 import { matchesPattern, type Pattern } from './pattern.ts'
 
@@ -83,7 +83,8 @@ const limits: Partial<Record<Modifier, (value: number, limit: number) => boolean
 export interface Comparer {
   /** How many comparisons a value takes, beside one for all that are compared as a whole. */
   cost: number
-  compare(value: Scalar): Truth
+  /** Of a command line one command has to match, with `isEach` each of them. */
+  compare(value: Scalar, isEach: boolean): Truth
 }
 
 export function comparerOf(modifier: Modifier, wanted: readonly Scalar[]): Comparer {
@@ -121,8 +122,15 @@ export function comparerOf(modifier: Modifier, wanted: readonly Scalar[]): Compa
     }
   }
   if (modifier === 'command')
-    return { cost, compare: (value) => commandLines(String(value))?.some(matches) ?? 'unknown' }
+    return { cost, compare: (value, isEach) => compareCommands(String(value), matches, isEach) }
   return { cost, compare: (value) => matches(lowered(String(value))) }
+}
+
+function compareCommands(line: string, matches: (text: string) => boolean, isEach: boolean): Truth {
+  const texts = commandTexts(line)
+  if (!texts) return 'unknown'
+  if (!isEach) return texts.lines.some(matches)
+  return texts.writes ? 'unknown' : texts.commands.length > 0 && texts.commands.every(matches)
 }
 
 let last = { text: '', lower: '' }
@@ -142,43 +150,56 @@ const valueCost: Partial<Record<Modifier, number>> = { host: 1_000, path: 1_000 
 const usualCost = 250
 
 /**
- * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. An
- * absent or empty argument meets none. Values that cannot be compared, and too many, are unknown.
+ * Evaluates a condition on one argument: whether any of its values meets it; with `isNegated`, whether any does not. With
+ * `isForEach`, as a rule that allows needs it, whether each of them does. An absent or empty argument meets none. Values that
+ * cannot be compared, and too many, are unknown.
  */
-export function evaluate(args: Arguments, { name, modifier, isNegated, comparer, patterns }: Condition): Truth {
+export function evaluate(args: Arguments, condition: Condition, isForEach: boolean): Truth {
+  const { name, modifier, isNegated, patterns } = condition
   const values = scalarsOf(argumentOf(args, name)).filter((value) => value !== '')
   if (values.length > maxLeaves) return 'unknown'
-  if (modifier === 're') return evaluatePatterns(values, patterns, isNegated)
+  const compare = modifier === 're' ? patternMatcher(patterns) : valueMatcher(condition, isForEach)
   let isUnknown = false
-  let left = maxWork
+  let isMetOnce = false
   for (const value of values) {
     for (const one of modifier === 'host' ? addressesIn(String(value)) : [value]) {
-      left -= ((valueCost[modifier] ?? usualCost) + String(one).length) * (1 + comparer.cost)
-      if (left < 0) return 'unknown'
-      const truth = comparer.compare(one)
+      const truth = compare(one)
+      if (truth === 'too much') return 'unknown'
       // Of all arguments only some are addresses or numbers.
       if (truth === 'unknown') isUnknown ||= name !== '*' || modifier === 'command' || modifier === 'path'
-      else if (truth !== isNegated) return true
+      else if (truth === isNegated && isForEach) return false
+      else if (truth !== isNegated && !isForEach) return true
+      else isMetOnce ||= truth !== isNegated
     }
   }
-  return isUnknown ? 'unknown' : false
+  return isUnknown ? 'unknown' : isMetOnce
+}
+
+function valueMatcher(
+  { modifier, comparer, isNegated }: Condition,
+  isForEach: boolean,
+): (value: Scalar) => Truth | 'too much' {
+  let left = maxWork
+  return (value) => {
+    left -= ((valueCost[modifier] ?? usualCost) + String(value).length) * (1 + comparer.cost)
+    // `not_command: ls *` is met if one of the commands is another.
+    return left < 0 ? 'too much' : comparer.compare(value, isForEach !== isNegated)
+  }
 }
 
 /** Steps of the patterns of a condition times the characters of its values: some milliseconds. */
 const maxPatternWork = 500_000
 
 /** Values that together would take too long are unknown: an agent could fill them to be waited for. */
-function evaluatePatterns(values: readonly Scalar[], patterns: readonly Pattern[], isNegated: boolean): Truth {
+function patternMatcher(patterns: readonly Pattern[]): (value: Scalar) => boolean | 'too much' {
   const steps = patterns.reduce((sum, pattern) => sum + pattern.steps.length, 0)
   let left = maxPatternWork
-  for (const value of values) {
+  return (value) => {
     const text = String(value)
     // A code point takes up to two code units.
-    if (text.length > 2 * left) return 'unknown'
+    if (text.length > 2 * left) return 'too much'
     const codes = Array.from(text, (sign) => sign.codePointAt(0)!)
     left -= steps * codes.length
-    if (left < 0) return 'unknown'
-    if (patterns.some((pattern) => matchesPattern(pattern, codes)) !== isNegated) return true
+    return left < 0 ? 'too much' : patterns.some((pattern) => matchesPattern(pattern, codes))
   }
-  return false
 }

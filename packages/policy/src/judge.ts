@@ -5,7 +5,7 @@ import type { ToolLabels } from './labels.ts'
 import type { SessionMemory } from './memory.ts'
 import { plainOf } from './plain.ts'
 import { type Agent, type Decision, decisions, defaultWaitMs, isForAgent, type Policy, type Rule } from './policy.ts'
-import { matchesTool, type ToolPattern } from './tool-match.ts'
+import { matchesTools } from './tool-match.ts'
 
 /** A call, before it runs. */
 export interface Call {
@@ -137,21 +137,13 @@ export function matchesRule(rule: Rule, { tool, args, isComplete, agent, at }: C
   if (expiresAt !== undefined && at >= expiresAt) return false
   if (!isForAgent(match, agent)) return false
   if (hours && !isWithin(hours, Math.floor((at % dayMs) / minuteMs))) return false
-  let truth = matchesAny(match.tools, tool, args, isComplete)
+  // A rule that allows has to say so of each value and command, one that holds back only of one.
+  const isForEach = rule.decision === 'allow'
+  let truth = matchesTools(match.tools, { tool, args, isComplete }, isForEach)
   if (truth === false) return false
   for (const condition of rule.when) {
-    const one = isComplete ? evaluate(args, condition) : 'unknown'
+    const one = isComplete ? evaluate(args, condition, isForEach) : 'unknown'
     if (one === false) return false
-    if (one === 'unknown') truth = 'unknown'
-  }
-  return truth
-}
-
-function matchesAny(patterns: readonly ToolPattern[], tool: string, args: Arguments, isComplete: boolean): Truth {
-  let truth: Truth = patterns.length === 0
-  for (const pattern of patterns) {
-    const one = matchesTool(pattern, tool, args, isComplete)
-    if (one === true) return true
     if (one === 'unknown') truth = 'unknown'
   }
   return truth

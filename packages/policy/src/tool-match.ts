@@ -34,22 +34,47 @@ export function toolPattern(text: string): ToolPattern | undefined {
   return { text, name: name.toLowerCase(), argument: { ...argument, wanted, comparer } }
 }
 
-/** Whether a call is one of this tool. `unknown`: the name matches, but what the tool acts on was not found. */
-export function matchesTool(
-  { name, argument }: ToolPattern,
-  tool: string,
-  args: Arguments,
-  isComplete: boolean,
+/**
+ * Whether a call is one of these tools; of no tools: of any. `unknown`: a name matches, but what the tool acts on was not
+ * found. With `isForEach`, as a rule that allows needs it, each command of a line has to match one of the patterns.
+ */
+export function matchesTools(
+  patterns: readonly ToolPattern[],
+  { tool, args, isComplete }: { tool: string; args: Arguments; isComplete: boolean },
+  isForEach: boolean,
 ): Truth {
-  if (!matchesGlob(name, tool.toLowerCase())) return false
-  if (!argument) return true
-  if (!isComplete) return 'unknown'
-  const names = actsOn.find(([kind]) => kind === argument.modifier)![1]
-  const values = names.map((each) => (Object.hasOwn(args, each) ? args[each] : undefined)).filter(isGiven)
-  if (values.length === 0) return 'unknown'
-  // A list of words, for example, beside a text: which of them the tool reads is not known.
-  const truths = values.map((value) => (typeof value === 'string' ? argument.comparer.compare(value) : 'unknown'))
-  return truths.includes(true) || (truths.includes('unknown') ? 'unknown' : false)
+  const name = tool.toLowerCase()
+  const named = patterns.filter((pattern) => matchesGlob(pattern.name, name))
+  if (patterns.length === 0 || named.some(({ argument }) => argument === undefined)) return true
+  let truth: Truth = false
+  for (const [modifier, names] of actsOn) {
+    const meant = named.flatMap(({ argument }) => (argument?.modifier === modifier ? [argument] : []))
+    if (meant.length === 0) continue
+    const comparers =
+      isForEach && meant.length > 1
+        ? [
+            comparerOf(
+              modifier,
+              meant.map(({ wanted }) => wanted),
+            ),
+          ]
+        : meant.map(({ comparer }) => comparer)
+    const values = names.map((each) => (Object.hasOwn(args, each) ? args[each] : undefined)).filter(isGiven)
+    // A list of words, for example, beside a text: which of them the tool reads is not known.
+    const truths = values.flatMap((value) =>
+      comparers.map(({ compare }) => (typeof value === 'string' ? compare(value, isForEach) : 'unknown')),
+    )
+    const one = isComplete ? together(truths, isForEach) : 'unknown'
+    if (one === true) return true
+    if (one === 'unknown') truth = 'unknown'
+  }
+  return truth
+}
+
+function together(truths: readonly Truth[], isForEach: boolean): Truth {
+  if (truths.length === 0) return 'unknown'
+  if (truths.includes(!isForEach)) return !isForEach
+  return truths.includes('unknown') ? 'unknown' : isForEach
 }
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null && value !== ''

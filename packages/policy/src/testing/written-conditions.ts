@@ -133,6 +133,8 @@ export const writtenConditions: readonly [key: string, wanted: unknown, args: un
   ['a|command', 'rm *', { a: 'r\\m x' }, true],
   ['a|command', 'rm *', { a: "r''m x" }, true],
   ['a|command', 'rm *', { a: 'ls # rm x' }, false],
+  ['a|not_command', ['ls*', 'cat *'], { a: 'ls; cat x' }, false],
+  ['a|not_command', ['ls*', 'cat *'], { a: 'ls; rm x' }, true],
   ['a|command', 'rm *', { a: 'timeout 5s env A=1 rm x' }, true],
   ['a|command', 'rm *', { a: 'diff <(rm x) y' }, true],
   // The same command in other words.

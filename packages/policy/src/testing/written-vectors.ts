@@ -152,6 +152,28 @@ const combined = [
     'ask b',
   ),
   written(
+    'a rule that allows has to match every command and every value',
+    [
+      policy({
+        default: 'deny',
+        rules: [
+          { title: 'a', decision: 'allow', match: { tool: ['Bash(ls*)', 'Bash(cat *)'] } },
+          { title: 'b', decision: 'allow', match: { tool: 't' }, when: { 'to|host': 'a.example' } },
+          { title: 'c', decision: 'allow', match: { tool: 'u' }, when: { 'to|not_host': 'b.example' } },
+        ],
+      }),
+    ],
+    [
+      ...['ls -la; cat x 2>&1', 'ls; rm x', 'ls > ~/.bashrc', 'ls > /dev/null', 'sudo ls', '$X y'].map((command) =>
+        decide('Bash', { command }),
+      ),
+      ...[['x@a.example'], ['x@a.example', 'y@b.example'], []].map((to) => decide('t', { to })),
+      ...[['x@a.example'], ['x@a.example', 'y@b.example'], []].map((to) => decide('u', { to })),
+    ],
+    ...['allow a', 'deny -', 'deny -', 'allow a', 'deny -', 'deny -'],
+    ...['allow b', 'deny -', 'deny -', 'allow c', 'deny -', 'deny -'],
+  ),
+  written(
     'a limit of calls',
     [policy({ rules: [{ title: 'd', decision: 'deny', limit: { calls: 2, within: '1m' } }] })],
     [0, 1, 2, 60_000, 60_001, 60_002].map((ms) => decide('t', {}, noon + ms)),
