@@ -99,8 +99,8 @@ const approvalStates = ['pending', 'approved', 'granted', 'denied', 'expired'] a
 export type ApprovalState = (typeof approvalStates)[number]
 
 const Decider = Type.Object({
-  by: Type.String({ description: 'Key id' }),
-  by_name: nullable(Type.String({ description: 'Name of the key, also after it was revoked' })),
+  by: Type.String({ description: 'Key id, or `channel:` and the name of the alert channel whose button was pressed' }),
+  by_name: nullable(Type.String({ description: 'Name of the key or channel, also after it was revoked' })),
   at: Timestamp,
 })
 
