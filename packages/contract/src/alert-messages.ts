@@ -1,5 +1,6 @@
 import type { Static } from 'typebox'
-import { ChannelId, channelTypes, Replayed } from './alert-channels.ts'
+import { ChannelId, Replayed } from './alert-channels.ts'
+import { channelTypes } from './channel-kinds.ts'
 import { access, define } from './endpoint.ts'
 import { Count, choice, Digits, limits, nullable, Severity, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { channelKinds } from './alert-channels.ts'
+import { channelKinds } from './channel-kinds.ts'
 import { access, define } from './endpoint.ts'
 import { Count, choice, InstancePattern, limits, NotBlank, nullable, Pattern, Timestamp } from './fields.ts'
 import { Type } from './type.ts'

@@ -132,6 +132,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       },
     },
     { name: 'approvals', everyMs: 1_000, run: () => closeExpired(deps, services) },
+    { name: 'telegram-presses', everyMs: 1_000, run: (stopping) => services.telegramPresses.run(stopping) },
     { name: 'approval-retention', everyMs: 60_000, run: (stopping) => forgetApprovals(deps, stopping) },
     { name: 'containments', everyMs: 1_000, run: () => services.containmentWork.run() },
     { name: 'containment-retention', everyMs: 60_000, run: (stopping) => services.containmentWork.forget(stopping) },

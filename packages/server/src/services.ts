@@ -3,6 +3,7 @@ import { readPoints } from './config/enforcement-points.ts'
 import type { Deps } from './deps.ts'
 import { createAlerting } from './features/alerts/open-alerts.ts'
 import { findRequest } from './features/approvals/approvals.ts'
+import { TelegramPresses } from './features/approvals/telegram-presses.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
 import { createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import { openChain } from './features/chain/open-chain.ts'
@@ -134,6 +135,7 @@ export async function openServices(deps: Deps) {
     }),
     search: new Search(deps, { configuration: describeConfig(deps.config) }),
     ...alerting,
+    telegramPresses: new TelegramPresses(deps, { ...parts, ...alerting }),
   }
   await completeFolders(deps)
   await Promise.all([

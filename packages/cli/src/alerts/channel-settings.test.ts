@@ -54,7 +54,7 @@ test('takes yes or no, and leaves another answer to the service', async () => {
 
 // A reader over the shoulder, or of a shared screen, could otherwise send in the name of the service.
 test('shows no secret while it is typed', async () => {
-  const { settings, shown } = await asked('telegram', ['123:abcdefghijkl', '@wardens'])
+  const { settings, shown } = await asked('telegram', ['123:abcdefghijkl', '@wardens', '', ''])
   expect(settings).toEqual({ token: '123:abcdefghijkl', chat_id: '@wardens' })
   expect(shown).not.toContain('abc')
   expect(shown).toContain('@wardens')

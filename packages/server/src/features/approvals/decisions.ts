@@ -33,8 +33,8 @@ export interface DecisionParts {
 interface Deciding {
   principal: Pick<Principal, 'keyId'> & { registers: Pick<Principal['registers'], 'owner'> }
   actor: Actor
-  /** Id of the alert channel whose button was pressed; undefined for a key. */
-  byChannel?: string
+  /** The alert channel whose button was pressed, for the audit log; undefined for a key. */
+  pressed?: { channel_id: string; telegram_user?: string }
 }
 
 /** Throws AppError `invalid` for an allowance that may not be made. */
@@ -89,7 +89,7 @@ async function prepareDecision(
   { ingest, protectionAlerts }: DecisionParts,
   row: ApprovalRow,
   body: ApprovalDecision,
-  { principal, actor, byChannel }: Deciding,
+  { principal, actor, pressed }: Deciding,
   now: number,
 ): Promise<Decided> {
   const { database } = deps
@@ -106,7 +106,7 @@ async function prepareDecision(
     )
   }
   // Buttons know no person, so a channel is never one of two operators.
-  if (byChannel !== undefined && row.needed === 2) {
+  if (pressed && row.needed === 2) {
     throw new AppError(
       'second_operator_required',
       'The rule needs two operators with a key: decide in the dashboard or with "wardline approvals".',
@@ -140,7 +140,7 @@ async function prepareDecision(
     after: {
       state: after.state,
       ...(isApproval ? { approvals: `${step.approvers.length} of ${row.needed}` } : {}),
-      ...(byChannel === undefined ? {} : { channel_id: byChannel }),
+      ...pressed,
     },
     ...given,
   }

@@ -2,7 +2,7 @@ import type { ApprovalPress } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import type { RefusalWatch } from '../../http/auth.ts'
-import { isPressToken } from '../alerts/channels/press-token.ts'
+import { type DecidingChannel, isPressToken, type Press } from '../alerts/channels/press-token.ts'
 import type { RoutingTable } from '../alerts/routing/routing-table.ts'
 import { channelActor } from '../audit/audit.ts'
 import { type DecisionParts, decideApproval } from './decisions.ts'
@@ -15,7 +15,7 @@ export interface PressParts extends DecisionParts {
 
 interface Pressing {
   address: string | null
-  requestId: string
+  requestId: string | null
 }
 
 /**
@@ -44,7 +44,19 @@ export async function pressApproval(
   // Another process may have changed the channel. Guesses do not get here, so they cost no query.
   await routingTable.refresh()
   const channel = pressed() ?? refuse()
+  await decideByChannel(deps, parts, { approvalId: id, decision }, channel, { address, requestId })
+}
+
+/** Decides as a channel. Throws AppError as `decideApproval`. */
+export async function decideByChannel(
+  deps: Deps,
+  parts: DecisionParts,
+  { approvalId, decision }: Pick<Press, 'approvalId' | 'decision'>,
+  channel: DecidingChannel,
+  { address, requestId, telegramUser }: Pressing & { telegramUser?: string },
+): Promise<void> {
   const actor = channelActor(channel.name, address, requestId)
   const principal = { keyId: actor.keyId, registers: { owner: `channel ${channel.id}` } }
-  await decideApproval(deps, parts, id, { decision }, { principal, actor, byChannel: channel.id })
+  const pressed = { channel_id: channel.id, ...(telegramUser === undefined ? {} : { telegram_user: telegramUser }) }
+  await decideApproval(deps, parts, approvalId, { decision }, { principal, actor, pressed })
 }

@@ -39,7 +39,7 @@ export const localActor = (name: keyof typeof localNames): Actor => ({
 const channelPrefix = 'channel:'
 
 /** Returns the actor for the press on a button of an alert. The name is part of the id, because channels are deleted. */
-export const channelActor = (name: string, ip: string | null, requestId: string): Actor => ({
+export const channelActor = (name: string, ip: string | null, requestId: string | null): Actor => ({
   keyId: `${channelPrefix}${name}`,
   name,
   scope: 'channel',

@@ -70,3 +70,14 @@ it.each([
 ])('%s of Telegram sets the retry delay to %s', (body, seconds) => {
   expect(telegram.judge({ status: 429, headers: {}, body }).retryAfterSeconds).toBe(seconds)
 })
+
+it('has buttons that fit the limit of callback data, below the arguments as code', () => {
+  const id = '019bbf6e-0000-7000-8000-000000000001'
+  const buttons = { approvalId: id, channelId: id, args: '{"to":"@admin"}', tokenOf: () => 'x'.repeat(43) }
+  const sent = JSON.parse(telegram.request(messagesByKind.alert, settings, { ...testSender, buttons }).body)
+  const [[approve, deny]] = sent.reply_markup.inline_keyboard
+  expect([approve.text, deny.text]).toEqual(['Approve', 'Deny'])
+  for (const { callback_data } of [approve, deny]) expect(Buffer.byteLength(callback_data)).toBe(64)
+  expect(covered(sent)).toContainEqual(['code', 'Arguments: {"to":"@admin"}'])
+  expect(payload(messagesByKind.alert)).not.toHaveProperty('reply_markup')
+})

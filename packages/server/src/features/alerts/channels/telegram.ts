@@ -1,9 +1,20 @@
-import type { HttpChannel } from './channel.ts'
+import type { Buttons, HttpChannel } from './channel.ts'
 import { answerFields, askedPause, jsonPost, judgeByStatus, refused } from './http-receiver.ts'
-import { bodyLines, commandLabel, isQuiet, messageLines } from './message-lines.ts'
+import { bodyLines, commandLabel, decisionLabels, isQuiet, messageLines } from './message-lines.ts'
+import { callbackData } from './press-token.ts'
 
 /** The limit of a text is 4,096 UTF-16 units; the rest is for headline, note and count. */
 const room = 3_600
+
+/** Presses come back as callback queries, see `TelegramPresses`. */
+const keyboardOf = ({ approvalId, tokenOf }: Buttons) => ({
+  inline_keyboard: [
+    (['approve', 'deny'] as const).map((decision) => ({
+      text: decisionLabels[decision],
+      callback_data: callbackData({ approvalId, decision }, tokenOf(decision)),
+    })),
+  ],
+})
 
 /**
  * https://core.telegram.org/bots/api#sendmessage. Without a parse mode nothing needs to be escaped, but Telegram turns
@@ -24,7 +35,7 @@ export const telegram: HttpChannel<'telegram'> = {
       const isCommand = text.startsWith(commandLabel) && lines.commands.includes(text.slice(commandLabel.length))
       const label = isCommand ? commandLabel.length : 0
       // Lines with texts of unknown origin, and commands: a tap on code copies it.
-      if (isCommand || text === lines.done || lines.alerts.includes(text)) {
+      if (isCommand || text === lines.done || text === lines.asked || lines.alerts.includes(text)) {
         code.push({ type: 'code', offset: offset + label, length: text.length - label })
       }
       offset += text.length + 1
@@ -35,6 +46,7 @@ export const telegram: HttpChannel<'telegram'> = {
       entities: [{ type: 'bold', offset: 0, length: lines.headline.length }, ...code],
       link_preview_options: { is_disabled: true },
       disable_notification: isQuiet(message),
+      ...(sender.buttons ? { reply_markup: keyboardOf(sender.buttons) } : {}),
       ...(sender.thread === undefined
         ? {}
         : {

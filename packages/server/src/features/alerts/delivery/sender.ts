@@ -6,7 +6,7 @@ import type { Buttons, HttpChannel, Sender, SocketChannel, Thread, Verdict } fro
 import type { Message } from '../channels/message.ts'
 import { maxArguments } from '../channels/message-lines.ts'
 import { plainText } from '../channels/plain-text.ts'
-import { type FindRequest, type Press, pressToken } from '../channels/press-token.ts'
+import { type FindRequest, type Press, pressToken, shortToken } from '../channels/press-token.ts'
 import { secretRemover, secretsOfSettings } from '../channels/without-secrets.ts'
 import { isApprovalRequest } from '../outbox/alert.ts'
 import { decides, type KnownChannel } from '../routing/routing-table.ts'
@@ -65,7 +65,9 @@ export async function buttonsOf(
   isSent = false,
 ): Promise<Buttons | undefined> {
   const [alert] = alerts
-  if (!decides(channel) || config.publicUrl === undefined || !alert) return undefined
+  // Buttons of ntfy call the service, those of Telegram do not.
+  const isReached = channel.type !== 'ntfy' || config.publicUrl !== undefined
+  if (!decides(channel) || !isReached || !alert) return undefined
   const isOne = (kind === 'alert' || kind === 'reminder') && alerts.length === 1 && more === 0
   if (!isOne || !isApprovalRequest(alert) || alert.event_seq === null) return undefined
   const request = await requestOf(alert.id)
@@ -110,7 +112,9 @@ export function createSend({
     const buttons = await buttonsOf(deps, channel, message, sign).catch(() => undefined)
     const removeSettings = removerOf(channel)
     // ntfy answers with the message, and the log of deliveries is for readers, who may not decide.
-    const removeTokens = secretRemover(buttons ? [buttons.tokenOf('approve'), buttons.tokenOf('deny')] : [])
+    const removeTokens = secretRemover(
+      buttons ? [buttons.tokenOf('approve'), buttons.tokenOf('deny')].map(shortToken) : [],
+    )
     const remove = (text: string) => removeTokens(removeSettings(text))
     // Repeated after sanitizing, which may have joined the parts of a secret.
     const clean = (text: string | null) => (text === null ? null : remove(plainText(remove(text), keptAnswer)))

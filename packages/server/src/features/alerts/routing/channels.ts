@@ -65,7 +65,11 @@ const hasButtons = (settings: AnySettings | undefined): boolean =>
 const buttonsFact = (settings: AnySettings): Record<string, true> => (hasButtons(settings) ? { decides: true } : {})
 
 function assertButtons({ config }: Pick<Deps, 'config'>, settings: AnySettings): void {
-  if (hasButtons(settings) && config.publicUrl === undefined) {
+  if (!hasButtons(settings)) return
+  if ('chat_id' in settings && settings.approvers === undefined) {
+    throw invalid('settings.decides needs settings.approvers: the numbers of the Telegram users whose presses decide.')
+  }
+  if ('url' in settings && config.publicUrl === undefined) {
     throw invalid('settings.decides needs WARDLINE_PUBLIC_URL, the address that buttons call: set it and restart.')
   }
 }
