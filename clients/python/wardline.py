@@ -3104,7 +3104,9 @@ def _canonical(given: Any, depth: int) -> Iterator[str]:
         yield _json_text(value)
     elif isinstance(value, (bool, int, float)):
         text = _scalar_text(value)
-        yield text if text[-1] not in 'yN' else 'null'
+        if text[-1] in 'yN':
+            raise ValueError('an infinite number, which JSON writes as others')
+        yield text
     elif isinstance(value, Mapping):
         yield '{'
         fields = [(_key_text(name), _jsonable(inner)) for name, inner in value.items()]

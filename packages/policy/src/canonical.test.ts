@@ -20,7 +20,7 @@ test.each<[string, unknown, string]>([
   ['texts with control characters and a lone surrogate', '\u0007\ud800é"\\', '"\\u0007\\ud800é\\"\\\\"'],
   [
     'what JSON leaves out',
-    { a: undefined, b: () => 1, c: [undefined, Number.NaN, Symbol('x')] },
+    { a: undefined, b: () => 1, c: [undefined, null, Symbol('x')] },
     '{"c":[null,null,null]}',
   ],
   ['a large integer', { n: 12345678901234567890n }, '{"n":12345678901234567890}'],
@@ -54,3 +54,11 @@ test('the hash of JSON is that of its canonical form, whatever the order of its 
     { seed: 33, numRuns: 300 },
   )
 })
+
+// Attack: an approval of { amount: null } would be one of any amount.
+test.each([
+  ['an infinite number', JSON.parse('{"a":1e999}')],
+  ['no number', { a: Number.NaN }],
+  ['a map', { a: new Map([['b', 1]]) }],
+  ['a set', { a: [new Set([1])] }],
+])('%s has no hash', (_what, args) => expect(argsHash(args)).toBeUndefined())

@@ -7,9 +7,9 @@ const maxLength = 4_194_304
 
 /**
  * Returns the SHA-256 of the arguments of a call, in hex, over their canonical JSON (RFC 8785): what an approval is bound to.
- * As in `JSON.stringify`, functions and undefined are left out, and numbers that JSON cannot write are null; an integer of
- * arbitrary size is written by its digits. Undefined for arguments that cannot be hashed: nested more than 64 times, longer
- * than 4 MiB, or unreadable. Such a call cannot be approved.
+ * As in `JSON.stringify`, functions and undefined are left out; an integer of arbitrary size is written by its digits.
+ * Undefined for arguments that cannot be hashed: nested more than 64 times, longer than 4 MiB, unreadable, or with what JSON
+ * writes alike although it differs, as infinite numbers and maps. Such a call cannot be approved.
  */
 export function argsHash(args: unknown): string | undefined {
   try {
@@ -33,6 +33,9 @@ function writeCanonical(given: unknown, write: (text: string) => void, depth: nu
   if (depth > maxDepth) throw new RangeError('too deep')
   const { toJSON } = (typeof given === 'object' && given !== null ? given : {}) as { toJSON?: unknown }
   const value: unknown = typeof toJSON === 'function' ? toJSON.call(given, '') : given
+  // One approval would be for all of them.
+  const isAlike = typeof value === 'number' ? !Number.isFinite(value) : value instanceof Map || value instanceof Set
+  if (isAlike) throw new TypeError('written as others are')
   if (typeof value === 'bigint') write(String(value))
   else if (typeof value !== 'object' || value === null) write(JSON.stringify(isWritten(value) ? value : null))
   else if (Array.isArray(value)) {
