@@ -145,13 +145,18 @@ describe('a press in Telegram', () => {
 })
 
 it('reads nothing once the channel is disabled or while another process reads', async () => {
-  const other = started()
-  await Promise.all([presses.run(), other.run()])
-  expect(telegram.taken).toHaveLength(1)
+  telegram.answer = () => undefined
+  const stopping = new AbortController()
+  const running = presses.run(stopping.signal)
+  await expect.poll(() => telegram.attempts.length).toBe(1)
+  await started().run()
+  expect(telegram.attempts).toHaveLength(1)
+  stopping.abort()
+  await running
   await service.call('PATCH', `/api/alert-channels/${channelId}`, { body: { enabled: false } })
   service.clock.advance(20_000)
   await presses.run()
-  expect(telegram.taken).toHaveLength(1)
+  expect(telegram.attempts).toHaveLength(1)
 })
 
 it('waits before the next request if Telegram refuses, as while the bot has a webhook', async () => {
