@@ -18,11 +18,7 @@ test.each<[string, unknown, string]>([
     '[1e+21,1e-7,0,4.5,333333333.3333333]',
   ],
   ['texts with control characters and a lone surrogate', '\u0007\ud800é"\\', '"\\u0007\\ud800é\\"\\\\"'],
-  [
-    'what JSON leaves out',
-    { a: undefined, b: () => 1, c: [undefined, null, Symbol('x')] },
-    '{"c":[null,null,null]}',
-  ],
+  ['what JSON leaves out', { a: undefined, b: () => 1, c: [undefined, null, Symbol('x')] }, '{"c":[null,null,null]}'],
   ['a large integer', { n: 12345678901234567890n }, '{"n":12345678901234567890}'],
   [
     'a date and an address',
