@@ -52,6 +52,7 @@ Guessed labels find ${shown('guessed: sends')} of the tools that send, and ${sho
 - **What only changes, with \`default\`.** An entry in a calendar without guests can be undone, so only \`strict\` asks about it. Most attacks of the travel suite that pass are of this kind, or are only sentences in the answer.
 - **Text.** An agent that is turned into praising a hotel calls no tool.
 - **A tool that lies.** Labels say what a tool does; a server that copies every mail while it sends one is not seen in its arguments. Only its provenance helps, and a rule on its address.
+- **What the agent wrote itself.** With \`default\`, an address that the session has seen may be fetched, and a directory may be filled by the agent: one that writes an address into a file and reads it, or adds a contact and looks it up, has made the proof itself. \`strict\` asks about the writing, as do labels: \`add_contact: { is: [irreversible] }\`.
 - **A session that forgot.** A session remembers 14,000 words of prompts and 6,000 values and addresses. What is forgotten is asked about, never allowed.
 - **Attacks made for this policy.** The attacks are static. An attacker who knows the labels looks for a tool with an effect and a wrong label. Tools without labels count as sending.
 
