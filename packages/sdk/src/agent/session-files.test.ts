@@ -177,3 +177,47 @@ test('a session that was removed for newer ones counts as one that read untruste
   expect(new SessionFile(folder, 's1').memory().hasMoreTools).toBe(true)
   expect(new SessionFile(folder, 'new').memory().hasMoreTools).toBe(false)
 })
+
+interface Vector {
+  name: string
+  set: ConstructorParameters<typeof PolicySet>[0]
+  tools?: ConstructorParameters<typeof PolicySet>[1]
+  steps: (
+    | { prompt: string }
+    | { learn: { tool: string; args: unknown }; answer: unknown }
+    | { decide: { tool: string; args: unknown; at: number } }
+    | { hash: unknown }
+  )[]
+  results?: unknown[]
+}
+
+// Each hook is a process that knows only the file: the vectors that hold in one process must hold from file to file.
+test('every vector of policies comes to the same decisions when each step is another hook', () => {
+  const file = new URL('../../../contract/vectors/policies.ndjson', import.meta.url)
+  const vectors = readFileSync(file, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Vector)
+  let decisions = 0
+  for (const { name, set: delivered, tools, steps, results } of vectors) {
+    // Without results the set cannot be read.
+    if (!results) continue
+    const held = new PolicySet(delivered, tools)
+    for (const [index, step] of steps.entries()) {
+      if ('hash' in step) continue
+      const hook = new SessionFile(folder, name)
+      if ('prompt' in step) hook.memory().prompt(step.prompt)
+      else if ('learn' in step) held.learn(hook.memory(), step.learn, step.answer)
+      else {
+        const { policy, observed, ...decided } = held.decide(hook.memory(), step.decide)
+        const seen = observed.map((one) => [one.policy.id, one.decision, one.rule, one.why])
+        expect({ ...decided, policy: policy?.id ?? null, observed: seen }, `${name}, step ${index}`).toEqual(
+          results[index],
+        )
+        decisions += 1
+      }
+      hook.save()
+    }
+  }
+  expect(decisions).toBeGreaterThan(500)
+})
