@@ -4218,7 +4218,7 @@ class _Condition:
 
 _ACTS_ON = {
     'command': ('command', 'cmd', 'script'),
-    'path': ('file_path', 'notebook_path', 'path', 'filename', 'file'),
+    'path': ('file_path', 'filePath', 'notebook_path', 'path', 'filename', 'file'),
     'host': ('url', 'uri'),
 }
 _TOOL_TEXT = re.compile(f'([^{_SPACE}()]+)(?:\\((.*)\\))?', re.DOTALL)

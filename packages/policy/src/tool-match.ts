@@ -14,7 +14,7 @@ export interface ToolPattern {
 /** Arguments on which tools act, by what they hold. */
 const actsOn: readonly [Modifier, readonly string[]][] = [
   ['command', ['command', 'cmd', 'script']],
-  ['path', ['file_path', 'notebook_path', 'path', 'filename', 'file']],
+  ['path', ['file_path', 'filePath', 'notebook_path', 'path', 'filename', 'file']],
   ['host', ['url', 'uri']],
 ]
 

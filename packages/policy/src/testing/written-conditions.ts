@@ -205,6 +205,8 @@ export const writtenTools: readonly [pattern: string, tool: string, args: unknow
   ['Bash(npm test:*)', 'Bash', { command: 'npm test' }, true],
   ['local_shell(rm *)', 'local_shell', { command: 'rm x' }, true],
   ['Read(./secrets/**)', 'Read', { file_path: '/app/secrets/a' }, true],
+  ['read(./secrets/**)', 'read', { filePath: '/app/secrets/a' }, true],
+  ['read(./secrets/**)', 'read', { filePath: '/app/a' }, false],
   ['Edit(//etc/**)', 'Edit', { path: '/etc/hosts' }, true],
   ['Edit(//etc/**)', 'Edit', { path: 'etc/hosts' }, '?'],
   ['Edit(//etc/**)', 'Edit', { path: 'src/hosts' }, false],
