@@ -2313,6 +2313,17 @@ class SourceTest(unittest.TestCase):
         known = getattr(sys, 'stdlib_module_names', imported)
         self.assertEqual(imported - set(known), set())
 
+    def test_no_name_of_the_module_is_given_twice(self) -> None:
+        tree = ast.parse(pathlib.Path(wardline.__file__).read_text(encoding='utf-8'))
+        names: List[str] = []
+        for node in tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.append(node.name)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names.extend(target.id for target in targets if isinstance(target, ast.Name))
+        self.assertEqual(sorted(name for name in set(names) if names.count(name) > 1), [])
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -4287,7 +4287,7 @@ def _tool_pattern(text: str) -> Optional[_ToolPattern]:
 
 _SEPARATORS = re.compile('[' + _SPACE + '"\'`,;()\\[\\]{}<>|*\u2018\u2019\u201c\u201d\u00ab\u00bb]+')
 _EDGES = '.:!?=-'
-_ADDRESS = re.compile(
+_SEEN_ADDRESS = re.compile(
     '(?<![0-9A-Za-z_\u017f\u212a])(?:https?://|www\\.)[^' + _SPACE + '"\'<>`|\\\\^{}]{1,2000}', re.IGNORECASE
 )
 _MEMORY_WORDS = 14_000
@@ -4584,7 +4584,7 @@ class SessionMemory:
         self._tools.setdefault(name, set()).update(further)
 
     def _see_addresses(self, text: str) -> None:
-        for found in itertools.islice(_ADDRESS.finditer(text[:_MEMORY_READ]), _MEMORY_ADDRESSES):
+        for found in itertools.islice(_SEEN_ADDRESS.finditer(text[:_MEMORY_READ]), _MEMORY_ADDRESSES):
             digest = self._hash(_address_text(found.group()))
             self._addresses.pop(digest, None)
             self._addresses[digest] = None

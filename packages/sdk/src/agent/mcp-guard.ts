@@ -79,7 +79,7 @@ export class McpGuard {
   readonly #warn: (sentence: string) => void
   readonly #toClient: (message: Message) => void
   readonly #pending = new Map<string, PendingCall>()
-  /** Calls that wait for people, by id: ends the waiting. */
+  /** Calls that are checked or wait for people, by id: ends the waiting. */
   readonly #held = new Map<string, AbortController>()
   #hasLeft = false
   readonly #listings = new Set<string>()
@@ -121,17 +121,17 @@ export class McpGuard {
       hold = resolve
     })
     const onWait = (id: string) => {
-      this.#held.set(key, waiting)
       if (this.#hasLeft) waiting.abort(cancelled)
       show = this.#showProgress(token, id, waiting)
       hold('held')
     }
-    const checked = this.#denial(message, { onWait, signal })
+    // The client may cancel before the service has answered that the call waits.
+    this.#held.set(key, waiting)
+    const checked = this.#denial(message, { onWait, signal }).finally(() => this.#held.delete(key))
     const first = await Promise.race([held, checked])
     if (first !== 'held') return () => this.#pass([message], [first], bytes)
     const later = checked.then((denial) => () => {
       clearInterval(show)
-      this.#held.delete(key)
       // Of a request that the client has cancelled, it expects no answer.
       return signal.reason === cancelled ? nothing : this.#pass([message], [denial], bytes)
     })

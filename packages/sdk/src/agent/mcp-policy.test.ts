@@ -87,6 +87,7 @@ test('with WARDLINE_ON_ASK=deny no call waits', slow, async () => {
   const { call } = await connect(ask, { WARDLINE_ON_ASK: 'deny' })
   const denied = await call('echo', 'hello deny', { onprogress: () => {} })
   expect(denied.text).toMatch(/is pending. Retry the same call later.$/)
+  await fleet.decide((await fleet.pendingApproval()).id, 'deny')
 })
 
 test('a call that its client has cancelled does not run once it is approved', slow, async () => {
