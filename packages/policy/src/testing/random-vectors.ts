@@ -38,7 +38,7 @@ const paths = [
   '~/.env',
   'C:\\Users\\ada\\.aws\\credentials',
   'src/../src/./a.ts',
-  '/home/ada/work/README.md',
+  '/home/ada/site/README.md',
   '..//..//etc/passwd',
 ]
 const commands = [
@@ -98,7 +98,7 @@ const conditions: readonly [string, readonly unknown[]][] = [
   ['amount|lte', [9.5]],
   ['items.amount|gte', [100]],
   ['*|path', ['.env', '~/.ssh/**', '/etc/*', '**/src/*.ts']],
-  ['file_path|not_path', ['/home/*/work/**', 'src/**']],
+  ['file_path|not_path', ['/home/*/site/**', 'src/**']],
   ['command|command', ['rm -rf *', 'curl *', 'dd *']],
   ['command|not_command', ['ls*', 'npm *']],
   ['url|host', ['*.example', 'docs.example']],
