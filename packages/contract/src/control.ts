@@ -101,6 +101,12 @@ const ControlStreamQuery = Type.Object({
 /** Header of poll responses, 200 and 304: `version=<n>; issued_at=<iso>; signature=<base64url>`. */
 export const controlHeader = 'x-wardline-control'
 
+/**
+ * Header of every answer to an agent's key while the agent is suspended: the control version. It is not signed, so a
+ * client that receives it polls at once.
+ */
+export const suspendedHeader = 'wardline-suspended'
+
 /** JSON Web Key Set (RFC 7517) of Ed25519 keys (RFC 8037). */
 export const ControlKeys = Type.Object({
   keys: Type.Array(

@@ -1,3 +1,4 @@
+import { suspendedHeader } from './control.ts'
 import type { Endpoint } from './endpoint.ts'
 import { endpoints } from './endpoints.ts'
 import { ErrorReply } from './fields.ts'
@@ -38,13 +39,16 @@ function requestBody(endpoint: Endpoint): Json {
   return { requestBody: { required: true, description: endpoint.rawBody.description, content } }
 }
 
-function replyHeaders({ replyHeaders: named }: Endpoint): Json {
-  if (!named) return {}
-  const headers = Object.entries(named).map(([name, description]) => [
+const suspendedText =
+  'The control version, while the agent that asks is suspended; also in answers with an error. Not signed: poll GET /api/instances/{instanceId}/status'
+
+function replyHeaders({ replyHeaders: named, access }: Endpoint): Json {
+  const forAgents = access.includes('agent') ? { [suspendedHeader]: suspendedText } : {}
+  const headers = Object.entries({ ...named, ...forAgents }).map(([name, description]) => [
     name,
     { description, schema: { type: 'string' } },
   ])
-  return { headers: Object.fromEntries(headers) }
+  return headers.length === 0 ? {} : { headers: Object.fromEntries(headers) }
 }
 
 function success(endpoint: Endpoint): Json {

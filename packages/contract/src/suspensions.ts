@@ -42,8 +42,13 @@ const Suspension = Type.Object({
   stored_at: fact('When the commit was answered'),
   published_at: fact('When the control message was published'),
   published_by: process,
-  delivered_at: fact('When it was first written to a control stream of the instance or into the answer to its poll'),
-  delivered_by: nullable(choice(['stream', 'poll'])),
+  delivered_at: fact('When it was first written to a control stream of the instance or into an answer to it'),
+  delivered_by: nullable(
+    choice(
+      ['stream', 'poll', 'answer'],
+      'answer = only as the header Wardline-Suspended of an answer to another request, which a client may ignore',
+    ),
+  ),
   delivered_process: process,
   acknowledged_at: fact('When the agent acknowledged the suspension'),
   acknowledged_by: nullable(choice(['ack', 'heartbeat'])),

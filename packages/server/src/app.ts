@@ -58,13 +58,15 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const dashboard = createDashboardPages(deps.config)
   const app = createServer(deps, { assertHost, answerUnknown: dashboard.answerUnknown })
   const hasProxies = deps.config.trustedProxies !== undefined
-  const directRoutes = openDirectRoutes(app, { authenticator, assertHost, hasProxies })
+  const { suspendedVersion } = services
+  const directRoutes = openDirectRoutes(app, { authenticator, assertHost, hasProxies, suspendedVersion })
   mountReference(app, deps)
   const router = createRouter(app, {
     authenticator,
     watch: services.probing,
     metrics: deps.metrics,
     directRoutes,
+    suspendedVersion,
     openStream: (keyId) => services.quotas.openStream(keyId),
     configured: {
       stream: deps.config.streamAuth === 'none' ? 'open' : readers,

@@ -50,6 +50,7 @@ import { RuleRunner } from './features/rules/runner.ts'
 import { Search } from './features/search/search.ts'
 import { EventStream } from './features/stream/stream.ts'
 import { SuspendedAgents } from './features/suspensions/suspended-agents.ts'
+import { createSuspendedVersion } from './features/suspensions/suspended-version.ts'
 import { SuspensionFacts } from './features/suspensions/suspension-facts.ts'
 import { createSuspensionStates } from './features/suspensions/suspensions.ts'
 import { createSuspensionWatch } from './features/suspensions/watch.ts'
@@ -92,6 +93,7 @@ export async function openServices(deps: Deps) {
     policySets: new PolicySets(deps),
     logReplays: new LogReplays(deps),
     suspensionStates: createSuspensionStates(deps, { enforcement }),
+    suspendedVersion: createSuspendedVersion({ suspendedAgents, suspensionFacts }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),

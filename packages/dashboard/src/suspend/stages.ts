@@ -20,7 +20,7 @@ export function confirmedAfter({ control }: Pick<Agent, 'control'>): number | un
 export const msText = (ms: number | null): string =>
   ms === null ? 'unknown' : `${Math.max(0, ms).toLocaleString('en')} ms`
 
-const ways = { stream: 'by control stream', poll: 'by poll' }
+const ways = { stream: 'by control stream', poll: 'by poll', answer: 'by a header of answers' }
 
 /**
  * Returns the stages of a suspension. `requested` is its formatted time. A stage that was not observed is shown as

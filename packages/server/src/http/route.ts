@@ -10,6 +10,7 @@ import {
   type ReplyOf,
   type Scope,
   access as scopesOf,
+  suspendedHeader,
 } from '@wardline/contract'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, onSendHookHandler } from 'fastify'
 import { AppError } from '../errors.ts'
@@ -17,13 +18,15 @@ import type { Metrics } from '../metrics.ts'
 import { clientAddress } from './actor.ts'
 import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
 import { admitConnection } from './connections.ts'
-import { type Call, type DirectRoutes, earlierFault } from './direct.ts'
+import { type Call, type DirectRoutes, earlierFailure, instanceOf, type SuspendedVersion } from './direct.ts'
 import { assertSearchable } from './json.ts'
 import { claimSocket, releaseSocket } from './sse.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     principal: Principal
+    /** Instances that a body names which the handler parses itself. */
+    namedInstances?: ReadonlySet<string>
   }
   interface FastifyContextConfig {
     /** Name in the endpoint table. */
@@ -70,6 +73,7 @@ interface RouterOptions {
   watch: RefusalWatch
   metrics: Metrics
   directRoutes: DirectRoutes
+  suspendedVersion: SuspendedVersion
   /** Counts a new stream of the key and returns a function that releases it. Throws AppError if too many are open. */
   openStream(keyId: string): () => void
   /** Access to the endpoints whose access depends on the configuration. */
@@ -106,7 +110,7 @@ function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name
 
 /** Binds handlers to the endpoint table: authenticate, validate, handle, reply. */
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
-  const { authenticator, watch, metrics, directRoutes, openStream, configured } = options
+  const { authenticator, watch, metrics, directRoutes, suspendedVersion, openStream, configured } = options
   app.decorateRequest('principal', null as unknown as Principal)
 
   function noteRefusal(request: FastifyRequest, fault: unknown): void {
@@ -146,6 +150,22 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     }
   }
 
+  /** Lets every answer to a suspended agent say so. */
+  function suspendedHook(endpoint: Endpoint): onSendHookHandler {
+    const isForAgents = endpoint.access.includes('agent')
+    return (request, reply, payload, done) => {
+      const { principal, params, query, body, namedInstances, raw } = request
+      // Operators read with admin keys, which may also be an agent's.
+      if (principal && (isForAgents || principal.scope === 'agent')) {
+        const { instanceId } = (params ?? {}) as { instanceId?: unknown }
+        const named = [instanceId, instanceOf(query), instanceOf(body), earlierFailure(raw)?.named]
+        const version = suspendedVersion(principal, namedInstances ? [...namedInstances] : named)
+        if (version !== undefined) reply.header(suspendedHeader, version)
+      }
+      done(null, payload)
+    }
+  }
+
   function mount(
     name: EndpointName,
     respond: (request: FastifyRequest, reply: FastifyReply) => void,
@@ -159,7 +179,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml },
       bodyLimit: endpoint.rawBody || endpoint.largeBody ? limits.batchBytes : limits.bodyBytes,
       onRequest: [hooks.first, authenticateHook(endpoint), hooks.last].filter((hook) => hook !== undefined),
-      ...(hooks.onSend ? { onSend: hooks.onSend } : {}),
+      onSend: [suspendedHook(endpoint), hooks.onSend].filter((hook) => hook !== undefined),
       handler: respond,
     })
   }
@@ -168,7 +188,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     metrics.requests.labels(name, `${Math.floor(endpoints[name].status / 100)}xx`)
 
   const failEarlier: onRequestHookHandler = (request, _reply, done) =>
-    done(earlierFault(request.raw) as Error | undefined)
+    done(earlierFailure(request.raw)?.fault as Error | undefined)
 
   function handleDirectly<Name extends EndpointName>(
     name: Name,

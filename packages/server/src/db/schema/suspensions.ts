@@ -17,7 +17,7 @@ interface SuspensionsTable {
   published_at: number | null
   published_by: string | null
   delivered_at: number | null
-  delivered_by: 'stream' | 'poll' | null
+  delivered_by: 'stream' | 'poll' | 'answer' | null
   delivered_process: string | null
   acknowledged_at: number | null
   acknowledged_by: 'ack' | 'heartbeat' | null

@@ -61,6 +61,8 @@ interface Batch {
   isLines: boolean
   /** Returns a sentence that says what is wrong with the value; undefined for a valid event. */
   faultOf(value: unknown): string | undefined
+  /** Receives the instances that its events name and the key may act for. */
+  named: Set<string>
   /** Called with the reason when a valid event is refused. */
   onRefused(fault: AppError): void
 }
@@ -182,6 +184,7 @@ export function createEvents(
     try {
       const report = value as NewEvent
       assertMayActFor(principal, report.instance_id)
+      if (report.instance_id !== undefined) batch.named.add(report.instance_id)
       return eventToStore(report, address, now)
     } catch (refusal) {
       if (!(refusal instanceof AppError)) throw refusal

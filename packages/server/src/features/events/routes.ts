@@ -24,7 +24,10 @@ export function mountEvents(
   )
 
   router.handle('createEvents', ({ request }) => {
+    const named = new Set<string>()
+    request.namedInstances = named
     const batch = {
+      named,
       bytes: request.body as Buffer,
       isLines: (request.headers['content-type'] ?? '').startsWith('application/x-ndjson'),
       faultOf: eventFault,

@@ -9,6 +9,7 @@ const orNull = fc.option(time, { nil: null })
 const facts = fc.record({
   requested_at: fc.constant(0),
   delivered_at: orNull,
+  delivered_by: fc.constantFrom('stream' as const, 'poll' as const, 'answer' as const),
   acknowledged_at: orNull,
   can_acknowledge: fc.constantFrom(0 as const, 1 as const),
   silent_at: fc.constant(null),
@@ -38,6 +39,8 @@ function activityOf(row: Parameters<typeof breachAfter>[0], events: readonly num
   }
 }
 
+const undelivered = { delivered_at: null, delivered_by: null }
+
 /** Measured time has fractions. */
 const steadyMs = fc.double({ min: 0, max: 60_000, noNaN: true })
 const steadiness = fc.record({ mayJudge: fc.boolean(), steadyMs })
@@ -61,7 +64,8 @@ describe('a decision', () => {
   it('reports an event after the grace as a violation, whatever the other facts are', () => {
     fc.assert(
       fc.property(facts, time, time, (row, at, now) => {
-        fc.pre(row.delivered_at !== null && at > row.delivered_at + graceMs && at <= now)
+        fc.pre(row.delivered_at !== null && row.delivered_by !== 'answer')
+        fc.pre(at > row.delivered_at + graceMs && at <= now)
         const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
         expect(suspensionState({ ...row, ...decision })).toBe('violated')
         expect(decision.reports).toBe(1)
@@ -79,17 +83,33 @@ describe('a decision', () => {
     )
   })
 
+  it('reports an event later than 35 seconds after the request as a violation without a stream, a poll or an acknowledgement', () => {
+    const none = fc.constantFrom(undelivered, { delivered_by: 'answer' as const })
+    fc.assert(
+      fc.property(facts, none, time, time, (some, none, at, now) => {
+        const row = { ...some, ...none, acknowledged_at: null }
+        fc.pre(at > deliveryMs && at <= now)
+        const decision = decide(row, activityOf(row, [at]), now, { settings, mayJudge: true, steadyMs: Infinity })
+        expect(suspensionState({ ...row, ...decision })).toBe('violated')
+      }),
+    )
+  })
+
   it('never reports an agent that polls every 30 seconds and finishes within the grace', () => {
     const polled = fc.integer({ min: 1, max: 30_000 })
-    const event = fc.record({ at: fc.nat(40_000), read: fc.nat(90_000) })
+    const event = fc.record({ at: fc.nat(40_000), later: fc.nat(50_000) })
+    const answered = fc.boolean()
     fc.assert(
-      fc.property(polled, fc.array(event, { maxLength: 8 }), fc.boolean(), (delivered_at, events, acknowledges) => {
-        const acknowledged_at = acknowledges ? delivered_at : null
-        for (const { at, read } of events) {
-          if (at > delivered_at + graceMs) continue
+      fc.property(polled, fc.array(event), fc.boolean(), answered, (polled_at, events, acknowledges, isAnswered) => {
+        const acknowledged_at = acknowledges ? polled_at : null
+        const before = isAnswered ? ({ delivered_at: 1, delivered_by: 'answer' } as const) : undelivered
+        for (const { at, later } of events) {
+          if (at > polled_at + graceMs) continue
           // The event may be read before or after the delivery was noted.
           const known =
-            read < delivered_at ? { delivered_at: null, acknowledged_at: null } : { delivered_at, acknowledged_at }
+            at + later < polled_at
+              ? { ...before, acknowledged_at: null }
+              : { delivered_at: polled_at, delivered_by: 'poll' as const, acknowledged_at }
           const none = { requested_at: 0, silent_at: null }
           expect(at).toBeLessThanOrEqual(breachAfter({ ...none, ...known }))
         }
@@ -116,7 +136,7 @@ describe('a decision', () => {
   it('reports an agent that worked until its timer ended, if it received nothing by then', () => {
     const row = {
       ...fc.sample(facts, 1)[0]!,
-      delivered_at: null,
+      ...undelivered,
       acknowledged_at: null,
       first_breach_at: null,
       last_activity_at: null,

@@ -9,6 +9,7 @@ export type StateFacts = Pick<
   Row,
   | 'requested_at'
   | 'delivered_at'
+  | 'delivered_by'
   | 'acknowledged_at'
   | 'can_acknowledge'
   | 'silent_at'
@@ -48,15 +49,19 @@ export function suspensionState(facts: StateFacts, isUnenforced = false): Suspen
   return isUnenforced && (state === 'quiet' || state === 'confirmed' || state === 'proven') ? 'partial' : state
 }
 
+/** Returns when a stream or poll delivered the suspension. A client may not know the header of other answers. */
+const receivedAt = ({ delivered_at, delivered_by }: Pick<Row, 'delivered_at' | 'delivered_by'>): number | null =>
+  delivered_by === 'answer' ? null : delivered_at
+
 /** Returns the state shown by the agent itself, without enforcement points, which cannot prove silence. */
 function stateByAgent(facts: StateFacts): Exclude<SuspensionState, 'partial'> {
   if (facts.first_breach_at !== null) return 'violated'
   if (facts.acknowledged_at !== null) return facts.silent_at === null ? 'confirmed' : 'proven'
   if (facts.result_reported === 'unconfirmed') {
     // A client that cannot acknowledge only counts as missing until it receives the suspension.
-    if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'unconfirmed'
+    if (facts.can_acknowledge === 1 || receivedAt(facts) === null) return 'unconfirmed'
   }
-  if (facts.can_acknowledge === 1 || facts.delivered_at === null) return 'pending'
+  if (facts.can_acknowledge === 1 || receivedAt(facts) === null) return 'pending'
   return facts.quiet_at === null ? 'delivered' : 'quiet'
 }
 
@@ -64,7 +69,7 @@ function stateByAgent(facts: StateFacts): Exclude<SuspensionState, 'partial'> {
 export function sinceOf(facts: StateFacts, { acknowledgeMs }: SuspensionSettings): number {
   const begins: Record<ReturnType<typeof stateByAgent>, number | null> = {
     pending: facts.requested_at,
-    delivered: facts.delivered_at,
+    delivered: receivedAt(facts),
     quiet: facts.quiet_at,
     confirmed: facts.acknowledged_at,
     proven: facts.silent_at,
@@ -85,14 +90,17 @@ export interface Activity {
 }
 
 /**
- * Returns the time after which an event of the agent is a breach: the grace after the delivery, which begins at the latest
- * when a poll was due; after the silence was shown, the acknowledgement.
+ * Returns the time after which an event of the agent is a breach: the grace after the delivery by stream or poll; without
+ * one, the time when a poll was due; after the silence was shown, the acknowledgement.
  */
-export function breachAfter(row: Pick<Row, 'requested_at' | 'delivered_at' | 'acknowledged_at' | 'silent_at'>): number {
+export function breachAfter(
+  row: Pick<Row, 'requested_at' | 'delivered_at' | 'delivered_by' | 'acknowledged_at' | 'silent_at'>,
+): number {
   if (row.silent_at !== null && row.acknowledged_at !== null) return row.acknowledged_at
   // An acknowledgement also proves the delivery.
-  const received = row.delivered_at ?? row.acknowledged_at ?? Number.POSITIVE_INFINITY
-  return Math.min(received, row.requested_at + deliveryMs) + graceMs
+  const received = receivedAt(row) ?? row.acknowledged_at
+  const due = row.requested_at + deliveryMs
+  return received === null ? due : Math.min(received, due) + graceMs
 }
 
 /** A suspension as read by the watch. */
@@ -164,7 +172,8 @@ export function decide(
     return false
   }
   const isSilent = (since: number, ms: number) => due(Math.max(since + ms, now + ms - steadyMs))
-  const isMissed = row.can_acknowledge === 1 || row.delivered_at === null
+  const received = receivedAt(row)
+  const isMissed = row.can_acknowledge === 1 || received === null
   let { silent_at, quiet_at, result_reported } = row
   if (!isOver && row.acknowledged_at !== null) {
     result_reported = 'confirmed'
@@ -174,8 +183,8 @@ export function decide(
     if (isMissed && result_reported === null && due(row.requested_at + settings.acknowledgeMs)) {
       result_reported = 'unconfirmed'
     }
-    if (row.can_acknowledge === 0 && row.delivered_at !== null && !isViolated && quiet_at === null) {
-      const since = Math.max(row.delivered_at, facts.last_activity_at ?? 0)
+    if (row.can_acknowledge === 0 && received !== null && !isViolated && quiet_at === null) {
+      const since = Math.max(received, facts.last_activity_at ?? 0)
       if (isSilent(since, quietMs)) quiet_at = now
     }
   }

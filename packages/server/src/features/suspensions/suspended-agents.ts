@@ -1,8 +1,9 @@
+import { onlyName } from '@wardline/text'
 import { pagesOf } from '../../db/portions.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
 import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
-import { mayBeAgent, type Principal } from '../../http/auth.ts'
+import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import { isActivity, readSources } from '../events/log-statements.ts'
 import { readOwners } from '../instances/control-statements.ts'
 import { readKnownIds } from '../instances/fleet-statements.ts'
@@ -22,6 +23,12 @@ const maxStrangers = 1_000
 
 type Event = Pick<StoredEvent, 'instance_id' | 'by_service' | 'event_type' | 'source' | 'created_at' | 'metadata'>
 
+/** The control version that suspended an instance, and the time of the kill in epoch milliseconds. */
+interface Held {
+  version: number
+  requestedAt: number
+}
+
 /** Activity of a suspended instance that the event log does not show under its id. */
 interface Unlogged {
   at: number
@@ -40,7 +47,7 @@ const together = <Activity extends Unlogged>(older: Activity, newer: Activity): 
  */
 export class SuspendedAgents {
   readonly #deps: Deps
-  readonly #versions = new Map<string, number>()
+  readonly #held = new Map<string, Held>()
   #active = new Set<string>()
   /** Key that registered it, which identifies the agent if it is the key's only instance. */
   readonly #owners = new Map<string, string>()
@@ -61,10 +68,10 @@ export class SuspendedAgents {
 
   constructor(deps: Deps) {
     this.#deps = deps
-    deps.bus.onControl(({ instance_id, action, version }) => {
-      const known = this.#versions.get(instance_id)
-      if (known !== undefined && known > version) return
-      if (action === 'suspend') this.#add(instance_id, version)
+    deps.bus.onControl(({ instance_id, action, version, issued_at }) => {
+      const known = this.#held.get(instance_id)
+      if (known !== undefined && known.version > version) return
+      if (action === 'suspend') this.#add(instance_id, { version, requestedAt: Date.parse(issued_at) })
       else if (known !== undefined) this.#remove(instance_id)
     })
     deps.bus.onReconnect(() => {
@@ -74,11 +81,11 @@ export class SuspendedAgents {
 
   /** Call with all events stored by this process. */
   noteStored(events: readonly Event[]): void {
-    if (this.#versions.size === 0) return
+    if (this.#held.size === 0) return
     for (const event of events) {
       const { instance_id, source } = event
       if (instance_id === null) continue
-      if (this.#versions.has(instance_id)) {
+      if (this.#held.has(instance_id)) {
         if (isActivity(event)) this.#active.add(instance_id)
         continue
       }
@@ -90,7 +97,7 @@ export class SuspendedAgents {
 
   /** Call with events reported by a key: those without a registered instance may be from a suspended one. */
   noteReported(events: readonly Event[], principal: Principal): void {
-    if (this.#versions.size === 0) return
+    if (this.#held.size === 0) return
     for (const event of events) {
       if (!isActivity(event)) continue
       if (event.instance_id !== null) this.#noteStranger(event.instance_id, principal, event.created_at)
@@ -102,7 +109,7 @@ export class SuspendedAgents {
   }
 
   #noteStranger(id: string, { scope, registers: { owner } }: Principal, at: number): void {
-    if (scope !== 'agent' || !this.#holders.has(owner) || this.#versions.has(id)) return
+    if (scope !== 'agent' || !this.#holders.has(owner) || this.#held.has(id)) return
     this.#strangers.note(id, { owner, at, count: 1 })
   }
 
@@ -111,11 +118,27 @@ export class SuspendedAgents {
    * instance that the caller may act for and named, or the only one of its key.
    */
   noteCheck(instanceId: string | undefined, principal: Principal, at: number): void {
-    if (this.#versions.size === 0 || !mayBeAgent(principal)) return
+    if (this.#held.size === 0 || !mayBeAgent(principal)) return
     const id = instanceId ?? this.#onlyOf.get(principal.registers.owner)
     if (id === undefined) return
-    if (this.#versions.has(id)) this.#noteUnlogged(id, at)
+    if (this.#held.has(id)) this.#noteUnlogged(id, at)
     else this.#noteStranger(id, principal, at)
+  }
+
+  /**
+   * Returns the suspension of the agent that sends a request; undefined while it is active or not identified.
+   * `instanceId`: the instance that the request names. Another key learns nothing about it.
+   */
+  suspensionOf(principal: Principal, instanceId: string | undefined): (Held & { instanceId: string }) | undefined {
+    if (this.#held.size === 0 || !mayBeAgent(principal)) return undefined
+    const id = instanceId ?? this.#callerOf(principal)
+    const held = id === undefined || !mayActFor(principal, id) ? undefined : this.#held.get(id)
+    return held && { ...held, instanceId: id! }
+  }
+
+  /** Returns the only instance of a key of scope agent. An admin key may be an operator's. */
+  #callerOf({ scope, instances, registers: { owner } }: Principal): string | undefined {
+    return scope === 'agent' ? (onlyName(instances ?? []) ?? this.#onlyOf.get(owner)) : undefined
   }
 
   #noteUnlogged(id: string, at: number, count = 1): void {
@@ -140,7 +163,7 @@ export class SuspendedAgents {
   }
 
   get isEmpty(): boolean {
-    return this.#versions.size === 0
+    return this.#held.size === 0
   }
 
   /** Returns instances that may have been active since the last call; after a start and once a minute all suspended ones. */
@@ -198,23 +221,23 @@ export class SuspendedAgents {
     this.#bySource.set(source, known === undefined || known === id || source === id ? id : null)
   }
 
-  #add(id: string, version: number): void {
-    if (!this.#versions.has(id)) {
+  #add(id: string, held: Held): void {
+    if (!this.#held.has(id)) {
       this.#unlearnt.add(id)
       this.#addSource(id, id)
     }
-    this.#versions.set(id, version)
+    this.#held.set(id, held)
   }
 
   #remove(id: string): void {
-    this.#versions.delete(id)
+    this.#held.delete(id)
     this.#unlearnt.delete(id)
     const owner = this.#owners.get(id)
     if (owner !== undefined && this.#onlyOf.get(owner) === id) this.#onlyOf.delete(owner)
     const holders = this.#holders.get(owner ?? '')
     if (holders?.delete(id) && holders.size === 0) this.#holders.delete(owner!)
     this.#owners.delete(id)
-    if (this.#versions.size === 0) this.#bySource.clear()
+    if (this.#held.size === 0) this.#bySource.clear()
     else if (this.#bySource.get(id) === id) this.#bySource.delete(id)
   }
 
@@ -230,10 +253,11 @@ export class SuspendedAgents {
       readLastingAfter(database.db, last?.instance_id ?? '', pageRows),
     )
     for await (const page of pages) {
-      for (const { instance_id, version, containment_id, key_containment_id } of page) {
+      for (const { instance_id, version, requested_at, containment_id, key_containment_id } of page) {
         if (containment_id !== null || key_containment_id !== null) this.#hold(instance_id)
         this.#active.add(instance_id)
-        if ((this.#versions.get(instance_id) ?? -1) < version) this.#add(instance_id, version)
+        if ((this.#held.get(instance_id)?.version ?? -1) < version)
+          this.#add(instance_id, { version, requestedAt: requested_at })
       }
     }
   }

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
-import { type SeenFacts, seenStatement } from './suspension-statements.ts'
+import { type DeliveredBy, type SeenFacts, seenStatement } from './suspension-statements.ts'
 
 /** Shown with the facts that this process recorded. */
 const processName = `${hostname()}:${process.pid}`
@@ -10,7 +10,7 @@ interface Seen {
   version: number
   isStored: boolean
   isPublished: boolean
-  isDelivered: boolean
+  delivered: DeliveredBy | undefined
 }
 
 interface Waiting {
@@ -58,12 +58,13 @@ export class SuspensionFacts {
     this.#note(instanceId, version, { publishedAt })
   }
 
-  /** Call when the suspension was written to a stream or to a poll response. */
-  noteDelivered(instanceId: string, version: number, requestedAt: number, by: 'stream' | 'poll'): void {
+  /** Call when the suspension was written to a stream or to an answer. */
+  noteDelivered(instanceId: string, version: number, requestedAt: number, by: DeliveredBy): void {
     const seen = this.#of(instanceId, version)
-    if (!seen || seen.isDelivered) return
-    seen.isDelivered = true
-    const at = this.#observe('delivered', requestedAt)
+    // A client may ignore the header of an answer, so a stream or poll still counts after it.
+    if (!seen || seen.delivered === by || (seen.delivered !== undefined && seen.delivered !== 'answer')) return
+    const at = seen.delivered === undefined ? this.#observe('delivered', requestedAt) : this.#deps.clock.now()
+    seen.delivered = by
     this.#note(instanceId, version, { delivered: { at, by } })
   }
 
@@ -76,7 +77,7 @@ export class SuspensionFacts {
     const known = this.#seen.get(instanceId)
     if (known && known.version > version) return undefined
     if (known?.version === version) return known
-    const seen = { version, isStored: false, isPublished: false, isDelivered: false }
+    const seen = { version, isStored: false, isPublished: false, delivered: undefined }
     this.#seen.set(instanceId, seen)
     return seen
   }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
+import type { Schema } from '../../db/schema.ts'
 import { instanceControls } from '../instances/control-statements.ts'
 import type { Hold } from './holds.ts'
 
@@ -143,11 +144,13 @@ export function endStatements(
   return [dialect.lockFound(timedQuery(db, timed).where('resumed_at', 'is', null).compile()), update.compile()]
 }
 
+export type DeliveredBy = NonNullable<Schema['suspensions']['delivered_by']>
+
 /** What a process observed of a suspension; times are epoch milliseconds. */
 export interface SeenFacts {
   storedAt?: number
   publishedAt?: number
-  delivered?: { at: number; by: 'stream' | 'poll' }
+  delivered?: { at: number; by: DeliveredBy }
 }
 
 const seenColumns = {
@@ -159,7 +162,10 @@ const seenColumns = {
   way: 'text',
 } as const
 
-/** Stores facts of any number of suspensions in one statement; facts that are stored already stay unchanged. */
+/**
+ * Stores facts of any number of suspensions in one statement. Facts that are stored already stay unchanged, except that
+ * a delivery by stream or poll replaces one by the header of an answer, which a client may ignore.
+ */
 export function seenStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
   seen: readonly { instanceId: string; version: number; facts: SeenFacts }[],
@@ -179,12 +185,15 @@ export function seenStatement(
     )
   const by = (column: string, at: string) =>
     sql`${sql.raw(column)} = coalesce(${sql.raw(column)}, case when ${sql.raw(`batch.${at}`)} is not null then cast(${process} as text) end)`
+  const isDelivery = sql`(batch.delivered is not null
+    and (delivered_at is null or (delivered_by = 'answer' and batch.way <> 'answer')))`
   return sql`update suspensions set ${first('stored_at', 'stored')},
       ${first('published_at', 'published')}, ${by('published_by', 'published')},
-      ${first('delivered_at', 'delivered')}, ${by('delivered_process', 'delivered')},
-      delivered_by = coalesce(delivered_by, batch.way),
-      look_at = case when batch.delivered is not null and delivered_at is null and resumed_at is null
-        then batch.delivered else look_at end
+      delivered_at = case when ${isDelivery} then
+        case when requested_at > batch.delivered then requested_at else batch.delivered end else delivered_at end,
+      delivered_process = case when ${isDelivery} then cast(${process} as text) else delivered_process end,
+      delivered_by = case when ${isDelivery} then batch.way else delivered_by end,
+      look_at = case when ${isDelivery} and resumed_at is null then batch.delivered else look_at end
     from ${dialect.rowsFromJson(JSON.stringify(cells), seenColumns)} as batch
     where suspensions.instance_id = batch.id and suspensions.version = batch.at_version`.compile(db)
 }

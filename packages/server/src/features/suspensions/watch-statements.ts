@@ -56,10 +56,12 @@ export function readLastingAfter(
   db: Db,
   after: string,
   limit: number,
-): Promise<Pick<SuspensionRow, 'instance_id' | 'version' | 'containment_id' | 'key_containment_id'>[]> {
+): Promise<
+  Pick<SuspensionRow, 'instance_id' | 'version' | 'requested_at' | 'containment_id' | 'key_containment_id'>[]
+> {
   return db
     .selectFrom('suspensions')
-    .select(['instance_id', 'version', 'containment_id', 'key_containment_id'])
+    .select(['instance_id', 'version', 'requested_at', 'containment_id', 'key_containment_id'])
     .where('resumed_at', 'is', null)
     .where('instance_id', '>', after)
     .orderBy('instance_id')
@@ -95,6 +97,7 @@ export function readRecent(db: Db, since: number, limit: number) {
       'stored_at',
       'published_at',
       'delivered_at',
+      'delivered_by',
       'acknowledged_at',
       'silent_at',
       'quiet_at',
@@ -129,6 +132,7 @@ const guards = [
   'look_at',
   'checked_seq',
   'delivered_at',
+  'delivered_by',
   'acknowledged_at',
   'resumed_at',
   'last_activity_at',
@@ -152,16 +156,17 @@ export function decisionStatement(db: Db, row: SuspensionRow, decided: Decided):
 }
 
 /**
- * Records activity that the event log does not show under the instance's id. Within `graceMs` after delivery, which counts
- * as made `deliveryMs` after the request, activity is not a breach unless the instance was already silent.
+ * Records activity that the event log does not show under the instance's id. What is a breach:
+ * see `breachAfter` in states.ts.
  */
 export function activityStatement(
   db: Db,
   { instanceId, at, count }: { instanceId: string; at: number; count: number },
   { graceMs, deliveryMs }: { graceMs: number; deliveryMs: number },
 ): Statement {
-  const isBreach = sql`(${at} > coalesce(delivered_at, acknowledged_at) + ${graceMs}
-    or ${at} > requested_at + ${deliveryMs + graceMs}
+  const received = sql`coalesce(case when delivered_by = 'answer' then null else delivered_at end, acknowledged_at)`
+  const isBreach = sql`(${at} > ${received} + ${graceMs}
+    or ${at} > requested_at + ${deliveryMs} + case when ${received} is null then 0 else ${graceMs} end
     or (silent_at is not null and ${at} > acknowledged_at))`
   const time = sql<number>`cast(${at} as bigint)`
   return db

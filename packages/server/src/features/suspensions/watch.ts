@@ -19,6 +19,12 @@ const lookBackMs = 7 * dayMs
 
 const seconds = (ms: number) => `${Math.max(0, ms / 1_000).toFixed(1)} seconds`
 
+const receivedText = ({ delivered_at, delivered_by }: SuspensionRow): string => {
+  if (delivered_at === null) return 'the suspension was not delivered to it'
+  const way = delivered_by === 'answer' ? ' only by a header of answers' : ''
+  return `the suspension was delivered to it${way}`
+}
+
 interface WatchParts {
   ingest: Ingest
   outbox: Outbox
@@ -36,7 +42,7 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
 
   function unconfirmedEvent(row: SuspensionRow, now: number): EventToStore {
     const waited = seconds(now - row.requested_at)
-    const received = row.delivered_at === null ? 'nothing was delivered to it' : 'the suspension was delivered to it'
+    const received = receivedText(row)
     return ingest.own({
       severity: 'critical',
       event_type: eventTypes.killUnconfirmed,
@@ -48,7 +54,8 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
 
   function breachEvent(row: SuspensionRow, { reports, breaches, first_breach_at, last_breach_at }: Decision) {
     const delivered = row.delivered_at !== null || row.acknowledged_at !== null
-    const undelivered = delivered ? '' : '; the suspension was not delivered to it'
+    const isCertain = row.acknowledged_at !== null || (delivered && row.delivered_by !== 'answer')
+    const undelivered = isCertain ? '' : `; ${receivedText(row)}`
     const first = isoTime(first_breach_at!)
     const last = isoTime(last_breach_at!)
     return ingest.own({
