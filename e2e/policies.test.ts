@@ -110,6 +110,43 @@ test('a backtest says what a policy would have decided on the calls that are sto
   expect(stdout).toMatch(new RegExp(`deny +volume_delete +Volumes are never deleted +${id}`))
 })
 
+test('labels of a file are stored with the policy that names it, and tried on stored calls', async () => {
+  const id = await newInstance(service, 'labelled')
+  const title = unique('Labelled')
+  write('ours.labels.yaml', 'post_ledger: { is: [sends, irreversible] }\nread_ticket: { is: [untrusted] }\n')
+  const file = write('labelled.yml', `title: ${title} # ours\nlabels: [github, ./ours.labels.yaml]\nflow: default\n`)
+  expect(await wardline('add', file)).toMatchObject({ code: 0 })
+  const [policy] = (await delivered(id)).policies.filter((each) => each.title === title)
+  expect(policy!.document).toMatchObject({
+    labels: { post_ledger: { is: ['sends', 'irreversible'] }, get_me: { is: ['private', 'directory'] } },
+  })
+  // What is stored is whole: its text can be stored again.
+  const { stdout } = await wardline('show', title)
+  expect(stdout).toMatch(/^title: .* # ours\nlabels: \[github, \{"post_ledger"/)
+  expect(await wardline('add', write('shown.yml', stdout), '--replace', title)).toMatchObject({ code: 0 })
+  for (const tool of ['read_ticket', 'post_ledger']) {
+    const event = { severity: 'info', source: 'e2e', event_type: 'tool_call', description: tool, instance_id: id }
+    await service.call('POST', '/api/events', { body: { ...event, metadata: { toolName: tool, params: {} } } })
+  }
+  const past = write(
+    'past-labels.yml',
+    `title: Past\nfor: { agents: ${id} }\nlabels: ./ours.labels.yaml\nflow: default\n`,
+  )
+  expect(await wardline('backtest', past)).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('of 2 calls'),
+    stderr: expect.stringContaining('1 more call would have been asked'),
+  })
+  expect(await wardline('delete', title)).toMatchObject({ code: 0 })
+
+  const broken = write('ours.labels.yaml', 'post_ledger:\n  is: [unheard]\n')
+  for (const command of ['add', 'backtest']) {
+    const refused = await wardline(command, file)
+    expect(refused.stderr).toContain(`${broken}:2:8: post_ledger.is[0] must be untrusted,`)
+    expect(refused.stderr).toContain('it has 1 fault.')
+  }
+})
+
 test('tags of operators decide which policies an agent gets, tags of the agent do not', async () => {
   const tag = unique('env').slice(0, 30)
   const id = unique('tagged')
@@ -126,12 +163,15 @@ test('tags of operators decide which policies an agent gets, tags of the agent d
 
 test.skipIf(isExternal)('policies of a folder survive a crash with the same version', async () => {
   const own = mkdtempSync(join(tmpdir(), 'wardline-policy-dir-'))
-  writeFileSync(join(own, 'volumes.yml'), policyFor('From git', '*', 'mode: enforce\n'))
+  const labelled = policyFor('From git', '*', 'mode: enforce\n').replace('[service]', '[service, ./own.labels.yaml]')
+  writeFileSync(join(own, 'volumes.yml'), labelled)
+  writeFileSync(join(own, 'own.labels.yaml'), 'post_ledger: { is: [sends] }\n')
   const started = await startService({ env: { WARDLINE_POLICY_DIR: own } })
   try {
     await beat(started, 'agent-1')
     const read = async () => (await started.call<Delivered>('GET', '/api/instances/agent-1/policy')).body
     const first = await until('the policy of the folder', read, ({ body }) => body.includes('From git'))
+    expect(first.body).toContain('"post_ledger":{"is":["sends"]')
     await started.kill9()
     await started.start()
     expect(await read()).toEqual(first)

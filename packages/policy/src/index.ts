@@ -13,5 +13,5 @@ export {
   PolicySetFault,
   type SetDecision,
 } from './policy-set.ts'
-export { readLabels } from './read-labels.ts'
+export { isLabelFile, readLabels } from './read-labels.ts'
 export type { PolicyFault } from './reader.ts'

@@ -2,6 +2,10 @@ import { type Label, labelNames, type ToolLabels } from './labels.ts'
 import { packs } from './packs.ts'
 import { isFields, join, type PolicyFault, policyLimits, Reader } from './reader.ts'
 
+/** Whether an entry of labels names a file. The service and the command line put its map in its place before they read. */
+export const isLabelFile = (entry: unknown): entry is string =>
+  typeof entry === 'string' && /\.(?:ya?ml|json)$/i.test(entry)
+
 /** Reads labels: a map of tools, the name of a pack, or a list of both, of which later ones win. */
 export function readLabels(value: unknown): { labels: ReadonlyMap<string, ToolLabels>; faults: PolicyFault[] } {
   const reader = new Reader()
@@ -12,6 +16,13 @@ export function readLabels(value: unknown): { labels: ReadonlyMap<string, ToolLa
 export function readLabelsWith(reader: Reader, value: unknown, path: string): ReadonlyMap<string, ToolLabels> {
   const labels = new Map<string, ToolLabels>()
   for (const part of value === undefined ? [] : Array.isArray(value) ? value : [value]) {
+    if (isLabelFile(part)) {
+      reader.fault(
+        path,
+        'names a file, which the API cannot read: use `wardline policy add` or put the labels into the policy.',
+      )
+      continue
+    }
     const pack = typeof part === 'string' && Object.hasOwn(packs, part) ? packs[part] : undefined
     if (typeof part === 'string' && !pack) {
       reader.fault(path, `has no pack ${part.slice(0, 100)}; the packs are ${Object.keys(packs).join(', ')}.`)

@@ -45,7 +45,9 @@ export async function loadRuleFiles() {
 /** Tools for policy files, without a service. Imported on demand, because only `wardline policy` needs the parser. */
 export async function loadPolicyFiles() {
   const { lintText } = await import('./features/policies/policy-text.ts')
-  return { lintText }
+  const { withLabelFiles } = await import('./features/policies/label-files.ts')
+  const { readBounded } = await import('./features/rules/bounded-file.ts')
+  return { lintText, readBounded, withLabelFiles }
 }
 
 /** Verifies incident bundles without a service. Imported on demand, only by `wardline incident verify`. */

@@ -8,7 +8,7 @@ import { withService } from '../service/options.ts'
 import { findService } from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { textTable } from '../text-table.ts'
-import { readText, readTools } from './files.ts'
+import { readTools, readWhole } from './files.ts'
 import { idOf } from './stored.ts'
 
 /** One sentence: what a policy would have decided. */
@@ -67,7 +67,7 @@ interface BacktestFlags extends ServiceFlags {
 async function backtest(given: string, { from, to, tools, ...flags }: BacktestFlags): Promise<void> {
   const service = await findService(flags)
   const body = {
-    ...(existsSync(given) ? { policy: readText(given) } : { id: await idOf(service, given) }),
+    ...(existsSync(given) ? { policy: await readWhole(given) } : { id: await idOf(service, given) }),
     ...(tools === undefined ? {} : { tools: await readTools(tools) }),
     ...(from === undefined ? {} : { from }),
     ...(to === undefined ? {} : { to }),

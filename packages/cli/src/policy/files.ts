@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { type ListedTool, type Policy, type PolicyFault, readLabels } from '@wardline/policy'
 import { loadPolicyFiles } from '@wardline/server'
 import { counted, sanitize } from '@wardline/text'
@@ -11,6 +12,8 @@ export interface PolicyFiles {
 }
 
 interface Fault {
+  /** A labels file, as the policy names it. */
+  file?: string
   line: number
   column: number
   sentence: string
@@ -49,8 +52,10 @@ export async function readTools(file: string | undefined): Promise<ListedTool[]>
 }
 
 /** Policies may come from others, so their texts are sanitized for the terminal. */
-export const faultLine = (file: string, { line, column, sentence }: Fault): string =>
-  sanitize(`${file}:${line}:${column}: ${sentence}`)
+export const faultLine = (policy: string, { file, line, column, sentence }: Fault): string =>
+  sanitize(
+    `${file === undefined ? policy : isAbsolute(file) ? file : join(dirname(policy), file)}:${line}:${column}: ${sentence}`,
+  )
 
 function refuse(file: string, lines: readonly string[]): void {
   if (lines.length === 0) return
@@ -58,10 +63,26 @@ function refuse(file: string, lines: readonly string[]): void {
   throw notReadable(file, `it has ${counted(lines.length, 'fault')}.`)
 }
 
+/** Reads the text of a policy, with the labels files that it names in their place, and what is wrong with these. */
+export async function readWithLabels(file: string): Promise<{ text: string; faults: Fault[] }> {
+  const { readBounded, withLabelFiles } = await loadPolicyFiles()
+  return withLabelFiles(readText(file), (name) => readBounded(resolve(dirname(file), name)))
+}
+
+/** Reads the text of a policy that the service can store, which reads no files. */
+export async function readWhole(file: string): Promise<string> {
+  const { text, faults } = await readWithLabels(file)
+  refuse(
+    file,
+    faults.map((fault) => faultLine(file, fault)),
+  )
+  return text
+}
+
 /** Reads a policy as it is: what its cases say, or rules that never decide, is for `lint`. */
 export async function readPolicyFile({ policy: file, labels: labelFile }: PolicyFiles): Promise<Policy> {
   const { lintText } = await loadPolicyFiles()
-  const { policy, faults } = lintText(readText(file), [], Date.now())
+  const { policy, faults } = lintText(await readWhole(file), [], Date.now())
   if (!policy)
     refuse(
       file,

@@ -1,3 +1,4 @@
+import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { useCapturedOutput } from '../testing/captured-output.ts'
@@ -115,6 +116,68 @@ test('labels of several unknown tools are written out for each, so that a policy
   expect(output.join('')).not.toMatch(/[&*]a1/)
   const written = output.join('').replaceAll(/^/gm, '  ').trimEnd()
   expect(await policy('lint', file('p.yml', `title: x\nlabels:\n${written}\n`))).toBe(0)
+})
+
+const labelled = (labels: string) => `# Ours\ntitle: Labelled\nlabels: ${labels}\nflow: strict\n`
+
+test('what labels prints works unchanged as the file that a policy names', async () => {
+  const listed = [{ name: 'WebFetch' }, { name: 'frobnicate' }, { name: 'send_email' }, { name: 'read_inbox' }]
+  const tools = file('tools.json', JSON.stringify(listed))
+  expect(await policy('labels', tools)).toBe(0)
+  const printed = file('tools.labels.yaml', output.join(''))
+  const named = file('p.yml', labelled('./tools.labels.yaml'))
+  expect(await policy('lint', named)).toBe(0)
+  output.length = 0
+  await policy('replay', recorded(), '--policy', named)
+  const fromFile = output.splice(0)
+  await policy('replay', recorded(), '--policy', file('p.yml', labelled('{}')), '--labels', printed)
+  expect(fromFile).toEqual(output)
+  expect(decided()[0]).toContain('ask flow')
+})
+
+test('labels files are read relative to the policy, wherever they are', async () => {
+  mkdirSync(join(folder(), 'policies'))
+  const ours = file('ours.yaml', 'read_inbox: { is: [untrusted] }\nsend_email: { is: [sends] }\n')
+  for (const name of ['../ours.yaml', ours, '[github, ../ours.yaml]']) {
+    const named = file('policies/p.yml', labelled(name))
+    expect(await policy('lint', named)).toBe(0)
+    expect(await policy('export', named, '--to', 'claude-code')).toBe(0)
+    output.length = 0
+    await policy('replay', recorded(), '--policy', named)
+    expect(decided()[0]).toContain('ask flow')
+  }
+})
+
+test('faults of a labels file are found with their place in it, and those of the policy on their own lines', async () => {
+  const broken = file('ours.yaml', '# Reviewed\nsend_email:\n  is: \u001b[31mloud\n')
+  const named = file('p.yml', labelled('./ours.yaml'))
+  expect(await policy('lint', named)).toBe(1)
+  expect(output).toEqual([expect.stringContaining(`${broken}:3:3: send_email.is[0] must be untrusted, private,`)])
+  output.length = 0
+  expect(await policy('lint', named, '--json')).toBe(1)
+  expect(JSON.parse(output.join('')).faults).toMatchObject([{ file: './ours.yaml', line: 3, column: 3 }])
+  for (const command of [
+    ['replay', recorded(), '--policy', named],
+    ['export', named, '--to', 'claude-code'],
+  ]) {
+    expect(await policy(...command)).toBe(1)
+    expect(errors.splice(0).join('\n')).toContain(`${broken}:3:3: send_email.is[0]`)
+  }
+  file('ours.yaml', 'send_email:\n  is: sends\nread_inbox:\n  is: untrusted\n')
+  output.length = 0
+  expect(await policy('lint', file('p.yml', `${labelled('./ours.yaml')}mode: on\n`))).toBe(1)
+  expect(output).toEqual([`${named}:5:1: mode must be observe or enforce.`])
+})
+
+test.each([
+  ['is missing', () => join(folder(), 'none.yaml'), 'The file cannot be read (ENOENT).'],
+  ['is a folder', () => mkdirSync(join(folder(), 'd.yaml')) ?? 'd.yaml', 'It is not a regular file.'],
+  ['never ends', () => symlinkSync('/dev/zero', join(folder(), 'zero.yaml')) ?? 'zero.yaml', 'not a regular file.'],
+  ['is too long', () => file('l.yaml', `# ${'x'.repeat(70_000)}`), 'The file has more than 64 KiB.'],
+])('a labels file that %s is a fault of the policy', async (_what, make, sentence) => {
+  expect(await policy('lint', file('p.yml', labelled(make())))).toBe(1)
+  expect(output.join('')).toMatch(/p\.yml:3:1: labels names /)
+  expect(output.join('')).toContain(sentence)
 })
 
 test('lint finds faults with their place, and a policy with faults is not replayed', async () => {

@@ -7,7 +7,7 @@ import { checkPolicySetup } from '../doctor/policy-setup.ts'
 import { exitCodes } from '../exit.ts'
 import { addPolicyBacktest } from './backtest.ts'
 import { addConversions } from './conversions.ts'
-import { faultLine, readText, readTools } from './files.ts'
+import { faultLine, readTools, readWithLabels } from './files.ts'
 import { replay } from './replay.ts'
 import { addStoredPolicies } from './stored.ts'
 
@@ -19,7 +19,8 @@ interface LintOptions {
 async function lint(file: string, { tools, json }: LintOptions): Promise<void> {
   const { lintText } = await loadPolicyFiles()
   const listed = await readTools(tools)
-  const { policy, faults } = lintText(readText(file), listed, Date.now())
+  const { text, faults: unread } = await readWithLabels(file)
+  const { policy, faults } = unread.length > 0 ? { faults: unread } : lintText(text, listed, Date.now())
   if (faults.length > 0) process.exitCode = exitCodes.failed
   if (json) return console.log(safeJson({ faults }, 2))
   for (const fault of faults) console.log(faultLine(file, fault))
@@ -77,7 +78,7 @@ export function addPolicy(program: Command): void {
     .action(replay)
   policy
     .command('labels')
-    .description('print labels for tools, from the packs and else guessed, to review and put into a policy')
+    .description('print labels for tools, from the packs and else guessed, to review: a file that a policy can name')
     .argument('<tools>', 'what the servers answer to tools/list')
     .action(labels)
   policy

@@ -6,7 +6,7 @@ import { withService } from '../service/options.ts'
 import { findService, type Service } from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { textTable } from '../text-table.ts'
-import { readText, readTools } from './files.ts'
+import { readTools, readWhole } from './files.ts'
 
 const heads = ['ID', 'MODE', 'VERSION', 'RULES', 'FLOW', 'FOR', 'TITLE', 'FILE']
 
@@ -85,7 +85,7 @@ function storedText({ id, version, mode }: PolicyStored): string {
 async function add(file: string, flags: ServiceFlags & { replace?: string; tools?: string }): Promise<void> {
   const service = await findService(flags)
   const tools = flags.tools === undefined ? {} : { tools: await readTools(flags.tools) }
-  const body = { policy: readText(file), ...tools }
+  const body = { policy: await readWhole(file), ...tools }
   const stored =
     flags.replace === undefined
       ? await service.call('createPolicy', { body })

@@ -153,7 +153,7 @@ export const settings = {
     env: 'WARDLINE_POLICY_DIR',
     unset: undefined,
     meaning:
-      'Folder of [policy files](../guide/policies.md#policies-in-files) (`.yml`, `.yaml`, `.json`; one policy a file), read at startup and when they change. Default: none',
+      'Folder of [policy files](../guide/policies.md#policies-in-files) (`.yml`, `.yaml`, `.json`; one policy a file; `*.labels.yaml` are labels), read at startup and when they change. Default: none',
     parse: text,
   }),
   ...quotaSettings,

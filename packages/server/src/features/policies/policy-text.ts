@@ -27,7 +27,7 @@ export interface ReadPolicy {
 }
 
 /** Splits a place such as `rules[2].when.recipients|not_host`, where names may contain dots, by the names that are there. */
-function pathOf(document: unknown, place: string): Path {
+export function pathOf(document: unknown, place: string): Path {
   const path: (string | number)[] = []
   let value = document
   let rest = place

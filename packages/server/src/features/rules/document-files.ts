@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
-import { constants } from 'node:fs'
-import { lstat, open, readdir, stat } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { type DocumentFileFault, type eventTypes, ruleLimits } from '@wardline/contract'
+import type { DocumentFileFault, eventTypes } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { localActor } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { Ingest } from '../events/ingest.ts'
+import { fileProblem, findFile, readBounded, readWithin, stateWithin } from './bounded-file.ts'
 import type { Changing } from './rules.ts'
 
 const extensions = new Set(['.yml', '.yaml', '.json'])
@@ -22,8 +22,10 @@ interface FileKind<Read, Row> {
   eventType: typeof eventTypes.ruleFileInvalid | typeof eventTypes.policyFileInvalid
   /** What else decides whether a file is valid; files are read again when it changes. */
   context(): Promise<unknown>
-  /** Reads a text. Throws AppError. */
-  read(text: string): Promise<{ id?: string | undefined; read: Read }>
+  /** Whether a file by its name is only a part of others. */
+  isPart?(name: string): boolean
+  /** Reads a text. `readPart`: reads another file of the folder, by its path in it. Throws AppError. */
+  read(text: string, readPart: (name: string) => Promise<string>): Promise<{ id?: string | undefined; read: Read }>
   store(changing: Changing, item: FileItem<Read>): Promise<void>
   stored(): Promise<Row[]>
   remove(changing: Changing, row: Row): Promise<void>
@@ -35,17 +37,11 @@ interface FileItem<Read> {
   read: Read
 }
 
-interface FoundFile {
-  name: string
-  size: number
-  mtimeMs: number
-  /** Why the file must not be opened. */
-  fault?: string
-}
-
 interface Reading<Read> {
   /** Names, sizes, times and faults of the files, to detect changes. */
   signature: string
+  /** Paths of the parts that were read for files. */
+  parts: readonly string[]
   names: ReadonlySet<string>
   items: FileItem<Read>[]
   faults: DocumentFileFault[]
@@ -56,47 +52,6 @@ function idOfFile(noun: Noun, file: string): string {
   const hex = createHash('sha256').update(`file of a ${noun}: ${file}`).digest('hex')
   // A UUID of version 8 (RFC 9562): custom derivation.
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`
-}
-
-/** Bytes of a file: of the text of a rule or policy. */
-const maxBytes = ruleLimits.textBytes
-const tooLong = `The file has more than ${maxBytes / 1024} KiB.`
-
-/** Looks at a file without opening it; undefined if it was removed meanwhile. Links are followed, as ConfigMaps need. */
-async function findFile(folder: string, name: string): Promise<FoundFile | undefined> {
-  const path = join(folder, name)
-  try {
-    const found = await stat(path)
-    const { size, mtimeMs } = found
-    // A FIFO blocks who opens it, and a device never ends.
-    if (!found.isFile()) return { name, size, mtimeMs, fault: 'It is not a regular file.' }
-    return { name, size, mtimeMs, ...(size > maxBytes ? { fault: tooLong } : {}) }
-  } catch (fault) {
-    const isGone = await lstat(path).then(
-      () => false,
-      () => true,
-    )
-    return isGone ? undefined : { name, size: 0, mtimeMs: 0, fault: sentenceOf(fault) }
-  }
-}
-
-/** Reads at most the limit, without waiting: the file may have been replaced since it was found. */
-async function readText(path: string): Promise<string> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
-  try {
-    if (!(await file.stat()).isFile()) throw new AppError('invalid', 'It is not a regular file.')
-    const bytes = Buffer.alloc(maxBytes + 1)
-    let length = 0
-    while (length < bytes.length) {
-      const { bytesRead } = await file.read(bytes, length)
-      if (bytesRead === 0) break
-      length += bytesRead
-    }
-    if (length > maxBytes) throw new AppError('invalid', tooLong)
-    return bytes.toString('utf8', 0, length)
-  } finally {
-    await file.close()
-  }
 }
 
 export interface FileParts {
@@ -159,32 +114,49 @@ export class DocumentFiles<Read, Row extends { file: string | null }> {
   }
 
   async #read(folder: string): Promise<Reading<Read>> {
+    const { isPart } = this.#kind
     let names: string[]
     try {
-      names = (await readdir(folder)).filter((name) => extensions.has(extname(name)) && !name.startsWith('.'))
+      names = (await readdir(folder)).filter(
+        (name) => extensions.has(extname(name)) && !name.startsWith('.') && !isPart?.(name),
+      )
     } catch (fault) {
       return this.#unreadable(folder, fault as NodeJS.ErrnoException)
     }
     const files = await Promise.all(names.sort().map((name) => findFile(folder, name)))
     const found = files.filter((file) => file !== undefined)
-    const signature = JSON.stringify([found, await this.#kind.context()])
-    if (this.#last?.signature === signature) return this.#last
-    const reading: Reading<Read> = { signature, names: new Set(found.map(({ name }) => name)), items: [], faults: [] }
+    const context = await this.#kind.context()
+    const signatureOf = (parts: readonly unknown[]) => JSON.stringify([found, context, parts])
+    const last = this.#last
+    if (last) {
+      const states = await Promise.all(last.parts.map((part) => stateWithin(folder, part)))
+      if (last.signature === signatureOf(states)) return last
+    }
+    const items: FileItem<Read>[] = []
+    const faults: DocumentFileFault[] = []
+    const parts = new Map<string, unknown>()
+    const readPart = async (part: string) => {
+      // Before it is read: a change meanwhile is seen by the next run.
+      if (!parts.has(part)) parts.set(part, await stateWithin(folder, part))
+      return readWithin(folder, part)
+    }
     const ids = new Map<string, string>()
     for (const { name, fault } of found) {
       try {
         if (fault !== undefined) throw new AppError('invalid', fault)
-        const { id = idOfFile(this.#kind.noun, name), read } = await this.#kind.read(await readText(join(folder, name)))
+        const text = await readBounded(join(folder, name))
+        const { id = idOfFile(this.#kind.noun, name), read } = await this.#kind.read(text, readPart)
         const other = ids.get(id)
         if (other !== undefined) throw new AppError('invalid', `The file ${other} has the same id.`)
         ids.set(id, name)
-        reading.items.push({ id, file: name, read })
+        items.push({ id, file: name, read })
       } catch (fault) {
-        reading.faults.push({ file: name, error: sentenceOf(fault) })
+        faults.push({ file: name, error: fileProblem(fault) })
       }
     }
-    this.#last = reading
-    return reading
+    const signature = signatureOf([...parts.values()])
+    this.#last = { signature, parts: [...parts.keys()], names: new Set(found.map(({ name }) => name)), items, faults }
+    return this.#last
   }
 
   /** An unreadable folder must not delete anything. */
@@ -192,7 +164,7 @@ export class DocumentFiles<Read, Row extends { file: string | null }> {
     const error = `${this.#kind.setting} cannot be read (${code}).`
     const known = this.#last
     const names = known?.names ?? new Set<string>()
-    this.#last = { signature: `unreadable ${code}`, names, items: [], faults: [{ file: folder, error }] }
+    this.#last = { signature: `unreadable ${code}`, parts: [], names, items: [], faults: [{ file: folder, error }] }
     return this.#last
   }
 
@@ -245,9 +217,4 @@ export class DocumentFiles<Read, Row extends { file: string | null }> {
     const now = new Set(this.faults().map(({ file, error }) => `${file}: ${error}`))
     for (const name of this.#reported) if (!now.has(name)) this.#reported.delete(name)
   }
-}
-
-function sentenceOf(fault: unknown): string {
-  if (fault instanceof AppError) return fault.message
-  return `The file cannot be read (${(fault as NodeJS.ErrnoException).code ?? 'unknown'}).`
 }

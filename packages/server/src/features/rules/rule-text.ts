@@ -1,6 +1,6 @@
 import { type RuleDocument, type RuleMode, type RuleTested, ruleLimits } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
-import type { RuleFault } from './language/fault.ts'
+import { type RuleFault, shown } from './language/fault.ts'
 import { noLists } from './language/placeholders.ts'
 import { type CompiledRule, parseRules } from './language/rule.ts'
 import { ruleNotes } from './language/rule-notes.ts'
@@ -20,7 +20,8 @@ export interface ReadRule {
   fault(path: readonly (string | number)[], sentence: string): RuleFault
 }
 
-const placed = ({ line, column, sentence }: RuleFault) => `Line ${line}, column ${column}: ${sentence}`
+const placed = ({ file, line, column, sentence }: RuleFault) =>
+  `${file === undefined ? 'Line' : `${shown(file)}, line`} ${line}, column ${column}: ${sentence}`
 
 /** Builds an error with the first fault as message and all faults as details. */
 export function documentProblem(faults: readonly RuleFault[]): AppError {

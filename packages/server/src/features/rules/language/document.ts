@@ -12,6 +12,8 @@ export interface SourceDocument {
   value: unknown
   /** Returns the position of the value at the path, or of its field name if there is one. */
   fault(path: Path, sentence: string, offset?: number): RuleFault
+  /** Returns the text with other ones in the place of values, each with as many lines as it had. */
+  replaced(values: readonly { path: Path; by: string }[]): string
 }
 
 interface ReadText {
@@ -21,6 +23,8 @@ interface ReadText {
 
 interface Place {
   start: number
+  /** Where the value is, without the name of its field. */
+  range: readonly [start: number, end: number]
   /** Returns the start of a scalar written literally; undefined for one with escapes or folds. */
   text: number | undefined
   children?: Map<string | number, Place>
@@ -70,7 +74,7 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
   const startOf = (node: Node | null): number => node?.range?.[0] ?? 0
   const read = (node: Node | null, depth: number): { value: unknown; place: Place } => {
     const start = startOf(node)
-    const place: Place = { start, text: undefined }
+    const place: Place = { start, range: [start, node?.range?.[1] ?? start], text: undefined }
     if (node === null) return { value: null, place }
     const refuse = (sentence: string) => fault(start, sentence)
     if (depth > ruleLimits.depth) throw refuse(`Lists and maps are nested more than ${ruleLimits.depth} levels deep.`)
@@ -118,7 +122,7 @@ function readValue(document: Document.Parsed, fault: (start: number, sentence: s
 const plain = (message: string): string => `This is not valid YAML: ${message.split('\n')[0]!.replace(/[.:]?$/, '.')}`
 
 /** Parses YAML or JSON. The cost of parsing is limited before it starts, see ruleLimits. `noun`: what the text should have. */
-export function readText(text: string, noun: 'rule' | 'policy' = 'rule'): ReadText {
+export function readText(text: string, noun: 'rule' | 'policy' | 'labels' = 'rule'): ReadText {
   const bytes = Buffer.byteLength(text)
   if (bytes > ruleLimits.textBytes) {
     const sentence = `The text has ${bytes} bytes; at most ${ruleLimits.textBytes} are read.`
@@ -165,16 +169,30 @@ export function readText(text: string, noun: 'rule' | 'policy' = 'rule'): ReadTe
     if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) continue
     try {
       const { value, place } = readValue(document, at)
+      const placeOf = (path: Path): Place => {
+        let found = place
+        for (const step of path) {
+          const child = found.children?.get(step)
+          if (!child) break
+          found = child
+        }
+        return found
+      }
       documents.push({
         value,
         fault(path, sentence, offset) {
-          let found = place
-          for (const step of path) {
-            const child = found.children?.get(step)
-            if (!child) break
-            found = child
-          }
+          const found = placeOf(path)
           return at(offset !== undefined && found.text !== undefined ? found.text + offset : found.start, sentence)
+        },
+        replaced(values) {
+          let rest = 0
+          const parts = values.map(({ path, by }) => {
+            const [start, end] = placeOf(path).range
+            const before = text.slice(rest, start)
+            rest = end
+            return `${before}${by}${text.slice(start, end).replace(/[^\n]/g, '')}`
+          })
+          return parts.join('') + text.slice(rest)
         },
       })
     } catch (fault) {

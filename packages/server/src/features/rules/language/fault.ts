@@ -5,6 +5,8 @@ export interface RuleFault {
   column: number
   /** One plain sentence. */
   sentence: string
+  /** The file that has the fault, as the text names it; undefined = the text itself. */
+  file?: string
 }
 
 /** Path to a value in a document: names of fields and indexes in lists. */
