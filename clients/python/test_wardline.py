@@ -499,6 +499,77 @@ class KillSwitchTest(ServiceTest):
         self.assertFalse(monitor.health.stream_connected)
         self.assertEqual(len([line for line in door.lines('/control') if 'GET' in line]), len(door.lines('/control')))
 
+    def deaf(self) -> None:
+        """From now on only the header of an answer can bring a suspension."""
+        for name in ('_POLL', '_POLL_WITHOUT_STREAM', '_HEARTBEAT'):
+            patch = mock.patch.object(wardline, name, 3600.0)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def test_the_answer_to_an_event_after_a_kill_suspends_at_once(self) -> None:
+        self.deaf()
+        door = self.door()
+        door.refuses = lambda line: '/control' in line
+        monitor = self.monitor(door.url, stale_after=36_000, fail_mode='open').start()
+        until('the end of the attempt to listen', lambda: 'stream' in monitor.health.problems)
+        polls = len(door.lines('/status'))
+        self.kill('it mails customers twice')
+        monitor.report('info', 'note', 'a')
+        self.assertTrue(monitor.wait_suspended(DEADLINE))
+        self.assertEqual((monitor.reason, monitor.health.control_version), ('it mails customers twice', 1))
+        until('a confirmation', lambda: self.detail()['control'], lambda control: control['applied_version'] == 1)
+        # Later answers announce what is applied, and cause nothing.
+        monitor.report('info', 'note', 'a')
+        self.assertTrue(monitor.flush(DEADLINE))
+        self.assertEqual(len(door.lines('/status')), polls + 1)
+
+    def announced(self, header: Callable[[], str]) -> Tuple[Monitor, List[str]]:
+        """A monitor of a server that sends a header with every answer, and the requests that it got."""
+        requests: List[str] = []
+        listener = socket.create_server(('127.0.0.1', 0))
+        self.addCleanup(listener.close)
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    with client, contextlib.suppress(OSError):
+                        line = client.recv(65536).decode('latin-1').partition('\r\n')[0]
+                        requests.append(line)
+                        status = '404 Not Found' if '/control' in line else '200 OK'
+                        body = '{"ok":true,"matched":false,"errors":[],"suspended":false,"reason":null}'
+                        head = f'Wardline-Suspended: {header()}\r\nETag: W/"0"\r\nContent-Length: {len(body)}'
+                        client.sendall(f'HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}'.encode('latin-1'))
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f'http://127.0.0.1:{listener.getsockname()[1]}'
+        return self.monitor(url, stale_after=36_000).start(), requests
+
+    def polls_after_checks(self, header: Callable[[], str]) -> int:
+        monitor, requests = self.announced(header)
+        for _ in range(30):
+            self.assertFalse(monitor.check_path('/etc/harmless'))
+        monitor.stop(DEADLINE)
+        self.assertEqual((monitor.suspended, monitor.health.control_version), (False, 0))
+        return len([line for line in requests if '/status' in line])
+
+    def test_a_header_that_is_always_there_causes_one_poll_in_an_interval(self) -> None:
+        self.deaf()
+        versions = iter(range(1, 10_000))
+        with mock.patch.object(wardline, '_ANNOUNCED', 3600.0):
+            self.assertLessEqual(self.polls_after_checks(lambda: str(next(versions))), 2)
+        with mock.patch.object(wardline, '_ANNOUNCED', 0.01):
+            monitor, requests = self.announced(lambda: '7')
+            until('more polls', lambda: len([line for line in requests if '/status' in line]), lambda polls: polls > 3)
+            self.assertFalse(monitor.suspended)
+
+    def test_a_header_that_is_no_version_is_ignored(self) -> None:
+        self.deaf()
+        with mock.patch.object(wardline, '_ANNOUNCED', 0.0):
+            for header in ('', '-1', '1.5', '1e3', '0x10', 'suspended', '9' * 16, '1' * 17, '7'.zfill(17), '1, 1', '\xb2'):
+                with self.subTest(header):
+                    self.assertEqual(self.polls_after_checks(lambda header=header: header), 1)
+
     def test_a_kill_and_a_resume_are_confirmed_and_called_back_in_order(self) -> None:
         calls: List[str] = []
         monitor = self.monitor()

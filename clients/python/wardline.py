@@ -99,6 +99,8 @@ _log = logging.getLogger('wardline')
 _HEARTBEAT = 60.0
 _POLL = 30.0
 _POLL_WITHOUT_STREAM = 3.0
+# The least between two polls that headers of answers cause: anything at the url can send them with every answer.
+_ANNOUNCED = 3.0
 _METRICS = 300.0
 _REQUEST_TIMEOUT = 5.0
 # A check stands between the agent and its tool.
@@ -1734,6 +1736,9 @@ class _Transport:
             _log.warning('The key for Wardline travels in clear: use https beyond this machine.')
         self._base = url.rstrip('/')
         self._key = key
+        self.on_suspended: Callable[[int], None] = lambda version: None
+        """Called with the control version of each answer that says that the agent is suspended. In a thread of the
+        request: a signal handler cannot interrupt it."""
         self._opener = urllib.request.OpenerDirector()
         # Without a handler for errors and redirects, every answer comes back as it is.
         self._opener.add_handler(urllib.request.ProxyHandler())
@@ -1814,6 +1819,9 @@ class _Transport:
         self, exchange: _Exchange, path: str, body: Optional[bytes], headers: Mapping[str, str], timeout: float
     ) -> _Answer:
         with self.open(exchange, path, timeout, body, headers) as response:
+            version = response.headers.get('wardline-suspended', '')
+            if re.fullmatch(r'\d{1,16}', version, re.ASCII) and _is_version(int(version)):
+                self.on_suspended(int(version))
             content = response.read(_ANSWER_BYTES + 1)
             if len(content) > _ANSWER_BYTES:
                 raise _NoAnswer('the answer is too long')
@@ -2632,6 +2640,10 @@ class _Link:
         self._beat_now = threading.Event()
         self._beat_wanted = False
         self._poll_now = threading.Event()
+        self._announced: Optional[int] = None
+        """The version of a suspension that the header of an answer announced since the last poll began."""
+        self._followed = -math.inf
+        """When such a header last caused a poll."""
         self._stream: Optional[_Exchange] = None
         self._drills: Deque[str] = collections.deque(maxlen=1)
         """The latest drill that waits for its answer."""
@@ -2727,7 +2739,13 @@ class _Link:
     def run_polls(self, stopping: threading.Event) -> None:
         self._beat_tried.wait(_REQUEST_TIMEOUT)
         while not stopping.is_set():
+            announced, self._announced = self._announced, None
+            if announced is not None and self._is_news(announced):
+                self._followed = time.monotonic()
             pause = self._poll()
+            if announced is not None and self._is_news(announced):
+                # No answer, or one of a process of the service that has not heard of the kill.
+                self._in_doubt = True
             self._kill_switch.settle()
             self.polled.set()
             polled = time.monotonic()
@@ -2736,6 +2754,9 @@ class _Link:
                 # The stream may come or go meanwhile.
                 base = _POLL if self.stream_connected and not self._in_doubt else _POLL_WITHOUT_STREAM
                 left = polled + max(pause, min(base, self._longest_poll) * spread) - time.monotonic()
+                announced = self._announced
+                if announced is not None and self._is_news(announced):
+                    left = min(left, self._followed + _ANNOUNCED - time.monotonic())
                 if left <= 0:
                     break
                 self._poll_now.wait(min(left, self._kill_switch.seconds_until_stale()))
@@ -2776,6 +2797,16 @@ class _Link:
         # A kill does not wait for policies.
         self._policies.hear(answer)
         return 0.0
+
+    def hear_suspended(self, version: int) -> None:
+        """The header of an answer says that the agent is suspended. It is not signed, so it only causes a poll."""
+        if self._is_news(version):
+            self._announced = version
+            self._poll_now.set()
+
+    def _is_news(self, version: int) -> bool:
+        switch = self._kill_switch
+        return version > switch.control.version or switch.contradicts(_Control(version, True))
 
     def _contradicts(self, control: _Control) -> bool:
         # What was signed before the state that the service sent last may be a replay.
@@ -5899,6 +5930,7 @@ class Monitor:
             self._policies,
             self._approvals,
         )
+        self._transport.on_suspended = self._link.hear_suspended
 
     # --- Start and stop
 

@@ -10,7 +10,14 @@ import type { AgentPolicies } from './policy/agent-policies.ts'
 import { Repeat } from './repeat.ts'
 import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
 import { openTextVerifier, openVerifier, signedAnswer, type VerifyText } from './signed-control.ts'
-import { type ControlState, type Heartbeat, stateFromPoll, stateFromStream, type Verify } from './wire.ts'
+import {
+  type ControlState,
+  type Heartbeat,
+  isNewSuspension,
+  stateFromPoll,
+  stateFromStream,
+  type Verify,
+} from './wire.ts'
 
 interface ControlLinkOptions {
   service: Service
@@ -39,6 +46,11 @@ export class ControlLink {
   #beating: Promise<Answer> | undefined
   #lostStreams = 0
   #polling: Repeat | undefined
+  /** Answer to the poll in flight, or to the last one. */
+  #polled: Promise<Answer> | undefined
+  /** Version of the last suspension that the header of an answer announced, and when one last caused a poll. */
+  #announced = 0
+  #followedAt = Number.NEGATIVE_INFINITY
   /** Version of a suspension in the last poll that contradicted the known state. */
   #contradicting: number | undefined
   /** Highest applied version that the service knows of. */
@@ -69,9 +81,15 @@ export class ControlLink {
 
   /** Sends heartbeats, polls and listens until the signal aborts. */
   follow(signal: AbortSignal): void {
-    const { pace } = this.#options
+    const { pace, service, killSwitch } = this.#options
     new Repeat(() => this.#keepBeating(), jittered(pace.heartbeat), signal)
     this.#polling = new Repeat(() => this.#keepPolling(), jittered(pace.pollWithoutStream), signal)
+    const announcements = new Repeat(() => this.#followAnnouncement(), Number.POSITIVE_INFINITY, signal)
+    service.onSuspended = (version) => {
+      if (!isNewSuspension(version, killSwitch.controlState)) return
+      this.#announced = version
+      announcements.within(Math.max(0, this.#followedAt + pace.announced - performance.now()))
+    }
     new Repeat(() => this.#keepListening(signal), 0, signal)
   }
 
@@ -121,7 +139,12 @@ export class ControlLink {
     return jittered(pace.heartbeat)
   }
 
-  async #poll(): Promise<Answer> {
+  #poll(): Promise<Answer> {
+    this.#polled = this.#askState()
+    return this.#polled
+  }
+
+  async #askState(): Promise<Answer> {
     const { service, pace, settings, killSwitch, decoys, policies } = this.#options
     const verify = await this.#verifier
     const { version, isFromService, controlState: known } = killSwitch
@@ -153,6 +176,21 @@ export class ControlLink {
     if (isRefused(answer)) return jittered(pace.refused)
     const wait = jittered(this.#isStreamOpen && isSuccess(answer) ? pace.poll : pace.pollWithoutStream)
     return Math.max(answer.retryAfterMs ?? 0, wait)
+  }
+
+  /** Polls because the header of an answer announced a suspension, unless the poll in flight brings it. */
+  async #followAnnouncement(): Promise<number> {
+    const { killSwitch, pace } = this.#options
+    await this.#polled
+    const version = this.#announced
+    if (isNewSuspension(version, killSwitch.controlState)) {
+      this.#followedAt = performance.now()
+      await this.#poll()
+      // No answer, or one of a process of the service that does not know of the kill yet.
+      const isMissing = isNewSuspension(version, killSwitch.controlState)
+      if (isMissing) this.#polling?.within(jittered(pace.pollWithoutStream))
+    }
+    return Number.POSITIVE_INFINITY
   }
 
   /** Listens over one connection to the control stream. Returns the milliseconds until the next connection. */

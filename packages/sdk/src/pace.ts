@@ -6,6 +6,8 @@ export interface Pace {
   heartbeat: number
   poll: number
   pollWithoutStream: number
+  /** Minimum between two polls that headers of answers cause: any server at the url can send them with every answer. */
+  announced: number
   /** A stream that sends no byte for this long counts as dead: the service sends one every 30 seconds. */
   streamSilence: number
   /** The service sends the state right after connecting; a stream that has sent nothing after this time is closed. */
@@ -28,6 +30,7 @@ export const usualPace: Pace = {
   heartbeat: 60_000,
   poll: 30_000,
   pollWithoutStream: 3_000,
+  announced: 3_000,
   streamSilence: 75_000,
   streamStart: 10_000,
   reconnect: 1_000,

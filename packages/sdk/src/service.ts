@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer'
 import { clearTimeout, setTimeout } from 'node:timers'
 import { MonitorError } from './faults.ts'
 import { plainLine } from './plain-line.ts'
+import { announcedSuspension, suspendedHeader } from './wire.ts'
 
 export interface Answer {
   /** HTTP status; 0 when no answer came in time. */
@@ -93,6 +94,8 @@ export class Service {
   readonly #base: URL
   readonly #key: string
   readonly #instanceId: string
+  /** Called with the control version of each answer that says that the agent is suspended. */
+  onSuspended: (version: number) => void = () => {}
 
   constructor({ url, key, instanceId }: { url: string; key: string; instanceId: string }) {
     this.#base = new URL(`${url.replace(/\/+$/, '')}/api/`)
@@ -124,6 +127,11 @@ export class Service {
     }
   }
 
+  protected readSuspension(header: string | null): void {
+    const version = announcedSuspension(header)
+    if (version !== undefined) this.onSuspended(version)
+  }
+
   /** Does not follow redirects: the key would be sent to their target. */
   async #send(path: string, { body, headers }: Call, signal: AbortSignal): Promise<Answer> {
     const json: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
@@ -134,6 +142,7 @@ export class Service {
       redirect: 'manual',
       signal,
     })
+    this.readSuspension(response.headers.get(suspendedHeader))
     const text = await boundedText(response)
     if (text === undefined) return noAnswer(invalidAnswer)
     return {

@@ -1,5 +1,5 @@
 import type * as contract from '@wardline/contract'
-import { endpoints, limits, severities } from '@wardline/contract'
+import { endpoints, limits, suspendedHeader as sentHeader, severities } from '@wardline/contract'
 import { expect, expectTypeOf, test } from 'vitest'
 import type { NewEvent } from './events.ts'
 import type { Severity } from './monitor.ts'
@@ -11,6 +11,7 @@ import {
   type Heartbeat,
   type KillSwitchState,
   stateFromStream,
+  suspendedHeader,
 } from './wire.ts'
 
 // This package copies the parts of the contract that it needs, so that agents install only one package.
@@ -77,6 +78,7 @@ test('uses the routes, headers and limits of the service', () => {
     'x-wardline-policy',
     'x-wardline-control',
   ])
+  expect(suspendedHeader).toBe(sentHeader)
   expect(severities).toEqual(['info', 'warning', 'critical', 'breach'])
   expect(limits).toMatchObject({
     instanceId: 64,

@@ -51,6 +51,20 @@ export function errorsOf(body: object, events: number): EventBatchReply['errors'
 export const contradicts = (received: ControlState, known: ControlState | undefined): boolean =>
   received.suspended && known?.suspended === false && received.version <= known.version
 
+/** Header of every answer to a suspended agent: the control version. It is not signed, so it only says when to poll. */
+export const suspendedHeader = 'wardline-suspended'
+
+/** Returns the version in `suspendedHeader`; undefined if it is no version. */
+export function announcedSuspension(text: string | null): number | undefined {
+  if (text === null || !/^\d{1,16}$/.test(text)) return undefined
+  return Number.isSafeInteger(Number(text)) ? Number(text) : undefined
+}
+
+/** Whether a poll may bring a suspension of this version that is not known yet. */
+export function isNewSuspension(version: number, known: ControlState | undefined): boolean {
+  return version > (known?.version ?? -1) || contradicts({ version, suspended: true, reason: null }, known)
+}
+
 /** Returns the state in the answer to a poll; undefined if there is none or a proxy removed the version (ETag). */
 export function stateFromPoll(body: Partial<KillSwitchState>, etag: string | null): ControlState | undefined {
   const version = /^(?:W\/)?"(\d{1,15})"$/.exec(etag ?? '')?.[1]

@@ -8,6 +8,7 @@ import { contentOf } from '../guarded-call.ts'
 import { Listeners } from '../listeners.ts'
 import { outputBody, outputRoute } from '../outputs.ts'
 import { Results } from '../results.ts'
+import { isNewSuspension } from '../wire.ts'
 import { AgentMemory } from './agent-memory.ts'
 import {
   type AgentSettings,
@@ -17,7 +18,7 @@ import {
   readAgentSettings,
   stateFolder,
 } from './agent-settings.ts'
-import { type ControlCheck, checkControl } from './control-check.ts'
+import { type ControlCheck, checkControl, judge, poll } from './control-check.ts'
 import { asking, canAskUser, denying, type HookAnswer, type HookProgress, passing } from './hook-answer.ts'
 import { type HookCall, type InvalidInput, isLarge, parseCall, readInput } from './hook-input.ts'
 import type { HookPolicy, PolicyVerdict } from './hook-policy.ts'
@@ -107,6 +108,8 @@ class Decision {
   readonly #service: PlainService
   readonly #reports: HookReports
   readonly #startedAt = performance.now()
+  /** Highest version of a suspension that the header of an answer announced. */
+  #announced: number | undefined
   /** Sentences about failed checks and failed writes. */
   readonly #faults: string[] = []
   readonly #warnings: string[] = []
@@ -116,8 +119,16 @@ class Decision {
     this.#memory = memory
     this.#tool = tool
     this.#progress = progress
-    this.#service = new PlainService(settings, checksEndAt + reportMs)
+    this.#service = this.#open(checksEndAt + reportMs)
     this.#reports = new HookReports(this.#service, memory, settings.instanceId)
+  }
+
+  #open(deadline: number): PlainService {
+    const service = new PlainService(this.#settings, deadline)
+    service.onSuspended = (version) => {
+      this.#announced = Math.max(this.#announced ?? 0, version)
+    }
+    return service
   }
 
   async answer(input: Promise<HookCall | InvalidInput>): Promise<HookAnswer> {
@@ -128,15 +139,18 @@ class Decision {
     if (isOther(call)) this.#progress.decided = passing(this.#tool, [], eventOf(call))
     if (isOther(call)) await this.#remember(call as HookCall)
     if (isOther(call) && !outputOf(call)) return passing(this.#tool, [], eventOf(call))
-    const control = await asked
-    if (isOther(call)) return this.#reportOutput(call as HookCall, control)
+    const first = await asked
+    if (isOther(call)) return this.#reportOutput(call as HookCall, first)
     // From here on the arguments, not an outage, are the likely cause of a failure.
-    this.#progress.mustCheck ||= control.isAnswered
-    const verdict = await this.#verdict(call, control)
-    const checked = this.#denial(control, verdict)
+    this.#progress.mustCheck ||= first.isAnswered
+    const verdict = await this.#verdict(call, first)
+    const checked = this.#denial(first, verdict)
     // A policy does not hide that a call touches a decoy.
-    const policy = checked === undefined ? await this.#decide(call, control) : undefined
-    const denial = checked ?? policy?.denial?.reason
+    const decided = checked === undefined ? await this.#decide(call, first) : undefined
+    const control = await this.#latest(first)
+    const isKilled = control.state?.suspended === true && !first.state?.suspended
+    const policy = isKilled ? undefined : decided
+    const denial = isKilled ? suspendedReason(control.state?.reason) : (checked ?? policy?.denial?.reason)
     const answer = () => {
       if (denial !== undefined) return denying(this.#tool, denial)
       if (policy?.ask !== undefined) return asking(this.#tool, policy.ask)
@@ -144,7 +158,23 @@ class Decision {
     }
     this.#progress.decided = answer()
     await this.#settle(call, control, denial === undefined, policy)
-    return answer()
+    if (denial !== undefined) return answer()
+    const last = await this.#latest(control)
+    if (!last.state?.suspended) return answer()
+    this.#progress.decided = denying(this.#tool, suspendedReason(last.state.reason))
+    await this.#keep(last)
+    return this.#progress.decided
+  }
+
+  /** Polls again if an answer since then announced a suspension: until the hook has answered, the call can be denied. */
+  async #latest(control: ControlCheck): Promise<ControlCheck> {
+    const announced = this.#announced
+    if (announced === undefined || !isNewSuspension(announced, control.state)) return control
+    const service = this.#service
+    const answer = await poll({ service, settings: this.#settings, timeoutMs: reportMs })
+    this.#announced = undefined
+    const { state, isAnswered, news, ahead } = judge({ service, known: control.state }, answer)
+    return isAnswered && state?.suspended ? { ...control, state, news, ahead } : control
   }
 
   /** Remembers a prompt or a result for the policies of the session. */
@@ -159,7 +189,7 @@ class Decision {
   async #policy(announced: number): Promise<HookPolicy | undefined> {
     if (announced === 0 && !existsSync(this.#memory.policyFile)) return undefined
     const { HookPolicy } = await import('./hook-policy.ts')
-    const service = new PlainService(this.#settings, checksEndAt)
+    const service = this.#open(checksEndAt)
     return new HookPolicy({ settings: this.#settings, memory: this.#memory, service })
   }
 
@@ -235,7 +265,7 @@ class Decision {
 
   #checkControl(): Promise<ControlCheck> {
     return checkControl({
-      service: new PlainService(this.#settings, Math.min(this.#startedAt + checksMs + reportMs, pollEndAt)),
+      service: this.#open(Math.min(this.#startedAt + checksMs + reportMs, pollEndAt)),
       settings: this.#settings,
       known: this.#known(),
       isBeatDue: this.#memory.isBeatDue,
@@ -261,7 +291,7 @@ class Decision {
     const listeners = new Listeners()
     const { instanceId } = this.#settings
     const faults = new ActiveFaults(listeners)
-    const service = new PlainService(this.#settings, checksEndAt)
+    const service = this.#open(checksEndAt)
     const checks = new DecoyChecks({ service, faults, instanceId, endsAt: checksEndAt, ...times })
     let fault = 'The arguments cannot be read.'
     listeners.on('error', (error) => {
@@ -281,6 +311,14 @@ class Decision {
     passes: boolean,
     policy: PolicyVerdict | undefined,
   ): Promise<void> {
+    const report = async () => {
+      if (!('fault' in call)) this.#warn(await this.#reports.report(call, control.isAnswered, passes, policy))
+    }
+    await this.#keep(control, report)
+  }
+
+  /** Stores and acknowledges a received state. Calls `meanwhile` before the acknowledgement is answered. */
+  async #keep(control: ControlCheck, meanwhile = async () => {}): Promise<void> {
     try {
       this.#memory.makeFolder()
       if (control.news) this.#warn(this.#memory.keep(control.news, control.ahead !== undefined))
@@ -291,7 +329,7 @@ class Decision {
       if (news && ahead !== undefined) await this.#reportMismatch(ahead, news.version)
       else if (ahead !== undefined)
         this.#warnings.push(`The service reports an older control version than this hook has (${ahead}).`)
-      if (!('fault' in call)) this.#warn(await this.#reports.report(call, control.isAnswered, passes, policy))
+      await meanwhile()
       await acknowledged
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }

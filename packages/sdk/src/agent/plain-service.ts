@@ -12,6 +12,7 @@ import {
   Service,
   turningTimeout,
 } from '../service.ts'
+import { suspendedHeader } from '../wire.ts'
 
 /**
  * Client for the service over `node:http`, because loading `fetch` takes longer than the rest of a hook. Sends each
@@ -35,7 +36,10 @@ export class PlainService extends Service {
         body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
       const headers = { ...this.headers, ...sized, ...call.headers }
       const options = { method: body === undefined ? 'GET' : 'POST', headers }
-      return await send((onAnswer) => request(url, options as RequestOptions, onAnswer), body, Math.round(ms))
+      const open: Open = (onAnswer) => request(url, options as RequestOptions, onAnswer)
+      const answer = await send(open, body, Math.round(ms))
+      this.readSuspension(answer.header(suspendedHeader))
+      return answer
     } catch (fault) {
       const { code, message } = fault as { code?: string; message: string }
       return noAnswer(code ?? message)
