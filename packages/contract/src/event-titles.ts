@@ -30,6 +30,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.drillsAnswered]: () => 'All agents answer drills again',
   [eventTypes.eventsRemoved]: () => 'Events were removed to limit the size of the database',
   [eventTypes.activityWhileSuspended]: (who) => `${who} is active although suspended`,
+  [eventTypes.modelCall]: (who) => `${who} called a model`,
   [eventTypes.killUnconfirmed]: (who) => `${who} has not confirmed its suspension`,
   [eventTypes.brakeEngaged]: () => 'The brake is engaged: nothing is suspended automatically',
   [eventTypes.brakeReleased]: () => 'The brake was released: agents are suspended automatically again',

@@ -33,6 +33,7 @@ export const eventTypes = {
   eventsRemoved: 'events_removed',
   activityWhileSuspended: 'activity_while_suspended',
   killUnconfirmed: 'kill_unconfirmed',
+  modelCall: 'model_call',
   brakeEngaged: 'brake_engaged',
   brakeReleased: 'brake_released',
   suspensionSkipped: 'suspension_skipped',

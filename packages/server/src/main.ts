@@ -9,6 +9,7 @@ import { type UnopenedService, unopenedService } from './before-listening.ts'
 import { type Config, describeConfig } from './config/config.ts'
 import { type Deps, type DepsOptions, openDeps } from './deps.ts'
 import { localActor } from './features/audit/audit.ts'
+import { type Gateway, openGateway } from './features/gateway/gateway.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
 import { createLoginCode } from './features/keys/login-codes.ts'
 import { addFirstRules } from './features/rules/first-rules.ts'
@@ -107,6 +108,16 @@ async function listenForDecoys(deps: Deps, { decoyFetches }: Services): Promise<
   )
 }
 
+async function listenForModels(deps: Deps, services: Services): Promise<Gateway | undefined> {
+  const { gatewayPort, host, gatewayHost = host } = deps.config
+  if (gatewayPort === undefined) return undefined
+  return openGateway(deps, services).catch((fault) =>
+    Promise.reject(
+      fault.code === undefined ? fault : listenFault(gatewayHost, gatewayPort, fault, 'WARDLINE_GATEWAY_'),
+    ),
+  )
+}
+
 interface StartOptions extends DepsOptions, JobOptions {
   /** Work with the whole service before it listens and its timers start. */
   beforeListening?: (service: UnopenedService) => Promise<void>
@@ -128,8 +139,9 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     }
     // Opened first: a process that fails to start must not answer on its main port before, or keep it.
     const decoyListener = await listenForDecoys(deps, services)
+    const gateway = await listenForModels(deps, services)
     await app.listen({ host: config.host, port: config.port, backlog: httpLimits.backlog }).catch(async (fault) => {
-      await decoyListener?.close()
+      await Promise.all([decoyListener?.close(), gateway?.close(0)])
       const unlisted = listenFault(config.host, config.port, fault)
       // The next start is not the first one and says nothing of the key.
       if (created)
@@ -145,6 +157,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     deps.log.info({ url, dataDir: config.dataDir }, 'listening')
     // After startup, V8's young generation may grow with the load.
     setFlagsFromString('--semi-space-growth-factor=2')
+    if (gateway) deps.log.info({ port: gateway.port }, 'listening for calls of models')
     if (decoyListener) deps.log.info({ port: decoyListener.port }, 'listening for fetches of decoy URLs')
     warnOfExposure(config, deps)
     logChannels(services, deps)
@@ -155,7 +168,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
       const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
       // Closes connections that become idle when their last request ends.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
-      await Promise.all([app.close(), decoyListener?.close()])
+      await Promise.all([app.close(), decoyListener?.close(), gateway?.close(closeWithinMs)])
       clearTimeout(giveUp)
       clearInterval(sweep)
       await closeServices(services, deps, { stopJobs, graceMs: finishAttemptsWithinMs })

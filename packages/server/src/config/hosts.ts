@@ -67,4 +67,23 @@ export const hostSettings = {
       'How the world reaches WARDLINE_DECOY_PORT, such as `https://files.example.com`: decoy URLs begin with it. Default: `http://<WARDLINE_DECOY_HOST>:<WARDLINE_DECOY_PORT>`',
     parse: publicUrl,
   }),
+  gatewayPort: setting({
+    env: 'WARDLINE_GATEWAY_PORT',
+    unset: undefined,
+    meaning:
+      'Port of the [model gateway](../guide/gateway.md), through which agents call their models; 0 means any free port. Default: none',
+    parse: integer(0, 65_535),
+  }),
+  gatewayHost: setting({
+    env: 'WARDLINE_GATEWAY_HOST',
+    unset: undefined,
+    meaning: 'Address that WARDLINE_GATEWAY_PORT listens on; default: HOST',
+    parse: text,
+  }),
+  gatewayFile: setting({
+    env: 'WARDLINE_GATEWAY_FILE',
+    unset: undefined,
+    meaning: 'YAML file of the upstreams of the [model gateway](../guide/gateway.md#the-file); needed with its port',
+    parse: text,
+  }),
 }

@@ -1,0 +1,184 @@
+import { type IncomingMessage, Agent as PlainAgent, request as requestPlain, type ServerResponse } from 'node:http'
+import { request as requestTls, Agent as TlsAgent } from 'node:https'
+import type { Upstream } from '../../config/gateway.ts'
+import { type Format, type FormatError, formats } from './formats.ts'
+import { type Usage, UsageReader } from './usage.ts'
+
+/** A model may think for minutes before the first byte; nothing at all for longer is a dead connection. */
+const upstreamIdleMs = 10 * 60_000
+/** Idle connections to a provider, for calls that follow. */
+const keptSockets = 32
+
+const agents = {
+  'http:': new PlainAgent({ keepAlive: true, maxFreeSockets: keptSockets }),
+  'https:': new TlsAgent({ keepAlive: true, maxFreeSockets: keptSockets }),
+}
+
+/** Headers of one connection, not of the message (RFC 9110, section 7.6.1). */
+const hopByHop = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']
+const ofConnection = new Set([...hopByHop, 'proxy-authenticate', 'proxy-authorization'])
+/**
+ * Headers of a request that are not passed on: the caller's key wherever it may be, what the gateway sets itself, and
+ * accept-encoding, so that the usage of the answer can be read.
+ */
+const ofGateway = new Set([
+  ...ofConnection,
+  'host',
+  'content-length',
+  'expect',
+  'accept-encoding',
+  'authorization',
+  'x-api-key',
+  'x-goog-api-key',
+  'x-monitor-key',
+  'wardline-instance',
+  'cookie',
+])
+
+/** Returns raw headers without the given ones and those that the header `connection` names. */
+function withoutHeaders(raw: readonly string[], connection: string | undefined, names: ReadonlySet<string>): string[] {
+  const named = connection?.toLowerCase().split(/\s*,\s*/) ?? []
+  const kept: string[] = []
+  for (let place = 0; place + 1 < raw.length; place += 2) {
+    const name = raw[place]!.toLowerCase()
+    if (!names.has(name) && !named.includes(name)) kept.push(raw[place]!, raw[place + 1]!)
+  }
+  return kept
+}
+
+export interface ExchangeResult {
+  /** Of the answer that the client received; null if it received none. */
+  status: number | null
+  /** `cut`: the agent was suspended; `left`: the client closed the connection; `broken`: the upstream did. */
+  end: 'complete' | 'refused' | 'cut' | 'left' | 'broken'
+  usage: Usage
+}
+
+/** One call of an agent: passes the request on and the answer back, and can be cut at any moment. */
+export class Exchange {
+  readonly #request: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #upstream: Upstream
+  readonly #format: Format
+  #outgoing: ReturnType<typeof requestPlain> | undefined
+  #reader: UsageReader | undefined
+  #isEventStream = false
+  #end: ExchangeResult['end'] | undefined
+  readonly ended: Promise<ExchangeResult>
+
+  constructor(request: IncomingMessage, response: ServerResponse, upstream: Upstream) {
+    this.#request = request
+    this.#response = response
+    this.#upstream = upstream
+    this.#format = formats[upstream.kind]
+    this.ended = new Promise((resolve) => {
+      response.once('close', () => {
+        this.#end ??= response.writableFinished ? 'complete' : 'left'
+        // A provider that goes on generating for a client that left charges for it.
+        this.#outgoing?.destroy()
+        const usage = this.#reader?.end() ?? {}
+        resolve({ status: response.headersSent ? response.statusCode : null, end: this.#end, usage })
+      })
+    })
+  }
+
+  get isOver(): boolean {
+    return this.#end !== undefined || this.#response.destroyed
+  }
+
+  /** Answers with an error in the provider's format, unless the answer has begun. */
+  refuse(error: FormatError, retryAfterSeconds?: number): void {
+    if (this.isOver || this.#response.headersSent) return
+    this.#end = 'refused'
+    this.#answer(error, retryAfterSeconds)
+  }
+
+  #answer(error: FormatError, retryAfterSeconds?: number): void {
+    const body = this.#format.errorBody(error)
+    this.#response.writeHead(error.status, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      // The body of a refused request may still be on its way.
+      ...(this.#request.complete ? {} : { connection: 'close' }),
+      ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
+    })
+    this.#response.end(body)
+  }
+
+  /** Ends the call now. What has begun ends with an error of the protocol, and with a connection that breaks off. */
+  cut(error: FormatError): void {
+    if (this.isOver) return
+    this.#end = 'cut'
+    this.#outgoing?.destroy()
+    if (this.#response.headersSent) this.#break(error)
+    else this.#answer(error)
+  }
+
+  #break(error: FormatError): void {
+    const { socket } = this.#response
+    if (!socket) return
+    // A reader that is behind must not keep the connection open.
+    const isBehind = socket.writableLength > 0
+    // The empty line ends an event that was cut in the middle.
+    if (this.#isEventStream && !isBehind) this.#response.write(`\n\n${this.#format.errorEvent(error)}`)
+    if (isBehind) socket.destroy()
+    else socket.destroySoon()
+  }
+
+  /** Sends the request to the upstream. `path`: below the name of the upstream, with its query. */
+  pass(path: string, body: Buffer): void {
+    const { url, key } = this.#upstream
+    const { method, headers, rawHeaders } = this.#request
+    const [keyName, keyValue] = this.#format.keyHeader(key)
+    const kept = withoutHeaders(rawHeaders, headers.connection, ofGateway)
+    const own = ['host', url.host, keyName, keyValue, 'accept-encoding', 'identity']
+    if (method !== 'GET') own.push('content-length', String(body.length))
+    const send = url.protocol === 'https:' ? requestTls : requestPlain
+    const outgoing = send({
+      agent: agents[url.protocol as keyof typeof agents],
+      host: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port,
+      method,
+      path: `${url.pathname === '/' ? '' : url.pathname}${path}`,
+      headers: [...kept, ...own] as never,
+      timeout: upstreamIdleMs,
+    })
+    this.#outgoing = outgoing
+    outgoing.on('timeout', () => outgoing.destroy(new Error('timeout')))
+    outgoing.on('error', () => this.#fail())
+    outgoing.on('response', (answer) => this.#passBack(answer))
+    outgoing.end(body.length > 0 ? body : undefined)
+  }
+
+  #fail(): void {
+    if (this.isOver) return
+    this.#end = 'broken'
+    const error: FormatError = { status: 502, message: `The upstream ${this.#upstream.name} does not answer.` }
+    if (this.#response.headersSent) this.#break(error)
+    else this.#answer(error)
+  }
+
+  #passBack(answer: IncomingMessage): void {
+    if (this.isOver) return void answer.destroy()
+    const { statusCode: status = 502, headers, rawHeaders, statusMessage } = answer
+    // The text of such an answer can have parts of the key, and a redirect could lead anywhere.
+    const refusal = status === 401 ? 'does not accept the key of the gateway' : 'answers with a redirect'
+    if (status === 401 || (status >= 300 && status < 400)) {
+      answer.destroy()
+      this.refuse({ status: 502, message: `The upstream ${this.#upstream.name} ${refusal}.` })
+      return
+    }
+    const type = headers['content-type'] ?? ''
+    const isPlain = headers['content-encoding'] === undefined
+    this.#isEventStream = type.startsWith('text/event-stream') && isPlain
+    this.#reader = isPlain ? new UsageReader(this.#upstream.kind, this.#isEventStream) : undefined
+    this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
+    // Clients wait for the head of a stream, whose first event may come minutes later.
+    this.#response.flushHeaders()
+    answer.on('data', (chunk: Buffer) => this.#reader?.push(chunk))
+    answer.on('error', () => this.#fail())
+    answer.on('aborted', () => this.#fail())
+    answer.pipe(this.#response)
+  }
+}

@@ -1,0 +1,321 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { limits as contractLimits, type ErrorCode, eventTypes } from '@wardline/contract'
+import { onlyName } from '@wardline/text'
+import { readUpstreams, type Upstream } from '../../config/gateway.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { plainAddress } from '../../http/actor.ts'
+import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
+import type { KnownState } from '../control/control-states.ts'
+import type { Ingest } from '../events/ingest.ts'
+import type { Heartbeats } from '../instances/instances.ts'
+import { readTraits } from '../instances/traits.ts'
+import { Exchange, type ExchangeResult } from './exchange.ts'
+import { type FormatError, formats } from './formats.ts'
+
+const limits = {
+  /** Anthropic's maximum for a request, the largest of the providers. */
+  bodyBytes: 32 * 1024 * 1024,
+  /** Bodies that are being read or sent, together. */
+  allBodyBytes: 512 * 1024 * 1024,
+  /** Enough for a body of the maximum over a slow connection. */
+  requestTimeoutMs: 120_000,
+  headersTimeoutMs: 5_000,
+  /** Clients send keys, versions and lists of beta features. */
+  headerBytes: 16 * 1024,
+  /** Bounds memory: an idle stream takes some 60 KiB. */
+  calls: 5_000,
+  /** One agent with its subagents; more would take the calls of the others. */
+  callsPerInstance: 200,
+  /** Between two heartbeats for an agent that only the gateway hears. */
+  heartbeatMs: 15_000,
+} as const
+
+/** Instances that are remembered as heard: more than have calls within a few seconds. */
+const maxHeard = 10_000
+const instanceIdForm = new RegExp(`^[a-z0-9_-]{1,${contractLimits.instanceId}}$`)
+
+/** Of a body that is searched for the name of the model. */
+const edgeBytes = 4 * 1024
+
+/** Type of agents that registered by calling a model; one that sends heartbeats itself has another. */
+const agentType = 'model-gateway'
+
+interface Parts {
+  keyring: {
+    find(presented: string, isLast?: boolean): Principal | undefined
+    findStored(presented: string): Promise<Principal | undefined>
+  }
+  probing: { badKey(address: string | null): number | undefined; isWaiting(address: string | null): boolean }
+  controlStates: { peek(id: string): KnownState | undefined; read(id: string): Promise<KnownState | undefined> }
+  heartbeats: Pick<Heartbeats, 'beat'>
+  ingest: Pick<Ingest, 'own' | 'store'>
+}
+
+export interface Gateway {
+  port: number
+  /** Accepts no more calls, and cuts those that are still open after `graceMs`. */
+  close(graceMs: number): Promise<void>
+}
+
+const suspendedText = (reason: string | null): FormatError => ({
+  status: 403,
+  message: `This agent is suspended by Wardline: ${reason ?? 'no reason was given'}. An operator has to resume it.`,
+})
+
+/** Ends a call with an error in the provider's format. */
+class Refusal extends Error {
+  readonly status: FormatError['status']
+
+  constructor(status: FormatError['status'], message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+const statuses: Partial<Record<ErrorCode, FormatError['status']>> = {
+  invalid: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  instance_limit: 403,
+  quota_exceeded: 429,
+  too_many_failures: 429,
+}
+
+const errorOf = (fault: unknown): FormatError => {
+  if (fault instanceof Refusal) return { status: fault.status, message: fault.message }
+  if (fault instanceof AppError && statuses[fault.code])
+    return { status: statuses[fault.code]!, message: fault.message }
+  // Whether the agent is suspended is not known, so the call is refused.
+  return { status: 503, message: 'Wardline cannot check now whether this agent may go on; retry in a moment.' }
+}
+
+/** Returns the path and query for the upstream, without a key that a client of Gemini put into the query. */
+function upstreamPath({ kind }: Upstream, below: string, query: string | undefined): string {
+  const kept = query?.split('&').filter((part) => !/^key(=|$)/i.test(part)) ?? []
+  return `${below.slice(formats[kind].prefix.length)}${kept.length > 0 ? `?${kept.join('&')}` : ''}`
+}
+
+/** Returns the model that a call names, for the event; null if it names none. */
+function modelOf(below: string, body: Buffer): string | null {
+  const [, inPath] = /\/models\/([\w.-]{1,100})/.exec(below) ?? []
+  if (inPath !== undefined) return inPath
+  // Parsing a body of megabytes would hold the event loop; every client writes the model near the start or the end.
+  const edges = `${body.subarray(0, edgeBytes)}\n${body.subarray(-edgeBytes)}`
+  return /"model"\s*:\s*"([\w.:/-]{1,100})"/.exec(edges)?.[1] ?? null
+}
+
+/** Passes the calls of agents to their models, refuses those of suspended agents, and cuts the ones that are open. */
+class ModelGateway {
+  readonly #deps: Deps
+  readonly #parts: Parts
+  readonly #upstreams: ReadonlyMap<string, Upstream>
+  /** Open calls by instance. */
+  readonly #open = new Map<string, Set<Exchange>>()
+  /** When this process last looked at an instance, in monotonic milliseconds. */
+  readonly #heard = new Map<string, number>()
+  #calls = 0
+  #bodyBytes = 0
+
+  constructor(deps: Deps, parts: Parts) {
+    this.#deps = deps
+    this.#parts = parts
+    this.#upstreams = new Map(readUpstreams(deps.config).map((upstream) => [upstream.name, upstream]))
+    deps.bus.onControl(({ instance_id, action, reason }) => {
+      if (action !== 'suspend') return
+      for (const exchange of this.#open.get(instance_id) ?? []) exchange.cut(suspendedText(reason ?? null))
+    })
+  }
+
+  /** Handles one request. Never rejects. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path = '', query] = (request.url ?? '').split('?', 2)
+    const [, name = '', below = ''] = /^\/([a-z0-9][a-z0-9_-]{0,39})(\/.*)?$/.exec(path) ?? []
+    const upstream = this.#upstreams.get(name)
+    if (!upstream) {
+      response.writeHead(404, { 'content-type': 'application/json', connection: 'close' })
+      const known = [...this.#upstreams.keys()].map((known) => `/${known}`).join(', ')
+      return void response.end(JSON.stringify({ error: { message: `Unknown path. This gateway serves ${known}.` } }))
+    }
+    const exchange = new Exchange(request, response, upstream)
+    const startedAt = this.#deps.clock.monotonic()
+    let instanceId: string | undefined
+    let model: string | null = null
+    this.#calls += 1
+    try {
+      const route = formats[upstream.kind].routes.find(
+        ([method, form]) => method === request.method && form.test(below),
+      )
+      if (!route) throw new Refusal(404, `The gateway does not pass on ${request.method} ${path.slice(0, 200)}.`)
+      const principal = await this.#principalOf(request)
+      const id = this.#instanceOf(request, principal)
+      this.#admit(id, exchange)
+      instanceId = id
+      await this.#assertActive(id, principal, request)
+      const body = await this.#bodyOf(request)
+      try {
+        model = modelOf(below, body)
+        if (!exchange.isOver) exchange.pass(upstreamPath(upstream, below, query), body)
+      } finally {
+        this.#bodyBytes -= body.length
+      }
+      const result = await exchange.ended
+      this.#report(id, { upstream, model, ms: this.#deps.clock.monotonic() - startedAt, result })
+    } catch (fault) {
+      exchange.refuse(errorOf(fault), fault instanceof AppError ? fault.retryAfterSeconds : undefined)
+      if (!(fault instanceof Refusal || fault instanceof AppError))
+        this.#deps.log.error({ err: fault }, 'a call through the gateway failed')
+    } finally {
+      this.#calls -= 1
+      const open = instanceId === undefined ? undefined : this.#open.get(instanceId)
+      open?.delete(exchange)
+      if (open?.size === 0) this.#open.delete(instanceId!)
+    }
+  }
+
+  /** Returns the caller. The key stands where the provider's key would. */
+  async #principalOf({ headers, socket }: IncomingMessage): Promise<Principal> {
+    const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1]
+    const presented = [headers['x-api-key'], headers['x-goog-api-key'], bearer].find((key) => typeof key === 'string')
+    const { keyring, probing } = this.#parts
+    if (presented === undefined)
+      throw new Refusal(401, 'A Wardline key is required in place of the key of the provider.')
+    const address = plainAddress(socket.remoteAddress)
+    const principal =
+      keyring.find(presented as string, false) ??
+      (probing.isWaiting(address) ? keyring.find(presented as string) : await keyring.findStored(presented as string))
+    if (principal && mayBeAgent(principal)) return principal
+    if (principal) throw new Refusal(403, `The scope ${principal.scope} does not allow this: use a key of scope agent.`)
+    const waitSeconds = probing.badKey(address)
+    if (waitSeconds === undefined) throw new Refusal(401, 'The Wardline key is not valid.')
+    throw new AppError(
+      'too_many_failures',
+      'The key is not valid, and too many such keys came from this address.',
+      waitSeconds,
+    )
+  }
+
+  #instanceOf({ headers }: IncomingMessage, principal: Principal): string {
+    const named = headers['wardline-instance'] ?? onlyName(principal.instances ?? [])
+    if (typeof named !== 'string') {
+      throw new Refusal(400, 'This key is for several agents: name yours in the header Wardline-Instance.')
+    }
+    if (!instanceIdForm.test(named)) throw new Refusal(400, 'Wardline-Instance is not the id of an agent.')
+    if (!mayActFor(principal, named)) throw new Refusal(403, 'This key is bound to other agents.')
+    return named
+  }
+
+  /** Registers the call before its agent is looked up: a kill in between cuts it. */
+  #admit(instanceId: string, exchange: Exchange): void {
+    const open = this.#open.get(instanceId) ?? new Set()
+    if (open.size >= limits.callsPerInstance) {
+      throw new Refusal(429, `This agent has ${limits.callsPerInstance} calls open: wait until one ends.`)
+    }
+    if (this.#calls > limits.calls) throw new AppError('overloaded', 'Too many calls are open.', 1)
+    this.#open.set(instanceId, open.add(exchange))
+  }
+
+  /** Refuses the call of a suspended agent, and registers an agent that is not known. */
+  async #assertActive(instanceId: string, principal: Principal, { socket }: IncomingMessage): Promise<void> {
+    const { controlStates } = this.#parts
+    const find = () => controlStates.peek(instanceId) ?? controlStates.read(instanceId)
+    let known = await find()
+    if (known?.state.suspended) throw new Refusal(403, suspendedText(known.state.reason).message)
+    const now = this.#deps.clock.monotonic()
+    if (now - (this.#heard.get(instanceId) ?? -Infinity) < limits.heartbeatMs) return
+    const { agentType: type } = (await readTraits(this.#deps.database.db, [instanceId])).get(instanceId) ?? {}
+    if (!known || type === agentType) {
+      const heartbeat = { instance_id: instanceId, name: instanceId, agent_type: agentType }
+      await this.#parts.heartbeats.beat({ ...heartbeat }, principal, plainAddress(socket.remoteAddress))
+      // An agent can begin suspended.
+      known ??= await find()
+      if (known?.state.suspended) throw new Refusal(403, suspendedText(known.state.reason).message)
+    }
+    if (this.#heard.size >= maxHeard) this.#heard.clear()
+    this.#heard.set(instanceId, now)
+  }
+
+  async #bodyOf(request: IncomingMessage): Promise<Buffer> {
+    if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) throw tooLarge
+    const chunks: Buffer[] = []
+    let bytes = 0
+    try {
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        bytes += chunk.length
+        this.#bodyBytes += chunk.length
+        if (bytes > limits.bodyBytes) throw tooLarge
+        if (this.#bodyBytes > limits.allBodyBytes)
+          throw new AppError('overloaded', 'Too many bodies are being read.', 1)
+        chunks.push(chunk)
+      }
+      return Buffer.concat(chunks)
+    } catch (fault) {
+      this.#bodyBytes -= bytes
+      throw request.errored ? new Refusal(400, 'The request ended before its body.') : fault
+    }
+  }
+
+  /** Stores the event of a call. It says nothing of the content. */
+  #report(instanceId: string, { upstream, model, ms, result }: Call): void {
+    const { status, end, usage } = result
+    const { ingest } = this.#parts
+    const tokens = (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
+    const ending = end === 'complete' ? '' : `, ${endings[end]}`
+    const event = ingest.own({
+      severity: 'info',
+      event_type: eventTypes.modelCall,
+      description: `Called ${model ?? 'a model'} of ${upstream.name}${tokens > 0 ? `: ${tokens} tokens` : ''}${ending}.`,
+      instance_id: instanceId,
+      metadata: { upstream: upstream.name, model, status, end, ms: Math.round(ms), ...usage },
+    })
+    ingest.store([event]).catch((fault) => this.#deps.log.warn({ err: fault }, 'the event of a model call is lost'))
+  }
+}
+
+interface Call {
+  upstream: Upstream
+  model: string | null
+  ms: number
+  result: ExchangeResult
+}
+
+const endings: Record<Exclude<ExchangeResult['end'], 'complete'>, string> = {
+  refused: 'refused',
+  cut: 'cut because the agent was suspended',
+  left: 'ended by the client',
+  broken: 'broken off by the upstream',
+}
+
+const tooLarge = new Refusal(413, `The body has more than ${limits.bodyBytes / 1024 / 1024} MiB.`)
+
+/** Listens on WARDLINE_GATEWAY_PORT. Rejects if it cannot. */
+export async function openGateway(deps: Deps, parts: Parts): Promise<Gateway> {
+  const { config } = deps
+  const gateway = new ModelGateway(deps, parts)
+  const server = createServer({
+    requestTimeout: limits.requestTimeoutMs,
+    headersTimeout: limits.headersTimeoutMs,
+    maxHeaderSize: limits.headerBytes,
+  })
+  server.on('request', (request, response) => void gateway.handle(request, response))
+  // Codex asks for a WebSocket first, and goes on without one after this answer.
+  server.on('upgrade', (_request, socket) => {
+    socket.end('HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
+  })
+  server.on('clientError', (_fault, socket) => void socket.destroy())
+  server.listen(config.gatewayPort, config.gatewayHost ?? config.host)
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close(graceMs) {
+      const closed = once(server, 'close')
+      server.close()
+      server.closeIdleConnections()
+      const giveUp = setTimeout(() => server.closeAllConnections(), graceMs)
+      await closed
+      clearTimeout(giveUp)
+    },
+  }
+}
