@@ -541,8 +541,12 @@ describe('keys', () => {
   test('are those of the local database when no service is given, and always with --local', async () => {
     const local = { WARDLINE_DATA_DIR: newDataDir() }
     const created = (
-      await done(['keys', 'create', '--scope', 'operator', '--name', 'here', '--json'], local)
+      await done(
+        ['keys', 'create', '--scope', 'operator', '--name', 'here', '--approves', 'b', '--approves', 'a', '--json'],
+        local,
+      )
     ).json<Created>()
+    expect((await done(['keys', 'list'], local)).stdout()).toMatch(/ here {2,}approves=a,b\n/)
     for (const env of [local, { ...local, WARDLINE_URL: service.baseUrl }]) {
       const list = (await done(['keys', 'list', '--local', '--json'], env)).json<Listed>()
       expect(list.keys.map(({ id }) => id)).toEqual([created.id])

@@ -255,7 +255,8 @@ export const approvalEndpoints = {
     path: '/api/approvals/:id',
     access: access.operators,
     feature: 'approvals',
-    summary: 'Approve or deny a call; the key that asked cannot decide',
+    summary:
+      'Approve or deny a call; the key that asked cannot decide, nor one whose `approves` has no tag of the agent',
     params: IdParams,
     body: ApprovalDecision,
     status: 200,

@@ -54,6 +54,12 @@ export const NewKey = Type.Object({
       'Tags of operators for every instance that registers with the key; scope agent only. No agent can remove them',
     ),
   ),
+  approves: Type.Optional({
+    ...Tags(
+      'The key approves, denies and allows only calls of agents with at least one of these tags, set by operators or by the key of the agent; scope operator only; default: all agents',
+    ),
+    minItems: 1,
+  }),
 })
 export type NewKey = Static<typeof NewKey>
 
@@ -66,6 +72,9 @@ export const KeyView = Type.Object({
     Type.Integer({ description: 'Instances that the key may register; null for scopes that have no such limit' }),
   ),
   tags: Type.Array(Type.String(), { description: 'Tags of instances that register with the key' }),
+  approves: nullable(
+    Type.Array(Type.String(), { description: 'Tags of the agents whose approvals the key decides; null: all agents' }),
+  ),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   revoked_at: nullable(Timestamp),

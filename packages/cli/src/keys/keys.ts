@@ -58,6 +58,7 @@ interface CreateOptions extends KeysFlags {
   quota?: QuotaChange[]
   maxInstances?: number
   tags?: string
+  approves?: string[]
 }
 
 /**
@@ -98,7 +99,7 @@ function showCreated(created: KeyCreated, json: boolean | undefined): void {
 
 async function create(options: CreateOptions): Promise<void> {
   assertGiven(options)
-  const { scope, name, instance, expires, quota, maxInstances, tags, ...flags } = options
+  const { scope, name, instance, expires, quota, maxInstances, tags, approves, ...flags } = options
   const request: NewKey = {
     scope,
     name,
@@ -107,6 +108,7 @@ async function create(options: CreateOptions): Promise<void> {
     quotas: quota && applyQuotas({}, quota),
     max_instances: maxInstances,
     tags: tags?.split(','),
+    approves,
   }
   const keys = await openKeys(flags)
   showCreated(await keys.create(request), flags.json)
@@ -124,6 +126,7 @@ async function list(flags: KeysFlags): Promise<void> {
       key.name,
       key.instances.join(','),
       key.tags.join(','),
+      ...(key.approves ? [`approves=${key.approves.join(',')}`] : []),
       quotasText(key.quotas),
     ]
     console.log(
@@ -194,6 +197,11 @@ export function addKeys(program: Command): void {
       instanceCount,
     )
     .option('--tags <tags>', 'tags of instances that register with the key, separated by commas (scope agent)')
+    .option(
+      '--approves <tag>',
+      'decide only approvals of agents with this tag of operators or keys (scope operator); repeatable; default: all agents',
+      repeated,
+    )
   withPlace(creating).action(create)
   withPlace(keys.command('list', { isDefault: true }).description('list keys, never their secrets')).action(list)
   const rotating = keys

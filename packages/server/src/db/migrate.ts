@@ -58,6 +58,7 @@ import { verifiedAgents } from './migrations/0054-verified-agents.ts'
 import { otherAttestations } from './migrations/0055-other-attestations.ts'
 import { policies } from './migrations/0056-policies.ts'
 import { approvals } from './migrations/0057-approvals.ts'
+import { keyApproves } from './migrations/0058-key-approves.ts'
 
 interface Migration {
   version: number
@@ -126,6 +127,7 @@ const migrations: Migration[] = [
   { version: 55, name: 'other-attestations', statements: otherAttestations },
   { version: 56, name: 'policies', statements: policies },
   { version: 57, name: 'approvals', statements: approvals },
+  { version: 58, name: 'key-approves', statements: keyApproves },
 ]
 
 const newest = migrations.at(-1)!.version

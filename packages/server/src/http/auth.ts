@@ -19,6 +19,8 @@ export interface Principal {
    * limit), and their tags (sorted JSON array; null = none).
    */
   registers: { owner: string; max: number | null; tags: string | null }
+  /** Tags, set by operators or keys, of the agents whose approvals the key decides; absent = all agents. */
+  approves?: readonly string[]
 }
 
 /** Whether the caller may be an agent. People use other scopes or sessions, but agents may also have the admin key. */

@@ -17,6 +17,8 @@ interface ApiKeysTable {
   owner: string | null
   /** Tags of instances registered with this key, as a sorted JSON array; null = none. */
   tags: string | null
+  /** Tags of the agents whose approvals this key decides, as a sorted JSON array; null = all agents. */
+  approves: string | null
 }
 
 interface SessionsTable {

@@ -162,7 +162,7 @@ class Simulation {
   async revoke({ random, allowances }: Schedule): Promise<void> {
     const { deps, clock } = this.#service
     const [id] = allowances.size > 0 ? [random.pick([...allowances.keys()])] : [uuidV7(clock.now())]
-    await this.#try(revokeAllowance(deps, id, localActor('cli')))
+    await this.#try(revokeAllowance(deps, id, { principal: operators[0]!, actor: localActor('cli') }))
   }
 
   async switchControl(schedule: Schedule): Promise<void> {

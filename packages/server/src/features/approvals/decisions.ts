@@ -10,6 +10,7 @@ import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { lockInstance, readControl } from '../instances/control-statements.ts'
+import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { decidedEvent, type Outcome } from './approval-events.ts'
 import { type AllowanceRow, type ApprovalRow, approversOf, decide, isUsable, stateAt } from './approval-rules.ts'
@@ -31,10 +32,25 @@ export interface DecisionParts {
 }
 
 interface Deciding {
-  principal: Pick<Principal, 'keyId'> & { registers: Pick<Principal['registers'], 'owner'> }
+  principal: Pick<Principal, 'keyId' | 'approves'> & { registers: Pick<Principal['registers'], 'owner'> }
   actor: Actor
   /** The alert channel whose button was pressed, for the audit log; undefined for a key. */
   pressed?: { channel_id: string; telegram_user?: string }
+}
+
+/** Throws AppError `forbidden` if the key does not decide about this agent. Tags of heartbeats do not count. */
+async function assertMayApprove(
+  { database }: Pick<Deps, 'database'>,
+  { approves }: Pick<Principal, 'approves'>,
+  instanceId: string,
+): Promise<void> {
+  if (!approves) return
+  const tags = (await readOperatorTagsOf(database.db, [instanceId])).get(instanceId) ?? []
+  if (approves.some((tag) => tags.includes(tag))) return
+  throw new AppError(
+    'forbidden',
+    `This key decides only for agents that operators or keys tagged ${approves.join(' or ')}: another operator has to decide.`,
+  )
 }
 
 /** Throws AppError `invalid` for an allowance that may not be made. */
@@ -208,6 +224,7 @@ export async function decideApproval(
   const { row, outcome, allowance } = await changeGuarded(database, async () => {
     const found = await findApproval(database.db, id)
     if (!found) throw unknownId('approval', id, 'wardline approvals')
+    await assertMayApprove(deps, deciding.principal, found.instance_id)
     assertAllowance(found, body)
     const decided = await prepareDecision(deps, parts, found, body, deciding, now)
     return {
@@ -231,13 +248,18 @@ export async function decideApproval(
   return row
 }
 
-/** Ends an allowance. Throws AppError `not_found`, or `conflict` if it is over. */
-export async function revokeAllowance(deps: Deps, id: string, actor: Actor): Promise<void> {
+/** Ends an allowance. Throws AppError `not_found`, `forbidden`, or `conflict` if it is over. */
+export async function revokeAllowance(
+  deps: Deps,
+  id: string,
+  { principal, actor }: { principal: Pick<Principal, 'approves'>; actor: Actor },
+): Promise<void> {
   const { database, clock } = deps
   const now = clock.now()
   await changeGuarded(database, async () => {
     const row = await findAllowance(database.db, id)
     if (!row) throw unknownId('allowance', id, 'wardline approvals allowances')
+    await assertMayApprove(deps, principal, row.instance_id)
     if (!isUsable(row, now)) throw new AppError('conflict', `The allowance ${id} is over already.`)
     const before = { instance_id: row.instance_id, tool: row.tool, used: row.used, max_calls: row.max_calls }
     const action = { action: 'allowance.revoke', target: id, before, after: null }

@@ -34,8 +34,8 @@ export function mountApprovals(router: Router, deps: Deps, parts: RequestParts &
 
   router.handle('listAllowances', async () => ({ allowances: await listAllowances(deps) }))
 
-  router.handle('revokeAllowance', async ({ params, request }) => {
-    await revokeAllowance(deps, params.id, requestActor(request))
+  router.handle('revokeAllowance', async ({ params, principal, request }) => {
+    await revokeAllowance(deps, params.id, { principal, actor: requestActor(request) })
     return { ok: true }
   })
 }

@@ -59,8 +59,9 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
 
-  router.handle('setInstanceTags', async ({ params, body, request }) => {
-    const tags = await setTags(database, params.instanceId, body, requestActor(request), clock.now())
+  router.handle('setInstanceTags', async ({ params, body, principal, request }) => {
+    const by = { principal, actor: requestActor(request) }
+    const tags = await setTags(database, params.instanceId, body, by, clock.now())
     sharedFleets.forget()
     await policySets.refresh()
     return { ok: true, id: params.instanceId, tags }

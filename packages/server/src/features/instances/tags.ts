@@ -1,7 +1,8 @@
 import type { InstanceTags } from '@wardline/contract'
 import type { Database } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
-import { unknownInstance } from '../../errors.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
+import type { Principal } from '../../http/auth.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { findInstance, type TagColumns, tagStatements } from './queries.ts'
 
@@ -16,22 +17,26 @@ export const readTags = (text: string | null): string[] => JSON.parse(text ?? '[
 export const allTags = ({ agent_tags, operator_tags }: TagColumns): string[] =>
   sorted([...readTags(agent_tags), ...readTags(operator_tags)])
 
-/** Replaces the operators' tags; resolves with all tags of the instance. Throws AppError `not_found`. */
+/** Replaces the operators' tags; resolves with all tags of the instance. Throws AppError `not_found` or `forbidden`. */
 export function setTags(
   database: Database,
   id: string,
   { tags }: InstanceTags,
-  actor: Actor,
+  { principal, actor }: { principal: Pick<Principal, 'approves'>; actor: Actor },
   now: number,
 ): Promise<string[]> {
   return changeGuarded(database, async () => {
     const row = await findInstance(database.db, id)
     if (!row) throw unknownInstance(id)
+    const before = readTags(row.operator_tags)
+    // Otherwise a key could tag an agent to decide its approvals.
+    const own = principal.approves?.find((tag) => tags.includes(tag) && !before.includes(tag))
+    if (own) throw new AppError('forbidden', `This key approves for ${own}: another operator has to set this tag.`)
     const operator_tags = tagsText(tags)
     const action = {
       action: 'instance.tags',
       target: id,
-      before: { tags: readTags(row.operator_tags) },
+      before: { tags: before },
       after: { tags: readTags(operator_tags) },
     }
     return {

@@ -35,6 +35,7 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     quotas: null,
     max_instances: null,
     tags: null,
+    approves: null,
     owner: null,
   }
   await trx.executeQuery(insertKeyStatement(trx, row))

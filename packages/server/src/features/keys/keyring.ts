@@ -39,6 +39,7 @@ function toKnown(row: KeyRow): KnownKey {
       scope: row.scope,
       instances: row.scope === 'agent' ? bound : null,
       registers,
+      ...(row.approves === null ? {} : { approves: JSON.parse(row.approves) as string[] }),
     },
     secretHash: row.secret_hash,
     expiresAt: row.expires_at ?? Infinity,
