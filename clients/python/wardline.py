@@ -4703,6 +4703,7 @@ class _PolicyRule:
     tools: Sequence[_ToolPattern]
     agents: Sequence[str]
     tags: Sequence[str]
+    scopes: Sequence[str]
     when: Sequence[_Condition]
     limit: Optional[Tuple[Optional[str], float, int]]
     hours: Optional[Tuple[int, int]]
@@ -4718,10 +4719,12 @@ class _PolicyCall:
     complete: bool
     agent: str
     tags: Sequence[str]
+    scope: Optional[str]
     at: int
 
 
 _DURATION = re.compile(f'([0-9]{{1,5}})[{_SPACE}]*([smhd])')
+_SCOPES = ('main', 'subagent')
 _UNIT_MS = {'s': 1_000, 'm': 60_000, 'h': 3_600_000, 'd': _DAY_MS}
 _HOURS = re.compile('([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])')
 _TIME = re.compile(r'(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?Z)?', re.ASCII)
@@ -4835,7 +4838,7 @@ class _PolicyReader:
         fields = self.fields(value, path, _RULE_FIELDS)
         match_path = _joined_path(path, 'match')
         given = fields.get('match')
-        match = self.fields({} if given is None else given, match_path, ('tool', 'agent', 'tags'))
+        match = self.fields({} if given is None else given, match_path, ('tool', 'agent', 'tags', 'scope'))
         tools: List[_ToolPattern] = []
         for at, text in enumerate(self.texts(match.get('tool', _NOTHING), f'{match_path}.tool', 200)):
             pattern = _tool_pattern(text)
@@ -4854,6 +4857,10 @@ class _PolicyReader:
         title = self.text(fields.get('title'), _joined_path(path, 'title'))
         agents = self.texts(match.get('agent', _NOTHING), f'{match_path}.agent', 500)
         tags = self.texts(match.get('tags', _NOTHING), f'{match_path}.tags', 500)
+        scopes = self.texts(match.get('scope', _NOTHING), f'{match_path}.scope', len(_SCOPES))
+        for at, name in enumerate(scopes):
+            place = f'{match_path}.scope[{at}]' if isinstance(match['scope'], list) else f'{match_path}.scope'
+            self.choice(name, place, _SCOPES)
         when = self.conditions(fields.get('when', _NOTHING), _joined_path(path, 'when'))
         limit = self.limit(fields.get('limit', _NOTHING), _joined_path(path, 'limit'))
         hours = self.hours(fields.get('hours', _NOTHING), _joined_path(path, 'hours'))
@@ -4868,6 +4875,7 @@ class _PolicyReader:
             tools,
             agents,
             tags,
+            scopes,
             when,
             limit,
             hours,
@@ -5040,7 +5048,7 @@ class _Policy:
                 says_more = decided[2] is not None and not unknown and not _is_stricter(other, own)
                 if not says_more and not _is_stricter(own, other):
                     continue
-            why = 'The rule cannot be evaluated for these arguments, so it takes effect.' if unknown else None
+            why = 'The rule cannot be evaluated for this call, so it takes effect.' if unknown else None
             decided = (rule.decision, rule.title, why, rule.approvals, rule.wait_ms)
         # A rule that may not match takes no call away from a default that is stricter.
         if decided is None or (not certain and _is_stricter((self._default, 1), (decided[0], decided[3]))):
@@ -5074,6 +5082,8 @@ def _matches_rule(rule: _PolicyRule, call: _PolicyCall) -> Union[bool, str]:
         return False
     if rule.tags and not any(tag in call.tags for tag in rule.tags):
         return False
+    if rule.scopes and call.scope is not None and call.scope not in rule.scopes:
+        return False
     if rule.hours is not None:
         start, end = rule.hours
         minute = call.at % _DAY_MS // 60_000
@@ -5083,6 +5093,8 @@ def _matches_rule(rule: _PolicyRule, call: _PolicyCall) -> Union[bool, str]:
     for_each = rule.decision == 'allow'
     truths = [condition.evaluate(call.args, for_each) if call.complete else 'unknown' for condition in rule.when]
     truths.append(_matches_tools(rule.tools, call, for_each))
+    if rule.scopes and call.scope is None:
+        truths.append('unknown')
     if False in truths:
         return False
     return 'unknown' if 'unknown' in truths else True
@@ -5154,11 +5166,14 @@ class PolicySet:
             raise PolicySetFault(f'policy "{title}" cannot be read: {place or "the document"} {message}')
         return PolicyReference(policy_id, title, int(version)), mode == 'enforce', policy
 
-    def decide(self, memory: SessionMemory, tool: str, args: Any, at: Optional[int] = None) -> SetDecision:
-        """Decides on a call, and counts it for limits unless it is denied. `at`: milliseconds since the epoch."""
+    def decide(
+        self, memory: SessionMemory, tool: str, args: Any, at: Optional[int] = None, scope: Optional[str] = None
+    ) -> SetDecision:
+        """Decides on a call, and counts it for limits unless it is denied. `at`: milliseconds since the epoch; `scope`:
+        'main' or 'subagent', None if it is not known."""
         moment = int(time.time() * 1000) if at is None else at
         given, complete = _read_args(args)
-        call = _PolicyCall(tool, given, complete, self._agent, self._tags, moment)
+        call = _PolicyCall(tool, given, complete, self._agent, self._tags, scope, moment)
         judged = [(reference, enforced, policy.judge(memory, call)) for reference, enforced, policy in self._held]
         strictest: Optional[Tuple[PolicyReference, _Judged]] = None
         for reference, enforced, one in judged:

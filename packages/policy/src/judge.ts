@@ -4,7 +4,16 @@ import { guessLabels, type ListedTool, unknownTool } from './guess.ts'
 import type { ToolLabels } from './labels.ts'
 import type { SessionMemory } from './memory.ts'
 import { plainOf } from './plain.ts'
-import { type Agent, type Decision, decisions, defaultWaitMs, isForAgent, type Policy, type Rule } from './policy.ts'
+import {
+  type Agent,
+  type Decision,
+  decisions,
+  defaultWaitMs,
+  isForAgent,
+  type Policy,
+  type Rule,
+  type Scope,
+} from './policy.ts'
 import { matchesTools } from './tool-match.ts'
 
 /** A call, before it runs. */
@@ -14,6 +23,8 @@ export interface Call {
   /** False if the arguments could not be read as a whole: no condition on them can be evaluated. */
   isComplete: boolean
   agent: Partial<Agent>
+  /** Undefined if the host does not say it. */
+  scope: Scope | undefined
   /** Milliseconds since the epoch. */
   at: number
 }
@@ -92,7 +103,7 @@ export class PolicyJudge {
       // Of rules that are equally strict, one that was evaluated says more.
       const saysMore = decided?.why != null && !isUnknown && !isStricter(decided, rule)
       if (decided && !saysMore && !isStricter(rule, decided)) continue
-      const why = isUnknown ? 'The rule cannot be evaluated for these arguments, so it takes effect.' : null
+      const why = isUnknown ? 'The rule cannot be evaluated for this call, so it takes effect.' : null
       decided = { decision, rule: title, why, approvals, waitMs }
     }
     // A rule that may not match takes no call away from a default that is stricter.
@@ -132,15 +143,18 @@ const takesEffect = ({ decision }: Rule, truth: Truth): boolean =>
   truth === true || (truth === 'unknown' && decision !== 'allow')
 
 /** Evaluates a rule without its limit. */
-export function matchesRule(rule: Rule, { tool, args, isComplete, agent, at }: Call): Truth {
+export function matchesRule(rule: Rule, { tool, args, isComplete, agent, scope, at }: Call): Truth {
   const { match, hours, expiresAt } = rule
   if (expiresAt !== undefined && at >= expiresAt) return false
   if (!isForAgent(match, agent)) return false
+  const isNamed = match.scopes.length > 0
+  if (isNamed && scope !== undefined && !match.scopes.includes(scope)) return false
   if (hours && !isWithin(hours, Math.floor((at % dayMs) / minuteMs))) return false
   // A rule that allows has to say so of each value and command, one that holds back only of one.
   const isForEach = rule.decision === 'allow'
   let truth = matchesTools(match.tools, { tool, args, isComplete }, isForEach)
   if (truth === false) return false
+  if (isNamed && scope === undefined) truth = 'unknown'
   for (const condition of rule.when) {
     const one = isComplete ? evaluate(args, condition, isForEach) : 'unknown'
     if (one === false) return false

@@ -24,10 +24,16 @@ export function lintPolicy({ rules }: Policy, tools: readonly ListedTool[], now:
 
 function failingCases(rule: Rule, path: string, now: number): PolicyFault[] {
   const check = (call: CaseCall, place: string, isMatch: boolean): PolicyFault[] => {
-    const { tool, args, agent, tags = [] } = call
+    const { tool, args, agent, tags = [], scope } = call
     const truth = matchesRule(
       { ...rule, expiresAt: undefined },
-      { tool, ...readCall(args), agent: { ...(agent === undefined ? {} : { id: agent }), tags }, at: call.at ?? now },
+      {
+        tool,
+        ...readCall(args),
+        agent: { ...(agent === undefined ? {} : { id: agent }), tags },
+        scope,
+        at: call.at ?? now,
+      },
     )
     if (truth === isMatch) return []
     const how =
@@ -99,6 +105,7 @@ function covers(wide: Rule, narrow: Rule): boolean {
     wide.when.every((condition) => conditions.has(textOf(condition))) &&
     within(wide.match.agents, narrow.match.agents) &&
     within(wide.match.tags, narrow.match.tags) &&
+    within(wide.match.scopes, narrow.match.scopes) &&
     (wide.limit === undefined || isSame(wide.limit, narrow.limit)) &&
     (wide.hours === undefined || isSame(wide.hours, narrow.hours)) &&
     (wide.expiresAt ?? Number.POSITIVE_INFINITY) >= (narrow.expiresAt ?? Number.POSITIVE_INFINITY) &&

@@ -4,7 +4,7 @@ import { isStricter, type Judged, PolicyJudge, readCall } from './judge.ts'
 import { hasArgument, labelsOfCall } from './labels.ts'
 import type { SessionMemory } from './memory.ts'
 import { plainOf } from './plain.ts'
-import { type Agent, type Decision, defaultWaitMs, type Policy, readPolicy } from './policy.ts'
+import { type Agent, type Decision, defaultWaitMs, type Policy, readPolicy, type Scope } from './policy.ts'
 
 /** The policies of one agent, as the service delivers them. */
 export interface DeliveredSet {
@@ -80,9 +80,15 @@ export class PolicyDecider {
     })
   }
 
-  /** Decides on a call, and counts it for limits unless it is denied. `at`: milliseconds since the epoch. */
-  decide(memory: SessionMemory, { tool, args, at }: { tool: string; args: unknown; at: number }): SetDecision {
-    const call = { tool, ...readCall(args), agent: this.#agent, at }
+  /**
+   * Decides on a call, and counts it for limits unless it is denied. `scope`: undefined if the host does not say it; `at`:
+   * milliseconds since the epoch.
+   */
+  decide(
+    memory: SessionMemory,
+    { tool, args, scope, at }: { tool: string; args: unknown; scope?: Scope | undefined; at: number },
+  ): SetDecision {
+    const call = { tool, ...readCall(args), agent: this.#agent, scope, at }
     const all = this.#held.map((held) => ({ ...held, judged: held.judge.judge(memory, call) }))
     let strictest: { judged: Judged; reference: PolicyReference } | undefined
     for (const one of all) {
@@ -109,7 +115,7 @@ export class PolicyDecider {
 
   /** Returns what policies with a flow know of a call before it runs; undefined if none has one. */
   flowFacts(memory: SessionMemory, { tool, args }: { tool: string; args: unknown }): FlowFacts | undefined {
-    const call = { tool, ...readCall(args), agent: this.#agent, at: 0 }
+    const call = { tool, ...readCall(args), agent: this.#agent, scope: undefined, at: 0 }
     const all = this.#held.flatMap(({ judge }) => judge.facts(memory, call) ?? [])
     if (all.length === 0) return undefined
     return { met: [...new Set(all.flatMap(({ met }) => met))], proven: all.every(({ proven }) => proven) }

@@ -9,12 +9,17 @@ import { type ToolPattern, toolPattern } from './tool-match.ts'
 export const decisions = ['allow', 'ask', 'deny'] as const
 export type Decision = (typeof decisions)[number]
 
+/** Parts of a session in which calls are made: by the main agent, or by one that it started. */
+const scopes = ['main', 'subagent'] as const
+export type Scope = (typeof scopes)[number]
+
 /** A call in a case of a rule. */
 export interface CaseCall {
   tool: string
   args: Record<string, unknown>
   agent?: string
   tags?: readonly string[]
+  scope?: Scope
   /** Milliseconds since the epoch. */
   at?: number
 }
@@ -22,7 +27,13 @@ export interface CaseCall {
 export interface Rule {
   title: string
   decision: Decision
-  match: { tools: readonly ToolPattern[]; agents: readonly string[]; tags: readonly string[] }
+  match: {
+    tools: readonly ToolPattern[]
+    agents: readonly string[]
+    tags: readonly string[]
+    /** None: every call. A call whose part is unknown cannot be evaluated. */
+    scopes: readonly Scope[]
+  }
   when: readonly Condition[]
   /** Takes effect for the call that exceeds `max` within `withinMs`: a number of calls, or the sum of the argument `of`. */
   limit: { of: string | undefined; max: number; withinMs: number } | undefined
@@ -147,7 +158,7 @@ const ruleFields = [
 
 function readRule(reader: Reader, value: unknown, path: string): Rule {
   const fields = reader.fields(value, path, ruleFields)
-  const match = reader.fields(fields.match ?? {}, join(path, 'match'), ['tool', 'agent', 'tags'])
+  const match = reader.fields(fields.match ?? {}, join(path, 'match'), ['tool', 'agent', 'tags', 'scope'])
   const tools = reader.texts(match.tool, join(path, 'match.tool'), policyLimits.tools).map((text, at) => {
     const pattern = toolPattern(text)
     if (!pattern) reader.fault(`${path}.match.tool[${at}]`, 'must be a name such as send_email, or Bash(rm -rf *).')
@@ -168,6 +179,7 @@ function readRule(reader: Reader, value: unknown, path: string): Rule {
       tools,
       agents: reader.texts(match.agent, join(path, 'match.agent'), policyLimits.values),
       tags: reader.texts(match.tags, join(path, 'match.tags'), policyLimits.values),
+      scopes: reader.choices(match.scope, join(path, 'match.scope'), scopes),
     },
     when: readConditions(reader, fields.when, join(path, 'when')),
     limit: readLimit(reader, fields.limit, join(path, 'limit')),
@@ -268,7 +280,7 @@ function readCases(reader: Reader, value: unknown, path: string): Rule['cases'] 
 }
 
 function readCase(reader: Reader, value: unknown, path: string): CaseCall {
-  const call = reader.fields(value, path, ['tool', 'args', 'agent', 'tags', 'at'])
+  const call = reader.fields(value, path, ['tool', 'args', 'agent', 'tags', 'scope', 'at'])
   const args: Fields = isFields(call.args) ? call.args : {}
   if (call.args !== undefined && !isFields(call.args)) reader.fault(join(path, 'args'), 'must be a map.')
   return {
@@ -276,6 +288,7 @@ function readCase(reader: Reader, value: unknown, path: string): CaseCall {
     args,
     ...(call.agent === undefined ? {} : { agent: reader.text(call.agent, join(path, 'agent')) }),
     ...(call.tags === undefined ? {} : { tags: reader.texts(call.tags, join(path, 'tags'), policyLimits.values) }),
+    ...(call.scope === undefined ? {} : { scope: reader.choice(call.scope, join(path, 'scope'), scopes) }),
     ...(call.at === undefined ? {} : { at: reader.time(call.at, join(path, 'at')) ?? 0 }),
   }
 }

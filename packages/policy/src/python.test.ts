@@ -30,7 +30,7 @@ def run(vector):
             result = args_hash(step['hash'])
         else:
             call = step['decide']
-            one = held.decide(memory, call['tool'], call['args'], call['at'])
+            one = held.decide(memory, call['tool'], call['args'], call['at'], call.get('scope'))
             result = {'decision': one.decision, 'rule': one.rule, 'why': one.why, 'approvals': one.approvals,
                       'waitMs': one.wait_ms, 'policy': one.policy and one.policy.id,
                       'observed': [[o.policy.id, o.decision, o.rule, o.why] for o in one.observed]}

@@ -71,6 +71,13 @@ export class Reader {
     return names[0]!
   }
 
+  /** One of the names or a list of them; without a value none. */
+  choices<Name extends string>(value: unknown, path: string, names: readonly Name[]): Name[] {
+    return this.texts(value, path, names.length).map((one, at) =>
+      this.choice(one, Array.isArray(value) ? `${path}[${at}]` : path, names),
+    )
+  }
+
   /** Compiles patterns. Those of a whole document are bounded, because each takes its time for each call. */
   patterns(texts: readonly unknown[], path: string): Pattern[] {
     this.#patterns += texts.length

@@ -83,7 +83,8 @@ async function decide(
   options?: { signal?: AbortSignal },
 ): Promise<HookAnswer> {
   const { tool_name: toolName = 'unknown', tool_input: args, session_id: sessionId, cwd } = input
-  const denial = await monitor.guard({ toolName, args, sessionId, cwd, signal: signalOf(options?.signal) })
+  const scope = input.agent_id === undefined ? 'main' : 'subagent'
+  const denial = await monitor.guard({ toolName, args, sessionId, cwd, scope, signal: signalOf(options?.signal) })
   if (denial === undefined) return {}
   const stop = denial.code === 'suspended' ? { continue: false as const, stopReason: denial.reason } : {}
   const permissionDecisionReason = JSON.stringify(denial)

@@ -102,6 +102,8 @@ export interface GuardedCall {
   /** What is compared with the decoys, if that is more than the arguments. */
   decoyArgs?: unknown
   sessionId?: string | undefined
+  /** Whether the main agent or a subagent makes the call. Default: unknown, so rules for one of them that deny or ask take effect. */
+  scope?: 'main' | 'subagent' | undefined
   /** Base folder of relative paths; default: the working directory of the process. */
   cwd?: string | undefined
   /** Default: that of the monitor. */

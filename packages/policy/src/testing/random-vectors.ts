@@ -153,6 +153,7 @@ export function randomVectors(seed: number, count: number): Vector[] {
         ...(isLikely(0.8) ? { tool: isLikely(0.3) ? one(patterns) : some(patterns, 3) } : {}),
         ...(isLikely(0.1) ? { agent: one(['bot-*', 'pay-1']) } : {}),
         ...(isLikely(0.1) ? { tags: [one(['env:prod', 'env:dev'])] } : {}),
+        ...(isLikely(0.1) ? { scope: one(['main', 'subagent', ['subagent', 'main']]) } : {}),
       },
       ...(isLikely(0.6)
         ? { when: Object.fromEntries(some(conditions, 2).map(([key, values]) => [key, some(values, 2)])) }
@@ -213,7 +214,9 @@ export function randomVectors(seed: number, count: number): Vector[] {
         now += one([0, 1_000, 9_999, 61_000, 3_600_000])
         if (isLikely(0.05)) return { prompt: one([...people, ...urls, ...texts]) }
         if (isLikely(0.3)) return { learn: call(), answer: answer() }
-        return isLikely(0.05) ? { hash: args() } : { decide: { ...call(), at: now } }
+        return isLikely(0.05)
+          ? { hash: args() }
+          : { decide: { ...call(), at: now, ...one([{}, { scope: 'main' as const }, { scope: 'subagent' as const }]) } }
       }),
     ]
   }

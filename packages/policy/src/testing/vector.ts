@@ -1,6 +1,7 @@
 import { argsHash } from '../canonical.ts'
 import type { ListedTool } from '../guess.ts'
 import { SessionMemory } from '../memory.ts'
+import type { Scope } from '../policy.ts'
 import { type DeliveredSet, PolicySet, PolicySetFault } from '../policy-set.ts'
 
 interface VectorCall {
@@ -12,7 +13,7 @@ interface VectorCall {
 export type VectorStep =
   | { prompt: string }
   | { learn: VectorCall; answer: unknown }
-  | { decide: VectorCall & { at: number } }
+  | { decide: VectorCall & { scope?: Scope; at: number } }
   | { hash: unknown }
 
 /** What a step came to: a decision in short, a hash, or nothing. */

@@ -61,6 +61,12 @@ export const writtenFaults: readonly [name: string, document: object, fault: str
     rule({ expires_at: '2026-02-30' }),
     'rules[0].expires_at must be a date or a time in UTC such as 2026-12-31T18:00Z.',
   ],
+  ['a scope', rule({ match: { scope: 'child' } }), 'rules[0].match.scope must be main or subagent.'],
+  [
+    'a scope in a list',
+    rule({ match: { scope: ['main', 'child'] } }),
+    'rules[0].match.scope[1] must be main or subagent.',
+  ],
   ['approvals', rule({ decision: 'ask', approvals: 3 }), 'rules[0].approvals must be 1 or 2.'],
   [
     'a wait',

@@ -14,6 +14,10 @@ const policy = (document: object, id = 'p1', mode: Mode = 'enforce') => {
   return { id, title: id, version: 1, mode, document: { title: id, ...document } }
 }
 const decide = (tool: string, args: unknown, at = noon): VectorStep => ({ decide: { tool, args, at } })
+const parts = ['main', 'subagent'] as const
+const decideIn = (scope: (typeof parts)[number] | undefined): VectorStep => {
+  return { decide: { tool: 't', args: {}, at: noon, ...(scope === undefined ? {} : { scope }) } }
+}
 
 const denies = (more: object) => policy({ rules: [{ title: 'Rule', decision: 'deny', ...more }] })
 const short = (isMet: boolean | '?'): string => (isMet === false ? 'allow -' : `deny Rule${isMet === '?' ? '?' : ''}`)
@@ -73,6 +77,20 @@ const matches = [
       [{ tags: 'ENV:PROD' }, false],
     ] as const
   ).map(([match, isMet]) => single(`match ${JSON.stringify(match)}`, { match }, decide('t', {}), isMet)),
+  ...(
+    [
+      ['main', 'main', true],
+      ['main', 'subagent', false],
+      ['main', undefined, '?'],
+      ['subagent', 'subagent', true],
+      ['subagent', 'main', false],
+      ['subagent', undefined, '?'],
+      [['main', 'subagent'], 'subagent', true],
+      [['main', 'subagent'], undefined, '?'],
+    ] as const
+  ).map(([scope, made, isMet]) =>
+    single(`match.scope ${scope} for a call of ${made}`, { match: { scope } }, decideIn(made), isMet),
+  ),
 ]
 
 const ask = (title: string, more: object = {}) => ({ title, decision: 'ask', match: { tool: 't' }, ...more })
@@ -88,6 +106,22 @@ const times = (count: number, step: (index: number) => VectorStep) => Array.from
 const pays = (amounts: unknown[]) => amounts.map((amount) => decide('t', { amount }))
 
 const combined = [
+  written(
+    'a rule that allows a part allows no call of an unknown one',
+    [policy({ default: 'deny', rules: [{ title: 'a', decision: 'allow', match: { scope: 'main' } }] })],
+    [decideIn('main'), decideIn('subagent'), decideIn(undefined)],
+    'allow a',
+    'deny -',
+    'deny -',
+  ),
+  written(
+    'a rule that asks about a part asks about a call of an unknown one',
+    [policy({ rules: [ask('a', { match: { tool: 't', scope: ['subagent'] } })] })],
+    [decideIn('main'), decideIn('subagent'), decideIn(undefined)],
+    'allow -',
+    'ask a',
+    'ask a?',
+  ),
   written(
     'the strictest rule of one policy',
     [policy({ rules: [{ title: 'a', decision: 'allow' }, { title: 'd', decision: 'deny' }, ask('b')] })],

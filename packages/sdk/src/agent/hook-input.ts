@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import type { Scope } from '@wardline/policy'
 import { turningTimeout } from '../service.ts'
 import type { CodingTool } from './agent-settings.ts'
 import { hasDoubledMember } from './mcp-messages.ts'
@@ -33,6 +34,8 @@ export interface HookCall {
   permissionMode?: string | undefined
   toolName: string
   args: unknown
+  /** Which part of the session makes the call; undefined if the coding agent does not say it. */
+  scope?: Scope | undefined
   /** The arguments cannot be read, or the tool may read others: a policy can say nothing about them. */
   isUnreadable?: boolean
   /** What is compared with decoys: the arguments in each form in which the tool may read them. */
@@ -162,7 +165,7 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
   if (event !== 'beforeReadFile' && input.length > maxCallLength) return tooLarge(`${maxCallLength} characters`)
   const call = callOf(event, fields)
   if ('fault' in call) return call
-  return { ...known, isBefore: true, ...call, cwd: folderOf(call.args, fields) }
+  return { ...known, isBefore: true, ...call, scope: scopeOf(known.tool, fields), cwd: folderOf(call.args, fields) }
 }
 
 const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }
@@ -170,6 +173,12 @@ const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }
 function toolOf({ cursor_version, turn_id }: Fields): CodingTool {
   if (text(cursor_version)) return 'cursor'
   return text(turn_id) ? 'codex' : 'claude-code'
+}
+
+/** Claude Code names the subagent that makes a call, and nobody otherwise. Codex and Cursor say nothing about it. */
+const scopeOf = (tool: CodingTool, { agent_id }: Fields): Scope | undefined => {
+  if (tool !== 'claude-code') return undefined
+  return agent_id === undefined ? 'main' : 'subagent'
 }
 
 type Arguments = Pick<HookCall, 'toolName' | 'args' | 'readings' | 'isUnreadable'>

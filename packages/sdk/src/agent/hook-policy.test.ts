@@ -91,6 +91,17 @@ describe('with a policy', slow, () => {
     expect(await fleet.events('tool_call')).toHaveLength(1)
   })
 
+  test('a rule for subagents is for the calls that Claude Code says one makes, and for all of agents that say nothing', async () => {
+    const document = {
+      title: 'Subagents',
+      rules: [{ title: 'Read only', decision: 'deny', match: { scope: 'subagent' } }],
+    }
+    await fleet.addPolicy(document)
+    expect(await claude(bash('ls'))).toMatchObject({ code: 0 })
+    expect(await claude(bash('ls', { agent_id: 'a1', agent_type: 'Explore' }))).toMatchObject({ code: 2 })
+    expect(await home.hook(['codex'], bash('ls'))).toMatchObject({ code: 2 })
+  })
+
   test('the stored policies hold while the service is away, and decisions are reported afterwards', async () => {
     await claude(bash('ls'))
     expect(statSync(policyFile()!).mode & 0o777).toBe(0o600)

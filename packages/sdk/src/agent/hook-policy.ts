@@ -78,7 +78,8 @@ export class HookPolicy {
     }
     const { toolName: tool, sessionId } = call
     // Of a text no rule knows the arguments: those that speak of them take effect, unless they allow.
-    const named = { tool, args: call.isUnreadable ? 'unreadable' : argumentsOf(call.args) }
+    const { scope } = call
+    const named = { tool, scope, args: call.isUnreadable ? 'unreadable' : argumentsOf(call.args) }
     let flow: object | undefined
     let decided: SetDecision | undefined
     const isKept = this.#remember(

@@ -84,8 +84,9 @@ export class PolicyGuard {
       const isUnchecked = policies.areMissing && settings.failMode === 'closed'
       return isUnchecked ? denialOf('policy', uncheckedReason('Its policies could not be read.')) : undefined
     }
-    const { toolName: tool, args, sessionId } = call
-    const decided = set.decide(sessions.memoryOf(sessionId), { tool, args: argumentsOf(args), at: Date.now() })
+    const { toolName: tool, args, sessionId, scope } = call
+    const named = { tool, scope, args: argumentsOf(args), at: Date.now() }
+    const decided = set.decide(sessions.memoryOf(sessionId), named)
     for (const event of observedEvents(tool, sessionId, decided)) this.#options.report(event)
     if (decided.decision === 'allow') return undefined
     if (decided.decision === 'ask') return this.#ask(call, decided, onAsk, signals)
