@@ -164,7 +164,8 @@ const seenColumns = {
 
 /**
  * Stores facts of any number of suspensions in one statement. Facts that are stored already stay unchanged, except that
- * a delivery by stream or poll replaces one by the header of an answer, which a client may ignore.
+ * a delivery by stream or poll replaces one by the header of an answer, which a client may ignore, and which proves
+ * nothing after an acknowledgement.
  */
 export function seenStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
@@ -185,8 +186,8 @@ export function seenStatement(
     )
   const by = (column: string, at: string) =>
     sql`${sql.raw(column)} = coalesce(${sql.raw(column)}, case when ${sql.raw(`batch.${at}`)} is not null then cast(${process} as text) end)`
-  const isDelivery = sql`(batch.delivered is not null
-    and (delivered_at is null or (delivered_by = 'answer' and batch.way <> 'answer')))`
+  const isDelivery = sql`(batch.delivered is not null and case when batch.way = 'answer'
+    then delivered_at is null and acknowledged_at is null else delivered_at is null or delivered_by = 'answer' end)`
   return sql`update suspensions set ${first('stored_at', 'stored')},
       ${first('published_at', 'published')}, ${by('published_by', 'published')},
       delivered_at = case when ${isDelivery} then
