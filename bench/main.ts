@@ -10,6 +10,7 @@ import { measureContainment } from './parts/containment.ts'
 import { measureDashboard } from './parts/dashboard.ts'
 import { measureDetector } from './parts/detector.ts'
 import { measureFalseAlarms } from './parts/false-alarms.ts'
+import { measureGateway } from './parts/gateway.ts'
 import { measureGuards } from './parts/guards.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIncident } from './parts/incident.ts'
@@ -45,6 +46,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   cluster: measureCluster,
   containment: measureContainment,
   approvals: measureApprovals,
+  gateway: measureGateway,
   rules: measureRules,
   'false-alarms': () => measureFalseAlarms(options.sessions),
   sigma: () => measureSigma(options.sigma),

@@ -11,3 +11,6 @@ export function median(values: readonly number[]): number {
   if (sorted.length % 2 === 1) return sorted[middle]!
   return sorted.length === 0 ? Number.NaN : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
+
+/** Milliseconds since the epoch, with fractions: what two processes of one machine can compare. */
+export const preciseNow = (): number => performance.timeOrigin + performance.now()

@@ -25,10 +25,10 @@ const limits = {
   headersTimeoutMs: 5_000,
   /** Clients send keys, versions and lists of beta features. */
   headerBytes: 16 * 1024,
-  /** Bounds memory: an idle stream takes some 60 KiB. */
-  calls: 5_000,
-  /** One agent with its subagents; more would take the calls of the others. */
-  callsPerInstance: 200,
+  /** Bounds memory and sockets: a call takes two. */
+  calls: 10_000,
+  /** One agent must not take all calls. */
+  callsPerInstance: 5_000,
   /** Between two heartbeats for an agent that only the gateway hears. */
   heartbeatMs: 15_000,
 } as const
