@@ -173,6 +173,32 @@ test('a rule for two operators waits for a second one, and offers the first no s
   expect((await asked.again()).state).toBe('granted')
 })
 
+test('offers a key that approves for other agents no decision, by press or by key', async () => {
+  const agent = await newInstance(screens.service, 'other-team')
+  const tool = unique('pay')
+  const asked = await ask({ agent, policy: await createPolicy(tool), tool })
+  const admin = await screens.signedIn({ at: '/keys' })
+  await admin.keyboard.press('n')
+  const dialog = admin.getByRole('dialog', { name: 'Create a key' })
+  await dialog.getByLabel('Scope').selectOption('operator')
+  await dialog.getByLabel('Approves for').fill('team:payments, team:refunds')
+  await dialog.getByLabel('Name').fill(unique('payments'))
+  await dialog.getByRole('button', { name: 'Create key' }).click()
+  const key = (await admin.getByRole('group', { name: /^Key with scope/ }).textContent()) ?? ''
+  const page = await screens.signedIn({ at: `/approvals/${asked.id}`, key })
+  await page.getByText('Your key does not decide about this agent.').waitFor()
+  for (const name of [/^Approve/, /^Deny/, /^Allow for a while/]) {
+    expect(await page.getByRole('button', { name }).isDisabled()).toBe(true)
+  }
+  await page.keyboard.press('x')
+  await page.keyboard.press('y')
+  expect((await asked.again()).state).toBe('pending')
+  await screens.service.call('PUT', `/api/instances/${agent}/tags`, { body: { tags: ['team:refunds'] } })
+  await page.reload()
+  await page.getByRole('button', { name: /^Approve/ }).click()
+  await page.getByText('approved, not used yet').waitFor()
+})
+
 test('shows readers what waits, on a phone too, without a way to decide', async () => {
   const agent = await newInstance(screens.service, 'watched')
   const tool = unique('pay')

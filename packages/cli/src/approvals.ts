@@ -29,11 +29,12 @@ const begin = (text: string, length: number): string => {
 const nameOf = ({ by, by_name }: { by: string; by_name: string | null }): string => sanitize(by_name ?? by)
 
 /** Describes the state of a request: who decided, or who still has to. */
-function stateText({ state, approvals, approved_by, denied_by, allowance_id, asked }: Approval): string {
+function stateText({ state, approvals, approved_by, denied_by, allowance_id, asked, may_decide }: Approval): string {
   const by = approved_by.map(nameOf).join(' and ')
   if (state === 'pending') {
     const missing = by === '' ? '' : `, approved by ${by}: one more operator`
-    return `pending${approvals === 2 && by === '' ? ', needs two operators' : missing}`
+    const whose = may_decide ? '' : ', by another key than this'
+    return `pending${approvals === 2 && by === '' ? ', needs two operators' : missing}${whose}`
   }
   if (denied_by) return `denied by ${nameOf(denied_by)}`
   if (state === 'expired' || by === '') return allowance_id && state !== 'expired' ? `${state} by an allowance` : state

@@ -122,6 +122,9 @@ const Approval = Type.Object({
   approvals: Needed,
   approved_by: Type.Array(Decider, { description: 'Operators who approved; two of them for a rule that needs two' }),
   own: Type.Boolean({ description: 'Whether the caller has approved it already' }),
+  may_decide: Type.Boolean({
+    description: 'False for a key that asked for it itself, or whose `approves` has no tag of the agent',
+  }),
   asked: { ...Count, description: 'Calls of the agent that waited for it' },
   requested_at: Timestamp,
   expires_at: { ...Timestamp, description: 'Until then it waits; once approved, until then the agent can take it' },
@@ -202,6 +205,7 @@ const Allowance = Type.Object({
   max_calls: Count,
   used: { ...Count, description: 'Calls so far, the one with which it was made included' },
   revoked_at: nullable(Timestamp),
+  may_revoke: Type.Boolean({ description: 'False for a key whose `approves` has no tag of the agent' }),
 })
 export type Allowance = Static<typeof Allowance>
 

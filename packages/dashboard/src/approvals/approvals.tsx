@@ -147,8 +147,12 @@ function Allowances({ allowances }: { allowances: readonly Allowance[] }) {
       rows={allowances}
       rowKey={({ id }) => id}
       isStacked={false}
-      actions={({ id, tool, instance_id }) => (
-        <OperatorButton disabled={isBusy} about={`: ${tool} of ${instance_id}`} onClick={() => revoke(id)}>
+      actions={({ id, tool, instance_id, may_revoke }) => (
+        <OperatorButton
+          disabled={isBusy || !may_revoke}
+          about={`: ${tool} of ${instance_id}`}
+          onClick={() => revoke(id)}
+        >
           Revoke
         </OperatorButton>
       )}

@@ -66,8 +66,9 @@ interface DecideProps {
 
 /** The decisions on a request: one press each. */
 export function Decide({ approval, isKeyed = false }: DecideProps) {
-  const { id, tool, instance_id, approvals, own } = approval
+  const { id, tool, instance_id, approvals, own, may_decide } = approval
   const mayOperate = useMayOperate()
+  const mayDecide = mayOperate && may_decide
   const { isBusy, fault, run } = useChange({ changes })
   const [isAllowing, setAllowing] = useState(false)
   const decide = (decision: 'approve' | 'deny') =>
@@ -76,7 +77,7 @@ export function Decide({ approval, isKeyed = false }: DecideProps) {
       if (state === 'pending') return 'Approved. A second operator must approve it too.'
       return decision === 'approve' ? 'Approved.' : 'Denied.'
     })
-  useKeys(isKeyed && mayOperate ? { y: () => !own && decide('approve'), x: () => decide('deny') } : {})
+  useKeys(isKeyed && mayDecide ? { y: () => !own && decide('approve'), x: () => decide('deny') } : {})
   const about = `: ${tool} of ${instance_id}`
   const key = (name: string) => (isKeyed ? { shortcut: name } : {})
   return (
@@ -84,22 +85,29 @@ export function Decide({ approval, isKeyed = false }: DecideProps) {
       <div className="chips">
         <OperatorButton
           kind="go"
-          disabled={isBusy || own}
+          disabled={isBusy || own || !may_decide}
           about={about}
           onClick={() => decide('approve')}
           {...key('y')}
         >
           Approve
         </OperatorButton>
-        <OperatorButton kind="danger" disabled={isBusy} about={about} onClick={() => decide('deny')} {...key('x')}>
+        <OperatorButton
+          kind="danger"
+          disabled={isBusy || !may_decide}
+          about={about}
+          onClick={() => decide('deny')}
+          {...key('x')}
+        >
           Deny
         </OperatorButton>
         {approvals === 1 && (
-          <OperatorButton disabled={isBusy} about={about} onClick={() => setAllowing(true)}>
+          <OperatorButton disabled={isBusy || !may_decide} about={about} onClick={() => setAllowing(true)}>
             Allow for a while…
           </OperatorButton>
         )}
       </div>
+      {mayOperate && !may_decide && <p className="quiet">Your key does not decide about this agent.</p>}
       <Fault of={fault} />
       {isAllowing && <AllowDialog approval={approval} onClose={() => setAllowing(false)} />}
     </>

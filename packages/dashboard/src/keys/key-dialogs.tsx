@@ -34,17 +34,24 @@ function useCreated() {
   return { fault, isBusy, create, done }
 }
 
+/** The entries of a field, separated by commas or spaces; none if the field is absent. */
+const listed = (form: FormData, name: string): string[] =>
+  String(form.get(name) ?? '')
+    .split(/[\s,]+/)
+    .filter((entry) => entry !== '')
+
 function CreateDialog({ onClose }: { onClose(): void }) {
   const { create, ...dialog } = useCreated()
   const [scope, setScope] = useState<Scope>('agent')
   function submit(form: FormData) {
     const name = entered(form, 'name')
     const days = Number(form.get('days'))
-    const instances = String(form.get('instances') ?? '').split(/[\s,]+/)
+    const approves = listed(form, 'approves')
     const body: BodyOf<'createKey'> = {
       scope,
       ...(name === '' ? {} : { name }),
-      ...(scope === 'agent' ? { instances: instances.filter((id) => id !== '') } : {}),
+      ...(scope === 'agent' ? { instances: listed(form, 'instances') } : {}),
+      ...(approves.length > 0 ? { approves } : {}),
       ...(days === 0 ? {} : { expires_at: new Date(Date.now() + days * dayMs).toISOString() }),
     }
     create(() => call('createKey', { body }))
@@ -73,6 +80,15 @@ function CreateDialog({ onClose }: { onClose(): void }) {
           required
           isCode
           maxLength={7_000}
+        />
+      )}
+      {scope === 'operator' && (
+        <TextField
+          label="Approves for"
+          hint="Tags of agents whose calls it approves, such as team:payments. Default: all agents."
+          name="approves"
+          isCode
+          maxLength={1_000}
         />
       )}
       <TextField

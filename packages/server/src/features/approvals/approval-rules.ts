@@ -22,6 +22,10 @@ export function stateAt({ state, expires_at }: Pick<ApprovalRow, 'state' | 'expi
 export const isUsable = ({ expires_at, revoked_at, used, max_calls }: AllowanceRow, now: number): boolean =>
   revoked_at === null && expires_at > now && used < max_calls
 
+/** Whether a key that approves for these tags decides about an agent with such tags of operators. */
+export const mayApprove = (approves: readonly string[], operatorTags: readonly string[] = []): boolean =>
+  approves.some((tag) => operatorTags.includes(tag))
+
 /** A call of an agent that asks for an approval. */
 export interface Ask extends Pick<ApprovalRow, 'instance_id' | 'session_id' | 'tool' | 'args_sha256' | 'needed'> {
   attempt: string

@@ -13,15 +13,29 @@ import type { Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { StoredRequest } from '../alerts/channels/press-token.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
+import { readOperatorTagsOf } from '../instances/tag-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
-import { type AllowanceRow, type ApprovalRow, approversOf, isUsable, stateAt } from './approval-rules.ts'
+import { type AllowanceRow, type ApprovalRow, approversOf, isUsable, mayApprove, stateAt } from './approval-rules.ts'
 import { countPending, deleteEnded, findApproval, readAllowances, readApprovals } from './queries.ts'
 
 const defaultPage = '50'
 
-type Reader = Pick<Principal, 'registers'>
+type Reader = Pick<Principal, 'registers' | 'approves'>
 
-async function views(db: Db, rows: readonly ApprovalRow[], { registers }: Reader, now: number): Promise<Approval[]> {
+/** Returns whether the key may decide about an agent, for those of the rows. Tags of heartbeats do not count. */
+async function readReach(
+  db: Db,
+  { approves }: Pick<Principal, 'approves'>,
+  rows: readonly { instance_id: string }[],
+): Promise<(row: { instance_id: string }) => boolean> {
+  if (!approves) return () => true
+  const tags = await readOperatorTagsOf(db, [...new Set(rows.map(({ instance_id }) => instance_id))])
+  return ({ instance_id }) => mayApprove(approves, tags.get(instance_id))
+}
+
+async function views(db: Db, rows: readonly ApprovalRow[], reader: Reader, now: number): Promise<Approval[]> {
+  const { owner } = reader.registers
+  const reaches = await readReach(db, reader, rows)
   const keys = rows.flatMap((row) => [
     ...approversOf(row).map(([, keyId]) => keyId),
     ...(row.denied_by === null ? [] : [row.denied_by]),
@@ -42,7 +56,8 @@ async function views(db: Db, rows: readonly ApprovalRow[], { registers }: Reader
     state: stateAt(row, now),
     approvals: row.needed,
     approved_by: approversOf(row).map(([, keyId, at]) => operator(keyId, at)),
-    own: approversOf(row).some(([owner]) => owner === registers.owner),
+    own: approversOf(row).some(([approver]) => approver === owner),
+    may_decide: row.asked_by !== owner && reaches(row),
     asked: row.asked,
     requested_at: isoTime(row.requested_at),
     expires_at: isoTime(row.expires_at),
@@ -110,16 +125,17 @@ function allowanceState(row: AllowanceRow, now: number): Allowance['state'] {
 }
 
 /** Lists allowances, newest first. */
-export async function listAllowances({
-  database: { db },
-  clock,
-}: Pick<Deps, 'database' | 'clock'>): Promise<Allowance[]> {
+export async function listAllowances(
+  { database: { db }, clock }: Pick<Deps, 'database' | 'clock'>,
+  reader: Pick<Principal, 'approves'>,
+): Promise<Allowance[]> {
   const now = clock.now()
   const rows = await readAllowances(db, approvalLimits.allowances)
   const names = await keyNames.names(
     db,
     rows.map(({ created_by }) => created_by),
   )
+  const reaches = await readReach(db, reader, rows)
   return rows.map((row) => ({
     id: row.id,
     instance_id: row.instance_id,
@@ -134,6 +150,7 @@ export async function listAllowances({
     max_calls: row.max_calls,
     used: row.used,
     revoked_at: isoTimeOrNull(row.revoked_at),
+    may_revoke: reaches(row),
   }))
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { AuditEntry, KeyCreated, KeyView } from '@wardline/contract'
+import type { Allowance, AuditEntry, KeyCreated, KeyView } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 
@@ -13,6 +13,7 @@ beforeAll(async () => {
   const rotated = await service.call<KeyCreated>('POST', `/api/keys/${limitedId}/rotate`, { body: {} })
   Object.assign(keys, { limited: limited.body.key, rotated: rotated.body.key })
   keys.unlimited = (await service.createKey('operator')).key
+  keys.admin = (await service.createKey('admin')).key
   keys.agent = (await service.createKey('agent', ['by-*', 'untagged', 'other-team', 'moving'])).key
   const tagged = { scope: 'agent', instances: ['by-key'], tags: ['team:payments'] }
   keys.tagging = (await create(tagged)).body.key
@@ -31,12 +32,12 @@ const beat = (id: string, more: object = {}, key?: string) =>
 const setTags = (id: string, tags: string[], key?: string) =>
   service.call<{ error: string }>('PUT', `/api/instances/${id}/tags`, { key, body: { tags } })
 
-type Answered = { id: string; state: string; error: string; allowance_id: string }
+type Answered = { id: string; state: string; error: string; allowance_id: string; may_decide: boolean }
 /** Asks with the agent's key; each call is another one. */
-async function ask(agent: string): Promise<string> {
+async function ask(agent: string, approvals = 1): Promise<string> {
   const body = {
     ...{ attempt: randomUUID(), tool: randomUUID(), args_sha256: 'a'.repeat(64), wait_seconds: 600 },
-    ...{ policy_id: '01980000-0000-7000-8000-00000000a001', policy_version: 1, rule: null, approvals: 1 },
+    ...{ policy_id: '01980000-0000-7000-8000-00000000a001', policy_version: 1, rule: null, approvals },
   }
   const asked = await service.call<Answered>('POST', `/api/instances/${agent}/approvals`, { key: keys.agent, body })
   expect([asked.body.state, asked.body.error]).toEqual(['pending', undefined])
@@ -68,6 +69,7 @@ describe.each([
   ['a session', 'by-heartbeat', false],
   ['unlimited', 'by-heartbeat', true],
   ['unlimited', 'untagged', true],
+  ['admin', 'by-heartbeat', true],
 ])('%s: approvals of the agent tagged %s', (by, agent, isAllowed) => {
   const callerOf = async () =>
     by === 'a session'
@@ -77,6 +79,8 @@ describe.each([
   it.each(decisions)('%j is decided, or refused without a change', async (body) => {
     const id = await ask(agent)
     const caller = await callerOf()
+    const shown = await service.call<Answered>('GET', `/api/approvals/${id}`, caller)
+    expect(shown.body.may_decide).toBe(isAllowed)
     const answer = await decide(id, body, caller)
     const expected = isAllowed ? [200, undefined] : [403, refusal]
     expect([answer.status, answer.body.error]).toEqual(expected)
@@ -85,6 +89,9 @@ describe.each([
     const decided = isAllowed ? answer : await decide(id, body, { key: keys.unlimited })
     expect(decided.status).toBe(200)
     if (!('for_minutes' in body)) return
+    const listed = await service.call<{ allowances: Allowance[] }>('GET', '/api/allowances', caller)
+    const allowance = listed.body.allowances.find((one) => one.id === decided.body.allowance_id)
+    expect(allowance?.may_revoke).toBe(isAllowed)
     const revoked = await revoke(decided.body.allowance_id, caller)
     expect([revoked.status, revoked.body.error]).toEqual(expected)
     if (!isAllowed) expect((await revoke(decided.body.allowance_id, { key: keys.unlimited })).status).toBe(200)
@@ -106,6 +113,55 @@ it('a limited key follows a change of tags, and cannot give its own tags', async
   expect((await decide(id, { decision: 'approve' }, { key: keys.limited })).status).toBe(200)
   expect((await setTags('moving', [], keys.limited)).status).toBe(200)
   expect((await decide(await ask('moving'), { decision: 'deny' }, { key: keys.limited })).status).toBe(403)
+})
+
+it('of two operators, one with a limited key approves, but neither twice nor with its successor', async () => {
+  const id = await ask('by-operator', 2)
+  const approve = (key: string | undefined) => decide(id, { decision: 'approve' }, { key })
+  expect((await approve(keys.limited)).body.state).toBe('pending')
+  expect((await approve(keys.rotated)).status).toBe(409)
+  expect((await approve(keys.unlimited)).body.state).toBe('approved')
+})
+
+// Just before the change is stored, an operator takes the tag away that lets the key decide.
+describe.each(['decision', 'revocation'])('a %s while the tag is removed', (kind) => {
+  const racing = async (id: string, tags: string[]) => {
+    const { database } = service.deps
+    const { batch } = database
+    database.batch = async (statements, options) => {
+      database.batch = batch
+      expect((await setTags('moving', tags, keys.unlimited)).status).toBe(200)
+      return batch(statements, options)
+    }
+    const caller = { key: keys.limited }
+    const answer = await (kind === 'decision' ? decide(id, { decision: 'approve' }, caller) : revoke(id, caller))
+    database.batch = batch
+    return [answer.status, answer.body.error]
+  }
+  const prepare = async () => {
+    await beat('moving')
+    expect((await setTags('moving', ['team:payments'], keys.unlimited)).status).toBe(200)
+    const id = await ask('moving')
+    if (kind === 'decision') return { id, wasChanged: async () => (await stateOf(id)) === 'approved' }
+    const { body } = await decide(id, { decision: 'approve', for_minutes: 5 }, { key: keys.limited })
+    const wasChanged = async () => {
+      const listed = await service.call<{ allowances: Allowance[] }>('GET', '/api/allowances')
+      return listed.body.allowances.find((one) => one.id === body.allowance_id)?.state === 'revoked'
+    }
+    return { id: body.allowance_id, wasChanged }
+  }
+
+  it('is refused', async () => {
+    const { id, wasChanged } = await prepare()
+    expect(await racing(id, [])).toEqual([403, refusal])
+    expect(await wasChanged()).toBe(false)
+  })
+
+  it('is stored if another of its tags replaces it', async () => {
+    const { id, wasChanged } = await prepare()
+    expect(await racing(id, ['team:refunds'])).toEqual([200, undefined])
+    expect(await wasChanged()).toBe(true)
+  })
 })
 
 it('the limit is in the list of keys, of its successor too, and in the audit log', async () => {

@@ -10,10 +10,18 @@ import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { lockInstance, readControl } from '../instances/control-statements.ts'
-import { readOperatorTagsOf } from '../instances/tag-statements.ts'
+import { lockOperatorTags, readOperatorTagsOf } from '../instances/tag-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { decidedEvent, type Outcome } from './approval-events.ts'
-import { type AllowanceRow, type ApprovalRow, approversOf, decide, isUsable, stateAt } from './approval-rules.ts'
+import {
+  type AllowanceRow,
+  type ApprovalRow,
+  approversOf,
+  decide,
+  isUsable,
+  mayApprove,
+  stateAt,
+} from './approval-rules.ts'
 import {
   allowanceStatement,
   changeAllowance,
@@ -38,15 +46,18 @@ interface Deciding {
   pressed?: { channel_id: string; telegram_user?: string }
 }
 
-/** Throws AppError `forbidden` if the key does not decide about this agent. Tags of heartbeats do not count. */
-async function assertMayApprove(
+/**
+ * Returns what keeps the tags that let the key decide about this agent until the commit. Tags of heartbeats do not
+ * count. Throws AppError `forbidden`.
+ */
+async function holdApprover(
   { database }: Pick<Deps, 'database'>,
   { approves }: Pick<Principal, 'approves'>,
   instanceId: string,
-): Promise<void> {
-  if (!approves) return
+): Promise<Statement[]> {
+  if (!approves) return []
   const tags = (await readOperatorTagsOf(database.db, [instanceId])).get(instanceId) ?? []
-  if (approves.some((tag) => tags.includes(tag))) return
+  if (mayApprove(approves, tags)) return [lockOperatorTags(database, instanceId, tags)]
   throw new AppError(
     'forbidden',
     `This key decides only for agents that operators or keys tagged ${approves.join(' or ')}: another operator has to decide.`,
@@ -224,11 +235,11 @@ export async function decideApproval(
   const { row, outcome, allowance } = await changeGuarded(database, async () => {
     const found = await findApproval(database.db, id)
     if (!found) throw unknownId('approval', id, 'wardline approvals')
-    await assertMayApprove(deps, deciding.principal, found.instance_id)
+    const hold = await holdApprover(deps, deciding.principal, found.instance_id)
     assertAllowance(found, body)
     const decided = await prepareDecision(deps, parts, found, body, deciding, now)
     return {
-      statements: decided.statements,
+      statements: [...hold, ...decided.statements],
       result: (rowsOf) => {
         decided.stored(rowsOf)
         return decided
@@ -259,12 +270,13 @@ export async function revokeAllowance(
   await changeGuarded(database, async () => {
     const row = await findAllowance(database.db, id)
     if (!row) throw unknownId('allowance', id, 'wardline approvals allowances')
-    await assertMayApprove(deps, principal, row.instance_id)
+    const hold = await holdApprover(deps, principal, row.instance_id)
     if (!isUsable(row, now)) throw new AppError('conflict', `The allowance ${id} is over already.`)
     const before = { instance_id: row.instance_id, tool: row.tool, used: row.used, max_calls: row.max_calls }
     const action = { action: 'allowance.revoke', target: id, before, after: null }
     return {
       statements: [
+        ...hold,
         ...changeAllowance(database, row, { revoked_at: now }),
         ...auditStatements(database, actor, action, now),
       ],

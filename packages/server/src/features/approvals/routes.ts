@@ -32,7 +32,7 @@ export function mountApprovals(router: Router, deps: Deps, parts: RequestParts &
     return { ok: true }
   })
 
-  router.handle('listAllowances', async () => ({ allowances: await listAllowances(deps) }))
+  router.handle('listAllowances', async ({ principal }) => ({ allowances: await listAllowances(deps, principal) }))
 
   router.handle('revokeAllowance', async ({ params, principal, request }) => {
     await revokeAllowance(deps, params.id, { principal, actor: requestActor(request) })

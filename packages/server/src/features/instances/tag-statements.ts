@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { counterValue } from '../../db/counters.ts'
-import type { Db } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import { taggedInstances } from './fleet-statements.ts'
-import { readTags } from './tags.ts'
+import { readTags, tagsText } from './tags.ts'
 
 /**
  * Reads the tags that operators and keys gave these instances; instances without any and unknown ones are missing in the
@@ -18,6 +18,16 @@ export async function readOperatorTagsOf(db: Db, ids: readonly string[]): Promis
     .execute()
   return new Map(rows.map((row) => [row.id, readTags(row.operator_tags)]))
 }
+
+/** Locks an instance, in a batch that fails as stale if its tags of operators are not these any more. */
+export const lockOperatorTags = (
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  id: string,
+  tags: readonly string[],
+): Statement =>
+  dialect.lockFound(
+    db.selectFrom('instances').select('id').where('id', '=', id).where('operator_tags', '=', tagsText(tags)).compile(),
+  )
 
 /** Reads the tags by which policies find an instance, and the version of the policy sets at the same moment. */
 export async function readPolicyTarget(db: Db, id: string): Promise<{ tags: string[]; version: number } | undefined> {
