@@ -127,7 +127,7 @@ export class Exchange {
   }
 
   /** Sends the request to the upstream. `path`: below the name of the upstream, with its query. */
-  pass(path: string, body: Buffer): void {
+  pass(path: string, body: Buffer, mayReuse = true): void {
     const { url, key } = this.#upstream
     const { method, headers, rawHeaders } = this.#request
     const [keyName, keyValue] = this.#format.keyHeader(key)
@@ -136,7 +136,7 @@ export class Exchange {
     if (method !== 'GET') own.push('content-length', String(body.length))
     const send = url.protocol === 'https:' ? requestTls : requestPlain
     const outgoing = send({
-      agent: agents[url.protocol as keyof typeof agents],
+      agent: mayReuse && agents[url.protocol as keyof typeof agents],
       host: url.hostname.replace(/^\[|\]$/g, ''),
       port: url.port,
       method,
@@ -146,7 +146,12 @@ export class Exchange {
     })
     this.#outgoing = outgoing
     outgoing.on('timeout', () => outgoing.destroy(new Error('timeout')))
-    outgoing.on('error', () => this.#fail())
+    outgoing.on('error', ({ code }: NodeJS.ErrnoException) => {
+      // The provider closed an idle connection before it read the request. Others may be as old: repeat on a new one.
+      const isClosed = outgoing.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE')
+      if (isClosed && !this.isOver && !this.#response.headersSent) this.pass(path, body, false)
+      else this.#fail()
+    })
     outgoing.on('response', (answer) => this.#passBack(answer))
     outgoing.end(body.length > 0 ? body : undefined)
   }

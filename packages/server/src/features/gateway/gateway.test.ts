@@ -118,6 +118,28 @@ describe('a call', () => {
     }
   })
 
+  it('is sent again on a new connection, once, if the provider closed the idle one that it was sent on', async () => {
+    const used = new Set<unknown>()
+    answer = ({ response }) => {
+      if (used.has(response.socket)) return void response.socket?.resetAndDestroy()
+      used.add(response.socket)
+      response.end('{}')
+    }
+    const statusOf = async () => {
+      const reply = await send({ path: chat })
+      await reply.text()
+      return reply.status
+    }
+    expect([await statusOf(), await statusOf()]).toEqual([200, 200])
+    expect(provider.received).toHaveLength(3)
+    expect(await statusOf()).toBe(200)
+    answer = ({ response }) => void response.socket?.resetAndDestroy()
+    expect(await statusOf()).toBe(502)
+    expect(provider.received).toHaveLength(6)
+    expect(await statusOf()).toBe(502)
+    expect(provider.received).toHaveLength(7)
+  })
+
   it.each<[string, number, Sent]>([
     ['no key', 401, { path: chat, headers: {} }],
     ['a wrong key', 401, { path: messages, headers: { 'x-api-key': 'wrong' } }],
