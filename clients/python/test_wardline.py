@@ -19,6 +19,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import socket
 import ssl
 import stat
@@ -116,6 +117,8 @@ class Door:
         self.shut = False
         self.refuses: Callable[[str], bool] = lambda line: False
         """Requests whose connection is closed without an answer, never reaching the service."""
+        self.answers: Callable[[Request], Optional[bytes]] = lambda request: None
+        """Answers in place of the service."""
         self.refuses_body: Callable[[bytes], bool] = lambda body: False
         self.cuts: Callable[[str], bool] = lambda line: False
         """Requests whose answer is lost on the way back."""
@@ -167,6 +170,10 @@ class Door:
         self.requests.append(request)
         if self.holds(request.line):
             self.released.wait(DEADLINE)
+        answer = self.answers(request)
+        if answer is not None:
+            client.sendall(answer)
+            return
         if self.refuses(request.line) or self.refuses_body(request.body):
             return
         loses_answer = self.cuts(request.line)
@@ -2369,6 +2376,561 @@ class SignedServiceTest(ServiceTest):
         until('problems', are_reported)
         until('silence', lambda: monitor.health.stale)
         self.assertEqual((monitor.reason, monitor.health.control_version), ('stay down', 1))
+
+
+def process_state(pid: int) -> str:
+    """The letter of /proc; empty once the process has ended and was waited for."""
+    try:
+        return pathlib.Path(f'/proc/{pid}/stat').read_text(encoding='latin-1').rpartition(') ')[2][:1]
+    except OSError:
+        return ''
+
+
+def is_over(pid: int) -> bool:
+    return process_state(pid) in ('', 'Z', 'X')
+
+
+class Run:
+    """The supervisor with an agent, in a separate session. Every agent has `mark` in its command line, so
+    that none outlives its test."""
+
+    def __init__(self, test: 'SupervisorTest', words: List[str], **options: Any) -> None:
+        self.mark = test.mark
+        self.lines: List[str] = []
+        self.errors: List[str] = []
+        options = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, **options}
+        if 'preexec_fn' not in options:
+            options['start_new_session'] = True
+        program = options.pop('program', [test.program])
+        self.process = subprocess.Popen([test.python, '-W', 'error', *program, 'run', *words], **options)
+        self.reader = threading.Thread(target=self._read_both, daemon=True)
+        self.reader.start()
+
+    def _read_both(self) -> None:
+        errors = threading.Thread(target=self._read, args=(self.process.stderr, self.errors), daemon=True)
+        errors.start()
+        self._read(self.process.stdout, self.lines)
+        errors.join(DEADLINE)
+
+    @staticmethod
+    def _read(stream: Any, lines: List[str]) -> None:
+        if stream is not None:
+            with stream:
+                for line in stream:
+                    lines.append(line.decode().rstrip('\r\n'))
+
+    def says(self, line: str) -> None:
+        until(f'the line {line!r}', lambda: [*self.lines, '|', *self.errors], lambda lines: line in lines)
+
+    def code(self) -> int:
+        """Waits for the end."""
+        code = self.process.wait(DEADLINE)
+        self.reader.join(DEADLINE)
+        return code
+
+    def members(self) -> List[int]:
+        """Processes with the mark in their command line, without supervisor and watcher."""
+        return [pid for pid in marked(self.mark) if pid != self.process.pid]
+
+    def is_still(self) -> bool:
+        members = self.members()
+        return bool(members) and all(process_state(pid) in 'Tt' or is_frozen(pid) for pid in members)
+
+    def runs(self) -> bool:
+        members = self.members()
+        return bool(members) and not any(process_state(pid) in 'Tt' or is_frozen(pid) for pid in members)
+
+    def end(self) -> None:
+        """Whatever a test has left."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        for _ in range(50):
+            left = marked(self.mark)
+            if self.process.poll() is None:
+                left.append(self.process.pid)
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        raise AssertionError(f'processes are left: {left}')
+
+
+def marked(mark: str) -> List[int]:
+    found: List[int] = []
+    for name in os.listdir('/proc'):
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                line = pathlib.Path(f'/proc/{name}/cmdline').read_bytes()
+                if mark.encode() in line and not is_over(int(name)):
+                    found.append(int(name))
+    return found
+
+
+def is_frozen(pid: int) -> bool:
+    try:
+        lines = pathlib.Path(f'/proc/{pid}/cgroup').read_text(encoding='utf-8').splitlines()
+        path = next(line[3:] for line in lines if line.startswith('0::'))
+        for place in ('/sys/fs/cgroup', '/sys/fs/cgroup/unified'):
+            events = pathlib.Path(place + path, 'cgroup.events')
+            if events.exists():
+                return 'frozen 1' in events.read_text(encoding='utf-8')
+    except (OSError, StopIteration):
+        pass
+    return False
+
+
+IS_ROOT = hasattr(os, 'geteuid') and os.geteuid() == 0
+NOBODY = {'user': 65534, 'group': 65534, 'extra_groups': []} if IS_ROOT else {}
+
+
+def python_for_all() -> Optional[str]:
+    """A Python that a user without rights may run."""
+    for program in (sys.executable, '/usr/bin/python3'):
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            subprocess.run([program, '-c', 'import sys; assert sys.version_info >= (3, 9)'], check=True, **NOBODY)
+            return program
+    return None
+
+
+@unittest.skipUnless(sys.platform == 'linux', 'these tests look into /proc')
+class SupervisorTest(ServiceTest):
+    unprivileged: Dict[str, Any] = {}
+    python = sys.executable
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        found = python_for_all()
+        if found is not None:
+            cls.python, cls.unprivileged = found, NOBODY
+
+    def setUp(self) -> None:
+        super().setUp()
+        # The length of a sleep, which shows in the command line of whatever sleeps.
+        self.mark = f'1000.{random.SystemRandom().randrange(10**12):012}'
+        os.chmod(self.folder, 0o777)
+        # Another user may not reach the file where it is.
+        self.program = shutil.copy(wardline.__file__, self.file('wardline.py'))
+        os.chmod(self.program, 0o644)
+
+    def environment(self, url: Optional[str] = None, **more: str) -> Dict[str, str]:
+        return {
+            'PATH': os.environ.get('PATH', ''),
+            'PYTHONDONTWRITEBYTECODE': '1',
+            'WARDLINE_URL': url or URL,
+            'WARDLINE_KEY': self.agent_key,
+            'XDG_STATE_HOME': self.folder,
+            **more,
+        }
+
+    def supervise(self, script: str, *options: str, url: Optional[str] = None, root: bool = False, **more: Any) -> Run:
+        """A shell script under the supervisor, which gets the folder and the mark as $1 and $2. Where the tests have root,
+        it runs without rights, so that they count and there is no cgroup, unless the test is about these."""
+        environment = self.environment(url, **more.pop('environment', {}))
+        words = ['--instance', self.instance_id, *options, '--', 'sh', '-c', script, 'sh', self.folder, self.mark]
+        run = Run(self, words, env=environment, cwd=self.folder, **({} if root else self.unprivileged), **more)
+        self.addCleanup(run.process.wait)
+        self.addCleanup(run.end)
+        return run
+
+    def confirmed(self) -> bool:
+        return bool(self.detail()['control']['confirmed'])
+
+    def sent(self, door: Door, path: str) -> List[Any]:
+        """What the supervisor said of itself in requests to a path."""
+        bodies = [json.loads(request.body) for request in list(door.requests) if path in request.line and request.body]
+        return [body['supervisor'] for body in bodies if 'supervisor' in body]
+
+    def test_a_kill_holds_two_hundred_children_before_it_is_acknowledged_and_a_resume_continues_them(self) -> None:
+        for root in [False, True] if IS_ROOT else [False]:
+            with self.subTest(root=root):
+                self.instance_id = f'py-{uuid.uuid4().hex[:13]}'
+                door = self.door()
+                run = self.supervise(
+                    'for n in $(seq 200); do sleep $2 & done; echo ready; wait', url=door.url, root=root
+                )
+                run.says('ready')
+                running: List[bool] = []
+                door.holds = lambda line: '/ack' in line and running.append(not run.is_still()) is not None
+                self.kill()
+                until('an acknowledgement', self.confirmed)
+                self.assertEqual(running, [False])
+                self.assertEqual(len(run.members()), 201)
+                [evidence] = self.sent(door, '/ack')
+                self.assertEqual((evidence['action'], evidence['processes'], evidence['left']), ('freeze', 201, 0))
+                self.resume()
+                until('all running', run.runs)
+                until('the confirmation of the resume', self.confirmed)
+                run.process.send_signal(signal.SIGTERM)
+                self.assertEqual(run.code(), 128 + signal.SIGTERM)
+                self.assertEqual(run.members(), [])
+
+    def test_what_left_its_parent_its_session_and_its_environment_is_held(self) -> None:
+        for root in [False, True] if IS_ROOT else [False]:
+            with self.subTest(root=root):
+                self.instance_id = f'py-{uuid.uuid4().hex[:13]}'
+                run = self.supervise('(setsid env -i sleep $2 &); echo ready; exec sleep $2', root=root)
+                run.says('ready')
+                until('both', lambda: len(run.members()) == 2)
+                self.kill()
+                until('an acknowledgement', self.confirmed)
+                self.assertTrue(run.is_still())
+                self.assertEqual(len(run.members()), 2)
+                self.resume()
+                until('all running', run.runs)
+                run.end()
+
+    def test_the_exit_code_is_that_of_the_command(self) -> None:
+        for script, code in (('exit 7', 7), ('kill -TERM $$', 143), ('kill -KILL $$', 137), (':', 0)):
+            self.assertEqual(self.supervise(script).code(), code, script)
+        environment = self.environment()
+        for command, code, says in (('nonesuch', 127, 'No such file'), (self.folder, 126, 'Permission denied')):
+            run = Run(self, ['--instance', self.instance_id, '--', command], env=environment, **self.unprivileged)
+            self.addCleanup(run.end)
+            self.assertEqual(run.code(), code)
+            self.assertIn(f'cannot be started: {says}', run.errors[-1])
+
+    def test_settings_that_cannot_work_end_it_before_the_command_begins(self) -> None:
+        for words, code, says in (
+            ([], 64, 'takes a command after "--"'),
+            (['--'], 64, 'takes a command after "--"'),
+            (['touch', 'x'], 64, 'no option touch'),
+            (['--on-suspend', 'stop', '--', 'touch', 'x'], 64, "must be freeze or end, not 'stop'"),
+            (['--on-crash=maybe', '--', 'touch', 'x'], 64, "must be end or leave, not 'maybe'"),
+            (['--end-after', '-1', '--', 'touch', 'x'], 64, "must be a number of seconds, not '-1'"),
+            (['--end-after', '1', '--on-suspend', 'end', '--', 'touch', 'x'], 64, 'is for --on-suspend freeze'),
+            (['--user', 'nobody', '--', 'touch', 'x'], 64, '--user needs root'),
+            (['--instance'], 64, '--instance needs a value'),
+            (['--instance', 'A b', '--', 'touch', 'x'], 78, 'instance_id must have'),
+        ):
+            if words[:1] == ['--user'] and not self.unprivileged:
+                continue
+            run = Run(self, words, env=self.environment(), cwd=self.folder, **self.unprivileged)
+            self.addCleanup(run.end)
+            self.assertEqual(run.code(), code, words)
+            self.assertIn(says, run.errors[-1])
+        for more, says in (
+            ({'WARDLINE_URL': ''}, 'The setting for the address of the service is missing'),
+            ({'WARDLINE_KEY': ''}, 'The setting for a key is missing'),
+            ({'WARDLINE_KEY': '', 'WARDLINE_KEY_FILE': self.folder}, 'cannot be read'),
+            ({'WARDLINE_FAIL_MODE': 'ajar'}, "fail_mode must be 'open' or 'closed'"),
+            ({'WARDLINE_PUBLIC_KEY': 'short'}, 'public_key'),
+            ({'WARDLINE_URL': 'ftp://x'}, 'url must start with'),
+        ):
+            run = self.supervise('touch x', environment=more)
+            self.assertEqual(run.code(), 78, more)
+            self.assertIn(says, run.errors[-1])
+            self.assertNotIn(self.agent_key, '\n'.join(run.errors))
+        self.assertFalse(os.path.exists(self.file('x')))
+
+    def test_standard_input_reaches_the_command(self) -> None:
+        run = self.supervise('cat; echo end')
+        run.process.stdin.write(b'one\ntwo\n')  # type: ignore[union-attr]
+        run.process.stdin.close()  # type: ignore[union-attr]
+        self.assertEqual(run.code(), 0)
+        self.assertEqual(run.lines, ['one', 'two', 'end'])
+
+    # An agent that holds the key of its supervisor could report its own end.
+    def test_the_key_is_not_in_the_environment_and_the_same_user_cannot_read_it_in_the_supervisor(self) -> None:
+        script = 'env; tr "\\0" "\\n" <"/proc/$PPID/environ"; cat "/proc/$PPID/mem"; ls "/proc/$PPID/fd"'
+        run = self.supervise(script, environment={'WARDLINE_KEY_FILE': self.file('no')})
+        run.code()
+        self.assertNotIn('WARDLINE_KEY', '\n'.join(run.lines))
+        self.assertNotIn(self.agent_key, '\n'.join(run.lines))
+        if self.unprivileged or not IS_ROOT:
+            denied = [line for line in run.errors if 'Permission denied' in line or 'cannot open' in line]
+            self.assertEqual(len(denied), 3, run.errors)
+
+    def test_signals_reach_the_command(self) -> None:
+        run = self.supervise(
+            "trap 'echo usr1' USR1; trap 'echo term; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+        )
+        run.says('ready')
+        run.process.send_signal(signal.SIGUSR1)
+        run.says('usr1')
+        run.process.send_signal(signal.SIGTERM)
+        self.assertEqual(run.code(), 3)
+        self.assertIn('term', run.lines)
+
+    def test_what_the_command_leaves_behind_ends_with_it(self) -> None:
+        run = self.supervise('(setsid env -i sleep $2 >&- 2>&- &); exit 4')
+        self.assertEqual(run.code(), 4)
+        self.assertEqual(run.members(), [])
+
+    def test_on_suspend_end_ends_the_tree_with_sigterm_and_then_sigkill(self) -> None:
+        for script, code in (
+            ('sleep $2 & echo ready; wait', 143),
+            ('trap "" TERM; (trap "" TERM; sleep $2) & echo ready; while :; do wait; done', 137),
+        ):
+            self.instance_id = f'py-{uuid.uuid4().hex[:13]}'
+            door = self.door()
+            run = self.supervise(script, '--on-suspend', 'end', url=door.url)
+            run.says('ready')
+            self.kill()
+            self.assertEqual(run.code(), code)
+            self.assertEqual(run.members(), [])
+            self.assertTrue(self.confirmed())
+            [evidence] = self.sent(door, '/ack')
+            self.assertEqual((evidence['action'], evidence['left']), ('end', 0))
+            self.assertGreaterEqual(evidence['processes'], 2)
+
+    def test_end_after_ends_what_stayed_frozen(self) -> None:
+        door = self.door()
+        run = self.supervise('sleep $2 & echo ready; wait', '--end-after', '0.2', url=door.url)
+        run.says('ready')
+        self.kill()
+        self.assertEqual(run.code(), 137)
+        self.assertEqual(run.members(), [])
+        self.assertEqual(self.sent(door, '/ack')[-1]['action'], 'end')
+
+    # An agent may end its supervisor to escape it.
+    def test_the_tree_ends_with_a_supervisor_that_is_killed(self) -> None:
+        for root in [False, True] if IS_ROOT else [False]:
+            for held in (False, True):
+                with self.subTest(root=root, held=held):
+                    self.instance_id = f'py-{uuid.uuid4().hex[:13]}'
+                    door = self.door()
+                    run = self.supervise(
+                        '(setsid env -i sleep $2 &); echo ready; exec sleep $2', root=root, url=door.url
+                    )
+                    run.says('ready')
+                    if held:
+                        self.kill()
+                        until('an acknowledgement', self.confirmed)
+                    # A child that no sweep has seen is only known by what it inherited.
+                    until('an answer that counts both', self.drilled(door), lambda counts: 2 in counts)
+                    # The supervisor has swept again, and its watcher knows what it found.
+                    until('another answer', self.drilled(door), lambda counts: len(counts) > 1)
+                    run.process.kill()
+                    until('no processes', run.members, lambda members: not members)
+                    self.assertEqual(run.code(), -signal.SIGKILL)
+
+    def drilled(self, door: Door) -> Callable[[], List[int]]:
+        """Starts a drill; the result is the numbers of processes in its answers."""
+        admin('POST', '/api/drills', {'selector': {'instances': [self.instance_id]}})
+        return lambda: [evidence['processes'] for evidence in self.sent(door, '/drill')]
+
+    def test_on_crash_leave_leaves_the_tree(self) -> None:
+        run = self.supervise('sleep $2 & echo ready; wait', '--on-crash', 'leave')
+        run.says('ready')
+        run.process.kill()
+        run.process.wait()
+        self.assertEqual(self.children_of(run, '_watch'), [])
+        self.assertEqual(len(run.members()), 2)
+        self.assertTrue(run.runs())
+
+    def children_of(self, run: Run, part: str) -> List[int]:
+        """Processes that the supervisor has started, with this in their command line."""
+        found: List[int] = []
+        for pid in marked(part):
+            with contextlib.suppress(OSError):
+                line = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()
+                if self.program.encode() in line and pid != run.process.pid:
+                    found.append(pid)
+        return found
+
+    # The watcher is the weaker of the two: nothing but the supervisor watches it.
+    def test_a_watcher_that_is_killed_is_replaced(self) -> None:
+        run = self.supervise('echo ready; exec sleep $2')
+        run.says('ready')
+        [watcher] = until('a watcher', lambda: self.children_of(run, '_watch'))
+        os.kill(watcher, signal.SIGKILL)
+        until('another watcher', lambda: self.children_of(run, '_watch'), lambda found: found not in ([], [watcher]))
+        run.process.kill()
+        until('no processes', run.members, lambda members: not members)
+
+    def test_an_agent_that_starts_while_it_is_suspended_begins_after_the_resume(self) -> None:
+        with self.monitor():
+            pass
+        self.kill()
+        door = self.door()
+        run = self.supervise('echo began', url=door.url)
+        until('an acknowledgement', self.confirmed)
+        self.assertEqual(run.lines, [])
+        [evidence] = self.sent(door, '/ack')
+        self.assertEqual((evidence['action'], evidence['processes'], evidence['left']), ('freeze', 0, 0))
+        self.resume()
+        self.assertEqual(run.code(), 0)
+        self.assertEqual(run.lines, ['began'])
+
+    def test_a_suspension_outlasts_a_restart_while_the_service_is_away(self) -> None:
+        door = self.door()
+        run = self.supervise('echo began; exec sleep $2', url=door.url)
+        run.says('began')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        run.process.send_signal(signal.SIGTERM)
+        self.assertEqual(run.code(), 143)
+        door.slam()
+        again = self.supervise('echo began; exec sleep $2', url=door.url)
+        until('a failed poll', lambda: [line for line in again.errors if 'A poll failed' in line])
+        door.shut = False
+        until('a control stream', lambda: len(door.lines('/control')) > 1)
+        self.assertEqual(again.lines, [])
+        self.resume()
+        again.says('began')
+
+    def test_failing_open_it_begins_without_the_service(self) -> None:
+        self.assertEqual(self.supervise('exit 6', url=self.nowhere()).code(), 6)
+
+    def test_failing_closed_it_begins_at_the_first_contact_and_holds_after_silence(self) -> None:
+        door = self.door()
+        door.shut = True
+        closed = {'WARDLINE_FAIL_MODE': 'closed'}
+        # The only setting that the command does not have.
+        short = (
+            'import sys, wardline; read = wardline._environment_settings; '
+            'wardline._environment_settings = lambda options: {**read(options), "stale_after": 2}; '
+            'sys.exit(wardline._main(sys.argv[1:]))'
+        )
+        run = self.supervise('echo began; exec sleep $2', url=door.url, environment=closed, program=['-c', short])
+        until('a failed poll', lambda: [line for line in run.errors if 'A poll failed' in line])
+        self.assertEqual(run.lines, [])
+        door.shut = False
+        run.says('began')
+        door.slam()
+        until('a held tree', run.is_still)
+        # It is no suspension by the service, and nothing is acknowledged.
+        self.assertEqual(self.sent(door, '/ack'), [])
+        door.shut = False
+        until('a running tree', run.runs)
+
+    def test_what_somebody_continues_is_held_again(self) -> None:
+        run = self.supervise('echo ready; exec sleep $2')
+        run.says('ready')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        [pid] = run.members()
+        os.kill(pid, signal.SIGCONT)
+        until('a held tree', run.is_still)
+
+    def test_what_stood_still_before_is_not_continued(self) -> None:
+        run = self.supervise('sleep $2 & kill -STOP $!; echo $!; wait')
+        until('a stopped child', lambda: run.lines and process_state(int(run.lines[0])) == 'T')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        self.resume()
+        [shell] = [pid for pid in run.members() if pid != int(run.lines[0])]
+        until('the shell to run', lambda: process_state(shell) not in 'Tt')
+        until('the confirmation of the resume', self.confirmed)
+        self.assertEqual(process_state(int(run.lines[0])), 'T')
+
+    # Its entry in /proc says that it is a zombie, while its other threads go on.
+    def test_a_process_whose_main_thread_has_ended_is_held(self) -> None:
+        thread = (
+            'import ctypes, platform, sys, threading, time; '
+            'threading.Thread(target=lambda: [time.sleep(0.01) for _ in iter(int, 1)]).start(); '
+            'print("ready", flush=True); '
+            'ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)'
+        )
+        door = self.door()
+        run = self.supervise(f"{self.python} -c '{thread}' $2 & echo $!; wait", url=door.url)
+        run.says('ready')
+        pid = next(int(line) for line in run.lines if line.isdigit())
+        until('a main thread that has ended', lambda: process_state(pid) == 'Z')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        tasks = pathlib.Path(f'/proc/{pid}/task')
+        states = [(task / 'stat').read_text().rpartition(') ')[2][:1] for task in tasks.iterdir()]
+        self.assertEqual(sorted(states), ['T', 'Z'])
+        [evidence] = self.sent(door, '/ack')
+        self.assertEqual((evidence['processes'], evidence['left']), (2, 0))
+        os.kill(pid, signal.SIGKILL)
+
+    def test_a_sigterm_ends_a_held_tree_at_once(self) -> None:
+        run = self.supervise('trap "" TERM; echo ready; while :; do sleep $2; done')
+        run.says('ready')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        run.process.send_signal(signal.SIGTERM)
+        self.assertEqual(run.code(), 143)
+        self.assertEqual(run.members(), [])
+
+    def test_heartbeats_and_drills_say_what_can_be_held(self) -> None:
+        door = self.door()
+        run = self.supervise('sleep $2 & echo ready; wait', url=door.url)
+        run.says('ready')
+        until('an answered drill', self.drilled(door))
+        self.assertEqual(self.sent(door, '/drill'), [{'processes': 2, 'unreachable': 0}])
+        self.assertEqual(self.sent(door, '/heartbeat')[0]['isolated'], False)
+        self.assertNotIn('boot_id', json.loads(door.requests[0].body))
+        self.assertEqual(door.lines('/policies'), [])
+
+    def test_a_service_that_refuses_the_evidence_receives_the_messages_without_it(self) -> None:
+        door = self.door()
+        refused: List[str] = []
+
+        def answer(request: Request) -> Optional[bytes]:
+            if b'"supervisor":' not in request.body:
+                return None
+            refused.append(request.line.split(' ')[1].rpartition('/')[2])
+            return b'HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}'
+
+        door.answers = answer
+        run = self.supervise('echo ready; exec sleep $2', url=door.url)
+        run.says('ready')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        self.assertTrue(run.is_still())
+        self.assertEqual(set(refused), {'heartbeat', 'ack'})
+
+    @unittest.skipUnless(IS_ROOT, 'changing the user needs root')
+    def test_an_agent_of_another_user_cannot_end_its_supervisor(self) -> None:
+        door = self.door()
+        script = 'id -un; kill -KILL $PPID; cat /proc/$PPID/environ; echo ready; exec sleep $2'
+        run = self.supervise(script, '--user', 'nobody', root=True, url=door.url)
+        run.says('ready')
+        self.assertEqual(run.lines, ['nobody', 'ready'])
+        self.assertEqual(self.sent(door, '/heartbeat')[0]['isolated'], True)
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        self.assertTrue(run.is_still())
+        unknown = self.supervise('exit 5', '--user', 'no such user', root=True)
+        self.assertEqual(unknown.code(), 64)
+        self.assertIn("there is no user 'no such user'", unknown.errors[-1])
+
+    def test_the_command_has_the_terminal_and_the_supervisor_takes_it_while_it_is_held(self) -> None:
+        import fcntl
+        import pty
+        import termios
+
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+
+        def begin() -> None:
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        script = 'trap \'echo int\' INT; echo ready; read line; echo "got $line"; while :; do sleep 0.05; done'
+        run = self.supervise(script, stdin=terminal, preexec_fn=begin)
+        os.close(terminal)
+        run.says('ready')
+        supervisor = run.process.pid
+        agent = os.tcgetpgrp(controller)
+        self.assertNotEqual(agent, supervisor)
+        self.assertIn(agent, run.members())
+        os.write(controller, b'hello\n')
+        run.says('got hello')
+        os.write(controller, b'\x03')
+        run.says('int')
+        # Ctrl-Z would leave it stopped: the shell sees only the supervisor, which runs.
+        os.write(controller, b'\x1a')
+        os.write(controller, b'\x03')
+        until('two lines', lambda: run.lines.count('int') == 2)
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        self.assertEqual(os.tcgetpgrp(controller), supervisor)
+        self.resume()
+        until('the agent in the foreground', lambda: os.tcgetpgrp(controller) == agent)
+        until('a running tree', run.runs)
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        os.write(controller, b'\x03')
+        self.assertEqual(run.code(), 130)
+        self.assertEqual(run.members(), [])
 
 
 class SourceTest(unittest.TestCase):

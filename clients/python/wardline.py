@@ -42,9 +42,14 @@ import os
 import queue
 import random
 import re
+import select
+import shutil
+import signal
 import socket
 import ssl
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -79,6 +84,11 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+try:
+    import pwd
+    import termios
+except ImportError:
+    pwd = termios = None  # type: ignore[assignment]
 
 __all__ = [
     'CallDenied',
@@ -2618,9 +2628,11 @@ class _Link:
         public_keys: Optional[_PublicKeys],
         policies: '_Policies',
         approvals: '_Approvals',
+        supervisor: Optional['_Supervisor'],
     ) -> None:
         self._policies = policies
         self._approvals = approvals
+        self._supervisor = supervisor
         self._transport = transport
         self._heartbeat = heartbeat
         self._instance_id = heartbeat['instance_id']
@@ -2680,24 +2692,41 @@ class _Link:
                 wait = _HEARTBEAT * random.uniform(0.9, 1.1) if pause is None else max(pause, _full_jitter(failures))
                 due = time.monotonic() + wait
                 self._beat_tried.set()
-            elif self._is_unconfirmed() and now >= ack_due:
+            elif self.is_unconfirmed() and now >= ack_due:
                 ack_failures = 0 if self._confirm() else ack_failures + 1
                 ack_due = time.monotonic() + (_full_jitter(ack_failures) if ack_failures else 0.0)
-            until = min(due, ack_due) if self._is_unconfirmed() else due
+            until = min(due, ack_due) if self.is_unconfirmed() else due
             self._beat_now.wait(max(0.0, until - time.monotonic()))
             self._beat_now.clear()
         if known:
             self._beat(leaving=True)
 
-    def _is_unconfirmed(self) -> bool:
-        return self._confirmed != self._kill_switch.control.version
+    def _applied(self) -> int:
+        """The version in effect: at once in the agent itself, in a supervisor once it has held or continued the tree."""
+        return self._kill_switch.control.version if self._supervisor is None else self._supervisor.applied
+
+    def is_unconfirmed(self) -> bool:
+        return self._confirmed != self._applied()
+
+    def confirm(self) -> None:
+        """Confirms what the supervisor has applied, also if an earlier result of the same version was confirmed."""
+        self._confirmed = -1
+        self._beat_now.set()
+
+    def _send(self, path: str, body: Mapping[str, Any], evidence: Optional[Mapping[str, Any]]) -> _Answer:
+        """An older service refuses evidence of a supervisor, and receives the message without it. Raises _NoAnswer."""
+        if evidence is not None:
+            answer = self._transport.request(path, _to_json({**body, 'supervisor': evidence}))
+            if answer.status != 400:
+                return answer
+        return self._transport.request(path, _to_json(body))
 
     def _beat(self, leaving: bool = False) -> Optional[float]:
         """Sends a heartbeat. None when it arrived, else how long to wait at least."""
-        version = self._kill_switch.control.version
+        version, supervisor = self._applied(), self._supervisor
         try:
             heartbeat = {**self._heartbeat, 'control_version': version, **({'leaving': True} if leaving else {})}
-            answer = self._transport.request('/api/heartbeat', _to_json(heartbeat))
+            answer = self._send('/api/heartbeat', heartbeat, None if supervisor is None else supervisor.heartbeat())
         except _NoAnswer as error:
             self._problems.note('heartbeat', f'A heartbeat failed: {error}')
             return 0.0
@@ -2705,6 +2734,11 @@ class _Link:
             self._problems.note('heartbeat', f'A heartbeat was refused: {answer.refusal()}')
             return max(answer.retry_after(), _REFUSED if _needs_people(answer.status) else 0.0)
         self._problems.over('heartbeat')
+        if supervisor is not None:
+            # The evidence travels with the acknowledgement.
+            if supervisor.evidence(version) is None:
+                self._confirmed = version
+            return None
         self._decoys.hear(answer)
         self._confirmed = version
         if not leaving:
@@ -2712,9 +2746,10 @@ class _Link:
         return None
 
     def _confirm(self) -> bool:
-        version = self._kill_switch.control.version
+        version = self._applied()
+        evidence = None if self._supervisor is None else self._supervisor.evidence(version)
         try:
-            answer = self._transport.request(f'/api/instances/{self._instance_id}/ack', _to_json({'version': version}))
+            answer = self._send(f'/api/instances/{self._instance_id}/ack', {'version': version}, evidence)
         except _NoAnswer as error:
             self._problems.note('confirmation', f'A confirmation failed: {error}')
             return False
@@ -2724,7 +2759,11 @@ class _Link:
                 return False
         else:
             self._problems.over('confirmation')
-        self._confirmed = version
+        if self._supervisor is None:
+            self._confirmed = version
+        elif evidence is self._supervisor.evidence(version):
+            self._confirmed = version
+            self._supervisor.wake()
         return True
 
     def _hear(self, control: Optional[_Control] = None) -> None:
@@ -2732,7 +2771,13 @@ class _Link:
         if self._public_keys is not None and (control is None or control.version < self._kill_switch.control.version):
             return
         if self._kill_switch.hear(control):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        if self._supervisor is None:
             self._beat_now.set()
+        else:
+            self._supervisor.wake()
 
     # Poll
 
@@ -2748,6 +2793,8 @@ class _Link:
                 self._in_doubt = True
             self._kill_switch.settle()
             self.polled.set()
+            if self._supervisor is not None:
+                self._supervisor.wake()
             polled = time.monotonic()
             spread = random.uniform(0.8, 1.2)
             while not stopping.is_set():
@@ -2762,6 +2809,9 @@ class _Link:
                 self._poll_now.wait(min(left, self._kill_switch.seconds_until_stale()))
                 self._poll_now.clear()
                 self._kill_switch.settle()
+                if self._supervisor is not None:
+                    # Silence may have suspended the agent.
+                    self._supervisor.wake()
 
     def _poll(self) -> float:
         """Asks for the state. Returns how long to wait at least before the next time."""
@@ -2794,8 +2844,9 @@ class _Link:
         else:
             self._hear(control)
         self._compare(control.version)
-        # A kill does not wait for policies.
-        self._policies.hear(answer)
+        # A kill does not wait for policies. Those of an agent are for the client inside it.
+        if self._supervisor is None:
+            self._policies.hear(answer)
         return 0.0
 
     def hear_suspended(self, version: int) -> None:
@@ -2821,7 +2872,7 @@ class _Link:
             self._in_doubt = True
             self._poll_now.set()
         elif self._kill_switch.hear(control, applied):
-            self._beat_now.set()
+            self._note_change()
 
     def _compare(self, version: int) -> None:
         # Once is an answer that the stream has overtaken.
@@ -2856,7 +2907,8 @@ class _Link:
 
     def _listen(self, stopping: threading.Event) -> float:
         """Listens until the connection ends. Returns how long to wait at least before the next one."""
-        path = f'/api/instances/{self._instance_id}/control?understands=drill,policy,approval'
+        understands = 'drill,policy,approval' if self._supervisor is None else 'drill'
+        path = f'/api/instances/{self._instance_id}/control?understands={understands}'
         exchange = self._stream = _Exchange()
         exchange.extend(_REQUEST_TIMEOUT)
         threading.Thread(target=exchange.watch, name='wardline', daemon=True).start()
@@ -2949,8 +3001,8 @@ class _Link:
     def _answer_waiting(self) -> None:
         try:
             while self._drills:
-                body = _to_json({'nonce': self._drills.popleft()})
-                self._transport.request(f'/api/instances/{self._instance_id}/drill', body)
+                evidence = None if self._supervisor is None else self._supervisor.drill()
+                self._send(f'/api/instances/{self._instance_id}/drill', {'nonce': self._drills.popleft()}, evidence)
         except _NoAnswer:
             pass
         finally:
@@ -5844,6 +5896,8 @@ class Monitor:
     when the monitor is first used in it.
     """
 
+    _supervisor: Optional['_Supervisor'] = None
+
     def __init__(
         self,
         url: str,
@@ -5928,12 +5982,15 @@ class Monitor:
             last_contact,
         )
         self._sessions.renew()
-        self._policies = _Policies(self._transport, instance_id, self._state_file, self._public_keys, self._problems)
+        # They are decided inside the agent, not by its supervisor.
+        policy_file = self._state_file if self._supervisor is None else None
+        self._policies = _Policies(self._transport, instance_id, policy_file, self._public_keys, self._problems)
         self._approvals = _Approvals(self._transport, instance_id, self._kill_switch)
         self._policy_guard = _PolicyGuard(
             self._policies, self._approvals, self._sessions, self._problems, fail_closed, self.report
         )
-        heartbeat = {**self._identity, 'boot_id': boot_id}
+        # A supervisor sends no boot id: the client inside its agent does, and two would look like a clone.
+        heartbeat = {**self._identity, **({'boot_id': boot_id} if self._supervisor is None else {})}
         self._link = _Link(
             self._transport,
             heartbeat,
@@ -5944,6 +6001,7 @@ class Monitor:
             self._public_keys,
             self._policies,
             self._approvals,
+            self._supervisor,
         )
         self._transport.on_suspended = self._link.hear_suspended
 
@@ -6452,3 +6510,1021 @@ def _stop_all() -> None:
     # Reports of the last moment still go out, and what does not is counted.
     for monitor in list(_monitors):
         monitor.stop(timeout=2.0)
+
+
+# --- Supervisor ------------------------------------------------------------------------------------------------------
+
+# Seconds. What left its parent, its session and its environment is only known if a sweep saw it before.
+_SWEEP = 1.0
+# Another process may continue what was stopped.
+_HELD_SWEEP = 0.5
+# What cannot be stopped in this time is reported as left; more attempts follow.
+_HOLD_TIMEOUT = 5.0
+# Sweeps in a row that find nothing new and nothing that runs: what began behind the back of the first is in the second.
+_QUIET_SWEEPS = 2
+# Processes of others come and go as well, so that their ends delay an acknowledgement for this long only.
+_UNSETTLED = 0.1
+# Between SIGTERM and SIGKILL.
+_GRACE = 5.0
+# A watcher that is ended all the time must not keep a processor busy.
+_WATCHER_PAUSE = 1.0
+# Of a process's environment, for the token.
+_ENVIRONMENT_BYTES = 1024 * 1024
+_SUPERVISED = 'WARDLINE_SUPERVISED'
+_KEY_VARIABLES = ('WARDLINE_KEY', 'WARDLINE_KEY_FILE')
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_HAS_PROC = os.path.exists('/proc/self/stat')
+
+
+class _Process(NamedTuple):
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    started: str
+    """With the pid it identifies the process: a pid is given again."""
+
+
+def _read_file(path: str, most: int = 4096) -> bytes:
+    """Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(handle, most)
+    finally:
+        os.close(handle)
+
+
+def _read_process(path: str, pid: int) -> _Process:
+    """From a `stat` file of /proc. Raises OSError once the process has ended."""
+    content = _read_file(path)
+    # The name before may hold anything, also a bracket.
+    fields = content[content.rindex(b')') + 2 :].split()
+    state, parent, group, session = fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3])
+    return _Process(pid, parent, group, session, state, fields[19].decode())
+
+
+def _process(pid: int) -> Optional[_Process]:
+    """None once it has ended."""
+    try:
+        found = _read_process(f'/proc/{pid}/stat', pid)
+        if found.state != 'Z':
+            return None if found.state in 'Xx' else found
+        # The main thread has ended; others may run.
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with contextlib.suppress(OSError):
+                thread = _read_process(f'/proc/{pid}/task/{task}/stat', pid)
+                if thread.state not in 'ZXx':
+                    return found._replace(state=thread.state)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _processes_of_proc() -> Tuple[Dict[int, _Process], bool]:
+    """All processes, and whether one was gone when it was read: it may have started another that is not listed."""
+    found: Dict[int, _Process] = {}
+    has_vanished = False
+    for name in os.listdir('/proc'):
+        if name.isdigit():
+            pid = int(name)
+            process = _process(pid)
+            if process is not None:
+                found[pid] = process
+            elif not os.path.exists(f'/proc/{name}'):
+                has_vanished = True
+    return found, has_vanished
+
+
+def _processes_of_ps() -> Tuple[Dict[int, _Process], bool]:
+    """The same where the system has no /proc. Processes carry no token here."""
+    found: Dict[int, _Process] = {}
+    with subprocess.Popen(
+        ['ps', '-A', '-o', 'pid=,ppid=,pgid=,stat=,lstart='],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={'PATH': os.environ.get('PATH', os.defpath), 'LC_ALL': 'C'},
+    ) as ps:
+        for line in ps.communicate()[0].decode('utf-8', 'replace').splitlines():
+            fields = line.split(None, 4)
+            if len(fields) == 5 and fields[3][0] not in 'ZX' and int(fields[0]) != ps.pid:
+                pid = int(fields[0])
+                session = 0
+                with contextlib.suppress(OSError):
+                    session = os.getsid(pid)
+                found[pid] = _Process(pid, int(fields[1]), int(fields[2]), session, fields[3][0], fields[4])
+    return found, False
+
+
+def _signal_process(process: _Process, number: int) -> bool:
+    """Whether this process may be sent signals. Another one that has its pid by now is sent none."""
+    try:
+        if not _HAS_PROC:
+            os.kill(process.pid, number)
+        elif hasattr(os, 'pidfd_open') and hasattr(signal, 'pidfd_send_signal'):
+            handle = os.pidfd_open(process.pid)
+            try:
+                now = _process(process.pid)
+                if now is not None and now.started == process.started:
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                os.close(handle)
+        else:
+            now = _process(process.pid)
+            if now is not None and now.started == process.started:
+                os.kill(process.pid, number)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass
+    except OSError:
+        # A system without pidfds, or one in which a filter of system calls refuses them.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+    return True
+
+
+class _Cgroup:
+    """A cgroup v2, which also holds what no sweep finds. A process with the rights of the supervisor can leave it, so
+    that it is never the whole tree."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        """Of its folder."""
+        self.name = name
+        """As /proc shows it."""
+
+    @staticmethod
+    def make() -> 'Optional[_Cgroup]':
+        """None where the system has none, or this process may not make one."""
+        try:
+            own = re.search(r'^0::(/.*)$', _read_file('/proc/self/cgroup', 65_536).decode(), re.MULTILINE)
+            mounts = _read_file('/proc/self/mountinfo', 1024 * 1024).decode('utf-8', 'replace')
+            mount = re.search(r'^\d+ \d+ \S+ (/\S*) (/\S*) .* - cgroup2 ', mounts, re.MULTILINE)
+            if own is None or mount is None:
+                return None
+            place = os.path.normpath(mount.group(2) + '/' + os.path.relpath(own.group(1), mount.group(1)))
+            name = f'wardline-{os.getpid()}'
+            cgroup = _Cgroup(os.path.join(place, name), os.path.join(own.group(1), name))
+            os.mkdir(cgroup.path)
+        except (OSError, ValueError):
+            return None
+        if os.access(os.path.join(cgroup.path, 'cgroup.freeze'), os.W_OK):
+            return cgroup
+        cgroup.remove()
+        return None
+
+    def _write(self, name: str, text: str) -> bool:
+        try:
+            with open(os.path.join(self.path, name), 'w', encoding='ascii') as file:
+                file.write(text)
+            return True
+        except OSError:
+            return False
+
+    def add(self, pid: int) -> bool:
+        return self._write('cgroup.procs', str(pid))
+
+    def freeze(self, frozen: bool) -> None:
+        self._write('cgroup.freeze', '1' if frozen else '0')
+
+    def kill(self) -> None:
+        """Since Linux 5.14; before that the sweeps end the processes."""
+        self._write('cgroup.kill', '1')
+
+    def is_frozen(self) -> bool:
+        with contextlib.suppress(OSError):
+            return b'frozen 1' in _read_file(os.path.join(self.path, 'cgroup.events'))
+        return False
+
+    def has(self, pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            line = next((one for one in _read_file(f'/proc/{pid}/cgroup').splitlines() if one.startswith(b'0::')), b'')
+            return (line.decode('utf-8', 'replace') + '/').startswith(f'0::{self.name}/')
+        return False
+
+    def remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(self.path)
+
+
+class _Held(NamedTuple):
+    processes: int
+    left: int
+    """Processes that still run: this user may not stop them, or they did not stop in time."""
+
+
+class _Tree:
+    """The processes that an agent started, as far as the system can tell. Its methods may be called from any thread."""
+
+    def __init__(self, token: str, cgroup: Optional[_Cgroup], parent: Optional[int], own_session: int) -> None:
+        self._token = f'{_SUPERVISED}={token}'.encode()
+        self._cgroup = cgroup
+        self._parent = parent
+        """Its descendants are in the tree; None: only those of known processes."""
+        self._own_session = own_session
+        self._lock = threading.RLock()
+        self.spared: Set[int] = {os.getpid()}
+        self.root: Optional[_Process] = None
+        self.known: Dict[int, str] = {}
+        """The start times of all members that were alive in the last sweep."""
+        self._foreign: Dict[int, str] = {}
+        """Processes whose environment has no token."""
+        self._groups: Set[int] = set()
+        self._signalled: Dict[int, str] = {}
+        self._stopped_before: Dict[int, str] = {}
+        """Members that stood still before they were held, and are not continued."""
+        self._is_held = False
+        self.has_vanished = False
+
+    def begin(self, pid: int) -> None:
+        self.root = (_process(pid) if _HAS_PROC else None) or _processes_of_ps()[0].get(pid)
+        if self.root is not None:
+            self.known[pid] = self.root.started
+
+    def sweep(self) -> List[_Process]:
+        """The members, the oldest first."""
+        with self._lock:
+            everything, self.has_vanished = _processes_of_proc() if _HAS_PROC else _processes_of_ps()
+            # What began before the agent is not from it.
+            first = int(self.root.started) if self.root is not None and _HAS_PROC else 0
+            rest = {
+                pid: one
+                for pid, one in everything.items()
+                if pid not in self.spared and (not _HAS_PROC or int(one.started) >= first)
+            }
+            members: Dict[int, _Process] = {}
+            sessions: Set[int] = set()
+            groups = {one.group for one in everything.values()} & self._groups
+
+            def belongs(one: _Process) -> bool:
+                return (
+                    self.known.get(one.pid) == one.started
+                    or one.parent in members
+                    or one.parent == self._parent
+                    or one.session in sessions
+                    or one.group in groups
+                    or self._has_token(one)
+                )
+
+            while True:
+                joining = [one for one in rest.values() if belongs(one)]
+                if not joining:
+                    break
+                for one in joining:
+                    members[one.pid] = rest.pop(one.pid)
+                    # A process of our own session may join any group in it, also that of the supervisor.
+                    groups.add(one.pid if one.session == self._own_session else one.group)
+                    if one.session != self._own_session:
+                        sessions.add(one.session)
+            self._groups = groups
+            self.known = {pid: one.started for pid, one in members.items()}
+            self._foreign = {pid: one.started for pid, one in rest.items() if self._foreign.get(pid) == one.started}
+            return sorted(members.values(), key=lambda one: (int(one.started) if _HAS_PROC else 0, one.pid))
+
+    def _has_token(self, process: _Process) -> bool:
+        if not _HAS_PROC or self._foreign.get(process.pid) == process.started:
+            return False
+        try:
+            environment = _read_file(f'/proc/{process.pid}/environ', _ENVIRONMENT_BYTES)
+        except OSError:
+            environment = b'?'
+        if self._token in environment.split(b'\0'):
+            return True
+        # Empty is that of a process that becomes another program at this moment.
+        if environment:
+            self._foreign[process.pid] = process.started
+        return False
+
+    def _is_still(self, process: _Process, is_frozen: bool) -> bool:
+        if process.state in 'Tt':
+            return True
+        is_in_cgroup = self._cgroup is not None and self._cgroup.has(process.pid)
+        # In state D it waits within the kernel, and stops before it is back in its program.
+        is_stopping = is_in_cgroup or self._signalled.get(process.pid) == process.started
+        return (is_in_cgroup and is_frozen) or (is_stopping and process.state == 'D')
+
+    def hold(self, reap: Callable[[], None]) -> _Held:
+        """Stops all members, until sweeps find none that runs, for at most `_HOLD_TIMEOUT` seconds. `reap` is called
+        between sweeps."""
+        with self._lock:
+            began = unsettled = time.monotonic()
+            if self._cgroup is not None:
+                self._cgroup.freeze(True)
+            quiet = rounds = 0
+            seen: Optional[Dict[int, str]] = None
+            while True:
+                is_frozen = self._cgroup is not None and self._cgroup.is_frozen()
+                members = self.sweep()
+                if not self._is_held:
+                    self._is_held = True
+                    self._stopped_before = {one.pid: one.started for one in members if one.state == 'T'}
+                running = [one for one in members if not self._is_still(one, is_frozen)]
+                refused = self._stop(running, rounds == 0)
+                now = time.monotonic()
+                if len(running) > refused or self.known != seen:
+                    quiet, unsettled = 0, now
+                elif not self.has_vanished or now - unsettled > _UNSETTLED:
+                    quiet += 1
+                if quiet >= _QUIET_SWEEPS or now - began > _HOLD_TIMEOUT:
+                    return _Held(len(members), len(running))
+                seen = self.known
+                rounds += 1
+                reap()
+
+    def _stop(self, running: Sequence[_Process], by_group: bool) -> int:
+        """How many of them this user may not stop."""
+        refused = 0
+        groups = {one.group for one in running} & self._groups if by_group else set()
+        for group in groups:
+            # All at one moment: what they start meanwhile is stopped as well.
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGSTOP)
+        for one in running:
+            self._signalled[one.pid] = one.started
+            self._stopped_before.pop(one.pid, None)
+            # A second signal only in the next round, if it still runs.
+            if one.group not in groups and not _signal_process(one, signal.SIGSTOP):
+                refused += 1
+        return refused
+
+    def resume(self) -> None:
+        """Continues what was stopped: the youngest first, so that no shell sees a child of it standing still."""
+        with self._lock:
+            for one in reversed(self.sweep()):
+                if self._stopped_before.get(one.pid) != one.started:
+                    _signal_process(one, signal.SIGCONT)
+            self._signalled = {}
+            self._is_held = False
+            if self._cgroup is not None:
+                self._cgroup.freeze(False)
+
+    def unreachable(self, members: Iterable[_Process]) -> int:
+        """How many of them this user may not stop."""
+        return sum(not _signal_process(one, 0) for one in members)
+
+    def _left(self) -> List[_Process]:
+        """The members; none only if several sweeps find none: one of them may start another and end meanwhile."""
+        began = time.monotonic()
+        quiet = 0
+        while quiet < _QUIET_SWEEPS:
+            members = self.sweep()
+            if members:
+                return members
+            quiet = 0 if self.has_vanished and time.monotonic() - began < _UNSETTLED else quiet + 1
+        return []
+
+    def end(self, grace: float, reap: Callable[[], None]) -> _Held:
+        """SIGTERM, and SIGKILL after the grace in seconds; only SIGKILL if it is 0 or the tree is held."""
+        members = self._left()
+        most = len(members)
+        if members and grace > 0 and not self._is_held:
+            until = time.monotonic() + grace
+            for one in members:
+                _signal_process(one, signal.SIGTERM)
+            while members and time.monotonic() < until:
+                time.sleep(0.01)
+                reap()
+                members = self._left()
+                most = max(most, len(members))
+        until = time.monotonic() + _HOLD_TIMEOUT
+        while members and time.monotonic() < until:
+            # Stopped first, so that none of them starts another meanwhile.
+            most = max(most, self.hold(reap).processes)
+            if self._cgroup is not None:
+                self._cgroup.kill()
+            for one in self.sweep():
+                _signal_process(one, signal.SIGKILL)
+            reap()
+            members = self._left()
+        if self._cgroup is not None:
+            self._cgroup.remove()
+        return _Held(most, len(members))
+
+
+def _watch(lines: Iterable[bytes]) -> None:
+    """Ends the tree once the supervisor has ended: the first line is the tree, the others are processes in it."""
+    source = iter(lines)
+    given = _json_object(next(source, b''))
+    cgroup = _Cgroup(*given['cgroup']) if 'cgroup' in given else None
+    tree = _Tree(given['token'], cgroup, None, given['session'])
+    tree.spared.add(given['supervisor'])
+    for line in source:
+        pid, started = line.decode().rstrip('\n').split(' ', 1)
+        tree.known[int(pid)] = started
+    tree.end(0, lambda: None)
+
+
+class _Terminal:
+    """The terminal in whose foreground the supervisor was started, which the agent takes over."""
+
+    def __init__(self) -> None:
+        self._handle: Optional[int] = None
+        self._saved: Any = None
+        self._agent: Optional[Tuple[int, Any]] = None
+        """Its process group and its settings, while the supervisor has the terminal back."""
+        try:
+            handle = os.open('/dev/tty', os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            self.exists = False
+            return
+        self.exists = True
+        if termios is None or os.tcgetpgrp(handle) != os.getpgrp():
+            os.close(handle)
+            return
+        self._handle = handle
+        self._saved = termios.tcgetattr(handle)
+
+    def give(self, group: int) -> None:
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                os.tcsetpgrp(self._handle, group)
+
+    def take(self) -> None:
+        """So that Ctrl-C reaches the supervisor while the agent stands still."""
+        if self._handle is None or self._agent is not None:
+            return
+        with contextlib.suppress(OSError, termios.error):
+            self._agent = (os.tcgetpgrp(self._handle), termios.tcgetattr(self._handle))
+            os.tcsetpgrp(self._handle, os.getpgrp())
+            termios.tcsetattr(self._handle, termios.TCSADRAIN, self._saved)
+
+    def give_back(self) -> None:
+        if self._handle is None or self._agent is None:
+            return
+        (group, settings), self._agent = self._agent, None
+        with contextlib.suppress(OSError, termios.error):
+            termios.tcsetattr(self._handle, termios.TCSADRAIN, settings)
+            os.tcsetpgrp(self._handle, group)
+
+    def restore(self) -> None:
+        if self._handle is not None:
+            with contextlib.suppress(OSError, termios.error):
+                os.tcsetpgrp(self._handle, os.getpgrp())
+                termios.tcsetattr(self._handle, termios.TCSADRAIN, self._saved)
+
+
+class _CommandFault(Exception):
+    """Ends the command with one sentence for people and an exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+_FAILED, _USAGE, _CONFIGURATION, _NOT_RUN, _NOT_FOUND = 1, 64, 78, 126, 127
+
+
+class _RunOptions(NamedTuple):
+    command: Sequence[str]
+    instance: Optional[str] = None
+    on_suspend: str = 'freeze'
+    end_after: Optional[float] = None
+    on_crash: str = 'end'
+    user: Optional[str] = None
+
+
+class _Supervision(Monitor):
+    def __init__(self, supervisor: '_Supervisor', settings: Mapping[str, Any]) -> None:
+        self._supervisor = supervisor
+        super().__init__(**settings)
+
+    @property
+    def link(self) -> _Link:
+        return self._link
+
+    def state(self) -> Tuple[_Control, bool, Optional[str]]:
+        # In this order: a change in between is announced, and looked at again.
+        control = self._kill_switch.control
+        return (control, *self._kill_switch.state())
+
+    def launch(self) -> None:
+        self._launch()
+
+
+class _Supervisor:
+    """Starts an agent, holds it while it is suspended, and ends with it."""
+
+    def __init__(self, options: _RunOptions, settings: Mapping[str, Any], account: Optional[Any]) -> None:
+        self._options = options
+        self._account = account
+        self._is_isolated = account is not None and account.pw_uid != os.geteuid()
+        self._token = uuid.uuid4().hex
+        self._terminal = _Terminal()
+        self._is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        # The key is in this process: others of the same user read neither its memory nor its environment.
+        _prctl(_PR_SET_DUMPABLE, 0)
+        self._cgroup = _Cgroup.make()
+        self._tree = _Tree(self._token, self._cgroup, os.getpid(), os.getsid(0))
+        self._has_begun = False
+        self._has_ended = False
+        """By a suspension."""
+        self._is_held = False
+        self._held_at = 0.0
+        self._woken_at: Optional[float] = None
+        self._code: Optional[int] = None
+        self._processes = self._left = 0
+        self._signals: Deque[int] = collections.deque()
+        self._watcher: Optional['subprocess.Popen[bytes]'] = None
+        self._watched: Dict[int, str] = {}
+        self._watcher_due = 0.0
+        self.applied = 0
+        """The control version that is in effect for the tree."""
+        self._evidence: Tuple[int, Optional[Dict[str, Any]]] = (0, None)
+        # Before the fork: it raises for settings that cannot work.
+        self._monitor = _Supervision(self, settings)
+        self._pipe = os.pipe()
+        for end in self._pipe:
+            os.set_blocking(end, False)
+        self._take_signals()
+        self._child, self._go, self._fault = self._fork()
+
+    # What the link to the service reads, in its threads.
+
+    def wake(self) -> None:
+        if self._woken_at is None:
+            self._woken_at = time.monotonic()
+        with contextlib.suppress(OSError):
+            os.write(self._pipe[1], b'\0')
+
+    def evidence(self, version: int) -> Optional[Dict[str, Any]]:
+        """The result of this suspension for the tree; None for a resume."""
+        return self._evidence[1] if self._evidence[0] == version else None
+
+    def heartbeat(self) -> Dict[str, Any]:
+        return {'processes': self._processes, 'isolated': self._is_isolated}
+
+    def drill(self) -> Dict[str, Any]:
+        members = self._tree.sweep()
+        # The watcher is to know what was found.
+        self.wake()
+        return {'processes': len(members), 'unreachable': self._tree.unreachable(members)}
+
+    # Start
+
+    def _take_signals(self) -> None:
+        signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._before: Dict[int, Any] = {signal.SIGCHLD: signal.SIG_DFL}
+        # A background process that changes the foreground of its terminal would be stopped.
+        self._before[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        for number in _FORWARDED:
+            before = signal.getsignal(number)
+            # As with nohup.
+            if before != signal.SIG_IGN:
+                self._before[number] = signal.SIG_DFL
+                signal.signal(number, lambda received, _frame: self._signals.append(received))
+
+    def _fork(self) -> Tuple[int, int, int]:
+        """The process that becomes the agent, before there are threads and while it may still have to wait. Returns its
+        pid, the pipe that lets it go, and the pipe on which it says why it could not."""
+        wait, go = os.pipe()
+        fault, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(go)
+                os.close(fault)
+                signal.set_wakeup_fd(-1)
+                if self._terminal.exists:
+                    os.setpgid(0, 0)
+                else:
+                    os.setsid()
+                # Empty when the supervisor has ended.
+                if os.read(wait, 1) == b'':
+                    os._exit(0)
+                self._become()
+            except OSError as error:
+                code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
+                os.write(tell, f'{code} {os.strerror(error.errno or 0)}'.encode())
+            finally:
+                # Without the cleanup of the supervisor.
+                os._exit(_NOT_RUN)
+        os.close(wait)
+        os.close(tell)
+        os.set_blocking(fault, False)
+        return child, go, fault
+
+    def _become(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in _KEY_VARIABLES}
+        environment[_SUPERVISED] = self._token
+        account = self._account
+        if account is not None:
+            os.initgroups(account.pw_name, account.pw_gid)
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+            environment.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        # Python ignores it, and programs expect that it ends them.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        command = list(self._options.command)
+        # A folder of the path that this user may not search is none that has the command.
+        program = command[0] if os.sep in command[0] else shutil.which(command[0])
+        if program is None:
+            raise FileNotFoundError(errno.ENOENT, '')
+        os.execve(program, command, environment)
+
+    def _start_watcher(self) -> None:
+        if self._options.on_crash == 'leave':
+            return
+        self._watcher = subprocess.Popen(
+            [sys.executable, '-I', os.path.abspath(__file__), _WATCH],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if name not in _KEY_VARIABLES},
+            # A signal to the group or the session of the supervisor does not reach it.
+            start_new_session=True,
+            bufsize=0,
+            cwd='/',
+        )
+        self._tree.spared.add(self._watcher.pid)
+        os.set_blocking(self._watcher.stdin.fileno(), False)  # type: ignore[union-attr]
+        tree: Dict[str, Any] = {'token': self._token, 'session': os.getsid(0), 'supervisor': os.getpid()}
+        if self._cgroup is not None:
+            tree['cgroup'] = [self._cgroup.path, self._cgroup.name]
+        self._watched = {}
+        self._tell_watcher(_to_json(tree) + b'\n')
+        self._tell_members()
+
+    def _tell_watcher(self, text: bytes) -> None:
+        watcher = self._watcher
+        if watcher is None or not text:
+            return
+        with contextlib.suppress(OSError):
+            if watcher.stdin is not None and watcher.stdin.write(text) == len(text):
+                return
+        # It has ended, or takes nothing: its end brings another one.
+        with contextlib.suppress(OSError):
+            os.kill(watcher.pid, signal.SIGKILL)
+
+    def _tell_members(self) -> None:
+        known = self._tree.known
+        news = [(pid, started) for pid, started in known.items() if self._watched.get(pid) != started]
+        self._watched = known
+        self._tell_watcher(''.join(f'{pid} {started}\n' for pid, started in news).encode())
+
+    # The loop
+
+    def run(self) -> int:
+        """Runs until the agent has ended. Returns the exit code."""
+        self._tree.begin(self._child)
+        self._start_watcher()
+        self._apply(False)
+        self._monitor.launch()
+        deadline = time.monotonic() + _REQUEST_TIMEOUT
+        due = -math.inf
+        while True:
+            may_begin = self._monitor.link.polled.is_set() or time.monotonic() >= deadline
+            self._reap()
+            ended_by = self._forward()
+            if ended_by is None and self._code is None and (self._woken_at is not None or time.monotonic() >= due):
+                self._apply(may_begin)
+                due = time.monotonic() + (_HELD_SWEEP if self._is_held else _SWEEP)
+            if ended_by is not None or self._code is not None or self._has_ended:
+                return self._finish(ended_by)
+            until = due if may_begin else min(due, deadline)
+            self._wait(until - time.monotonic())
+
+    def _wait(self, seconds: float) -> None:
+        """Until a signal, the end of a process or a change of the state."""
+        if self._woken_at is None and select.select([self._pipe[0]], [], [], max(0.0, seconds))[0]:
+            with contextlib.suppress(OSError):
+                os.read(self._pipe[0], 4096)
+
+    def _apply(self, may_begin: bool) -> None:
+        """Brings the tree into the state that the service asks for."""
+        began, self._woken_at = self._woken_at or time.monotonic(), None
+        control, suspended, reason = self._monitor.state()
+        if suspended:
+            self._hold(control, reason or '', began)
+        elif self._is_held:
+            self._tree.resume()
+            self._terminal.give_back()
+            self._is_held = False
+        elif self._has_begun:
+            self._processes = len(self._tree.sweep())
+        elif may_begin:
+            self._begin()
+        if control.version != self.applied:
+            self.applied = control.version
+            self._monitor.link.confirm()
+        self._tell_members()
+        self._keep_watcher()
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        self._processes = 1
+        if self._cgroup is not None and not self._cgroup.add(self._child):
+            _log.warning('The cgroup cannot be used: the tree is held without it.')
+        if self._terminal.exists:
+            # The child does the same: the terminal needs the group now.
+            with contextlib.suppress(OSError):
+                os.setpgid(self._child, self._child)
+            self._terminal.give(self._child)
+        os.write(self._go, b'1')
+
+    def _hold(self, control: _Control, reason: str, began: float) -> None:
+        if not self._is_held:
+            self._is_held, self._held_at = True, began
+            self._terminal.take()
+        end_after = self._options.end_after
+        ends = self._options.on_suspend == 'end'
+        if not self._has_begun:
+            held = _Held(0, 0)
+        elif ends:
+            held = self._tree.end(_GRACE, self._reap)
+        elif end_after is not None and time.monotonic() - self._held_at >= end_after:
+            ends = True
+            held = self._tree.end(0, self._reap)
+        else:
+            held = self._tree.hold(self._reap)
+        self._has_ended = ends and self._has_begun
+        self._processes = held.left if ends else held.processes
+        version, before = self._evidence
+        action = 'end' if ends else 'freeze'
+        is_new = version != control.version
+        # What an earlier acknowledgement had to leave, or a tree that was ended after it was held.
+        if control.suspended and (before is None or is_new or held.left < before['left'] or action != before['action']):
+            took = round(1000 * (time.monotonic() - began))
+            self._evidence = (
+                control.version,
+                {'action': action, 'processes': held.processes, 'left': held.left, 'ms': took},
+            )
+            if not is_new:
+                self._monitor.link.confirm()
+        if held.left > self._left:
+            _log.warning('%d of %d processes cannot be held.', held.left, held.processes)
+        self._left = held.left
+
+    def _forward(self) -> Optional[int]:
+        """Passes signals on. Returns the signal that ends an agent which stands still or has not begun."""
+        while self._signals:
+            number = self._signals.popleft()
+            if self._is_held or not self._has_begun:
+                if number in _ENDING:
+                    return number
+            elif self._tree.root is not None:
+                _signal_process(self._tree.root, number)
+        return None
+
+    def _reap(self) -> None:
+        """Takes the exit codes of children, and of orphans that the system has given to this process."""
+        targets = [-1] if self._is_reaper else [self._child, *([self._watcher.pid] if self._watcher else [])]
+        for target in targets:
+            while True:
+                try:
+                    pid, status = os.waitpid(target, os.WNOHANG | os.WUNTRACED)
+                except ChildProcessError:
+                    break
+                if pid == 0:
+                    break
+                self._note_end(pid, status)
+
+    def _note_end(self, pid: int, status: int) -> None:
+        if os.WIFSTOPPED(status):
+            # By Ctrl-Z: a shell would see the supervisor run, and nobody could continue the agent.
+            if pid == self._child and not self._is_held and os.WSTOPSIG(status) == signal.SIGTSTP:
+                with contextlib.suppress(OSError):
+                    os.killpg(pid, signal.SIGCONT)
+            return
+        code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if pid == self._child:
+            self._code = code
+        elif self._watcher is not None and pid == self._watcher.pid:
+            self._watcher.returncode = code
+            self._close_watcher()
+
+    # The watcher
+
+    def _keep_watcher(self) -> None:
+        if self._watcher is None and time.monotonic() >= self._watcher_due and not self._has_ended:
+            self._watcher_due = time.monotonic() + _WATCHER_PAUSE
+            with contextlib.suppress(OSError):
+                self._start_watcher()
+
+    def _close_watcher(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None and watcher.stdin is not None:
+            with contextlib.suppress(OSError):
+                watcher.stdin.close()
+
+    # End
+
+    def _finish(self, ended_by: Optional[int]) -> int:
+        # What the agent left would go on without a supervisor.
+        self._tree.end(0 if self._is_held else _GRACE, self._reap)
+        self._terminal.restore()
+        deadline = time.monotonic() + _REQUEST_TIMEOUT
+        link = self._monitor.link
+        while self._has_ended and link.is_unconfirmed() and time.monotonic() < deadline:
+            self._woken_at = None
+            self._wait(deadline - time.monotonic())
+        while self._code is None and time.monotonic() < deadline:
+            self._reap()
+            self._woken_at = None
+            self._wait(0.01)
+        self._monitor.stop()
+        if self._watcher is not None:
+            # Nothing is left that it had to end.
+            self._watcher.kill()
+            self._watcher.wait()
+            self._close_watcher()
+        if ended_by is not None:
+            return 128 + ended_by
+        fault = b''
+        with contextlib.suppress(BlockingIOError):
+            fault = os.read(self._fault, 1000)
+        if fault:
+            code, _, message = fault.decode().partition(' ')
+            raise _CommandFault(f'{_one_line(self._options.command[0])} cannot be started: {message}.', int(code))
+        return _FAILED if self._code is None else self._code
+
+
+_WATCH = '_watch'
+_ENDING = tuple(getattr(signal, name) for name in ('SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM') if hasattr(signal, name))
+_FORWARDED = (
+    *_ENDING,
+    *(getattr(signal, name) for name in ('SIGUSR1', 'SIGUSR2', 'SIGWINCH') if hasattr(signal, name)),
+)
+
+
+def _prctl(option: int, value: int) -> bool:
+    """Whether this system has it."""
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError, TypeError):
+        return False
+
+
+def _environment_settings(options: _RunOptions) -> Dict[str, Any]:
+    """The settings of `Monitor`. Raises _CommandFault."""
+    environment = os.environ
+    key = environment.get('WARDLINE_KEY', '')
+    key_file = environment.get('WARDLINE_KEY_FILE', '')
+    if not key and key_file:
+        try:
+            with open(_open_regular(key_file, os.O_RDONLY), encoding='utf-8') as file:
+                key = file.read(_STATE_FILE_BYTES).strip()
+        except (OSError, ValueError) as error:
+            raise _CommandFault(
+                f'The key file {_one_line(key_file)} cannot be read ({_describe(error)}).', _CONFIGURATION
+            ) from None
+    url = environment.get('WARDLINE_URL', '')
+    if not url or not key:
+        missing = 'a key' if url else 'the address of the service'
+        raise _CommandFault(f'The setting for {missing} is missing. Set WARDLINE_URL and WARDLINE_KEY.', _CONFIGURATION)
+    program = os.path.basename(options.command[0])
+    host = socket.gethostname()
+    instance_id = options.instance or environment.get('WARDLINE_INSTANCE_ID') or _derived_instance_id(program, host)
+    return {
+        'url': url,
+        'key': key,
+        'instance_id': instance_id,
+        'name': _one_line(f'{program} on {host}', 80) or 'agent',
+        'agent_type': 'supervisor',
+        'fail_mode': environment.get('WARDLINE_FAIL_MODE') or 'open',
+        'public_key': environment.get('WARDLINE_PUBLIC_KEY') or None,
+        'state_file': environment.get('WARDLINE_STATE_FILE') or _default_state_file(instance_id),
+    }
+
+
+def _derived_instance_id(program: str, host: str) -> str:
+    """`<program>-<host>-<user>`; what an id may not contain is represented by a hash."""
+    wanted = f'{program}-{host}-{_user_name()}'.lower()
+    instance_id = re.sub('[^a-z0-9_-]+', '-', wanted)
+    if instance_id == wanted and len(wanted) <= 64:
+        return instance_id
+    return f'{instance_id[:56].rstrip("-")}-{hashlib.sha256(wanted.encode()).hexdigest()[:7]}'
+
+
+def _user_name() -> str:
+    # In a container the user may have no name.
+    with contextlib.suppress(KeyError, AttributeError):
+        return str(pwd.getpwuid(os.getuid()).pw_name)
+    return os.environ.get('USER') or str(os.getuid())
+
+
+def _default_state_file(instance_id: str) -> str:
+    given = os.environ.get('XDG_STATE_HOME', '')
+    # By the XDG Base Directory Specification, a relative folder counts as unset.
+    base = given if os.path.isabs(given) else os.path.expanduser('~/.local/state')
+    folder = os.path.join(base, 'wardline')
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    # An invalid id is refused later, and names no other folder.
+    return os.path.join(folder, f'run-{re.sub("[^a-z0-9_-]", "-", instance_id)[:64]}.state')
+
+
+_USAGE_LINE = (
+    'wardline.py run [--instance <id>] [--on-suspend freeze|end] [--end-after <seconds>] [--on-crash end|leave] '
+    '[--user <name>] -- <command> [arguments]'
+)
+_HELP = f"""wardline.py {__version__}: kill switch for any program
+
+  {_USAGE_LINE}
+      Starts the command and holds it, with all processes that it starts, while the agent is suspended.
+      --instance    default: <command>-<host>-<user>
+      --on-suspend  freeze: stop the processes until the resume (default); end: SIGTERM, and SIGKILL {_GRACE:g} seconds later
+      --end-after   seconds: end the processes that have been frozen for so long; default: they stay frozen
+      --on-crash    end or leave the processes when the supervisor itself is killed; default: end
+      --user        start the command as this user; needs root
+
+Settings, from the environment:
+  WARDLINE_URL          address of the service
+  WARDLINE_KEY          a key of scope agent, created with --supervisor
+  WARDLINE_KEY_FILE     a file with the key
+  WARDLINE_INSTANCE_ID  as --instance
+  WARDLINE_FAIL_MODE    open or closed; default: open
+  WARDLINE_PUBLIC_KEY   keys that must sign the state of the kill switch
+  WARDLINE_STATE_FILE   default: ~/.local/state/wardline/run-<instance>.state
+
+The command receives neither WARDLINE_KEY nor WARDLINE_KEY_FILE.
+
+Exit codes: that of the command, 128 and the signal that ended it, 126 or 127 when it cannot be started,
+64 usage error, 78 invalid settings."""
+
+_RUN_VALUES = {'--on-suspend': ('freeze', 'end'), '--on-crash': ('end', 'leave')}
+
+
+def _wrong(sentence: str) -> _CommandFault:
+    return _CommandFault(f'{sentence} Usage: {_USAGE_LINE}; see --help.', _USAGE)
+
+
+def _run_options(words: Sequence[str]) -> _RunOptions:
+    """Raises _CommandFault."""
+    own = list(words[: words.index('--')] if '--' in words else words)
+    command = words[len(own) + 1 :]
+    given: Dict[str, Any] = {}
+    while own:
+        name, has_value, value = own.pop(0).partition('=')
+        field = name[2:].replace('-', '_')
+        if not name.startswith('--') or field not in _RunOptions._fields[1:]:
+            raise _wrong(f'run has no option {_one_line(name)}, and takes a command after "--".')
+        if not has_value:
+            if not own:
+                raise _wrong(f'{name} needs a value.')
+            value = own.pop(0)
+        if name in _RUN_VALUES and value not in _RUN_VALUES[name]:
+            raise _wrong(f'{name} must be {" or ".join(_RUN_VALUES[name])}, not {_one_line(value)!r}.')
+        given[field] = value
+    if not command:
+        raise _wrong('run takes a command after "--".')
+    if 'end_after' in given:
+        # A day has 86,400 seconds; longer is for ever.
+        if not re.fullmatch(r'\d{1,8}(\.\d{1,3})?', given['end_after'], re.ASCII):
+            raise _wrong(f'--end-after must be a number of seconds, not {_one_line(given["end_after"])!r}.')
+        if given.get('on_suspend') == 'end':
+            raise _wrong('--end-after is for --on-suspend freeze.')
+        given['end_after'] = float(given['end_after'])
+    return _RunOptions(command, **given)
+
+
+def _account_of(user: Optional[str]) -> Optional[Any]:
+    """Raises _CommandFault."""
+    if user is None:
+        return None
+    if os.geteuid() != 0:
+        raise _wrong('--user needs root.')
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        raise _wrong(f'--user: there is no user {_one_line(user)!r}.') from None
+
+
+def _run(words: Sequence[str]) -> int:
+    options = _run_options(words)
+    if not hasattr(os, 'fork'):
+        raise _CommandFault('run needs a system with fork, such as Linux or macOS.', _FAILED)
+    account = _account_of(options.user)
+    settings = _environment_settings(options)
+    try:
+        supervisor = _Supervisor(options, settings, account)
+    except ValueError as error:
+        raise _CommandFault(f'Invalid settings: {error}.', _CONFIGURATION) from None
+    return supervisor.run()
+
+
+def _main(words: Sequence[str]) -> int:
+    command = words[0] if words else None
+    if command == _WATCH:
+        _watch(sys.stdin.buffer)
+        return 0
+    logging.basicConfig(format='wardline.py: %(message)s')
+    try:
+        if command == 'run':
+            return _run(words[1:])
+        if command not in ('--help', 'help', '--version'):
+            raise _wrong('A command is missing.' if command is None else f'Unknown command {_one_line(command)}.')
+    except _CommandFault as fault:
+        _log.error('%s', fault)
+        return fault.exit_code
+    print(__version__ if command == '--version' else _HELP)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(_main(sys.argv[1:]))
