@@ -2598,12 +2598,13 @@ class SupervisorTest(ServiceTest):
             ([], 64, 'takes a command after "--"'),
             (['--'], 64, 'takes a command after "--"'),
             (['touch', 'x'], 64, 'no option touch'),
-            (['--on-suspend', 'stop', '--', 'touch', 'x'], 64, "must be freeze or end, not 'stop'"),
-            (['--on-crash=maybe', '--', 'touch', 'x'], 64, "must be end or leave, not 'maybe'"),
-            (['--end-after', '-1', '--', 'touch', 'x'], 64, "must be a number of seconds, not '-1'"),
+            (['--on-suspend', 'stop', '--', 'touch', 'x'], 64, "takes freeze or end, not 'stop'"),
+            (['--on-crash=maybe', '--', 'touch', 'x'], 64, "takes end or leave, not 'maybe'"),
+            (['--end-after', '-1', '--', 'touch', 'x'], 64, "takes seconds, at most 1296000, not '-1'"),
             (['--end-after', '1', '--on-suspend', 'end', '--', 'touch', 'x'], 64, 'is for --on-suspend freeze'),
-            (['--user', 'nobody', '--', 'touch', 'x'], 64, '--user needs root'),
-            (['--instance'], 64, '--instance needs a value'),
+            (['--user', 'nobody', '--', 'touch', 'x'], 1, '--user needs root'),
+            (['--instance'], 64, '--instance takes a value'),
+            (['--instance', 'a', '--instance', 'b', '--', 'touch', 'x'], 64, '--instance was given twice'),
             (['--instance', 'A b', '--', 'touch', 'x'], 78, 'instance_id must have'),
         ):
             if words[:1] == ['--user'] and not self.unprivileged:
@@ -2679,7 +2680,7 @@ class SupervisorTest(ServiceTest):
 
     def test_end_after_ends_what_stayed_frozen(self) -> None:
         door = self.door()
-        run = self.supervise('sleep $2 & echo ready; wait', '--end-after', '0.2', url=door.url)
+        run = self.supervise('sleep $2 & echo ready; wait', '--end-after', '0', url=door.url)
         run.says('ready')
         self.kill()
         self.assertEqual(run.code(), 137)
@@ -2890,7 +2891,7 @@ class SupervisorTest(ServiceTest):
         self.assertTrue(run.is_still())
         unknown = self.supervise('exit 5', '--user', 'no such user', root=True)
         self.assertEqual(unknown.code(), 64)
-        self.assertIn("there is no user 'no such user'", unknown.errors[-1])
+        self.assertIn('--user no such user: no such user', unknown.errors[-1])
 
     def test_the_command_has_the_terminal_and_the_supervisor_takes_it_while_it_is_held(self) -> None:
         import fcntl

@@ -5990,7 +5990,10 @@ class Monitor:
             self._policies, self._approvals, self._sessions, self._problems, fail_closed, self.report
         )
         # A supervisor sends no boot id: the client inside its agent does, and two would look like a clone.
-        heartbeat = {**self._identity, **({'boot_id': boot_id} if self._supervisor is None else {})}
+        heartbeat = {**self._identity, 'boot_id': boot_id}
+        if self._supervisor is not None:
+            # Nor a type: the agent may give itself one.
+            del heartbeat['boot_id'], heartbeat['agent_type']
         self._link = _Link(
             self._transport,
             heartbeat,
@@ -6518,6 +6521,8 @@ def _stop_all() -> None:
 _SWEEP = 1.0
 # Another process may continue what was stopped.
 _HELD_SWEEP = 0.5
+# Sweeps take at most a twentieth of a core, also on a machine with tens of thousands of processes.
+_SWEEP_SHARE = 20
 # What cannot be stopped in this time is reported as left; more attempts follow.
 _HOLD_TIMEOUT = 5.0
 # Sweeps in a row that find nothing new and nothing that runs: what began behind the back of the first is in the second.
@@ -6649,11 +6654,8 @@ class _Cgroup:
     """A cgroup v2, which also holds what no sweep finds. A process with the rights of the supervisor can leave it, so
     that it is never the whole tree."""
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        """Of its folder."""
-        self.name = name
-        """As /proc shows it."""
 
     @staticmethod
     def make() -> 'Optional[_Cgroup]':
@@ -6662,11 +6664,11 @@ class _Cgroup:
             own = re.search(r'^0::(/.*)$', _read_file('/proc/self/cgroup', 65_536).decode(), re.MULTILINE)
             mounts = _read_file('/proc/self/mountinfo', 1024 * 1024).decode('utf-8', 'replace')
             mount = re.search(r'^\d+ \d+ \S+ (/\S*) (/\S*) .* - cgroup2 ', mounts, re.MULTILINE)
-            if own is None or mount is None:
+            # The path of a cgroup outside of the namespace begins with `/..`.
+            if own is None or mount is None or own.group(1).startswith('/..'):
                 return None
             place = os.path.normpath(mount.group(2) + '/' + os.path.relpath(own.group(1), mount.group(1)))
-            name = f'wardline-{os.getpid()}'
-            cgroup = _Cgroup(os.path.join(place, name), os.path.join(own.group(1), name))
+            cgroup = _Cgroup(os.path.join(place, f'wardline-{os.getpid()}'))
             os.mkdir(cgroup.path)
         except (OSError, ValueError):
             return None
@@ -6698,15 +6700,18 @@ class _Cgroup:
             return b'frozen 1' in _read_file(os.path.join(self.path, 'cgroup.events'))
         return False
 
-    def has(self, pid: int) -> bool:
-        with contextlib.suppress(OSError):
-            line = next((one for one in _read_file(f'/proc/{pid}/cgroup').splitlines() if one.startswith(b'0::')), b'')
-            return (line.decode('utf-8', 'replace') + '/').startswith(f'0::{self.name}/')
-        return False
+    def pids(self) -> Set[int]:
+        """Of this cgroup and of those that the agent may have made in it."""
+        found: Set[int] = set()
+        for folder, _, _ in os.walk(self.path):
+            with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, 'cgroup.procs'), 'rb') as file:
+                found.update(map(int, file.read().split()))
+        return found
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
-            os.rmdir(self.path)
+            for folder, _, _ in os.walk(self.path, topdown=False):
+                os.rmdir(folder)
 
 
 class _Held(NamedTuple):
@@ -6732,6 +6737,8 @@ class _Tree:
         self._foreign: Dict[int, str] = {}
         """Processes whose environment has no token."""
         self._groups: Set[int] = set()
+        self._in_cgroup: Set[int] = set()
+        """Processes that freeze with the cgroup."""
         self._signalled: Dict[int, str] = {}
         self._stopped_before: Dict[int, str] = {}
         """Members that stood still before they were held, and are not continued."""
@@ -6757,10 +6764,12 @@ class _Tree:
             members: Dict[int, _Process] = {}
             sessions: Set[int] = set()
             groups = {one.group for one in everything.values()} & self._groups
+            self._in_cgroup = self._cgroup.pids() if self._cgroup is not None else set()
 
             def belongs(one: _Process) -> bool:
                 return (
                     self.known.get(one.pid) == one.started
+                    or one.pid in self._in_cgroup
                     or one.parent in members
                     or one.parent == self._parent
                     or one.session in sessions
@@ -6800,7 +6809,7 @@ class _Tree:
     def _is_still(self, process: _Process, is_frozen: bool) -> bool:
         if process.state in 'Tt':
             return True
-        is_in_cgroup = self._cgroup is not None and self._cgroup.has(process.pid)
+        is_in_cgroup = process.pid in self._in_cgroup
         # In state D it waits within the kernel, and stops before it is back in its program.
         is_stopping = is_in_cgroup or self._signalled.get(process.pid) == process.started
         return (is_in_cgroup and is_frozen) or (is_stopping and process.state == 'D')
@@ -6905,9 +6914,12 @@ class _Tree:
 
 def _watch(lines: Iterable[bytes]) -> None:
     """Ends the tree once the supervisor has ended: the first line is the tree, the others are processes in it."""
+    # The end of a service sends them to all its processes.
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
     source = iter(lines)
     given = _json_object(next(source, b''))
-    cgroup = _Cgroup(*given['cgroup']) if 'cgroup' in given else None
+    cgroup = _Cgroup(given['cgroup']) if 'cgroup' in given else None
     tree = _Tree(given['token'], cgroup, None, given['session'])
     tree.spared.add(given['supervisor'])
     for line in source:
@@ -6980,7 +6992,7 @@ class _RunOptions(NamedTuple):
     command: Sequence[str]
     instance: Optional[str] = None
     on_suspend: str = 'freeze'
-    end_after: Optional[float] = None
+    end_after: Optional[int] = None
     on_crash: str = 'end'
     user: Optional[str] = None
 
@@ -7143,7 +7155,7 @@ class _Supervisor:
         os.set_blocking(self._watcher.stdin.fileno(), False)  # type: ignore[union-attr]
         tree: Dict[str, Any] = {'token': self._token, 'session': os.getsid(0), 'supervisor': os.getpid()}
         if self._cgroup is not None:
-            tree['cgroup'] = [self._cgroup.path, self._cgroup.name]
+            tree['cgroup'] = self._cgroup.path
         self._watched = {}
         self._tell_watcher(_to_json(tree) + b'\n')
         self._tell_members()
@@ -7180,8 +7192,10 @@ class _Supervisor:
             self._reap()
             ended_by = self._forward()
             if ended_by is None and self._code is None and (self._woken_at is not None or time.monotonic() >= due):
+                began = time.monotonic()
                 self._apply(may_begin)
-                due = time.monotonic() + (_HELD_SWEEP if self._is_held else _SWEEP)
+                took = time.monotonic() - began
+                due = began + took + max(_HELD_SWEEP if self._is_held else _SWEEP, _SWEEP_SHARE * took)
             if ended_by is not None or self._code is not None or self._has_ended:
                 return self._finish(ended_by)
             until = due if may_begin else min(due, deadline)
@@ -7384,8 +7398,7 @@ def _environment_settings(options: _RunOptions) -> Dict[str, Any]:
         'url': url,
         'key': key,
         'instance_id': instance_id,
-        'name': _one_line(f'{program} on {host}', 80) or 'agent',
-        'agent_type': 'supervisor',
+        'name': _one_line(f'{program} of {_user_name()} on {host}', 80) or 'agent',
         'fail_mode': environment.get('WARDLINE_FAIL_MODE') or 'open',
         'public_key': environment.get('WARDLINE_PUBLIC_KEY') or None,
         'state_file': environment.get('WARDLINE_STATE_FILE') or _default_state_file(instance_id),
@@ -7447,6 +7460,8 @@ The command receives neither WARDLINE_KEY nor WARDLINE_KEY_FILE.
 Exit codes: that of the command, 128 and the signal that ended it, 126 or 127 when it cannot be started,
 64 usage error, 78 invalid settings."""
 
+# Seconds: 15 days, as in wardline-agent.
+_MAX_END_AFTER = 1_296_000
 _RUN_VALUES = {'--on-suspend': ('freeze', 'end'), '--on-crash': ('end', 'leave')}
 
 
@@ -7463,23 +7478,24 @@ def _run_options(words: Sequence[str]) -> _RunOptions:
         name, has_value, value = own.pop(0).partition('=')
         field = name[2:].replace('-', '_')
         if not name.startswith('--') or field not in _RunOptions._fields[1:]:
-            raise _wrong(f'run has no option {_one_line(name)}, and takes a command after "--".')
+            raise _wrong(f'run has no option {_one_line(name)}; it takes a command after "--".')
         if not has_value:
-            if not own:
-                raise _wrong(f'{name} needs a value.')
-            value = own.pop(0)
+            value = own.pop(0) if own else ''
+        if not value or value.startswith('--'):
+            raise _wrong(f'{name} takes a value.')
         if name in _RUN_VALUES and value not in _RUN_VALUES[name]:
-            raise _wrong(f'{name} must be {" or ".join(_RUN_VALUES[name])}, not {_one_line(value)!r}.')
+            raise _wrong(f'{name} takes {" or ".join(_RUN_VALUES[name])}, not {_one_line(value)!r}.')
+        if field in given:
+            raise _wrong(f'{name} was given twice.')
         given[field] = value
     if not command:
         raise _wrong('run takes a command after "--".')
     if 'end_after' in given:
-        # A day has 86,400 seconds; longer is for ever.
-        if not re.fullmatch(r'\d{1,8}(\.\d{1,3})?', given['end_after'], re.ASCII):
-            raise _wrong(f'--end-after must be a number of seconds, not {_one_line(given["end_after"])!r}.')
+        if not re.fullmatch(r'\d{1,7}', given['end_after'], re.ASCII) or int(given['end_after']) > _MAX_END_AFTER:
+            raise _wrong(f'--end-after takes seconds, at most {_MAX_END_AFTER}, not {_one_line(given["end_after"])!r}.')
         if given.get('on_suspend') == 'end':
             raise _wrong('--end-after is for --on-suspend freeze.')
-        given['end_after'] = float(given['end_after'])
+        given['end_after'] = int(given['end_after'])
     return _RunOptions(command, **given)
 
 
@@ -7488,11 +7504,11 @@ def _account_of(user: Optional[str]) -> Optional[Any]:
     if user is None:
         return None
     if os.geteuid() != 0:
-        raise _wrong('--user needs root.')
+        raise _CommandFault('--user needs root: start the supervisor as root.', _FAILED)
     try:
         return pwd.getpwnam(user)
     except KeyError:
-        raise _wrong(f'--user: there is no user {_one_line(user)!r}.') from None
+        raise _wrong(f'--user {_one_line(user)}: no such user. Create it, or name another one.') from None
 
 
 def _run(words: Sequence[str]) -> int:
