@@ -9,7 +9,7 @@
 // RESUME_REPLICAS (default: 1).
 
 import { existsSync, readFileSync } from 'node:fs'
-import { send, serve, setting } from './verify.ts'
+import { secret, send, serve, setting } from './verify.ts'
 
 const tokenFile = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 const api = setting('KUBERNETES_API', 'https://kubernetes.default.svc')
@@ -20,7 +20,7 @@ const deployments = `${api}/apis/apps/v1/namespaces/${namespace}/deployments`
 /** Reads the token for each request, because the cluster rotates it. */
 const headers = () => ({
   accept: 'application/json',
-  authorization: `Bearer ${existsSync(tokenFile) ? readFileSync(tokenFile, 'utf8').trim() : setting('KUBERNETES_TOKEN')}`,
+  authorization: `Bearer ${existsSync(tokenFile) ? readFileSync(tokenFile, 'utf8').trim() : secret('KUBERNETES_TOKEN')}`,
 })
 
 interface Deployments {

@@ -8,10 +8,10 @@
 // "actions": ["suspend"], and issue a new token when the agent is resumed.
 
 import { readFileSync } from 'node:fs'
-import { send, serve, setting } from './verify.ts'
+import { secret, send, serve, setting } from './verify.ts'
 
 const address = setting('VAULT_ADDR', 'https://127.0.0.1:8200')
-const headers = { 'x-vault-token': setting('VAULT_TOKEN') }
+const headers = () => ({ 'x-vault-token': secret('VAULT_TOKEN') })
 const accessors = setting('ACCESSORS')
 
 const read = () => new Map(Object.entries(JSON.parse(readFileSync(accessors, 'utf8')) as Record<string, string>))
@@ -26,11 +26,11 @@ serve(
     if (accessor === undefined) throw new Error(`no accessor of ${instance_id} is known`)
     if (revoked.has(accessor)) return
     const url = `${address}/v1/auth/token/revoke-accessor`
-    await send({ url, method: 'POST', headers, body: { accessor } }, [200, 204])
+    await send({ url, method: 'POST', headers: headers(), body: { accessor } }, [200, 204])
     revoked.add(accessor)
   },
   async () => {
     read()
-    await send({ url: `${address}/v1/auth/token/lookup-self`, headers }, [200])
+    await send({ url: `${address}/v1/auth/token/lookup-self`, headers: headers() }, [200])
   },
 )

@@ -1,6 +1,7 @@
 import type { EnforcementPoint, EnforcementTested } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
+import { addEnforcementAdd } from './enforcement-add.ts'
 import { Failure } from './exit.ts'
 import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'
@@ -38,7 +39,7 @@ async function test(name: string, flags: ServiceFlags): Promise<void> {
 export function addEnforcement(program: Command): void {
   const enforcement = program
     .command('enforcement')
-    .description('show and test enforcement points, the webhooks that suspensions call')
+    .description('add, show and test enforcement points, the webhooks that suspensions call')
   const listing = enforcement
     .command('list', { isDefault: true })
     .description('list enforcement points and their health')
@@ -47,4 +48,5 @@ export function addEnforcement(program: Command): void {
     .command('test <point>')
     .description('call a point with action "test", which changes nothing')
   withService(testing).action(test)
+  addEnforcementAdd(enforcement)
 }

@@ -50,6 +50,13 @@ export async function loadPolicyFiles() {
   return { lintText, readBounded, withLabelFiles }
 }
 
+/** Reads files of enforcement points, without a service. Imported on demand, only by `wardline enforcement add`. */
+export async function loadEnforcementFiles() {
+  const { parsePoints } = await import('./config/enforcement-points.ts')
+  const { readPrivateFile } = await import('./private-files.ts')
+  return { parsePoints, readPrivateFile }
+}
+
 /** Verifies incident bundles without a service. Imported on demand, only by `wardline incident verify`. */
 export async function loadIncidentVerification() {
   const { verifyIncident } = await import('./features/incidents/verify.ts')
