@@ -547,6 +547,10 @@ describe('keys', () => {
       )
     ).json<Created>()
     expect((await done(['keys', 'list'], local)).stdout()).toMatch(/ here {2,}approves=a,b\n/)
+    const models = ['--models', 'openai/gpt-5*', '--models', 'anthropic/*']
+    const limitedTo = { WARDLINE_DATA_DIR: newDataDir() }
+    await done(['keys', 'create', '--scope', 'agent', '--instance', 'bot', ...models], limitedTo)
+    expect((await done(['keys', 'list'], limitedTo)).stdout()).toMatch(/models=anthropic\/\*,openai\/gpt-5\*\n/)
     for (const env of [local, { ...local, WARDLINE_URL: service.baseUrl }]) {
       const list = (await done(['keys', 'list', '--local', '--json'], env)).json<Listed>()
       expect(list.keys.map(({ id }) => id)).toEqual([created.id])

@@ -85,6 +85,8 @@ export const limits = {
   /** Default for the instances that one key may register; a key is rarely meant for more. */
   keyInstances: 1_000,
   maxKeyInstances: 1_000_000,
+  /** Patterns of models per key: an agent uses a handful of models. */
+  keyModels: 50,
   /** Only this many of the newest alerts are counted: some 5 ms each time a dashboard reads the counts. */
   countedAlerts: 10_000,
   /** Listed changes per alert. People make a handful; a script that toggles an alert must not fill a page. */

@@ -24,6 +24,12 @@ export const quotaNames = Object.keys(KeyQuotas.properties) as QuotaName[]
 
 const KeyId = Pattern('^[0-9a-z]{8}$', 'must be a key id', { description: 'The public part of a key' })
 
+const ModelPattern = Pattern(
+  '^[a-z0-9][a-z0-9_-]{0,39}/([!-)+-~]{1,200}|[!-)+-~]{0,199}\\*)$',
+  'must be an upstream, a slash, and a model or the beginning of one followed by *, such as openai/gpt-5*',
+  { examples: ['openai/gpt-5*', 'anthropic/*'] },
+)
+
 export const NewKey = Type.Object({
   scope: choice(scopes),
   name: Type.Optional(
@@ -60,6 +66,13 @@ export const NewKey = Type.Object({
     ),
     minItems: 1,
   }),
+  models: Type.Optional(
+    Type.Array(ModelPattern, {
+      minItems: 1,
+      maxItems: limits.keyModels,
+      description: 'Models that the key may call through the model gateway; scope agent only; default: all',
+    }),
+  ),
 })
 export type NewKey = Static<typeof NewKey>
 
@@ -74,6 +87,9 @@ export const KeyView = Type.Object({
   tags: Type.Array(Type.String(), { description: 'Tags of instances that register with the key' }),
   approves: nullable(
     Type.Array(Type.String(), { description: 'Tags of the agents whose approvals the key decides; null: all agents' }),
+  ),
+  models: nullable(
+    Type.Array(Type.String(), { description: 'Models that the key may call through the model gateway; null: all' }),
   ),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),

@@ -59,6 +59,7 @@ interface CreateOptions extends KeysFlags {
   maxInstances?: number
   tags?: string
   approves?: string[]
+  models?: string[]
 }
 
 /**
@@ -99,7 +100,7 @@ function showCreated(created: KeyCreated, json: boolean | undefined): void {
 
 async function create(options: CreateOptions): Promise<void> {
   assertGiven(options)
-  const { scope, name, instance, expires, quota, maxInstances, tags, approves, ...flags } = options
+  const { scope, name, instance, expires, quota, maxInstances, tags, approves, models, ...flags } = options
   const request: NewKey = {
     scope,
     name,
@@ -109,6 +110,7 @@ async function create(options: CreateOptions): Promise<void> {
     max_instances: maxInstances,
     tags: tags?.split(','),
     approves,
+    models,
   }
   const keys = await openKeys(flags)
   showCreated(await keys.create(request), flags.json)
@@ -127,6 +129,7 @@ async function list(flags: KeysFlags): Promise<void> {
       key.instances.join(','),
       key.tags.join(','),
       ...(key.approves ? [`approves=${key.approves.join(',')}`] : []),
+      ...(key.models ? [`models=${key.models.join(',')}`] : []),
       quotasText(key.quotas),
     ]
     console.log(
@@ -200,6 +203,11 @@ export function addKeys(program: Command): void {
     .option(
       '--approves <tag>',
       'decide only approvals of agents with this tag of operators or keys (scope operator); repeatable; default: all agents',
+      repeated,
+    )
+    .option(
+      '--models <pattern>',
+      'call only these models through the model gateway, such as openai/gpt-5* (scope agent); repeatable; default: all',
       repeated,
     )
   withPlace(creating).action(create)

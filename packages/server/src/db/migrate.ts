@@ -59,6 +59,7 @@ import { otherAttestations } from './migrations/0055-other-attestations.ts'
 import { policies } from './migrations/0056-policies.ts'
 import { approvals } from './migrations/0057-approvals.ts'
 import { keyApproves } from './migrations/0058-key-approves.ts'
+import { keyModels } from './migrations/0059-key-models.ts'
 
 interface Migration {
   version: number
@@ -128,6 +129,7 @@ const migrations: Migration[] = [
   { version: 56, name: 'policies', statements: policies },
   { version: 57, name: 'approvals', statements: approvals },
   { version: 58, name: 'key-approves', statements: keyApproves },
+  { version: 59, name: 'key-models', statements: keyModels },
 ]
 
 const newest = migrations.at(-1)!.version

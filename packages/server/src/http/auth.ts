@@ -21,6 +21,8 @@ export interface Principal {
   registers: { owner: string; max: number | null; tags: string | null }
   /** Tags, set by operators or keys, of the agents whose approvals the key decides; absent = all agents. */
   approves?: readonly string[]
+  /** Patterns of the models that the key may call through the gateway; absent = all. */
+  models?: readonly string[]
 }
 
 /** Whether the caller may be an agent. People use other scopes or sessions, but agents may also have the admin key. */

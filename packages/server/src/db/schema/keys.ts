@@ -19,6 +19,8 @@ interface ApiKeysTable {
   tags: string | null
   /** Tags of the agents whose approvals this key decides, as a sorted JSON array; null = all agents. */
   approves: string | null
+  /** Patterns of the models that this key may call through the gateway, as a JSON array; null = all. */
+  models: string | null
 }
 
 interface SessionsTable {

@@ -6,6 +6,16 @@ export interface FormatError {
   message: string
 }
 
+/** Ends a call with an error in the provider's format. */
+export class Refusal extends Error {
+  readonly status: FormatError['status']
+
+  constructor(status: FormatError['status'], message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
 /** What one provider's protocol looks like, as far as the gateway reads it. */
 export interface Format {
   /** Paths below the upstream's name that are passed on, each with its method. */

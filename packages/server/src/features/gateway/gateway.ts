@@ -12,8 +12,10 @@ import type { KnownState } from '../control/control-states.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { Heartbeats } from '../instances/instances.ts'
 import { readTraits } from '../instances/traits.ts'
+import { assertMayCall, modelOf } from './allowed-models.ts'
+import { type CallBody, CallBodyReader } from './call-body.ts'
 import { Exchange, type ExchangeResult } from './exchange.ts'
-import { type FormatError, formats } from './formats.ts'
+import { type FormatError, formats, Refusal } from './formats.ts'
 
 const limits = {
   /** Anthropic's maximum for a request, the largest of the providers. */
@@ -29,6 +31,8 @@ const limits = {
   calls: 10_000,
   /** One agent must not take all calls. */
   callsPerInstance: 5_000,
+  /** Characters of a model in its event. */
+  modelText: 100,
   /** Between two heartbeats for an agent that only the gateway hears. */
   heartbeatMs: 15_000,
 } as const
@@ -36,9 +40,6 @@ const limits = {
 /** Instances that are remembered as heard: more than have calls within a few seconds. */
 const maxHeard = 10_000
 const instanceIdForm = new RegExp(`^[a-z0-9_-]{1,${contractLimits.instanceId}}$`)
-
-/** Of a body that is searched for the name of the model. */
-const edgeBytes = 4 * 1024
 
 /** Type of agents that registered by calling a model; one that sends heartbeats itself has another. */
 const agentType = 'model-gateway'
@@ -65,16 +66,6 @@ const suspendedText = (reason: string | null): FormatError => ({
   message: `This agent is suspended by Wardline: ${reason ?? 'no reason was given'}. An operator has to resume it.`,
 })
 
-/** Ends a call with an error in the provider's format. */
-class Refusal extends Error {
-  readonly status: FormatError['status']
-
-  constructor(status: FormatError['status'], message: string) {
-    super(message)
-    this.status = status
-  }
-}
-
 const statuses: Partial<Record<ErrorCode, FormatError['status']>> = {
   invalid: 400,
   unauthorized: 401,
@@ -96,15 +87,6 @@ const errorOf = (fault: unknown): FormatError => {
 function upstreamPath({ kind }: Upstream, below: string, query: string | undefined): string {
   const kept = query?.split('&').filter((part) => !/^key(=|$)/i.test(part)) ?? []
   return `${below.slice(formats[kind].prefix.length)}${kept.length > 0 ? `?${kept.join('&')}` : ''}`
-}
-
-/** Returns the model that a call names, for the event; null if it names none. */
-function modelOf(below: string, body: Buffer): string | null {
-  const [, inPath] = /\/models\/([\w.-]{1,100})/.exec(below) ?? []
-  if (inPath !== undefined) return inPath
-  // Parsing a body of megabytes would hold the event loop; every client writes the model near the start or the end.
-  const edges = `${body.subarray(0, edgeBytes)}\n${body.subarray(-edgeBytes)}`
-  return /"model"\s*:\s*"([\w.:/-]{1,100})"/.exec(edges)?.[1] ?? null
 }
 
 /** Passes the calls of agents to their models, refuses those of suspended agents, and cuts the ones that are open. */
@@ -154,9 +136,11 @@ class ModelGateway {
       this.#admit(id, exchange)
       instanceId = id
       await this.#assertActive(id, principal, request)
-      const body = await this.#bodyOf(request)
+      const { bytes: body, read } = await this.#bodyOf(request)
       try {
-        model = modelOf(below, body)
+        const call = { upstream, path: below, body: read }
+        model = modelOf(call)?.slice(0, limits.modelText) ?? null
+        assertMayCall(principal, request.method, call)
         if (!exchange.isOver) exchange.pass(upstreamPath(upstream, below, query), body)
       } finally {
         this.#bodyBytes -= body.length
@@ -237,9 +221,10 @@ class ModelGateway {
     this.#heard.set(instanceId, now)
   }
 
-  async #bodyOf(request: IncomingMessage): Promise<Buffer> {
+  async #bodyOf(request: IncomingMessage): Promise<{ bytes: Buffer; read: CallBody }> {
     if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) throw tooLarge
     const chunks: Buffer[] = []
+    const reader = new CallBodyReader(request.headers)
     let bytes = 0
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -249,8 +234,9 @@ class ModelGateway {
         if (this.#bodyBytes > limits.allBodyBytes)
           throw new AppError('overloaded', 'Too many bodies are being read.', 1)
         chunks.push(chunk)
+        reader.push(chunk)
       }
-      return Buffer.concat(chunks)
+      return { bytes: Buffer.concat(chunks), read: reader.end() }
     } catch (fault) {
       this.#bodyBytes -= bytes
       throw request.errored ? new Refusal(400, 'The request ended before its body.') : fault

@@ -36,6 +36,7 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     max_instances: null,
     tags: null,
     approves: null,
+    models: null,
     owner: null,
   }
   await trx.executeQuery(insertKeyStatement(trx, row))

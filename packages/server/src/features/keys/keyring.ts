@@ -40,6 +40,7 @@ function toKnown(row: KeyRow): KnownKey {
       instances: row.scope === 'agent' ? bound : null,
       registers,
       ...(row.approves === null ? {} : { approves: JSON.parse(row.approves) as string[] }),
+      ...(row.models === null ? {} : { models: JSON.parse(row.models) as string[] }),
     },
     secretHash: row.secret_hash,
     expiresAt: row.expires_at ?? Infinity,

@@ -43,17 +43,23 @@ function checkMaxInstances({ scope, max_instances }: NewKey): number | null {
   return max_instances ?? null
 }
 
-const tagsText = (tags: readonly string[]): string => JSON.stringify([...new Set(tags)].sort())
+const listText = (tags: readonly string[]): string => JSON.stringify([...new Set(tags)].sort())
 
 function checkTags({ scope, tags = [] }: NewKey): string | null {
   if (scope !== 'agent' && tags.length > 0) throw new AppError('invalid', `tags must be absent for scope ${scope}.`)
-  return tags.length === 0 ? null : tagsText(tags)
+  return tags.length === 0 ? null : listText(tags)
 }
 
 function checkApproves({ scope, approves }: NewKey): string | null {
   if (approves === undefined) return null
   if (scope !== 'operator') throw new AppError('invalid', `approves must be absent for scope ${scope}.`)
-  return tagsText(approves)
+  return listText(approves)
+}
+
+function checkModels({ scope, models }: NewKey): string | null {
+  if (models === undefined) return null
+  if (scope !== 'agent') throw new AppError('invalid', `models must be absent for scope ${scope}.`)
+  return listText(models)
 }
 
 function checkExpiry(expiresAt: string | undefined, now: number): number | null {
@@ -69,7 +75,7 @@ const quotasText = (quotas: KeyQuotas): string | null =>
 
 type KeyGrant = Pick<
   KeyRow,
-  'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner' | 'tags' | 'approves'
+  'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner' | 'tags' | 'approves' | 'models'
 >
 
 /** Returns a new key and the statement that stores it. */
@@ -87,16 +93,18 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
   const name = checkName(request)
   const tags = checkTags(request)
   const approves = checkApproves(request)
+  const models = checkModels(request)
   const { scope, quotas = {} } = request
   const bound = JSON.stringify(instances)
   const limits = { quotas: quotasText(quotas), max_instances }
-  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, tags, approves, ...limits }
+  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, tags, approves, models, ...limits }
   const { created, statement } = issueKey(database, grant, now)
   const given = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
   const after = {
     ...given,
     ...(tags === null ? {} : { tags: JSON.parse(tags) }),
     ...(approves === null ? {} : { approves: JSON.parse(approves) }),
+    ...(models === null ? {} : { models: JSON.parse(models) }),
   }
   const action = { action: 'key.create', target: created.id, before: null, after }
   await database.batch([statement, ...auditStatements(database, actor, action, now)], { isControl: true })
@@ -115,9 +123,9 @@ export function rotateKey(
   return changeGuarded(database, async () => {
     const old = await findKey(database.db, id)
     if (!old) throw notFound(id)
-    const { scope, name, instances, expires_at, quotas, max_instances, tags, approves } = old
+    const { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models } = old
     const owner = old.owner ?? old.id
-    const grant = { scope, name, instances, expires_at, quotas, max_instances, tags, approves, owner }
+    const grant = { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models, owner }
     const { created, statement } = issueKey(database, grant, now)
     const after = { successor: created.id, expires_at: endsAt }
     const action = { action: 'key.rotate', target: id, before: { expires_at }, after }
@@ -173,6 +181,7 @@ export async function listKeys(db: Db): Promise<KeyView[]> {
     max_instances: maxInstances(row),
     tags: JSON.parse(row.tags ?? '[]'),
     approves: row.approves === null ? null : JSON.parse(row.approves),
+    models: row.models === null ? null : JSON.parse(row.models),
     created_at: isoTime(row.created_at),
     expires_at: isoTimeOrNull(row.expires_at),
     revoked_at: isoTimeOrNull(row.revoked_at),
