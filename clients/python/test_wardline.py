@@ -2583,6 +2583,25 @@ class SupervisorTest(ServiceTest):
                 until('all running', run.runs)
                 run.end()
 
+    def test_without_proc_the_tree_is_held_by_what_ps_lists(self) -> None:
+        as_elsewhere = (
+            'import sys, wardline; wardline._HAS_PROC = False; wardline._prctl = lambda *_: False; '
+            'sys.exit(wardline._main(sys.argv[1:]))'
+        )
+        script = 'setsid sh -c "for n in 1 2 3; do sleep $2 & done; wait" "$2" & echo ready; sleep $2 & wait'
+        door = self.door()
+        run = self.supervise(script, url=door.url, program=['-c', as_elsewhere])
+        run.says('ready')
+        until('all six', lambda: len(run.members()) == 6)
+        until('an answer that counts all', self.drilled(door), lambda counts: 6 in counts)
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        self.assertTrue(run.is_still())
+        self.resume()
+        until('all running', run.runs)
+        run.process.kill()
+        until('no processes', run.members, lambda members: not members)
+
     def test_the_exit_code_is_that_of_the_command(self) -> None:
         for script, code in (('exit 7', 7), ('kill -TERM $$', 143), ('kill -KILL $$', 137), (':', 0)):
             self.assertEqual(self.supervise(script).code(), code, script)

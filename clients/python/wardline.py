@@ -7068,7 +7068,7 @@ class _Supervisor:
         return {'processes': self._processes, 'isolated': self._is_isolated}
 
     def drill(self) -> Dict[str, Any]:
-        members = self._tree.sweep()
+        members = self._tree.sweep() if self._has_begun else []
         # The watcher is to know what was found.
         self.wake()
         return {'processes': len(members), 'unreachable': self._tree.unreachable(members)}
