@@ -2879,6 +2879,17 @@ class SupervisorTest(ServiceTest):
         self.assertNotIn('boot_id', json.loads(door.requests[0].body))
         self.assertEqual(door.lines('/policies'), [])
 
+    def test_a_key_whose_evidence_is_ignored_is_reported_once(self) -> None:
+        door = self.door()
+        ignored = b'HTTP/1.1 200 OK\r\nwardline-supervisor: ignored\r\n'
+        door.alters = lambda content: content.replace(b'HTTP/1.1 200 OK\r\n', ignored)
+        run = self.supervise('echo ready; exec sleep $2', url=door.url)
+        run.says('ready')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        self.assertTrue(run.is_still())
+        self.assertEqual(len([line for line in run.errors if 'ignores the evidence' in line]), 1)
+
     def test_a_service_that_refuses_the_evidence_receives_the_messages_without_it(self) -> None:
         door = self.door()
         refused: List[str] = []

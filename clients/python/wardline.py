@@ -2735,6 +2735,10 @@ class _Link:
             return max(answer.retry_after(), _REFUSED if _needs_people(answer.status) else 0.0)
         self._problems.over('heartbeat')
         if supervisor is not None:
+            if answer.headers.get('wardline-supervisor') == 'ignored':
+                self._problems.note('evidence', _IGNORED)
+            else:
+                self._problems.over('evidence')
             # The evidence travels with the acknowledgement.
             if supervisor.evidence(version) is None:
                 self._confirmed = version
@@ -3012,6 +3016,10 @@ class _Link:
 
 
 _NONCE = re.compile(r'[\w-]{1,64}', re.ASCII)
+_IGNORED = (
+    'The agent is held, but the service ignores the evidence of this supervisor: create its key with '
+    '`wardline keys create --scope agent --supervisor`.'
+)
 _UNSIGNED = 'it has no valid signature. Does public_key belong to this service?'
 
 
