@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { anyCharacter } from '../../../test-servers/any-character.ts'
 import { replaceUnsafe, safeJson, sanitize } from './sanitize.ts'
 
 // A compromised agent could choose names that clear or retitle the operator's terminal, or forge a line on it.
@@ -7,7 +8,7 @@ test('sanitize removes characters that a terminal obeys', () => {
   expect(sanitize('ok\u001b[2J\u001b]0;owned\u0007\r\nall agents are fine')).toBe('ok [2J ]0;owned all agents are fine')
   expect(sanitize('\u009b31mred\u009c')).toBe('31mred')
   fc.assert(
-    fc.property(fc.string({ unit: 'binary' }), (text) => {
+    fc.property(fc.string({ unit: anyCharacter }), (text) => {
       expect(sanitize(text)).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/u)
     }),
   )
@@ -26,7 +27,7 @@ test('sanitize leaves ordinary text of every script unchanged', () => {
 test('safeJson preserves the value and contains nothing that a terminal obeys', () => {
   expect(safeJson('\u009b31m\u202e\u{e0041}')).toBe('"\\u009b31m\\u202e\\udb40\\udc41"')
   fc.assert(
-    fc.property(fc.json({ stringUnit: 'binary' }), (text) => {
+    fc.property(fc.json({ stringUnit: anyCharacter }), (text) => {
       const value = JSON.parse(text)
       const written = safeJson(value)
       expect(written).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]/u)

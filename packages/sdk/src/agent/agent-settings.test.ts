@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { anyCharacter } from '../../../../test-servers/any-character.ts'
 import { derivedInstanceId, type Environment, readAgentSettings } from './agent-settings.ts'
 
 let folder: string
@@ -174,7 +175,7 @@ describe('the derived instance id', () => {
   })
 
   test('is valid for any host and user names, and distinguishes them', () => {
-    const name = fc.string({ unit: 'binary', maxLength: 80 })
+    const name = fc.string({ unit: anyCharacter, maxLength: 80 })
     fc.assert(
       fc.property(name, name, name, (host, user, other) => {
         const id = derivedInstanceId('claude-code', host, user)

@@ -3,6 +3,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { ChannelType } from '@wardline/contract'
 import fc from 'fast-check'
+import { anyCharacter } from '../../../../test-servers/any-character.ts'
 import type { HttpChannel, Sender, Verdict } from '../features/alerts/channels/channel.ts'
 import { type AlertContext, type DeliveredAlert, type Message, noContext } from '../features/alerts/channels/message.ts'
 import { unsetColumns } from './events.ts'
@@ -201,7 +202,7 @@ export const longestMessages: [Message][] = fillers.map((filler) => {
 const text = (maxLength: number) =>
   fc.oneof(
     fc.string({ unit: 'grapheme', maxLength }),
-    fc.string({ unit: 'binary', maxLength }),
+    fc.string({ unit: anyCharacter, maxLength }),
     fc.constantFrom(...fillers).map((filler) => filler.repeat(maxLength)),
   )
 
