@@ -40,24 +40,27 @@ const serverTests = unitTests
   )
   .map(({ path }) => path)
 /**
- * Tests that compute for seconds: seven hundred of the agent's commands; thousands of mutated bodies and bundles;
- * simulations and properties.
+ * Tests that compute for seconds: seven hundred of the agent's commands and other programs; thousands of mutated bodies
+ * and bundles; simulations and properties.
  */
 const takesLong = new RegExp(
   [
-    '/cli/src/demo/history',
+    '/cli/src/(demo/history|doctor/policy-setup)',
     '/policy/src/(properties|python)',
     'docs/incident-format',
     '/server/src/(mutated-bodies|held-loop)',
     '/features/approvals/approval-simulation',
     '/features/audit/chain',
     '/features/auto-suspension/takeover',
+    '/features/containments/containment-simulation',
+    '/features/control/control-simulation',
     '/features/detection/(blindness|detector|judge|scout|silence)',
     '/features/honeypots/(decoy-requests|false-alarms|key-cost|key-extraction)',
     '/features/rules/(heavy-rules|mode-changes|restarts|state-floods|value-floods)',
     '/features/rules/language/(bounds|correlations|memory-limit|memory-work|rule-set|selections|slices)',
     '/features/drills/schedule',
-    '/sdk/src/(control-link|decoy-evasion|here-documents|reports)',
+    '/sdk/src/(claude-agent-sdk|control-link|decoy-evasion|here-documents|reports)',
+    '/sdk/src/agent/session-files',
   ]
     .map((path) => `${path}\\.test`)
     .join('|'),
@@ -72,7 +75,7 @@ const longTests = unitTests
 
 /** Black-box tests that start the service, or other programs, again and again. */
 const manyStarts =
-  'e2e/{alerts-cli,backup,cli,control-entries,drills,first-start,hooks,misbehaving-agents,outputs,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
+  'e2e/{alerts-cli,approvals,attest-verify,backup,cli,containments,control-entries,drills,first-start,hooks,misbehaving-agents,outputs,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
 
 /**
  * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they

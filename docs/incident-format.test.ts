@@ -7,6 +7,7 @@ import { loadIncidentVerification } from '@wardline/server'
 import { afterAll, expect, test } from 'vitest'
 import { keyPairOf } from '../packages/server/src/ed25519.ts'
 import { adminKey, openTestService } from '../packages/server/src/testing/service.ts'
+import { effort } from '../test-servers/effort.ts'
 import { python } from '../test-servers/python.ts'
 import { forged, partsOf } from './incident-forgery.ts'
 
@@ -97,6 +98,8 @@ test.skipIf(python === undefined)(
 )
 
 const seed = 20_261_126
+const bits = effort(100, 2_000)
+
 function randomNumbers(): (below: number) => number {
   let state = seed
   return (below) => {
@@ -106,7 +109,7 @@ function randomNumbers(): (below: number) => number {
 }
 
 test.skipIf(python === undefined)(
-  'both verifiers judge a long bundle and 400 single-bit alterations of it alike',
+  `both verifiers judge a long bundle and ${bits} single-bit alterations of it alike`,
   async () => {
     await using service = await openTestService()
     const random = randomNumbers()
@@ -145,7 +148,6 @@ test.skipIf(python === undefined)(
     for (let at = 0; at < 20; at++) add(`cut-${at}`, bundle.subarray(0, random(bundle.length)))
     for (const size of [1, 512, 1_024, 65_536]) add(`appended-${size}`, Buffer.concat([bundle, Buffer.alloc(size)]))
     const starts = [...parts.manifest.entries.map(({ packed }) => packed.offset), parts.manifestAt, parts.signatureAt]
-    const bits = 400
     for (let at = 0; at < bits; at++) {
       const bytes = Buffer.from(bundle)
       // Half of them in the smaller files, the manifest and the signature.

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { effort } from '../../../test-servers/effort.ts'
 import { noPython, python } from '../../../test-servers/python.ts'
 import { randomVectors } from './testing/random-vectors.ts'
 import { type CheckedVector, runVector, type Vector } from './testing/vector.ts'
@@ -68,7 +69,7 @@ test('the Python client comes to what each vector says', async ({ skip }) => {
 test('the Python client decides as the service’s own code on random sets of policies', async ({ skip }) => {
   if (python === undefined) return skip(noPython)
   const seed = Number(process.env.POLICY_SEED ?? 33)
-  const vectors = randomVectors(seed, 2_000)
+  const vectors = randomVectors(seed, effort(500, 20_000))
   const results = await decideInPython(vectors)
   expect(results.length, `seed ${seed}`).toBe(vectors.length)
   for (const [at, vector] of vectors.entries()) expect(results[at], vector.name).toEqual(runVector(vector))

@@ -16,7 +16,7 @@ import { type AllowanceRow, type ApprovalRow, approversOf } from './approval-rul
 import { closeExpired, decideApproval, revokeAllowance } from './decisions.ts'
 import { requestApproval } from './requests.ts'
 
-const schedules = effort(300, 10_000)
+const schedules = effort(100, 10_000)
 /** Schedules that run at the same time, each with an agent, on one clock. More would wait too long for PostgreSQL's connections. */
 const atOnce = 25
 /** Schedules of a database: a larger one would be slow to check. */

@@ -1,5 +1,6 @@
 import { listLimits } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
+import { effort } from '../../../../../../test-servers/effort.ts'
 import { compiled, logged } from '../../../testing/rules.ts'
 import { explainMatch } from './explain.ts'
 import { exportSigma, importSigma, lintRules, testRules } from './offline.ts'
@@ -105,7 +106,7 @@ describe('expand', () => {
       return seed % max
     }
     const text = (length: number) => Array.from({ length }, () => signs[random(signs.length)]).join('')
-    for (let round = 0; round < 3_000; round += 1) {
+    for (let round = 0; round < effort(600, 30_000); round += 1) {
       const [entry, given] = [text(1 + random(3)), text(random(5))]
       const prefix = text(random(3)).replaceAll('%', '').replaceAll(/[*?]/g, 'a')
       // Of two backslashes in the value one is left, as in any value.
