@@ -55,6 +55,7 @@ const takesLong = new RegExp(
     '/features/containments/containment-simulation',
     '/features/control/control-simulation',
     '/features/detection/(blindness|detector|judge|scout|silence)',
+    '/features/gateway/cuts',
     '/features/honeypots/(decoy-requests|false-alarms|key-cost|key-extraction)',
     '/features/rules/(heavy-rules|mode-changes|restarts|state-floods|value-floods)',
     '/features/rules/language/(bounds|correlations|memory-limit|memory-work|rule-set|selections|slices)',

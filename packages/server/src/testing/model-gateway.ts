@@ -41,6 +41,9 @@ export async function openTestGateway({
     anthropic: entry('anthropic', ''),
     gemini: entry('gemini', ''),
     away: { ...entry('openai', ''), url: 'http://127.0.0.1:1/v1' },
+    'openai-away': { ...entry('openai', ''), url: 'http://127.0.0.1:1/v1' },
+    'anthropic-away': { ...entry('anthropic', ''), url: 'http://127.0.0.1:1' },
+    'gemini-away': { ...entry('gemini', ''), url: 'http://127.0.0.1:1' },
   }
   writeFileSync(join(folder, 'key'), 'the-key-of-the-provider', { mode: 0o600 })
   writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify({ upstreams, ...file }))

@@ -63,6 +63,7 @@ export class Exchange {
   #outgoing: ReturnType<typeof requestPlain> | undefined
   #reader: UsageReader | undefined
   #isEventStream = false
+  #isLengthKnown = false
   #end: ExchangeResult['end'] | undefined
   readonly ended: Promise<ExchangeResult>
 
@@ -120,8 +121,10 @@ export class Exchange {
     if (!socket) return
     // A reader that is behind must not keep the connection open.
     const isBehind = socket.writableLength > 0
-    // The empty line ends an event that was cut in the middle.
-    if (this.#isEventStream && !isBehind) this.#response.write(`\n\n${this.#format.errorEvent(error)}`)
+    // The empty line ends an event that was cut in the middle. Within an announced length, what is added would stand for
+    // the rest of the answer and make it complete.
+    if (this.#isEventStream && !this.#isLengthKnown && !isBehind)
+      this.#response.write(`\n\n${this.#format.errorEvent(error)}`)
     if (isBehind) socket.destroy()
     else socket.destroySoon()
   }
@@ -177,6 +180,7 @@ export class Exchange {
     const type = headers['content-type'] ?? ''
     const isPlain = headers['content-encoding'] === undefined
     this.#isEventStream = type.startsWith('text/event-stream') && isPlain
+    this.#isLengthKnown = headers['content-length'] !== undefined
     this.#reader = isPlain ? new UsageReader(this.#upstream.kind, this.#isEventStream) : undefined
     this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
     // Clients wait for the head of a stream, whose first event may come minutes later.
