@@ -538,6 +538,12 @@ describe('keys', () => {
     )
   })
 
+  test('may be those of supervisors', async () => {
+    const local = { WARDLINE_DATA_DIR: newDataDir() }
+    await done(['keys', 'create', '--scope', 'agent', '--instance', 'bot', '--supervisor'], local)
+    expect((await done(['keys', 'list'], local)).stdout()).toMatch(/ bot {2}bot {2,}supervisor\n/)
+  })
+
   test('are those of the local database when no service is given, and always with --local', async () => {
     const local = { WARDLINE_DATA_DIR: newDataDir() }
     const created = (

@@ -16,6 +16,7 @@ import {
 } from './fields.ts'
 import { decoysHeader } from './instances.ts'
 import { policyHeader, policyHeaderText } from './policies.ts'
+import { SupervisorResult, supervisorHeader, supervisorHeaderText } from './supervisors.ts'
 import { Type } from './type.ts'
 
 const KillRequest = Type.Object({
@@ -138,6 +139,7 @@ export type ControlKeys = Static<typeof ControlKeys>
 
 const ControlAck = Type.Object({
   version: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The control version applied' }),
+  supervisor: Type.Optional(SupervisorResult),
 })
 
 /** A kill or resume as a separate entry beside events in lists, streams and exports. */
@@ -245,6 +247,7 @@ export const killSwitchEndpoints = {
     params: InstanceParams,
     body: ControlAck,
     status: 200,
+    replyHeaders: { [supervisorHeader]: supervisorHeaderText },
     reply: Ok,
     failures: {
       404: 'Unknown instance',

@@ -14,6 +14,7 @@ import {
   Timestamp,
   Uuid,
 } from './fields.ts'
+import { SupervisorReach, supervisorHeader, supervisorHeaderText } from './supervisors.ts'
 import { Type } from './type.ts'
 
 const Nonce = Pattern('^[A-Za-z0-9_-]+$', 'may contain only letters, digits, _ and -', {
@@ -34,7 +35,7 @@ export const DrillMessage = Type.Object({
 })
 export type DrillMessage = Static<typeof DrillMessage>
 
-const DrillAnswer = Type.Object({ nonce: Nonce })
+const DrillAnswer = Type.Object({ nonce: Nonce, supervisor: Type.Optional(SupervisorReach) })
 
 const NewDrill = Type.Object({ selector: AgentSelector }, { additionalProperties: false })
 
@@ -126,6 +127,7 @@ export const drillEndpoints = {
     params: InstanceParams,
     body: DrillAnswer,
     status: 200,
+    replyHeaders: { [supervisorHeader]: supervisorHeaderText },
     reply: Ok,
     failures: { 409: 'The nonce is not that of an open drill of this instance' },
   }),

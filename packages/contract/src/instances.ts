@@ -14,6 +14,7 @@ import {
   Timestamp,
 } from './fields.ts'
 import { policyHeader, policyHeaderText } from './policies.ts'
+import { SupervisorState, supervisorHeader, supervisorHeaderText } from './supervisors.ts'
 import { CurrentSuspension } from './suspensions.ts'
 import { Type } from './type.ts'
 
@@ -55,6 +56,7 @@ export const Heartbeat = Type.Object({
       description: 'The last heartbeat of an agent that ends: its silence is not reported as `instance_offline`',
     }),
   ),
+  supervisor: Type.Optional(SupervisorState),
 })
 export type Heartbeat = Static<typeof Heartbeat>
 
@@ -229,6 +231,7 @@ export const instanceEndpoints = {
     replyHeaders: {
       [decoysHeader]: '`none` while no decoy could match for this caller, so checks are unnecessary; else `some`',
       [policyHeader]: policyHeaderText,
+      [supervisorHeader]: supervisorHeaderText,
     },
     reply: Ok,
     failures: {

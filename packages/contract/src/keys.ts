@@ -73,6 +73,12 @@ export const NewKey = Type.Object({
       description: 'Models that the key may call through the model gateway; scope agent only; default: all',
     }),
   ),
+  supervises: Type.Optional(
+    Type.Boolean({
+      description:
+        'For a supervisor, which holds the processes of its agent: only such a key proves that a suspended agent is held. The agent must not have it; scope agent only; default: false',
+    }),
+  ),
 })
 export type NewKey = Static<typeof NewKey>
 
@@ -91,6 +97,9 @@ export const KeyView = Type.Object({
   models: nullable(
     Type.Array(Type.String(), { description: 'Models that the key may call through the model gateway; null: all' }),
   ),
+  supervises: Type.Boolean({
+    description: 'The key is for a supervisor: only such a key proves that an agent is held',
+  }),
   created_at: Timestamp,
   expires_at: nullable(Timestamp),
   revoked_at: nullable(Timestamp),

@@ -12,6 +12,8 @@ export interface Heartbeat {
   control_version?: number | undefined
   tags?: string[] | undefined
   leaving?: boolean | undefined
+  /** Only of a supervisor. */
+  supervisor?: { processes: number; isolated: boolean } | undefined
 }
 
 export interface EventBatchReply {

@@ -60,6 +60,7 @@ interface CreateOptions extends KeysFlags {
   tags?: string
   approves?: string[]
   models?: string[]
+  supervisor?: boolean
 }
 
 /**
@@ -100,7 +101,7 @@ function showCreated(created: KeyCreated, json: boolean | undefined): void {
 
 async function create(options: CreateOptions): Promise<void> {
   assertGiven(options)
-  const { scope, name, instance, expires, quota, maxInstances, tags, approves, models, ...flags } = options
+  const { scope, name, instance, expires, quota, maxInstances, tags, approves, models, supervisor, ...flags } = options
   const request: NewKey = {
     scope,
     name,
@@ -111,6 +112,7 @@ async function create(options: CreateOptions): Promise<void> {
     tags: tags?.split(','),
     approves,
     models,
+    supervises: supervisor,
   }
   const keys = await openKeys(flags)
   showCreated(await keys.create(request), flags.json)
@@ -130,6 +132,7 @@ async function list(flags: KeysFlags): Promise<void> {
       key.tags.join(','),
       ...(key.approves ? [`approves=${key.approves.join(',')}`] : []),
       ...(key.models ? [`models=${key.models.join(',')}`] : []),
+      ...(key.supervises ? ['supervisor'] : []),
       quotasText(key.quotas),
     ]
     console.log(
@@ -209,6 +212,10 @@ export function addKeys(program: Command): void {
       '--models <pattern>',
       'call only these models through the model gateway, such as openai/gpt-5* (scope agent); repeatable; default: all',
       repeated,
+    )
+    .option(
+      '--supervisor',
+      'for a supervisor, whose word that it holds an agent counts; the agent must not have the key (scope agent)',
     )
   withPlace(creating).action(create)
   withPlace(keys.command('list', { isDefault: true }).description('list keys, never their secrets')).action(list)

@@ -60,6 +60,7 @@ import { policies } from './migrations/0056-policies.ts'
 import { approvals } from './migrations/0057-approvals.ts'
 import { keyApproves } from './migrations/0058-key-approves.ts'
 import { keyModels } from './migrations/0059-key-models.ts'
+import { supervisors } from './migrations/0060-supervisors.ts'
 
 interface Migration {
   version: number
@@ -130,6 +131,7 @@ const migrations: Migration[] = [
   { version: 57, name: 'approvals', statements: approvals },
   { version: 58, name: 'key-approves', statements: keyApproves },
   { version: 59, name: 'key-models', statements: keyModels },
+  { version: 60, name: 'supervisors', statements: supervisors },
 ]
 
 const newest = migrations.at(-1)!.version

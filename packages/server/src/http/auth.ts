@@ -23,6 +23,8 @@ export interface Principal {
   approves?: readonly string[]
   /** Patterns of the models that the key may call through the gateway; absent = all. */
   models?: readonly string[]
+  /** The key of a supervisor. Its evidence counts; the agent does not have it. */
+  supervises?: boolean
 }
 
 /** Whether the caller may be an agent. People use other scopes or sessions, but agents may also have the admin key. */

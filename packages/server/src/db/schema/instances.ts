@@ -46,6 +46,8 @@ interface InstancesTable {
   crash_loop_at: number | null
   /** Time at which the agent last answered a drill or acknowledged a suspension, by `ack` or heartbeat. */
   last_proven_at: number | null
+  /** Time of the last heartbeat of a supervisor with a key of one. */
+  supervised_at: number | null
   /** Time at which a client first declared support for drills. */
   drills_since: number | null
   /** Time at which the online agent was first found without an answered drill for too long; null once resolved. */

@@ -21,6 +21,8 @@ interface ApiKeysTable {
   approves: string | null
   /** Patterns of the models that this key may call through the gateway, as a JSON array; null = all. */
   models: string | null
+  /** 1: the key of a supervisor, whose evidence counts; null = an ordinary key. */
+  supervises: number | null
 }
 
 interface SessionsTable {

@@ -6,6 +6,7 @@ import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
+import { answerSupervisor } from '../../http/supervisor.ts'
 import { workLane } from '../../work-turns.ts'
 import type { Actor } from '../audit/audit.ts'
 import { createKeyList } from '../audit/signing-keys.ts'
@@ -92,8 +93,9 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
     evidence_keys: await evidenceKeys(),
   }))
 
-  router.handle('acknowledgeControl', async ({ params, body, principal }) => {
+  router.handle('acknowledgeControl', async ({ params, body, principal }, reply) => {
     assertMayActFor(principal, params.instanceId)
+    answerSupervisor(reply, body.supervisor, principal)
     await acks.acknowledge({ instanceId: params.instanceId, version: body.version, keyId: principal.keyId })
     return { ok: true }
   })

@@ -4,6 +4,7 @@ import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
+import { answerSupervisor } from '../../http/supervisor.ts'
 import type { DrillAnswers } from './answers.ts'
 import { listDrills, startDrill, viewDrill } from './drills.ts'
 import type { DrillSender } from './sender.ts'
@@ -22,8 +23,9 @@ export function mountDrills(router: Router, deps: Deps, { drillSender, drillAnsw
   })
   router.handle('listDrills', ({ query }) => listDrills(deps, pageLimit(query.limit ?? '20', limits.drills)))
   router.handle('getDrill', ({ params }) => viewDrill(deps, params.id))
-  router.handle('answerDrill', async ({ params, body, principal }) => {
+  router.handle('answerDrill', async ({ params, body, principal }, reply) => {
     assertMayActFor(principal, params.instanceId)
+    answerSupervisor(reply, body.supervisor, principal)
     await drillAnswers.answer({ instanceId: params.instanceId, nonce: body.nonce, keyId: principal.keyId })
     return { ok: true }
   })

@@ -22,7 +22,14 @@ import type { BootWatch } from './boots.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
-import { type Beat, compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
+import {
+  type Beat,
+  compileHeartbeats,
+  controlVersionOf,
+  findBeyondLimits,
+  joinBeats,
+  refreshInstances,
+} from './registration-queries.ts'
 import { allTags, readTags } from './tags.ts'
 import { reportClaim } from './version-claims.ts'
 
@@ -57,7 +64,10 @@ export interface HeartbeatAcks {
    * Returns statements for the batch of the heartbeats that record new versions as acknowledgements; undefined if there
    * are none, as for most batches. Call `commit` after the commit.
    */
-  of(heartbeats: readonly Heartbeat[], now: number): { statements: readonly Statement[]; commit(): void } | undefined
+  of(
+    heartbeats: readonly { instance_id: string; control_version: number | undefined }[],
+    now: number,
+  ): { statements: readonly Statement[]; commit(): void } | undefined
 }
 
 interface HeartbeatParts {
@@ -81,12 +91,14 @@ export function createHeartbeats(
     metrics,
     weigh: ({ keyId }) => ({ rows: 1, bytes: heartbeatBytes, owner: keyId }),
     async commit(beats) {
-      // A statement must not change a row twice, so only the latest heartbeat of an instance is used.
-      const latest = new Map(beats.map((beat) => [beat.heartbeat.instance_id, beat]))
+      const latest = joinBeats(beats)
       const now = clock.now()
       const known = [...latest.values()]
       const acks = heartbeatAcks.of(
-        known.map(({ heartbeat }) => heartbeat),
+        known.map((beat) => ({
+          instance_id: beat.heartbeat.instance_id,
+          control_version: controlVersionOf(beat),
+        })),
         now,
       )
       const refreshed = await refreshInstances(database, texts, known, now, acks?.statements)
@@ -129,8 +141,8 @@ export function createHeartbeats(
     },
   })
   return {
-    async beat(heartbeat, { registers, instances, keyId }, address = null) {
-      const fault = await queue.add({ heartbeat, registers, instances, keyId, address })
+    async beat(heartbeat, { registers, instances, keyId, supervises = false }, address = null) {
+      const fault = await queue.add({ heartbeat, registers, instances, keyId, supervises, address })
       if (fault) throw fault
     },
     whenIdle: () => queue.whenIdle(),

@@ -1,4 +1,4 @@
-import type { Heartbeat } from '@wardline/contract'
+import { type Heartbeat, offlineAfterMs } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
 import { minuteMs } from '../../clock.ts'
 import type { Database, Db, Row, Statement } from '../../db/database.ts'
@@ -16,6 +16,29 @@ export interface Beat {
   /** The key that sent it. */
   keyId: string
   address?: string | null
+  /** Whether the key is one of a supervisor. */
+  supervises?: boolean
+  /** The heartbeat of the agent's supervisor in the same batch, when `heartbeat` is of the agent. */
+  beside?: Beat
+}
+
+const isOfSupervisor = ({ heartbeat }: Beat) => heartbeat.supervisor !== undefined
+
+/**
+ * Joins the heartbeats of one instance in a batch, since a statement must not change a row twice: of the agent and of its
+ * supervisor, the latest one of each.
+ */
+export function joinBeats(beats: readonly Beat[]): Map<string, Beat> {
+  const joined = new Map<string, Beat>()
+  for (const beat of beats) {
+    const id = beat.heartbeat.instance_id
+    const before = joined.get(id)
+    const other = before && (isOfSupervisor(beat) === isOfSupervisor(before) ? before.beside : before)
+    if (!other) joined.set(id, beat)
+    else if (isOfSupervisor(beat)) joined.set(id, { ...before!, beside: beat })
+    else joined.set(id, { ...beat, beside: other })
+  }
+  return joined
 }
 
 /** SQL texts, compiled once; only the parameters differ between batches. */
@@ -38,8 +61,18 @@ const columns = {
   fail_mode: 'text',
   boot_id: 'text',
   leaving: 'bigint',
+  by_agent: 'bigint',
+  supervised: 'bigint',
 } as const
-const runColumns = { id: 'text', boot_id: 'text', agent_type: 'text', version: 'text', fail_mode: 'text' } as const
+const runColumns = {
+  id: 'text',
+  boot_id: 'text',
+  agent_type: 'text',
+  version: 'text',
+  fail_mode: 'text',
+  by_agent: 'bigint',
+} as const
+const appliedColumns = { id: 'text', version: 'bigint', by_agent: 'bigint' } as const
 const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
 const newColumns = {
   ...columns,
@@ -53,6 +86,10 @@ const newColumns = {
 /** Maximum of the learned longest gap, so that the silence of a night is always reported. */
 const maxLongestGapMs = 20 * minuteMs
 
+/** Without a heartbeat for so long, the supervisor of an agent is gone: that of an agent which is offline. */
+const isSupervised = (at: ReturnType<typeof sql>) =>
+  sql`coalesce(supervised_at, 0) >= ${at} - ${sql.lit(offlineAfterMs)}`
+
 /** Compiles the statements. Heartbeats write only their own columns, so they cannot lift a suspension or undo a verdict. */
 export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatements {
   const names = sql.join(stored.map((name) => sql.ref(name)))
@@ -61,7 +98,7 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   const kept = sql.join(
     ['agent_type', 'version', 'fail_mode'].map((name) => {
       const column = sql.ref(name)
-      return sql`${column} = coalesce(batch.${column}, instances.${column})`
+      return sql`${column} = coalesce(case when by_agent = 1 then batch.${column} end, instances.${column})`
     }),
   )
   // What a run without a boot id says of itself does not change while it lasts.
@@ -81,32 +118,41 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       when longest_gap_ms >= ${sql.lit(maxLongestGapMs)} then longest_gap_ms
       when ${gap} < longest_gap_ms * 3 / 2 then ${gap}
       else longest_gap_ms * 3 / 2 end`
+  // A supervisor says nothing about the run of its agent, whose client may send heartbeats as well.
+  const ofAgent = (name: string) =>
+    sql`case when by_agent = 1 then ${sql.ref(`batch.${name}`)} else ${sql.ref(`instances.${name}`)} end`
+  // The goodbye of an agent is none of its supervisor, whose silence would still be reported.
+  const isLeaving = sql`(batch.leaving = 2 or batch.leaving = 1 and not ${isSupervised(sql`batch.at`)})`
   const isUnknown = sql`not exists (select 1 from instances where instances.id = batch.id)`
   const isNews = sql`batch.version <= control_version and (applied_version is null or applied_version < batch.version)`
+  // Of agent and supervisor one may be ahead and the other not: the claim lasts until the next kill or resume.
+  const isClaimOver = sql`(by_agent = 1 and not ${isSupervised(sql`cast(${0} as bigint)`)})`
   const registered = (owner: ReturnType<typeof sql>) =>
     sql`coalesce((select count from instance_counts where instance_counts.owner = ${owner}), 0)`
   const isKeyFull = sql`(allowance is not null and ${registered(sql`batch.owner`)} >= allowance)`
   const text = (query: ReturnType<typeof sql>) => query.compile(db).sql
   return {
     refresh:
-      text(sql`update instances set name = batch.name, boot_id = batch.boot_id, ${kept}, last_heartbeat_at = batch.at, ${gaps},
+      text(sql`update instances set name = ${ofAgent('name')}, boot_id = ${ofAgent('boot_id')}, ${kept}, last_heartbeat_at = batch.at, ${gaps},
         suspected_at = case when liveness = 'offline' then suspected_at end,
-        left_at = case when batch.leaving = 1 then batch.at else left_at end
+        supervised_at = case when batch.supervised = 1 then batch.at else supervised_at end,
+        left_at = case when ${isLeaving} then batch.at else left_at end
       from ${rows} as batch where instances.id = batch.id`),
     strangers: text(sql`select batch.id, instances.last_heartbeat_at, instances.boot_id, instances.boots,
         instances.clone_count, instances.clone_reported_at, instances.crash_loop_at,
         instances.agent_type, instances.version, instances.fail_mode
       from ${dialect.rowsFromJson('', runColumns)} as batch
-      left join instances on instances.id = batch.id where instances.id is null or ${isOtherRun}`),
+      left join instances on instances.id = batch.id where instances.id is null or (by_agent = 1 and ${isOtherRun})`),
     // One statement for acknowledged versions and for claims of versions never issued: most heartbeats change neither.
     applied: text(sql`update instances set
         applied_version = case when ${isNews} then batch.version else applied_version end,
         applied_at = case when ${isNews} then ${0} else applied_at end,
         last_proven_at = case when ${isNews} then ${provenAt(0)} else last_proven_at end,
-        claimed_version = case when batch.version > control_version then batch.version end
-      from ${dialect.rowsFromJson('', { id: 'text', version: 'bigint' })} as batch
+        claimed_version = case when batch.version > control_version then batch.version
+          when ${isClaimOver} then null else claimed_version end
+      from ${dialect.rowsFromJson('', appliedColumns)} as batch
       where instances.id = batch.id
-        and (${isNews} or batch.version > control_version or claimed_version is not null)
+        and (${isNews} or batch.version > control_version or (claimed_version is not null and ${isClaimOver}))
       returning instances.id, instances.control_version, instances.claimed_version,
         case when suspended = 1 and applied_version = control_version and applied_at = ${0} then control_changed_at end
           as confirmed_kill_at`),
@@ -117,10 +163,10 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
     // Serializes registrations, so that each process sees the counts of the others.
     lock: text(sql`update instance_counts set count = count where owner = ''`),
     // Applies the limit of each key first, then that of the service.
-    register:
-      text(sql`insert into instances (${names}, owner, operator_tags, first_seen_at, last_heartbeat_at, left_at, suspended,
-        suspension_reason, control_changed_at, control_version)
-      select ${names}, owner, key_tags, ${0}, ${0}, case when leaving = 1 then cast(${0} as bigint) end,
+    register: text(sql`insert into instances (${names}, owner, operator_tags, first_seen_at, last_heartbeat_at, left_at,
+        supervised_at, suspended, suspension_reason, control_changed_at, control_version)
+      select ${names}, owner, key_tags, ${0}, ${0}, case when leaving > 0 then cast(${0} as bigint) end,
+        case when supervised = 1 then cast(${0} as bigint) end,
         case when held_version is null then 0 else 1 end, held_reason,
         case when held_version is not null then cast(${0} as bigint) end, coalesce(held_version,
           (select control_version from deleted_instances where deleted_instances.id = allowed.id), 0)
@@ -143,21 +189,48 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   }
 }
 
-const cells = ({ heartbeat }: Beat) => [
+/** Who leaves: 0 nobody, 1 the agent, 2 its supervisor, which ends what the agent left. */
+const leavingOf = (beat: Beat): 0 | 1 | 2 => {
+  const supervisor = isOfSupervisor(beat) ? beat : beat.beside
+  if (supervisor) return supervisor.heartbeat.leaving ? 2 : 0
+  return beat.heartbeat.leaving ? 1 : 0
+}
+
+const isSupervisedBy = (beat: Beat | undefined): boolean =>
+  beat !== undefined && isOfSupervisor(beat) && beat.supervises === true
+
+const cells = (beat: Beat) => [
+  ...traitsOf(beat),
+  leavingOf(beat),
+  isOfSupervisor(beat) ? 0 : 1,
+  isSupervisedBy(beat.beside ?? beat) ? 1 : 0,
+]
+
+const traitsOf = ({ heartbeat }: Beat) => [
   heartbeat.instance_id,
   heartbeat.name,
   heartbeat.agent_type ?? null,
   heartbeat.version ?? null,
   heartbeat.fail_mode ?? null,
   heartbeat.boot_id || null,
-  heartbeat.leaving ? 1 : 0,
 ]
 
-function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], now: number): Statement[] {
-  const applied = beats.flatMap(({ heartbeat: { instance_id, control_version } }) =>
-    control_version === undefined ? [] : [[instance_id, control_version]],
+/** Returns the highest control version that the agent or its supervisor has applied; undefined if neither sent one. */
+export function controlVersionOf({ heartbeat, beside }: Beat): number | undefined {
+  const versions = [heartbeat, ...(beside ? [beside.heartbeat] : [])].flatMap(
+    ({ control_version }) => control_version ?? [],
   )
-  return applied.length > 0 ? [CompiledQuery.raw(texts.applied, [now, now, JSON.stringify(applied), now])] : []
+  return versions.length === 0 ? undefined : Math.max(...versions)
+}
+
+function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], now: number): Statement[] {
+  const applied = beats.flatMap((beat) => {
+    const version = controlVersionOf(beat)
+    const by = isOfSupervisor(beat) || beat.beside ? 0 : 1
+    return version === undefined ? [] : [[beat.heartbeat.instance_id, version, by]]
+  })
+  if (applied.length === 0) return []
+  return [CompiledQuery.raw(texts.applied, [now, now, now, JSON.stringify(applied), now, now])]
 }
 
 /** Returns no statement for heartbeats without tags. Most others carry tags that are stored already. */
@@ -246,13 +319,11 @@ export async function refreshInstances(
   also: readonly Statement[] = [],
 ): Promise<Refreshed> {
   const runs = JSON.stringify(
-    beats.map(({ heartbeat: { instance_id, boot_id, agent_type, version, fail_mode } }) => [
-      instance_id,
-      boot_id || null,
-      agent_type ?? null,
-      version ?? null,
-      fail_mode ?? null,
-    ]),
+    beats.map((beat) => {
+      const { instance_id, boot_id, agent_type, version, fail_mode } = beat.heartbeat
+      const traits = [boot_id || null, agent_type ?? null, version ?? null, fail_mode ?? null]
+      return [instance_id, ...traits, isOfSupervisor(beat) ? 0 : 1]
+    }),
   )
   const [strangers, , ...others] = await batch([
     CompiledQuery.raw(texts.strangers, [runs]),
@@ -326,7 +397,7 @@ export async function registerInstances(
   const [, , , refused, ...others] = await batch([
     CompiledQuery.raw(texts.lock, []),
     hold.check,
-    CompiledQuery.raw(texts.register, [now, now, now, now, rows, max]),
+    CompiledQuery.raw(texts.register, [now, now, now, now, now, rows, max]),
     CompiledQuery.raw(texts.refused, [rows]),
     ...appliedStatements(texts, beats, now),
     ...tagStatements(texts, beats),

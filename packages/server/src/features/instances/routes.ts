@@ -4,6 +4,7 @@ import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
+import { answerSupervisor } from '../../http/supervisor.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
@@ -37,6 +38,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     assertMayActFor(principal, body.instance_id)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
     reply.header(policyHeader, policySets.version)
+    answerSupervisor(reply, body.supervisor, principal)
     return heartbeats.beat(body, principal, clientAddress(request)).then(() => ok)
   })
 

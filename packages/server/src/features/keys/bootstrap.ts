@@ -37,6 +37,7 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     tags: null,
     approves: null,
     models: null,
+    supervises: null,
     owner: null,
   }
   await trx.executeQuery(insertKeyStatement(trx, row))

@@ -41,6 +41,7 @@ function toKnown(row: KeyRow): KnownKey {
       registers,
       ...(row.approves === null ? {} : { approves: JSON.parse(row.approves) as string[] }),
       ...(row.models === null ? {} : { models: JSON.parse(row.models) as string[] }),
+      ...(row.supervises === 1 ? { supervises: true } : {}),
     },
     secretHash: row.secret_hash,
     expiresAt: row.expires_at ?? Infinity,

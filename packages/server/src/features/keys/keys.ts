@@ -62,6 +62,11 @@ function checkModels({ scope, models }: NewKey): string | null {
   return listText(models)
 }
 
+function checkSupervises({ scope, supervises = false }: NewKey): 1 | null {
+  if (scope !== 'agent' && supervises) throw new AppError('invalid', `supervises must be absent for scope ${scope}.`)
+  return supervises ? 1 : null
+}
+
 function checkExpiry(expiresAt: string | undefined, now: number): number | null {
   if (expiresAt === undefined) return null
   const time = Date.parse(expiresAt)
@@ -75,7 +80,17 @@ const quotasText = (quotas: KeyQuotas): string | null =>
 
 type KeyGrant = Pick<
   KeyRow,
-  'scope' | 'name' | 'instances' | 'expires_at' | 'quotas' | 'max_instances' | 'owner' | 'tags' | 'approves' | 'models'
+  | 'scope'
+  | 'name'
+  | 'instances'
+  | 'expires_at'
+  | 'quotas'
+  | 'max_instances'
+  | 'owner'
+  | 'tags'
+  | 'approves'
+  | 'models'
+  | 'supervises'
 >
 
 /** Returns a new key and the statement that stores it. */
@@ -94,10 +109,12 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
   const tags = checkTags(request)
   const approves = checkApproves(request)
   const models = checkModels(request)
+  const supervises = checkSupervises(request)
   const { scope, quotas = {} } = request
   const bound = JSON.stringify(instances)
   const limits = { quotas: quotasText(quotas), max_instances }
-  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, tags, approves, models, ...limits }
+  const granted = { tags, approves, models, supervises }
+  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, ...granted, ...limits }
   const { created, statement } = issueKey(database, grant, now)
   const given = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
   const after = {
@@ -105,6 +122,7 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
     ...(tags === null ? {} : { tags: JSON.parse(tags) }),
     ...(approves === null ? {} : { approves: JSON.parse(approves) }),
     ...(models === null ? {} : { models: JSON.parse(models) }),
+    ...(supervises === null ? {} : { supervises: true }),
   }
   const action = { action: 'key.create', target: created.id, before: null, after }
   await database.batch([statement, ...auditStatements(database, actor, action, now)], { isControl: true })
@@ -123,9 +141,21 @@ export function rotateKey(
   return changeGuarded(database, async () => {
     const old = await findKey(database.db, id)
     if (!old) throw notFound(id)
-    const { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models } = old
+    const { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models, supervises } = old
     const owner = old.owner ?? old.id
-    const grant = { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models, owner }
+    const grant = {
+      scope,
+      name,
+      instances,
+      expires_at,
+      quotas,
+      max_instances,
+      tags,
+      approves,
+      models,
+      supervises,
+      owner,
+    }
     const { created, statement } = issueKey(database, grant, now)
     const after = { successor: created.id, expires_at: endsAt }
     const action = { action: 'key.rotate', target: id, before: { expires_at }, after }
@@ -182,6 +212,7 @@ export async function listKeys(db: Db): Promise<KeyView[]> {
     tags: JSON.parse(row.tags ?? '[]'),
     approves: row.approves === null ? null : JSON.parse(row.approves),
     models: row.models === null ? null : JSON.parse(row.models),
+    supervises: row.supervises === 1,
     created_at: isoTime(row.created_at),
     expires_at: isoTimeOrNull(row.expires_at),
     revoked_at: isoTimeOrNull(row.revoked_at),
