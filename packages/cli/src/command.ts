@@ -25,6 +25,7 @@ const fromAnywhere: Commands = {
   suspensions: async () => (await import('./suspensions.ts')).addSuspensions,
   drill: async () => (await import('./drill.ts')).addDrill,
   enforcement: async () => (await import('./enforcement.ts')).addEnforcement,
+  gateway: async () => (await import('./gateway.ts')).addGateway,
   brake: async () => (await import('./brake.ts')).addBrake,
   contain: async () => (await import('./containments.ts')).addContain,
   containments: async () => (await import('./containments.ts')).addContainments,

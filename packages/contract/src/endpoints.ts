@@ -14,6 +14,7 @@ import { drillEndpoints } from './drills.ts'
 import type { Endpoint } from './endpoint.ts'
 import { enforcementEndpoints } from './enforcement.ts'
 import { eventEndpoints } from './events.ts'
+import { gatewayEndpoints } from './gateway.ts'
 import { honeypotEndpoints } from './honeypots.ts'
 import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
@@ -42,6 +43,7 @@ export const endpoints = {
   ...suspensionEndpoints,
   ...brakeEndpoints,
   ...enforcementEndpoints,
+  ...gatewayEndpoints,
   ...policyEndpoints,
   ...approvalEndpoints,
   ...ruleEndpoints,

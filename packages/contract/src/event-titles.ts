@@ -31,6 +31,8 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.eventsRemoved]: () => 'Events were removed to limit the size of the database',
   [eventTypes.activityWhileSuspended]: (who) => `${who} is active although suspended`,
   [eventTypes.modelCall]: (who) => `${who} called a model`,
+  [eventTypes.budgetWarning]: () => 'A budget for models is almost used up',
+  [eventTypes.budgetUsedUp]: () => 'A budget for models is used up: calls are refused',
   [eventTypes.killUnconfirmed]: (who) => `${who} has not confirmed its suspension`,
   [eventTypes.brakeEngaged]: () => 'The brake is engaged: nothing is suspended automatically',
   [eventTypes.brakeReleased]: () => 'The brake was released: agents are suspended automatically again',

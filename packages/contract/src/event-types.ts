@@ -34,6 +34,8 @@ export const eventTypes = {
   activityWhileSuspended: 'activity_while_suspended',
   killUnconfirmed: 'kill_unconfirmed',
   modelCall: 'model_call',
+  budgetWarning: 'budget_warning',
+  budgetUsedUp: 'budget_used_up',
   brakeEngaged: 'brake_engaged',
   brakeReleased: 'brake_released',
   suspensionSkipped: 'suspension_skipped',

@@ -87,6 +87,8 @@ export const limits = {
   maxKeyInstances: 1_000_000,
   /** Patterns of models per key: an agent uses a handful of models. */
   keyModels: 50,
+  /** Agents listed of a budget that each agent has, the most used first. */
+  budgetAgents: 100,
   /** Only this many of the newest alerts are counted: some 5 ms each time a dashboard reads the counts. */
   countedAlerts: 10_000,
   /** Listed changes per alert. People make a handful; a script that toggles an alert must not fill a page. */

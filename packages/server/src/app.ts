@@ -15,6 +15,7 @@ import { mountDownloads } from './features/downloads/routes.ts'
 import { mountDrills } from './features/drills/routes.ts'
 import { mountEnforcement } from './features/enforcement/routes.ts'
 import { mountEvents } from './features/events/routes.ts'
+import { mountGateway } from './features/gateway/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountIncidents } from './features/incidents/routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
@@ -88,6 +89,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountDrills(router, deps, services)
   mountSuspensions(router, deps, { ...services, keyNames })
   mountEnforcement(router, deps, services)
+  mountGateway(router, services)
   mountBrake(router, deps, services)
   mountApprovals(router, deps, services)
   mountRules(router, deps, services)

@@ -29,6 +29,7 @@ import { EventIndex } from './features/events/event-index.ts'
 import { createEvents } from './features/events/events.ts'
 import { createIngest } from './features/events/ingest.ts'
 import { LogFollower } from './features/events/log-follower.ts'
+import { ModelBudgets } from './features/gateway/budgets.ts'
 import { createDecoyChecks } from './features/honeypots/check.ts'
 import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
@@ -126,6 +127,7 @@ export async function openServices(deps: Deps) {
     openStreams: new OpenStreams(deps, parts),
     drillSender: new DrillSender(deps, parts),
     drillAnswers: createDrillAnswers(deps),
+    modelBudgets: new ModelBudgets(deps, parts),
     chain: await openChain(deps),
     controlRelay: new ControlRelay(deps, parts),
     eventStream: new EventStream(deps, parts),
@@ -169,6 +171,8 @@ const endings: Record<string, (services: Services, options: Ending) => Promise<u
   'counted reports': ({ countedReports }) => countedReports.flush(),
   'fetches of decoy URLs': ({ decoyFetches }) => decoyFetches.whenIdle(),
   'automatic suspensions': ({ autoSuspension }) => autoSuspension.whenIdle(),
+  // They store events.
+  'the use of budgets': ({ modelBudgets }) => modelBudgets.whenIdle(),
   'queued writes': ({ ingest, heartbeats, acks, containmentWork, drillAnswers }) =>
     Promise.all([ingest, heartbeats, acks, containmentWork, drillAnswers].map((queue) => queue.whenIdle())),
   'open streams': ({ openStreams }) => openStreams.end(),

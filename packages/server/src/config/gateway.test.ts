@@ -41,7 +41,7 @@ const one = (fields: string) => `upstreams: { openai: { kind: openai, ${fields} 
 
 it.each([
   ['no upstreams', '{}', 'upstreams'],
-  ['an unknown field', 'upstreams: {}\nbudgets: []', 'budgets'],
+  ['an unknown field', 'upstreams: {}\nbudget: []', 'budget'],
   ['an unknown kind', 'upstreams: { x: { kind: mistral, url: "https://x", key_env: MODEL_KEY } }', 'kind'],
   ['an invalid name', 'upstreams: { "A/b": { kind: openai, url: "https://x", key_env: MODEL_KEY } }', 'A/b'],
   ['another protocol', one('url: "ftp://x/v1", key_env: MODEL_KEY'), 'url must be an http or https URL'],

@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { readPrivateFile } from '../private-files.ts'
 import { faultFinder } from '../validation.ts'
 import { type Config, ConfigError } from './config.ts'
+import { type Budget, BudgetEntries, budgetsOf, PriceEntries, type Prices } from './gateway-budgets.ts'
 
 const gatewayKinds = ['openai', 'anthropic', 'gemini'] as const
 export type GatewayKind = (typeof gatewayKinds)[number]
@@ -37,13 +38,16 @@ const FileSettings = Type.Object(
       ),
       { minProperties: 1, maxProperties: maxUpstreams, additionalProperties: false },
     ),
+    budgets: Type.Optional(BudgetEntries),
+    prices: Type.Optional(PriceEntries),
   },
   { additionalProperties: false },
 )
 
 const schemaFault = faultFinder(FileSettings, 'it')
 
-type Entry = Static<typeof FileSettings>['upstreams'][string]
+type FileEntries = Static<typeof FileSettings>
+type Entry = FileEntries['upstreams'][string]
 
 function urlOf(given: string): URL {
   const url = URL.canParse(given) ? new URL(given) : undefined
@@ -73,7 +77,7 @@ export function readUpstreams(
   if (file === undefined) {
     throw new ConfigError(['WARDLINE_GATEWAY_PORT needs WARDLINE_GATEWAY_FILE, the file of the upstreams.'])
   }
-  const read = readEntries(file)
+  const { upstreams: read } = readEntries(file)
   const faults: string[] = []
   const upstreams = Object.entries(read).flatMap(([upstream, entry]): Upstream[] => {
     try {
@@ -88,7 +92,18 @@ export function readUpstreams(
   return upstreams
 }
 
-function readEntries(file: string): Record<string, Entry> {
+/** Reads the budgets and prices; none if the gateway is off. Throws ConfigError with all faults. */
+export function readBudgets({ gatewayFile: file, gatewayPort: port }: Pick<Config, 'gatewayFile' | 'gatewayPort'>): {
+  budgets: readonly Budget[]
+  prices: Prices
+} {
+  if (file === undefined || port === undefined) return { budgets: [], prices: [] }
+  const { faults, ...read } = budgetsOf(readEntries(file))
+  if (faults.length > 0) throw new ConfigError(faults.map((fault) => `${name}: ${fault}`))
+  return read
+}
+
+function readEntries(file: string): FileEntries {
   let given: unknown
   try {
     given = parse(readFileSync(file, 'utf8'), { maxAliasCount: 0 })
@@ -98,5 +113,5 @@ function readEntries(file: string): Record<string, Entry> {
   }
   const fault = schemaFault(given)
   if (fault !== undefined) throw new ConfigError([`${name}: ${fault}`])
-  return (given as Static<typeof FileSettings>).upstreams
+  return given as FileEntries
 }

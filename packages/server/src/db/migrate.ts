@@ -61,6 +61,7 @@ import { approvals } from './migrations/0057-approvals.ts'
 import { keyApproves } from './migrations/0058-key-approves.ts'
 import { keyModels } from './migrations/0059-key-models.ts'
 import { supervisors } from './migrations/0060-supervisors.ts'
+import { modelBudgets } from './migrations/0061-model-budgets.ts'
 
 interface Migration {
   version: number
@@ -132,6 +133,7 @@ const migrations: Migration[] = [
   { version: 58, name: 'key-approves', statements: keyApproves },
   { version: 59, name: 'key-models', statements: keyModels },
   { version: 60, name: 'supervisors', statements: supervisors },
+  { version: 61, name: 'model-budgets', statements: modelBudgets },
 ]
 
 const newest = migrations.at(-1)!.version

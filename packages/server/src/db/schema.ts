@@ -10,6 +10,7 @@ import type { DetectionTables } from './schema/detection.ts'
 import type { DrillTables } from './schema/drills.ts'
 import type { EnforcementTables } from './schema/enforcement.ts'
 import type { EventTables } from './schema/events.ts'
+import type { GatewayTables } from './schema/gateway.ts'
 import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
@@ -37,6 +38,7 @@ export interface Schema
     DatabaseTables,
     DetectionTables,
     EventTables,
+    GatewayTables,
     HoneypotTables,
     InstanceTables,
     KeyTables,

@@ -13,6 +13,7 @@ interface Sent {
   body?: unknown
   method?: string
   signal?: AbortSignal
+  headers?: Record<string, string>
 }
 
 interface TestGateway extends AsyncDisposable {
@@ -56,10 +57,10 @@ export async function openTestGateway({
     provider,
     gateway,
     answer: ({ response }) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{}'),
-    send: (path, { key, body, method = 'POST', ...more }) =>
+    send: (path, { key, body, method = 'POST', headers, ...more }) =>
       fetch(`http://127.0.0.1:${gateway.port}${path}`, {
         method,
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
         ...(method === 'GET'
           ? {}
           : { body: typeof body === 'string' ? body : JSON.stringify(body ?? { model: 'm-1' }) }),

@@ -52,6 +52,11 @@ export interface ExchangeResult {
   /** `cut`: the agent was suspended; `left`: the client closed the connection; `broken`: the upstream did. */
   end: 'complete' | 'refused' | 'cut' | 'left' | 'broken'
   usage: Usage
+  /** Whether the upstream may have received the request. */
+  isSent: boolean
+  isStream: boolean
+  /** See UsageReader. */
+  uncountedBytes: number
 }
 
 /** One call of an agent: passes the request on and the answer back, and can be cut at any moment. */
@@ -64,6 +69,7 @@ export class Exchange {
   #reader: UsageReader | undefined
   #isEventStream = false
   #isLengthKnown = false
+  #isSent = false
   #end: ExchangeResult['end'] | undefined
   readonly ended: Promise<ExchangeResult>
 
@@ -78,7 +84,14 @@ export class Exchange {
         // A provider that goes on generating for a client that left charges for it.
         this.#outgoing?.destroy()
         const usage = this.#reader?.end() ?? {}
-        resolve({ status: response.headersSent ? response.statusCode : null, end: this.#end, usage })
+        resolve({
+          status: response.headersSent ? response.statusCode : null,
+          end: this.#end,
+          usage,
+          isSent: this.#isSent,
+          isStream: this.#isEventStream,
+          uncountedBytes: this.#reader?.uncountedBytes ?? 0,
+        })
       })
     })
   }
@@ -148,8 +161,10 @@ export class Exchange {
       timeout: upstreamIdleMs,
     })
     this.#outgoing = outgoing
+    this.#isSent = true
     outgoing.on('timeout', () => outgoing.destroy(new Error('timeout')))
-    outgoing.on('error', ({ code }: NodeJS.ErrnoException) => {
+    outgoing.on('error', ({ code, syscall }: NodeJS.ErrnoException) => {
+      if (syscall === 'connect' || syscall === 'getaddrinfo') this.#isSent = false
       // The provider closed an idle connection before it read the request. Others may be as old: repeat on a new one.
       const isClosed = outgoing.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE')
       if (isClosed && !this.isOver && !this.#response.headersSent) this.pass(path, body, false)

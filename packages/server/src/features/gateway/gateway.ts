@@ -13,9 +13,11 @@ import type { Ingest } from '../events/ingest.ts'
 import type { Heartbeats } from '../instances/instances.ts'
 import { readTraits } from '../instances/traits.ts'
 import { assertMayCall, modelOf } from './allowed-models.ts'
+import type { ModelBudgets } from './budgets.ts'
 import { type CallBody, CallBodyReader } from './call-body.ts'
 import { Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
+import { type Cost, meter } from './metering.ts'
 
 const limits = {
   /** Anthropic's maximum for a request, the largest of the providers. */
@@ -53,6 +55,7 @@ interface Parts {
   controlStates: { peek(id: string): KnownState | undefined; read(id: string): Promise<KnownState | undefined> }
   heartbeats: Pick<Heartbeats, 'beat'>
   ingest: Pick<Ingest, 'own' | 'store'>
+  modelBudgets: Pick<ModelBudgets, 'prices' | 'reserve' | 'settle'>
 }
 
 export interface Gateway {
@@ -137,16 +140,23 @@ class ModelGateway {
       instanceId = id
       await this.#assertActive(id, principal, request)
       const { bytes: body, read } = await this.#bodyOf(request)
+      let costOf: (result: ExchangeResult) => Cost
       try {
         const call = { upstream, path: below, body: read }
         model = modelOf(call)?.slice(0, limits.modelText) ?? null
         assertMayCall(principal, request.method, call)
+        costOf = await meter(this.#parts.modelBudgets, exchange, {
+          ...call,
+          instanceId: id,
+          method: request.method,
+          bytes: body.length,
+        })
         if (!exchange.isOver) exchange.pass(upstreamPath(upstream, below, query), body)
       } finally {
         this.#bodyBytes -= body.length
       }
       const result = await exchange.ended
-      this.#report(id, { upstream, model, ms: this.#deps.clock.monotonic() - startedAt, result })
+      this.#report(id, { upstream, model, ms: this.#deps.clock.monotonic() - startedAt, result, cost: costOf(result) })
     } catch (fault) {
       exchange.refuse(errorOf(fault), fault instanceof AppError ? fault.retryAfterSeconds : undefined)
       if (!(fault instanceof Refusal || fault instanceof AppError))
@@ -244,7 +254,7 @@ class ModelGateway {
   }
 
   /** Stores the event of a call. It says nothing of the content. */
-  #report(instanceId: string, { upstream, model, ms, result }: Call): void {
+  #report(instanceId: string, { upstream, model, ms, result, cost }: Call): void {
     const { status, end, usage } = result
     const { ingest } = this.#parts
     const tokens = (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)
@@ -254,7 +264,7 @@ class ModelGateway {
       event_type: eventTypes.modelCall,
       description: `Called ${model ?? 'a model'} of ${upstream.name}${tokens > 0 ? `: ${tokens} tokens` : ''}${ending}.`,
       instance_id: instanceId,
-      metadata: { upstream: upstream.name, model, status, end, ms: Math.round(ms), ...usage },
+      metadata: { upstream: upstream.name, model, status, end, ms: Math.round(ms), ...usage, ...cost },
     })
     ingest.store([event]).catch((fault) => this.#deps.log.warn({ err: fault }, 'the event of a model call is lost'))
   }
@@ -265,6 +275,7 @@ interface Call {
   model: string | null
   ms: number
   result: ExchangeResult
+  cost: Cost
 }
 
 const endings: Record<Exclude<ExchangeResult['end'], 'complete'>, string> = {

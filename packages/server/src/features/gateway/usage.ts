@@ -4,6 +4,9 @@ import type { GatewayKind } from '../../config/gateway.ts'
 export interface Usage {
   input_tokens?: number
   output_tokens?: number
+  /** Of the input: read from a cache, and written to one, which has another price. */
+  cached_tokens?: number
+  cache_write_tokens?: number
   finish?: string
   /** Names of the tools that the model asked for. */
   tools?: string[]
@@ -13,6 +16,7 @@ export interface Usage {
 const maxLineBytes = 1024 * 1024
 /** An answer that is longer is passed on and not read. */
 const maxJsonBytes = 8 * 1024 * 1024
+type CountName = 'input_tokens' | 'output_tokens' | 'cached_tokens' | 'cache_write_tokens'
 const maxTools = 50
 const maxText = 100
 
@@ -27,6 +31,9 @@ const telling: Record<GatewayKind, RegExp> = {
   gemini: /"usageMetadata"|"functionCall"|"finishReason"/,
 }
 
+/** Texts in events of a stream: of an answer, of thinking, and of the arguments of a tool. */
+const contents = /"(?:text|content|delta|thinking|partial_json|arguments|refusal)":\s*"((?:[^"\\]|\\.)*)"/g
+
 /** Reads the usage of one answer while it passes. It keeps no content and changes nothing. */
 export class UsageReader {
   readonly #kind: GatewayKind
@@ -36,6 +43,7 @@ export class UsageReader {
   #parts: Buffer[] = []
   #bytes = 0
   #isTooLong = false
+  #uncountedBytes = 0
 
   constructor(kind: GatewayKind, isStream: boolean) {
     this.#kind = kind
@@ -63,6 +71,11 @@ export class UsageReader {
     return { ...this.#usage, ...(this.#tools.size > 0 ? { tools: [...this.#tools] } : {}) }
   }
 
+  /** Bytes of the stream's content since the provider last counted its output; an estimate if the stream broke off. */
+  get uncountedBytes(): number {
+    return this.#uncountedBytes
+  }
+
   #keep(part: Buffer, max: number): void {
     this.#bytes += part.length
     this.#isTooLong ||= this.#bytes > max
@@ -80,7 +93,11 @@ export class UsageReader {
   }
 
   #readLine(): void {
+    // What is too long to be read still has passed.
+    if (this.#isTooLong) this.#uncountedBytes += this.#bytes
     const line = this.#take()
+    if (!line.startsWith('data:')) return
+    for (const [, content] of line.matchAll(contents)) this.#uncountedBytes += content!.length
     if (line.startsWith('data:') && telling[this.#kind].test(line)) this.#read(line.slice('data:'.length))
   }
 
@@ -95,9 +112,13 @@ export class UsageReader {
     readers[this.#kind].call(this, fieldsOf(value))
   }
 
-  #count(name: 'input_tokens' | 'output_tokens', ...counts: unknown[]): void {
+  #count(name: CountName, ...counts: unknown[]): void {
     const known = counts.filter((count) => typeof count === 'number' && Number.isSafeInteger(count) && count >= 0)
-    if (known.length > 0) this.#usage[name] = (known as number[]).reduce((sum, count) => sum + count, 0)
+    if (known.length === 0) return
+    const sum = (known as number[]).reduce((sum, count) => sum + count, 0)
+    // Counts are cumulative; a later one can leave parts of an earlier one out.
+    this.#usage[name] = Math.max(this.#usage[name] ?? 0, sum)
+    if (name === 'output_tokens') this.#uncountedBytes = 0
   }
 
   #finish(value: unknown): void {
@@ -115,6 +136,8 @@ export class UsageReader {
     const usage = fieldsOf(response.usage)
     this.#count('input_tokens', usage.prompt_tokens ?? usage.input_tokens)
     this.#count('output_tokens', usage.completion_tokens ?? usage.output_tokens)
+    const details = fieldsOf(usage.prompt_tokens_details ?? usage.input_tokens_details)
+    this.#count('cached_tokens', details.cached_tokens)
     if (response.object === 'response') this.#finish(response.status)
     for (const { type, name } of listOf(response.output)) if (type === 'function_call') this.#tool(name)
     for (const { finish_reason, delta, message } of listOf(response.choices)) {
@@ -129,6 +152,8 @@ export class UsageReader {
     const usage = fieldsOf(message.usage)
     this.#count('input_tokens', usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens)
     this.#count('output_tokens', usage.output_tokens)
+    this.#count('cached_tokens', usage.cache_read_input_tokens)
+    this.#count('cache_write_tokens', usage.cache_creation_input_tokens)
     this.#finish(message.stop_reason ?? fieldsOf(body.delta).stop_reason)
     for (const block of [fieldsOf(body.content_block), ...listOf(message.content)]) {
       if (block.type === 'tool_use') this.#tool(block.name)
@@ -140,6 +165,7 @@ export class UsageReader {
     const usage = fieldsOf(body.usageMetadata)
     this.#count('input_tokens', usage.promptTokenCount, usage.toolUsePromptTokenCount)
     this.#count('output_tokens', usage.candidatesTokenCount, usage.thoughtsTokenCount)
+    this.#count('cached_tokens', usage.cachedContentTokenCount)
     for (const { finishReason, content } of listOf(body.candidates)) {
       this.#finish(finishReason)
       for (const { functionCall } of listOf(fieldsOf(content).parts)) this.#tool(fieldsOf(functionCall).name)

@@ -1,0 +1,52 @@
+import type { Upstream } from '../../config/gateway.ts'
+import { modelOf } from './allowed-models.ts'
+import type { ModelBudgets } from './budgets.ts'
+import type { CallBody } from './call-body.ts'
+import { chargeOf, estimate, priceOf, reservationOf } from './charges.ts'
+import type { Exchange, ExchangeResult } from './exchange.ts'
+import { Refusal } from './formats.ts'
+
+interface Metered {
+  instanceId: string
+  method: string | undefined
+  upstream: Upstream
+  /** Below the name of the upstream. */
+  path: string
+  body: CallBody
+  bytes: number
+}
+
+/** What an event says of the price of a call. */
+export interface Cost {
+  cost_usd?: number
+  /** The provider did not count the call, or not all of it. */
+  is_estimated?: true
+}
+
+/** Providers do not charge for lists of models, and for counting tokens. */
+const isFree = ({ method, path }: Metered) => method === 'GET' || /[/:]count_?tokens$/i.test(path)
+
+/**
+ * Reserves what a call can use at most, and charges what it used once it ended. Returns what it cost, by how it ended.
+ * Throws AppError `quota_exceeded`, or a Refusal if the body of a call with a budget cannot be read.
+ */
+export async function meter(
+  budgets: Pick<ModelBudgets, 'prices' | 'reserve' | 'settle'>,
+  exchange: Pick<Exchange, 'ended'>,
+  call: Metered,
+): Promise<(result: ExchangeResult) => Cost> {
+  if (isFree(call)) return () => ({})
+  const price = priceOf(budgets.prices, call.upstream.name, modelOf(call) ?? '')
+  const expected = estimate(call.bytes, call.body, price)
+  const reservation = await budgets.reserve(call.instanceId, reservationOf(expected))
+  if (reservation) {
+    // However the call ends, also by the refusal below.
+    void exchange.ended.then((result) => budgets.settle(reservation, chargeOf(expected, result)))
+    const { fault } = call.body
+    if (fault !== undefined) throw new Refusal(400, `The body ${fault}, so the gateway cannot count the call.`)
+  }
+  return (result) => {
+    const { nanoUsd, isEstimated } = chargeOf(expected, result)
+    return { ...(price ? { cost_usd: nanoUsd / 1e9 } : {}), ...(isEstimated && price ? { is_estimated: true } : {}) }
+  }
+}
