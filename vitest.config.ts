@@ -61,7 +61,7 @@ const takesLong = new RegExp(
     '/features/rules/language/(bounds|correlations|memory-limit|memory-work|rule-set|selections|slices)',
     '/features/drills/schedule',
     '/sdk/src/(claude-agent-sdk|control-link|decoy-evasion|here-documents|reports)',
-    '/sdk/src/agent/session-files',
+    '/sdk/src/agent/(session-files|supervisor/.+)',
   ]
     .map((path) => `${path}\\.test`)
     .join('|'),

@@ -148,7 +148,7 @@ test.each([
 test('every wardline-agent and npm command that is shown exists', () => {
   const scripts = Object.keys(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).scripts)
   const agentCommands = [...help.matchAll(/^ {2}wardline-agent ([\w-]+)/gm)].map(([, name]) => name)
-  expect(agentCommands).toHaveLength(5)
+  expect(agentCommands).toHaveLength(6)
   const known = [
     ...['start', 'test', ...scripts.map((name) => `run ${name}`)].map((name) => `npm ${name}`),
     ...[...agentCommands, '--help', '--version'].map((name) => `wardline-agent ${name}`),

@@ -84,8 +84,12 @@ class AgentMonitor implements Monitor {
       settings,
       pace,
       killSwitch: this.#killSwitch,
-      decoys: this.#decoys,
-      policies: this.#policies,
+      understands: 'drill,policy,approval',
+      hear: (answer) => {
+        this.#decoys.learn(answer)
+        return this.#policies.hear(answer)
+      },
+      notice: (text) => this.#policies.notice(text),
       onMismatch: (applied, serviceVersion) =>
         void this.#reports.add(mismatchEvent(applied, serviceVersion, instanceId)),
     })

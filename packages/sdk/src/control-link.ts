@@ -1,12 +1,11 @@
 import type { ActiveFaults } from './active-faults.ts'
 import { type Ended, listen } from './control-stream.ts'
-import type { DecoyChecks } from './decoy-checks.ts'
 import { readDrill } from './drill.ts'
+import type { Enforcer } from './enforcer.ts'
 import { MonitorError } from './faults.ts'
 import type { KillSwitch } from './kill-switch.ts'
 import type { Settings } from './options.ts'
 import { backoff, jittered, type Pace } from './pace.ts'
-import type { AgentPolicies } from './policy/agent-policies.ts'
 import { Repeat } from './repeat.ts'
 import { type Answer, isPassing, isRefused, isSuccess, noAnswer, type Service, unsigned } from './service.ts'
 import { openTextVerifier, openVerifier, signedAnswer, type VerifyText } from './signed-control.ts'
@@ -25,8 +24,13 @@ interface ControlLinkOptions {
   settings: Settings
   pace: Pace
   killSwitch: KillSwitch
-  decoys: DecoyChecks
-  policies: AgentPolicies
+  /** Kinds of messages of the control stream that are understood, separated by commas. */
+  understands: string
+  /** Called with the answer to each heartbeat and poll. */
+  hear(answer: Answer): Promise<void> | void
+  /** Called with each message of the control stream that is no drill. Returns whether it is no state either. */
+  notice(text: string): boolean
+  enforcer?: Enforcer
   /** Called when the service suspends the agent at a version that is not higher than the one applied as active. */
   onMismatch(applied: number, received: number): void
 }
@@ -55,7 +59,7 @@ export class ControlLink {
   #contradicting: number | undefined
   /** Highest applied version that the service knows of. */
   #acknowledged = 0
-  #isAcknowledging = false
+  #acknowledging: Promise<void> | undefined
   /** Nonces to answer: the one in flight and the latest one received since. */
   #drills: string[] = []
 
@@ -75,7 +79,7 @@ export class ControlLink {
     // Until its first heartbeat, an instance has no state and the poll returns 404.
     const answer = first.status === 404 ? await this.#poll() : first
     // The first call is decided by the policies that hold now.
-    await this.#options.policies.hear(answer)
+    await this.#options.hear(answer)
     return isSuccess(answer)
   }
 
@@ -108,21 +112,23 @@ export class ControlLink {
   }
 
   async #send(leaving: boolean): Promise<Answer> {
-    const { service, pace, settings, killSwitch, decoys, policies } = this.#options
+    const { service, pace, settings, killSwitch, hear, enforcer } = this.#options
     const heartbeat: Heartbeat = {
       instance_id: settings.instanceId,
       name: settings.name,
       agent_type: settings.agentType,
       version: settings.version,
       fail_mode: settings.failMode,
-      boot_id: this.#bootId,
+      // The SDK in a supervised agent sends one: two would look like a copy of the agent.
+      boot_id: enforcer ? undefined : this.#bootId,
       tags: settings.tags && [...settings.tags],
-      control_version: killSwitch.version,
+      // It counts as an acknowledgement, which an enforcer sends with its evidence.
+      control_version: enforcer && killSwitch.version !== undefined ? this.#acknowledged : killSwitch.version,
       ...(leaving ? { leaving } : {}),
     }
-    const answer = await service.call('heartbeat', { body: JSON.stringify(heartbeat), timeoutMs: pace.request })
-    decoys.learn(answer)
-    void policies.hear(answer)
+    const body = JSON.stringify({ ...heartbeat, supervisor: enforcer?.presence() })
+    const answer = await service.call('heartbeat', { body, timeoutMs: pace.request })
+    void hear(answer)
     this.#judge('heartbeat', answer)
     if (isSuccess(answer) && heartbeat.control_version === killSwitch.version) {
       this.#acknowledged = Math.max(this.#acknowledged, heartbeat.control_version ?? 0)
@@ -145,7 +151,7 @@ export class ControlLink {
   }
 
   async #askState(): Promise<Answer> {
-    const { service, pace, settings, killSwitch, decoys, policies } = this.#options
+    const { service, pace, settings, killSwitch, hear } = this.#options
     const verify = await this.#verifier
     const { version, isFromService, controlState: known } = killSwitch
     const given = await service.call(`instances/${settings.instanceId}/status`, {
@@ -154,8 +160,7 @@ export class ControlLink {
       timeoutMs: pace.request,
     })
     const answer = signedAnswer(given, verify, known)
-    decoys.learn(answer)
-    void policies.hear(answer)
+    void hear(answer)
     // 404 means that the instance is not registered yet; the next heartbeat registers it.
     if (answer.status !== 404) this.#judge('poll', answer)
     if (answer.status === 304 && isFromService) this.#noteContact()
@@ -195,19 +200,19 @@ export class ControlLink {
 
   /** Listens over one connection to the control stream. Returns the milliseconds until the next connection. */
   async #keepListening(signal: AbortSignal): Promise<number> {
-    const { service, settings, pace, faults, policies } = this.#options
+    const { service, settings, pace, faults, understands, notice } = this.#options
     const { instanceId } = settings
     const [verify, verifyDrill] = await Promise.all([this.#verifier, this.#drillVerifier])
     const startedAt = performance.now()
     const ended = await listen({
       service,
-      path: `instances/${instanceId}/control?understands=drill,policy,approval`,
+      path: `instances/${instanceId}/control?understands=${understands}`,
       pace,
       signal,
       onData: (text) => {
         const { isDrill, nonce } = readDrill(text, instanceId, verifyDrill)
         if (nonce !== undefined) void this.#answerDrill(nonce)
-        if (isDrill || policies.notice(text)) return
+        if (isDrill || notice(text)) return
         const received = stateFromStream(text, instanceId, verify)
         if (!received) return
         this.#isStreamOpen = received !== 'unsigned'
@@ -295,17 +300,32 @@ export class ControlLink {
   }
 
   /** Acknowledges the applied version. After a transient failure, the next contact retries. */
-  async #acknowledge(): Promise<void> {
-    const { service, killSwitch, settings, pace } = this.#options
-    const { version = 0 } = killSwitch
-    if (version <= this.#acknowledged || this.#isAcknowledging) return
-    this.#isAcknowledging = true
-    const body = JSON.stringify({ version })
-    const answer = await service.call(`instances/${settings.instanceId}/ack`, { body, timeoutMs: pace.request })
-    this.#isAcknowledging = false
-    if (isPassing(answer) && !isSuccess(answer)) return
-    this.#acknowledged = version
-    void this.#acknowledge()
+  #acknowledge(): Promise<void> {
+    this.#acknowledging ??= this.#sendAcknowledgements().finally(() => {
+      this.#acknowledging = undefined
+    })
+    return this.#acknowledging
+  }
+
+  async #sendAcknowledgements(): Promise<void> {
+    const { service, killSwitch, settings, pace, enforcer } = this.#options
+    for (;;) {
+      const { version = 0 } = killSwitch
+      if (version <= this.#acknowledged) return
+      const evidence = await enforcer?.apply()
+      if (version !== killSwitch.version) continue
+      const body = JSON.stringify({ version, supervisor: evidence })
+      const answer = await service.call(`instances/${settings.instanceId}/ack`, { body, timeoutMs: pace.request })
+      if (isPassing(answer) && !isSuccess(answer)) return
+      const isUnchanged = (await enforcer?.apply()) === evidence
+      if (isUnchanged && version === killSwitch.version) this.#acknowledged = version
+    }
+  }
+
+  /** Acknowledges the applied version again if the evidence has changed. Resolves when nothing is left to send. */
+  async renew(): Promise<void> {
+    this.#acknowledged = 0
+    await this.#acknowledge()
   }
 
   /**
@@ -315,9 +335,9 @@ export class ControlLink {
   async #answerDrill(nonce: string): Promise<void> {
     this.#drills = [...this.#drills.slice(0, 1), nonce]
     if (this.#drills.length > 1) return
-    const { service, settings, pace } = this.#options
+    const { service, settings, pace, enforcer } = this.#options
     for (; this.#drills.length > 0; this.#drills.shift()) {
-      const body = JSON.stringify({ nonce: this.#drills[0] })
+      const body = JSON.stringify({ nonce: this.#drills[0], supervisor: enforcer?.check() })
       await service.call(`instances/${settings.instanceId}/drill`, { body, timeoutMs: pace.request })
     }
   }

@@ -8,7 +8,7 @@ export interface Heartbeat {
   agent_type?: string | undefined
   version?: string | undefined
   fail_mode: FailMode
-  boot_id: string
+  boot_id?: string | undefined
   control_version?: number | undefined
   tags?: string[] | undefined
   leaving?: boolean | undefined

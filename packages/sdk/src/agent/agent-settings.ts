@@ -11,13 +11,15 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export const codingTools = ['claude-code', 'codex', 'cursor'] as const
 /** A coding agent whose tool calls are hooked. */
 export type CodingTool = (typeof codingTools)[number]
-export type AgentKind = CodingTool | 'mcp-proxy'
+/** `supervisor` stands for the program that it runs, whose name it takes. */
+export type AgentKind = CodingTool | 'mcp-proxy' | 'supervisor'
 
 export const productNames: Record<AgentKind, string> = {
   'claude-code': 'Claude Code',
   codex: 'Codex',
   cursor: 'Cursor',
   'mcp-proxy': 'MCP proxy',
+  supervisor: 'Supervisor',
 }
 
 /**
@@ -156,7 +158,7 @@ function onAskOf(env: Environment, file: FileSettings): HookOnAsk | undefined {
 }
 
 /** Derives an id from `<kind>-<host>-<user>`; characters that are invalid in an id are represented by a hash. */
-export function derivedInstanceId(kind: AgentKind, host: string, user: string): string {
+export function derivedInstanceId(kind: string, host: string, user: string): string {
   const wanted = `${kind}-${host}-${user}`.toLowerCase()
   const id = wanted.replace(/[^a-z0-9_-]+/g, '-')
   return id === wanted && id.length <= 64 ? id : `${id.slice(0, 56).replace(/-+$/, '')}-${shortHash(wanted)}`
@@ -180,6 +182,7 @@ export function readAgentSettings(
   env: Environment,
   kind: AgentKind,
   failClosed: boolean,
+  program?: string,
 ): AgentSettings | InvalidSettings {
   const user = userName(env)
   // Assume "closed" until all settings are read, because one may say so.
@@ -193,7 +196,8 @@ export function readAgentSettings(
       failModeOf(file.failMode, `failMode in ${fileName}`),
     ]
     if (!failClosed && !modes.includes('closed')) known.failMode = 'open'
-    known.instanceId = env.WARDLINE_INSTANCE_ID || file.instanceId || derivedInstanceId(kind, hostname(), user)
+    known.instanceId =
+      env.WARDLINE_INSTANCE_ID || file.instanceId || derivedInstanceId(program ?? kind, hostname(), user)
     const { url, key } = readAccess(env, file)
     known.url = url
     if (!url || !key) {
@@ -202,7 +206,7 @@ export function readAgentSettings(
         `The setting for ${missing} is missing. Set WARDLINE_URL and WARDLINE_KEY, or write ${fileName}.`,
       )
     }
-    const name = file.name ?? `${productNames[kind]} of ${user} on ${hostname()}`.slice(0, 80)
+    const name = file.name ?? `${program ?? productNames[kind]} of ${user} on ${hostname()}`.slice(0, 80)
     const { instanceId, failMode } = known
     // The file's public keys belong to its service; variables cannot add to them.
     const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined

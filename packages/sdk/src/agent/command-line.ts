@@ -1,7 +1,8 @@
 import { createInterface } from 'node:readline/promises'
 import { plainLine } from '../plain-line.ts'
-import { type AgentKind, type CodingTool, codingTools, type Environment } from './agent-settings.ts'
+import { type CodingTool, codingTools, type Environment } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
+import { watchCommand } from './supervisor/watch-command.ts'
 
 // All commands except `hook`, which must start fast and does not load this module.
 
@@ -11,7 +12,7 @@ const flagsOf: Record<string, readonly string[]> = {
   status: [],
   'mcp-proxy': ['--fail-closed'],
 }
-const kinds: readonly AgentKind[] = [...codingTools, 'mcp-proxy']
+const kinds = [...codingTools, 'mcp-proxy'] as const
 
 const wrong = (sentence: string) => new CommandFault(`${sentence} See: wardline-agent --help`, 'usage')
 
@@ -73,6 +74,13 @@ async function runMcpProxy(words: string[], env: Environment): Promise<number> {
   return runProxy({ command, args, failClosed: has('--fail-closed'), env, warn })
 }
 
+async function runSupervisor(words: string[], env: Environment): Promise<number> {
+  const { readRunOptions } = await import('./supervisor/run-options.ts')
+  const options = readRunOptions(words)
+  const { runSupervised } = await import('./supervisor/run.ts')
+  return runSupervised(options, env, warn)
+}
+
 async function runStatus(words: string[], env: Environment): Promise<number> {
   checkFlags('status', words)
   const kind = chosen('status', words, kinds) ?? 'claude-code'
@@ -83,6 +91,11 @@ async function runStatus(words: string[], env: Environment): Promise<number> {
 async function run(command: string | undefined, words: string[], env: Environment): Promise<number> {
   if (command === 'install' || command === 'uninstall') return runInstaller(command, words, env)
   if (command === 'mcp-proxy') return runMcpProxy(words, env)
+  if (command === 'run') return runSupervisor(words, env)
+  if (command === watchCommand) {
+    await (await import('./supervisor/watcher.ts')).watchTree()
+    return 0
+  }
   if (command === 'status') return runStatus(words, env)
   const { help, version } = await import('./help.ts')
   if (command === '--version') say(version)

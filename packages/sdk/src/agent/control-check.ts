@@ -85,7 +85,7 @@ export async function poll({
 
 function sendHeartbeat({ service, settings, known, timeoutMs }: Question): Promise<Answer> {
   // No boot_id: a hook starts for every call, which is not a start of the agent.
-  const heartbeat: Omit<Heartbeat, 'boot_id'> = {
+  const heartbeat: Heartbeat = {
     instance_id: settings.instanceId,
     name: settings.name,
     agent_type: settings.agentType,

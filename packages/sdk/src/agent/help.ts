@@ -22,6 +22,13 @@ export const help = `wardline-agent ${version}: kill switch, decoy checks and re
       The command that the coding agent runs before each tool call.
   wardline-agent mcp-proxy [--fail-closed] -- <command> [arguments]
       Runs an MCP server over standard input and output, and guards its tool calls.
+  wardline-agent run [options] -- <command> [arguments]
+      Starts a program, and holds all its processes while the agent is suspended.
+      --instance <id>        default: WARDLINE_INSTANCE_ID, else <program>-<host>-<user>
+      --on-suspend freeze    stop the processes until the resume (default), or end them
+      --end-after <seconds>  end those that have been frozen for so long
+      --on-crash end         end the processes when the supervisor is killed (default), or leave them
+      --user <name>          run the program as this user; needs root
 
 Settings, from the environment or ~/.config/wardline/agent.json (mode 0600):
   WARDLINE_URL          url          address of the service
@@ -37,6 +44,6 @@ One key for all three coding agents, created where the service runs:
   ${keyCommand('codex-')}
 
 Exit codes: 0 done (hook: the call may go on), 1 failed, 2 hook: the call is blocked, 3 status: suspended,
-4 status: state unknown, 64 usage error, 78 invalid settings; mcp-proxy: that of the server,
+4 status: state unknown, 64 usage error, 78 invalid settings; mcp-proxy and run: that of the command,
 126 or 127 when it cannot be started.
 `

@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { constants } from 'node:os'
 import { stdin, stdout } from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { createMonitor } from '../create-monitor.ts'
@@ -11,7 +10,7 @@ import {
   readAgentSettings,
   stateFolder,
 } from './agent-settings.ts'
-import { CommandFault } from './command-fault.ts'
+import { CommandFault, cannotStart, exitCodeOf } from './command-fault.ts'
 import { LineSplitter, type Piece } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
 import type { Message } from './mcp-messages.ts'
@@ -219,14 +218,9 @@ class LineGaps {
 /** Returns the server's exit code; for a signal 128 plus its number, as shells do. */
 function endOf(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
-    child.on('error', (fault) => {
-      const { code } = fault as { code?: string }
-      reject(
-        new CommandFault(`${child.spawnfile} cannot be started (${code}).`, code === 'ENOENT' ? 'notFound' : 'notRun'),
-      )
-    })
+    child.on('error', (fault) => reject(cannotStart(child.spawnfile, fault)))
     child.on('exit', (code, signal) => {
-      const end = () => resolve(code ?? 128 + constants.signals[signal!])
+      const end = () => resolve(exitCodeOf(code, signal))
       child.on('close', end)
       setTimeout(end, closeWithinMs)
     })

@@ -6,7 +6,11 @@ import { CommandFault, exitCodes } from './command-fault.ts'
 import { isInstalled } from './install.ts'
 
 /** Prints the settings and stored state of a hook or proxy, and asks the service once. Returns an exit code. */
-export async function showStatus(kind: AgentKind, env: Environment, say: (line: string) => void): Promise<number> {
+export async function showStatus(
+  kind: Exclude<AgentKind, 'supervisor'>,
+  env: Environment,
+  say: (line: string) => void,
+): Promise<number> {
   const settings = readAgentSettings(env, kind, false)
   if ('fault' in settings) throw new CommandFault(settings.fault, 'configuration')
   const { url, instanceId, failMode } = settings

@@ -1,0 +1,129 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Returns the folder of the version 2 cgroup of this process; undefined where there is none. */
+function ownFolder(): string | undefined {
+  try {
+    const mount = readFileSync('/proc/self/mountinfo', 'utf8')
+      .split('\n')
+      .find((line) => / - cgroup2 /.test(line))
+      ?.split(' ')
+    const path = /^0::(\/.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1]
+    const [root, folder] = [mount?.[3], mount?.[4]]
+    // A path outside of the namespace begins with `/..`.
+    if (path === undefined || root !== '/' || folder === undefined || path.startsWith('/..')) return undefined
+    return join(folder, path)
+  } catch {
+    return undefined
+  }
+}
+
+function pidsIn(folder: string): string[] {
+  const below = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  return [
+    ...readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean),
+    ...below.flatMap(({ name }) => pidsIn(join(folder, name))),
+  ]
+}
+
+/**
+ * A version 2 cgroup for the processes of one run. It is never taken for the whole tree: a process with the rights of the
+ * supervisor can move to another one. Each failure leaves the tree to signals.
+ */
+export class Cgroup {
+  readonly folder: string
+  readonly #home: string | undefined
+  #isUsable = true
+
+  /** `home` is the cgroup of the supervisor. */
+  constructor(folder: string, home?: string) {
+    this.folder = folder
+    this.#home = home
+  }
+
+  /** Creates a cgroup below that of this process; undefined where it may not. */
+  static create(name: string): Cgroup | undefined {
+    const home = ownFolder()
+    if (home === undefined) return undefined
+    const folder = join(home, name)
+    try {
+      mkdirSync(folder)
+    } catch {
+      return undefined
+    }
+    const cgroup = new Cgroup(folder, home)
+    if (existsSync(join(folder, 'cgroup.freeze'))) return cgroup
+    cgroup.remove()
+    return undefined
+  }
+
+  /** Calls `start` while this process is in the cgroup: what it starts is in it from its first instruction. */
+  startInside<Result>(start: () => Result): Result {
+    if (this.#home === undefined || !this.#write('cgroup.procs', String(process.pid))) {
+      this.#isUsable = false
+      return start()
+    }
+    try {
+      return start()
+    } finally {
+      try {
+        writeFileSync(join(this.#home, 'cgroup.procs'), String(process.pid))
+      } catch {
+        // Freezing it would freeze this process.
+        this.#isUsable = false
+      }
+    }
+  }
+
+  /** Pids of the cgroup and of those below it. */
+  pids(): Set<number> {
+    try {
+      return new Set(this.#isUsable ? pidsIn(this.folder).map(Number) : [])
+    } catch {
+      return new Set()
+    }
+  }
+
+  /** Returns whether the processes will be frozen soon; then see `isFrozen`. */
+  freeze(): boolean {
+    return this.#write('cgroup.freeze', '1')
+  }
+
+  thaw(): void {
+    this.#write('cgroup.freeze', '0')
+  }
+
+  get isFrozen(): boolean {
+    try {
+      return this.#isUsable && /^frozen 1$/m.test(readFileSync(join(this.folder, 'cgroup.events'), 'utf8'))
+    } catch {
+      return false
+    }
+  }
+
+  /** SIGKILL to all of them at once, frozen or not. */
+  kill(): void {
+    this.#write('cgroup.kill', '1')
+  }
+
+  /** Only once all processes have ended. */
+  remove(): void {
+    try {
+      for (const entry of readdirSync(this.folder, { withFileTypes: true, recursive: true }).reverse()) {
+        if (entry.isDirectory()) rmdirSync(join(entry.parentPath, entry.name))
+      }
+      rmdirSync(this.folder)
+    } catch {
+      // An empty cgroup costs next to nothing.
+    }
+  }
+
+  #write(name: string, text: string): boolean {
+    try {
+      if (this.#isUsable) writeFileSync(join(this.folder, name), text)
+      return this.#isUsable
+    } catch {
+      return false
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, vi } from 'vitest'
+import { AgentHome, ended } from './agent-command.ts'
+import { agentId, type TestFleet } from './service.ts'
+
+/** Waits for what hundreds of processes do on a busy machine. */
+export const eventually = <Value>(check: () => Value) => vi.waitFor(check, { timeout: 100_000, interval: 10 })
+
+const program = fileURLToPath(new URL('../wardline-agent.ts', import.meta.url))
+
+function procText(pid: number | string, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+/** Fields of /proc/<pid>/stat after the name. */
+const statOf = (pid: number): string[] => {
+  const text = procText(pid, 'stat')
+  return text.slice(text.lastIndexOf(')') + 2).split(' ')
+}
+
+export const stateOf = (pid: number): string => statOf(pid)[0]!
+export const isAlive = (pid: number): boolean => !['', 'Z', 'X'].includes(stateOf(pid))
+export const environmentOf = (pid: number): string[] => procText(pid, 'environ').split('\0')
+export const groupsOf = (pid: number): string => /^Groups:(.*)$/m.exec(procText(pid, 'status'))![1]!.trim()
+export const userOf = (pid: number): number => Number(/^Uid:\s+(\d+)/m.exec(procText(pid, 'status'))![1])
+
+/** Whether a process executes nothing: stopped, or in a frozen cgroup. */
+export function isHeld(pid: number): boolean {
+  if ('Tt'.includes(stateOf(pid))) return true
+  const folder = /^0::(.*\/wardline-.*)$/m.exec(procText(pid, 'cgroup'))?.[1]
+  return folder !== undefined && isFrozen(folder)
+}
+
+function isFrozen(folder: string): boolean {
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
+  const mount = mounts.find((line) => line.includes(' - cgroup2 '))!.split(' ')[4]
+  return /^frozen 1$/m.test(readFileSync(`${mount}${folder}/cgroup.events`, 'utf8'))
+}
+
+/** Not the program that gives it a terminal, nor its watcher. */
+export const isSupervisor = (pid: number): boolean => /wardline-agent\.ts\0run\0/.test(procText(pid, 'cmdline'))
+
+/** A cgroup is used where the tests run as root; hiding it leaves the tree to signals. */
+const withoutCgroup = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /sys/fs/cgroup; exec "$@"', 'sh']
+export const canHideCgroup = spawnSync(withoutCgroup[0]!, [...withoutCgroup.slice(1), 'true']).status === 0
+
+interface SupervisedOptions {
+  options?: string[]
+  env?: Record<string, string>
+  onTerminal?: boolean
+  hidesCgroup?: boolean
+}
+
+/** A home folder, and supervisors in it whose processes all end with the test, whatever the test has found. */
+export class Supervised {
+  readonly home: AgentHome
+
+  constructor(fleet: TestFleet) {
+    this.home = new AgentHome({
+      WARDLINE_URL: fleet.wire.url,
+      WARDLINE_KEY: fleet.agentKey,
+      WARDLINE_INSTANCE_ID: agentId,
+    })
+    onTestFinished(() => {
+      // Until none is left: one may start another meanwhile.
+      while (this.processes('all').map((pid) => kill(pid)).length > 0);
+    })
+  }
+
+  /** Processes of the agent; `all` includes the supervisor and its watcher. They name the home folder, all of them. */
+  processes(which: 'agent' | 'all' = 'agent'): number[] {
+    const { folder } = this.home
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+      .map(Number)
+      .filter((pid) => isAlive(pid) && `${procText(pid, 'environ')}${procText(pid, 'cmdline')}`.includes(folder))
+      .filter((pid) => which === 'all' || !/wardline-agent\.ts['\0 ]+(run|_watch)/.test(procText(pid, 'cmdline')))
+  }
+
+  /** The process that waits for the end of the supervisor. */
+  get watcher(): number | undefined {
+    return this.processes('all').find((pid) => /\0_watch/.test(procText(pid, 'cmdline')))
+  }
+
+  start(command: string[], { options = [], env = {}, onTerminal, hidesCgroup }: SupervisedOptions = {}) {
+    const own = [process.execPath, '--conditions=wardline-source', program, 'run', ...options, '--', ...command]
+    const line = own.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+    const wrapped = onTerminal ? ['script', '-qefc', `exec ${line}`, '/dev/null'] : own
+    const [file, ...args] = [...(hidesCgroup ? withoutCgroup : []), ...wrapped]
+    const child = spawn(file!, args, { cwd: this.home.folder, env: { ...this.home.env, ...env } })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    return new StartedSupervisor(child)
+  }
+
+  /** Resolves once all processes of the agent stand, and at least so many are there. */
+  held(atLeast: number): Promise<void> {
+    return eventually(() => {
+      const processes = this.processes()
+      expect(processes.length).toBeGreaterThanOrEqual(atLeast)
+      expect(processes.filter((pid) => !isHeld(pid))).toEqual([])
+    })
+  }
+
+  running(atLeast: number): Promise<void> {
+    return eventually(() =>
+      expect(this.processes().filter((pid) => !isHeld(pid)).length).toBeGreaterThanOrEqual(atLeast),
+    )
+  }
+
+  gone(): Promise<void> {
+    return eventually(() => expect(this.processes()).toEqual([]))
+  }
+}
+
+class StartedSupervisor {
+  readonly child: ChildProcess
+  readonly ended: ReturnType<typeof ended>
+  said = ''
+
+  constructor(child: ChildProcess) {
+    this.child = child
+    child.stdin!.on('error', () => {})
+    child.stderr!.on('data', (text) => {
+      this.said += text
+    })
+    this.ended = ended(child)
+  }
+
+  says(text: string): Promise<void> {
+    return eventually(() => expect(this.said).toContain(text))
+  }
+}
+
+function kill(pid: number): number {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+  return pid
+}
+
+export const hasProgram = (name: string): boolean => {
+  try {
+    return execFileSync('sh', ['-c', `command -v ${name}`]).length > 0
+  } catch {
+    return false
+  }
+}
