@@ -33,6 +33,7 @@ export const eventTypes = {
   eventsRemoved: 'events_removed',
   activityWhileSuspended: 'activity_while_suspended',
   killUnconfirmed: 'kill_unconfirmed',
+  supervisorIncomplete: 'supervisor_incomplete',
   modelCall: 'model_call',
   budgetWarning: 'budget_warning',
   budgetUsedUp: 'budget_used_up',

@@ -11,6 +11,7 @@ export const suspensionStates = [
   'quiet',
   'confirmed',
   'proven',
+  'enforced',
   'partial',
   'unconfirmed',
   'violated',
@@ -19,7 +20,7 @@ export type SuspensionState = (typeof suspensionStates)[number]
 
 const State = choice(
   suspensionStates,
-  'pending = requested; delivered and quiet = received by a client that cannot acknowledge, quiet after 90 seconds without activity; confirmed = acknowledged by the agent; proven = acknowledged, and no event since for long enough; partial = would be quiet, confirmed or proven, but not every enforcement point has confirmed; unconfirmed = not acknowledged in time; violated = active although suspended',
+  'pending = requested; delivered and quiet = received by a client that cannot acknowledge, quiet after 90 seconds without activity; confirmed = acknowledged by the agent; proven = acknowledged, and no event since for long enough; enforced = held by its supervisor, which is outside the agent; partial = would be quiet, confirmed, proven or enforced, but not every enforcement point has confirmed; unconfirmed = not acknowledged in time; violated = active although suspended',
 )
 
 /** State of an instance's current suspension. */
@@ -55,6 +56,15 @@ const Suspension = Type.Object({
   can_acknowledge: Type.Boolean({ description: 'Whether the agent ever reported a control version' }),
   silent_at: fact('When the log showed no event of the agent for long enough after the acknowledgement'),
   quiet_at: fact('When the log showed no event for 90 seconds after the delivery to a client that cannot acknowledge'),
+  enforced_at: fact('When something outside the agent held it'),
+  enforced_by: nullable(
+    choice(
+      ['supervisor', 'gateway'],
+      'supervisor = its processes are frozen or ended; gateway = its calls of models are refused and cut, which changes no state',
+    ),
+  ),
+  held_processes: nullable({ ...Count, description: 'Processes that its supervisor held; null = not reported' }),
+  left_processes: nullable({ ...Count, description: 'Known processes that its supervisor could not hold' }),
   ends_at: nullable({
     ...Timestamp,
     description: 'When a rule lets it end by itself; null: a person resumes the agent',
@@ -77,7 +87,7 @@ const SuspensionList = Type.Object({
   suspensions: Type.Array(Suspension, { description: `Newest first, at most ${limits.listedSuspensions}` }),
 })
 
-export const suspensionStages = ['stored', 'published', 'delivered', 'acknowledged', 'silent'] as const
+export const suspensionStages = ['stored', 'published', 'delivered', 'acknowledged', 'enforced', 'silent'] as const
 export type SuspensionStage = (typeof suspensionStages)[number]
 
 const milliseconds = nullable(Type.Integer({ minimum: 0 }))

@@ -15,7 +15,9 @@ export const suspensionsQuery = (id: string) =>
     queryFn: async ({ signal }) => (await call('listSuspensions', { params: { instanceId: id }, signal })).suspensions,
     refetchInterval: ({ state }) => {
       const newest = state.data?.[0]
-      return !newest || newest.resumed_at !== null || newest.state === 'proven' ? refreshMs : soonMs
+      return !newest || newest.resumed_at !== null || newest.state === 'proven' || newest.state === 'enforced'
+        ? refreshMs
+        : soonMs
     },
   })
 

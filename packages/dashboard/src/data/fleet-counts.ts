@@ -25,7 +25,7 @@ const mayWork: readonly ShownStatus[] = [...awaited, 'violated']
 export const isUnconfirmed = (status: ShownStatus): boolean => mayWork.includes(status)
 
 /** States that no longer change by themselves, and in which the agent shows no activity. */
-const settled: readonly ShownStatus[] = ['proven', 'quiet']
+const settled: readonly ShownStatus[] = ['proven', 'enforced', 'quiet']
 
 export const countsOf = (fleet: readonly Agent[]) => ({
   all: fleet.length,

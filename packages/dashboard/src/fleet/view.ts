@@ -7,7 +7,7 @@ type FleetCounts = ReturnType<typeof countsOf>
 
 const worstFirst: readonly ShownStatus[] = [
   ...(['violated', 'unconfirmed', 'pending', 'delivered', 'partial', 'quiet'] as const),
-  ...(['confirmed', 'proven', 'offline', 'active'] as const),
+  ...(['confirmed', 'proven', 'enforced', 'offline', 'active'] as const),
 ]
 
 /** Created once: a new collator for each comparison would take most of a second for ten thousand agents. */

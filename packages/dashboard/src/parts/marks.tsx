@@ -40,7 +40,7 @@ const disc = 'M6 .7a5.3 5.3 0 1 1 0 10.6a5.3 5.3 0 1 1 0-10.6z'
 const ring = 'M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9z'
 const block = 'M.7.7h10.6v10.6H.7z'
 const frame = 'M1.5 1.5h9v9h-9z'
-/** "Stopped" is used only when it is proven. */
+/** "Stopped" is used only when it is proven, "held" when its supervisor holds it. */
 const statuses: Record<ShownStatus, MarkProps> = {
   active: { tone: 'ok', shape: disc, word: 'active' },
   offline: { tone: css.offline, shape: ring, isHollow: true, word: 'offline' },
@@ -50,6 +50,7 @@ const statuses: Record<ShownStatus, MarkProps> = {
   quiet: { tone: 'suspended', shape: frame, isHollow: true, word: 'suspended, quiet, cannot confirm' },
   confirmed: { tone: 'suspended', shape: block, word: 'suspended, confirmed' },
   proven: { tone: 'suspended', shape: block, word: 'suspended, proven stopped' },
+  enforced: { tone: 'suspended', shape: block, word: 'suspended, held by its supervisor' },
   partial: { tone: 'critical', shape: frame, isHollow: true, word: 'suspended, partial' },
   violated: { tone: 'breach', shape: shapes.breach, word: 'active although suspended' },
 }

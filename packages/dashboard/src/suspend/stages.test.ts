@@ -24,6 +24,10 @@ const suspension = (fields: Partial<Suspension> = {}): Suspension => ({
   can_acknowledge: true,
   silent_at: null,
   quiet_at: null,
+  enforced_at: null,
+  enforced_by: null,
+  held_processes: null,
+  left_processes: null,
   ends_at: null,
   resumed_at: null,
   breaches: 0,
@@ -81,6 +85,18 @@ describe('the stages of a suspension', () => {
 })
 
 test.each([
+  [
+    { enforced_at: after(38), enforced_by: 'supervisor', held_processes: 3, left_processes: 0 },
+    '● Held +38 ms, 3 processes, by its supervisor',
+  ],
+  [{ held_processes: 2, left_processes: 1 }, '○ Held its supervisor cannot hold 1 process'],
+  [{ enforced_at: after(9), enforced_by: 'gateway' }, '● Model cut +9 ms, by the gateway'],
+] satisfies [Partial<Suspension>, string][])('%j is the stage "%s"', (fields, stage) => {
+  expect(row({ acknowledged_at: after(40), ...fields }).at(-2)).toBe(stage)
+})
+
+test.each([
+  [{ state: 'enforced', enforced_at: after(38) }, 'Held by its supervisor after 38 ms'],
   [{ state: 'pending' }, 'Suspended, not confirmed for 20 s'],
   [{ state: 'unconfirmed' }, 'Suspended, not confirmed for 20 s: it may still be working'],
   [{ state: 'delivered' }, 'Suspended and delivered; this client cannot confirm and may still be working'],

@@ -22,6 +22,22 @@ export const msText = (ms: number | null): string =>
 
 const ways = { stream: 'by control stream', poll: 'by poll', answer: 'by a header of answers' }
 
+const processesText = (count: number) => (count === 1 ? '1 process' : `${count.toLocaleString('en')} processes`)
+
+/** The stage of a supervisor, or of the model gateway; none for an agent without either. */
+function heldStage({
+  enforced_at,
+  enforced_by,
+  held_processes,
+  left_processes,
+}: Suspension): [name: string, at: string | null, how: string, missing: string][] {
+  if (enforced_by === 'gateway') return [['Model cut', enforced_at, ', by the gateway', '']]
+  const held = held_processes === null ? '' : `, ${processesText(held_processes)}`
+  if (enforced_at !== null) return [['Held', enforced_at, `${held}, by its supervisor`, '']]
+  if (left_processes === null) return []
+  return [['Held', null, '', `its supervisor cannot hold ${processesText(left_processes)}`]]
+}
+
 /**
  * Returns the stages of a suspension. `requested` is its formatted time. A stage that was not observed is shown as
  * unknown if a later one was, or if the suspension has ended; it is never assumed.
@@ -37,6 +53,7 @@ export function stagesOf(suspension: Suspension, now: number, requested: string)
     ['Published', suspension.published_at, '', waited],
     ['Delivered', suspension.delivered_at, delivered_by ? `, ${ways[delivered_by]}` : '', waited],
     ['Acknowledged', suspension.acknowledged_at, acknowledged_by === 'heartbeat' ? ', by heartbeat' : '', acknowledged],
+    ...heldStage(suspension),
     ['Silent', suspension.silent_at, '', breaches > 0 ? 'no: it was active' : silent],
   ]
   const last = facts.findLastIndex(([, at]) => at !== null)
@@ -52,7 +69,7 @@ export function stagesOf(suspension: Suspension, now: number, requested: string)
 
 /** Describes the state of a suspension in a sentence without a period. */
 export function suspensionSentence(suspension: Suspension, now: number): string {
-  const { state, requested_at, acknowledged_at, first_breach_at, breaches, resumed_at } = suspension
+  const { state, requested_at, acknowledged_at, enforced_at, first_breach_at, breaches, resumed_at } = suspension
   const after = (at: string | null) => (at === null ? '' : msText(Date.parse(at) - Date.parse(requested_at)))
   const waited = spanText((resumed_at === null ? now : Date.parse(resumed_at)) - Date.parse(requested_at))
   const sentences: Record<Suspension['state'] | 'partial', string> = {
@@ -62,6 +79,7 @@ export function suspensionSentence(suspension: Suspension, now: number): string 
     quiet: 'Suspended, delivered and quiet since; this client cannot confirm, so the stop is not proven',
     confirmed: `Suspended, confirmed after ${after(acknowledged_at)}`,
     proven: `Proven stopped: confirmed after ${after(acknowledged_at)}, and silent since`,
+    enforced: `Held by its supervisor after ${after(enforced_at)}`,
     partial: 'Partial: an enforcement point has not confirmed',
     violated: `Active although suspended: ${counted(breaches, 'event')}, the first ${spanText(Date.parse(first_breach_at ?? requested_at) - Date.parse(requested_at))} after the request`,
   }

@@ -62,6 +62,7 @@ import { keyApproves } from './migrations/0058-key-approves.ts'
 import { keyModels } from './migrations/0059-key-models.ts'
 import { supervisors } from './migrations/0060-supervisors.ts'
 import { modelBudgets } from './migrations/0061-model-budgets.ts'
+import { enforced } from './migrations/0062-enforced.ts'
 
 interface Migration {
   version: number
@@ -134,6 +135,7 @@ const migrations: Migration[] = [
   { version: 59, name: 'key-models', statements: keyModels },
   { version: 60, name: 'supervisors', statements: supervisors },
   { version: 61, name: 'model-budgets', statements: modelBudgets },
+  { version: 62, name: 'enforced', statements: enforced },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -23,6 +23,12 @@ interface SuspensionsTable {
   acknowledged_by: 'ack' | 'heartbeat' | null
   /** Whether the agent ever reported a control version. */
   can_acknowledge: 0 | 1
+  /** When something outside the agent held it, and what: its processes, or its calls of models. */
+  enforced_at: number | null
+  enforced_by: 'supervisor' | 'gateway' | null
+  /** Processes that its supervisor held, and those that it could not hold; null = no report. */
+  held_processes: number | null
+  left_processes: number | null
   /** Time at which the log proved enough silence after the acknowledgement. */
   silent_at: number | null
   /** Time at which the log showed enough silence after the delivery, without an acknowledgement. */

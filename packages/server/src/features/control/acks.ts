@@ -1,3 +1,4 @@
+import { eventTypes, type SupervisorResult } from '@wardline/contract'
 import type { Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
@@ -6,13 +7,15 @@ import type { CountedReports } from '../events/counted-reports.ts'
 import { type AckedControl, appliedStatement, claimedStatement, readAcked } from '../instances/control-statements.ts'
 import { reportClaim } from '../instances/version-claims.ts'
 import type { Quotas } from '../keys/quotas.ts'
-import { acknowledgedStatement } from '../suspensions/suspension-statements.ts'
+import { acknowledgedStatement, enforcedStatement } from '../suspensions/suspension-statements.ts'
 
 export interface Ack {
   instanceId: string
   version: number
   /** The key that sent it. */
   keyId: string
+  /** What a supervisor says, with its key. */
+  supervisor?: SupervisorResult
 }
 
 export type Acks = ReturnType<typeof createAcks>
@@ -51,6 +54,35 @@ export function createAcks(
     return undefined
   }
 
+  /** Stores what supervisors hold, and reports processes that they could not hold. */
+  async function writeEvidence(acks: readonly Ack[], now: number): Promise<void> {
+    // A statement must not change a row twice, so only the latest report about an instance is used.
+    const latest = new Map<string, Ack & { supervisor: SupervisorResult }>()
+    for (const { supervisor, ...ack } of acks) if (supervisor) latest.set(ack.instanceId, { ...ack, supervisor })
+    if (latest.size === 0) return
+    // In the order of ids: two processes that lock the same rows in different orders could deadlock.
+    const given = [...latest.values()]
+      .map(({ instanceId, version, supervisor }) => ({ id: instanceId, version, ...supervisor }))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    const [stored] = await database.batch([enforcedStatement(database, given, now)])
+    for (const { instance_id: id, requested_at: requestedAt } of stored!) {
+      const { keyId, version, supervisor } = latest.get(String(id))!
+      const { processes, left } = supervisor
+      if (left === 0) {
+        const seconds = Math.max(0, now - Number(requestedAt)) / 1_000
+        metrics.suspensionStageSeconds.observe({ stage: 'enforced' }, seconds)
+        continue
+      }
+      countedReports.note({ kind: eventTypes.supervisorIncomplete, owner: keyId, name: String(id) }, (occurrences) => ({
+        severity: 'critical',
+        event_type: eventTypes.supervisorIncomplete,
+        description: `Its supervisor could not hold ${left} of ${processes + left} processes of the suspended agent.`,
+        instance_id: String(id),
+        metadata: { version, processes, left, occurrences },
+      }))
+    }
+  }
+
   async function write(changed: readonly Noted[], now: number): Promise<void> {
     const applied: { id: string; version: number }[] = []
     const acknowledged: { id: string; version: number }[] = []
@@ -85,7 +117,12 @@ export function createAcks(
       const known = new Map<string, Noted>(controls.map((control) => [control.id, control]))
       const faults = acks.map((ack) => note(known.get(ack.instanceId), ack))
       const changed = [...known.values()].filter((c) => c.newApplied !== undefined || c.newClaimed !== undefined)
-      if (changed.length > 0) await write(changed, clock.now())
+      const now = clock.now()
+      if (changed.length > 0) await write(changed, now)
+      await writeEvidence(
+        acks.filter((_, place) => faults[place] === undefined),
+        now,
+      )
       return faults
     },
   })

@@ -96,7 +96,10 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
   router.handle('acknowledgeControl', async ({ params, body, principal }, reply) => {
     assertMayActFor(principal, params.instanceId)
     answerSupervisor(reply, body.supervisor, principal)
-    await acks.acknowledge({ instanceId: params.instanceId, version: body.version, keyId: principal.keyId })
+    const ack = { instanceId: params.instanceId, version: body.version, keyId: principal.keyId }
+    // An agent may hold an ordinary key, and could report what did not happen.
+    const isEvidence = body.supervisor !== undefined && principal.supervises
+    await acks.acknowledge(isEvidence ? { ...ack, supervisor: body.supervisor! } : ack)
     return { ok: true }
   })
 }

@@ -95,9 +95,8 @@ export async function countContained(db: Db, containmentId: string, lateBefore: 
     .selectFrom('suspensions')
     .select((e) => [
       e.fn.count<number>('acknowledged_at').as('confirmed'),
-      sql<number | null>`sum(case when silent_at is not null and first_breach_at is null then 1 else 0 end)`.as(
-        'proven',
-      ),
+      sql<number | null>`sum(case when (silent_at is not null or enforced_by = 'supervisor')
+        and first_breach_at is null then 1 else 0 end)`.as('proven'),
       sql<number | null>`sum(case when ${isMissing} then 1 else 0 end)`.as('missing'),
       sql<number | null>`sum(case when ${isMissing} and requested_at <= ${lateBefore} then 1 else 0 end)`.as('overdue'),
       e.fn.count<number>('first_breach_at').as('violated'),

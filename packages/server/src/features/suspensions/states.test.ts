@@ -11,6 +11,8 @@ const facts = fc.record({
   delivered_at: orNull,
   delivered_by: fc.constantFrom('stream' as const, 'poll' as const, 'answer' as const),
   acknowledged_at: orNull,
+  enforced_at: orNull,
+  enforced_by: fc.constantFrom('supervisor' as const, 'gateway' as const),
   can_acknowledge: fc.constantFrom(0 as const, 1 as const),
   silent_at: fc.constant(null),
   quiet_at: fc.constant(null),
@@ -113,6 +115,20 @@ describe('a decision', () => {
           const none = { requested_at: 0, silent_at: null }
           expect(at).toBeLessThanOrEqual(breachAfter({ ...none, ...known }))
         }
+      }),
+    )
+  })
+
+  it('is enforced once a supervisor holds the agent, whatever the other facts are, unless it was active', () => {
+    fc.assert(
+      fc.property(facts, fc.array(time, { maxLength: 3 }), time, steadiness, (row, events, now, steady) => {
+        const decision = decide(row, activityOf(row, events), now, { settings, ...steady })
+        const state = suspensionState({ ...row, ...decision })
+        const isHeld = row.enforced_at !== null && row.enforced_by === 'supervisor'
+        expect(state === 'enforced').toBe(isHeld && decision.first_breach_at === null)
+        expect(suspensionState({ ...row, ...decision }, true) === 'partial').toBe(
+          ['quiet', 'confirmed', 'proven', 'enforced'].includes(state),
+        )
       }),
     )
   })

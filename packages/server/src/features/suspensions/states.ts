@@ -11,6 +11,8 @@ export type StateFacts = Pick<
   | 'delivered_at'
   | 'delivered_by'
   | 'acknowledged_at'
+  | 'enforced_at'
+  | 'enforced_by'
   | 'can_acknowledge'
   | 'silent_at'
   | 'quiet_at'
@@ -46,7 +48,7 @@ export const deliveryMs = 35_000
  */
 export function suspensionState(facts: StateFacts, isUnenforced = false): SuspensionState {
   const state = stateByAgent(facts)
-  return isUnenforced && (state === 'quiet' || state === 'confirmed' || state === 'proven') ? 'partial' : state
+  return isUnenforced && ['quiet', 'confirmed', 'proven', 'enforced'].includes(state) ? 'partial' : state
 }
 
 /** Returns when a stream or poll delivered the suspension. A client may not know the header of other answers. */
@@ -56,6 +58,8 @@ const receivedAt = ({ delivered_at, delivered_by }: Pick<Row, 'delivered_at' | '
 /** Returns the state shown by the agent itself, without enforcement points, which cannot prove silence. */
 function stateByAgent(facts: StateFacts): Exclude<SuspensionState, 'partial'> {
   if (facts.first_breach_at !== null) return 'violated'
+  // The gateway holds the model of the agent, not the agent.
+  if (facts.enforced_at !== null && facts.enforced_by === 'supervisor') return 'enforced'
   if (facts.acknowledged_at !== null) return facts.silent_at === null ? 'confirmed' : 'proven'
   if (facts.result_reported === 'unconfirmed') {
     // A client that cannot acknowledge only counts as missing until it receives the suspension.
@@ -73,6 +77,7 @@ export function sinceOf(facts: StateFacts, { acknowledgeMs }: SuspensionSettings
     quiet: facts.quiet_at,
     confirmed: facts.acknowledged_at,
     proven: facts.silent_at,
+    enforced: facts.enforced_at,
     unconfirmed: facts.requested_at + acknowledgeMs,
     violated: facts.first_breach_at,
   }

@@ -219,6 +219,36 @@ export function acknowledgedStatement(
       and acknowledged_at is null and resumed_at is null`.compile(db)
 }
 
+/** What a supervisor reports about a suspension of its agent. */
+interface Evidence {
+  id: string
+  version: number
+  processes: number
+  left: number
+}
+
+/**
+ * Records what supervisors hold, for suspensions that last and that no supervisor enforces yet. Returns the id and the
+ * time of the request of each suspension whose report is new.
+ */
+export function enforcedStatement(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  evidence: readonly Evidence[],
+  now: number,
+): Statement {
+  const cells = evidence.map(({ id, version, processes, left }) => [id, version, processes, left])
+  const columns = { id: 'text', at_version: 'bigint', held: 'bigint', unheld: 'bigint' } as const
+  const isHeld = sql`batch.unheld = 0`
+  return sql`update suspensions set held_processes = batch.held, left_processes = batch.unheld,
+      enforced_at = case when ${isHeld} then case when requested_at > ${now} then requested_at else ${now} end
+        else enforced_at end,
+      enforced_by = case when ${isHeld} then 'supervisor' else enforced_by end, look_at = ${now}
+    from ${dialect.rowsFromJson(JSON.stringify(cells), columns)} as batch
+    where suspensions.instance_id = batch.id and suspensions.version = batch.at_version and resumed_at is null
+      and coalesce(enforced_by, '') <> 'supervisor' and (${isHeld} or coalesce(left_processes, 0) <> batch.unheld)
+    returning suspensions.instance_id, suspensions.requested_at`.compile(db)
+}
+
 /** Reads the instances that an event or a rule suspended since an instant, and counts those that it holds now. */
 export async function readAutomatic(db: Db, since: number): Promise<{ recent: Set<string>; lasting: number }> {
   const automatic = db

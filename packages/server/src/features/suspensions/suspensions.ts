@@ -77,6 +77,10 @@ function viewSuspension(
     can_acknowledge: row.can_acknowledge === 1,
     silent_at: isoTimeOrNull(row.silent_at),
     quiet_at: isoTimeOrNull(row.quiet_at),
+    enforced_at: isoTimeOrNull(row.enforced_at),
+    enforced_by: row.enforced_by,
+    held_processes: row.held_processes,
+    left_processes: row.left_processes,
     ends_at: isoTimeOrNull(row.ends_at),
     resumed_at: isoTimeOrNull(row.resumed_at),
     breaches: row.breaches,
@@ -116,6 +120,7 @@ const stageColumns: Record<SuspensionStage, keyof Recent> = {
   published: 'published_at',
   delivered: 'delivered_at',
   acknowledged: 'acknowledged_at',
+  enforced: 'enforced_at',
   silent: 'silent_at',
 }
 

@@ -99,6 +99,8 @@ export function readRecent(db: Db, since: number, limit: number) {
       'delivered_at',
       'delivered_by',
       'acknowledged_at',
+      'enforced_at',
+      'enforced_by',
       'silent_at',
       'quiet_at',
       'resumed_at',
