@@ -160,8 +160,8 @@ export class TestFleet implements AsyncDisposable {
     return createClient({ url: this.#server!.url, key: adminKey })
   }
 
-  async createKey(instances: string[]): Promise<string> {
-    const { key } = await this.#call('createKey', { body: { scope: 'agent', name: 'test', instances } })
+  async createKey(instances: string[], more: { supervises?: boolean } = {}): Promise<string> {
+    const { key } = await this.#call('createKey', { body: { scope: 'agent', name: 'test', instances, ...more } })
     return key
   }
 

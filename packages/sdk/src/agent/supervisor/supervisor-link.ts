@@ -2,6 +2,7 @@ import { ActiveFaults } from '../../active-faults.ts'
 import { ControlLink } from '../../control-link.ts'
 import type { Enforcer } from '../../enforcer.ts'
 import { mismatchEvent } from '../../events.ts'
+import { MonitorError } from '../../faults.ts'
 import { KillSwitch } from '../../kill-switch.ts'
 import { Listeners } from '../../listeners.ts'
 import type { Settings } from '../../options.ts'
@@ -11,6 +12,9 @@ import { Service } from '../../service.ts'
 
 /** Maximum time for the last messages, in milliseconds. */
 const endWithinMs = 2_000
+
+const ignoredText =
+  'The agent is held, but the service ignores the evidence of this supervisor: create its key with `wardline keys create --scope agent --supervisor`.'
 
 /** Connection of a supervisor to the service: the kill switch of the SDK, without the checks of calls. */
 export class SupervisorLink {
@@ -32,7 +36,11 @@ export class SupervisorLink {
       pace: usualPace,
       killSwitch: this.#killSwitch,
       understands: 'drill',
-      hear: () => {},
+      hear: ({ header }) => {
+        const counts = header('wardline-supervisor')
+        if (counts === 'ignored') faults.raise('evidence', new MonitorError('unauthorized', ignoredText))
+        else if (counts !== null) faults.clear('evidence')
+      },
       notice: () => false,
       onMismatch: (applied, received) => void this.#reports.add(mismatchEvent(applied, received, settings.instanceId)),
       enforcer,

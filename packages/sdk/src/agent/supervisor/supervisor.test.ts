@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TestFleet } from '../../testing/service.ts'
+import { agentId, TestFleet } from '../../testing/service.ts'
 import {
   environmentOf,
   eventually,
@@ -175,6 +175,25 @@ describe('during a suspension', slow, () => {
     await fleet.resume()
     await confirmed()
     child.kill('SIGKILL')
+  })
+
+  test('it is enforced with the key of a supervisor; with another one it is confirmed, and the supervisor says why', async () => {
+    const state = async () => (await fleet.instance()).suspension?.state
+    const WARDLINE_KEY = await fleet.createKey([agentId], { supervises: true })
+    for (const [env, expected] of [
+      [{}, 'confirmed'],
+      [{ WARDLINE_KEY }, 'enforced'],
+    ] as const) {
+      const supervised = new Supervised(fleet)
+      const { child, ended } = supervised.start(shell(loop), { env })
+      await begun(child)
+      await fleet.kill('test')
+      await supervised.held(1)
+      await eventually(async () => expect(await state()).toBe(expected))
+      await fleet.resume()
+      child.kill('SIGTERM')
+      expect((await ended).stderr.includes('ignores the evidence')).toBe(expected === 'confirmed')
+    }
   })
 
   test('an agent starts with the resume, also when the service is away after a restart', async () => {
