@@ -32,6 +32,17 @@ test.each(Object.keys(guides) as Tab[])('the lines for %s name the agent that wa
   for (const [, name] of shown.matchAll(/"name":"([^"]*)"/g)) expect(name).toBe('my-agent')
 })
 
+test('the lines for the supervisor and for the model gateway stand in their guides', () => {
+  const gateway = guide('docs/guide/gateway.md').replaceAll('http://host:4748', 'http://127.0.0.1:4748')
+  const addresses = lines('model').flatMap((line) => /http:\/\/127\.0\.0\.1:4748\/\w+(\/v1)?/.exec(line)?.[0] ?? [])
+  expect(new Set(addresses).size).toBe(3)
+  for (const address of addresses) expect(gateway).toContain(address)
+  for (const line of lines('model').filter((text) => /^ {2}\w+: +\{ kind/.test(text))) {
+    expect(gateway).toContain(/kind: \w+, +url: [^,]+/.exec(line)![0])
+  }
+  expect(guide('docs/guide/supervisor.md')).toContain('wardline-agent run --instance support-bot-1 -- ')
+})
+
 test.each<Tab>(['claude-code', 'codex', 'cursor', 'mcp'])('the commands for %s stand in the guide', (tab) => {
   const text = guide('docs/guide/coding-agents.md')
   const commands = lines(tab).filter((line) => /^(npm|wardline-agent) /.test(line))

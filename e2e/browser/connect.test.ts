@@ -69,6 +69,10 @@ const printedBy = (agent: string) => [
 ]
 const linesOf = (output: string) => output.split('\n').filter((line) => /Connected|stored|suspended/.test(line))
 
+/** The variables that a copied line exports. */
+const settingsIn = (lines: string) =>
+  Object.fromEntries([.../(?<= )(WARDLINE_\w+)=(\S+)/g[Symbol.matchAll](lines)].map(([, name, value]) => [name, value]))
+
 async function suspend(agent: string) {
   const { status, text } = await screens.service.call('POST', `/api/kill/${agent}`, {
     body: { reason: 'Done' },
@@ -136,6 +140,30 @@ describe('what the screen shows, run as it was copied,', () => {
     const output = await runUntilSuspended(`${setup}\ncat > agent.py <<'CODE'\n${code}\nCODE\n${start}`, agent)
     expect(linesOf(output)).toEqual([...printedBy(agent).slice(0, 2), 'The agent is suspended: Done'])
     await connected(page, agent)
+  })
+
+  test('starts any program under the supervisor, whose key proves that a suspension holds it', async () => {
+    const page = await screens.signedIn({ at: nowhereYet })
+    const agent = unique('any')
+    const [install = '', start = ''] = await connecting(page, 'Any program', agent)
+    const machine = newMachine()
+    await machine.shell(install)
+    // Replaces a program that the reader has.
+    const lines = start.replace('python3 agent.py', 'sleep 600')
+    const child = spawn('bash', ['-c', `exec ${lines.split('\n').at(-1)}`], {
+      cwd: machine.home,
+      env: { ...machine.env, ...settingsIn(start) },
+      stdio: 'ignore',
+    })
+    try {
+      await connected(page, agent)
+      await suspend(agent)
+      await page.getByRole('link', { name: 'Open agent' }).click()
+      await page.getByText('suspended, held by its supervisor').first().waitFor()
+    } finally {
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+    }
   })
 
   test('connects whatever speaks HTTP, with curl', async () => {

@@ -85,10 +85,12 @@ interface KeyStepProps {
   onId(id: string): void
   /** Whether the key of this agent was created on this page. */
   hasKey: boolean
+  /** Whether the key is for a supervisor, whose word proves that the agent is held. */
+  supervises: boolean
   onKey(created: CreatedKey): void
 }
 
-function KeyStep({ id, onId, hasKey, onKey }: KeyStepProps) {
+function KeyStep({ id, onId, hasKey, supervises, onKey }: KeyStepProps) {
   const { data: session } = useQuery(sessionQuery)
   const isAdmin = session?.scope === 'admin'
   const { run, isBusy, fault } = useChange({ changes: [queryKeys.keys] })
@@ -96,7 +98,8 @@ function KeyStep({ id, onId, hasKey, onKey }: KeyStepProps) {
     event.preventDefault()
     void run(async () => {
       const before = (await readAgent(id))?.last_heartbeat ?? null
-      const { key } = await call('createKey', { body: { scope: 'agent', instances: [id] } })
+      const body = { scope: 'agent' as const, instances: [id], ...(supervises ? { supervises } : {}) }
+      const { key } = await call('createKey', { body })
       onKey({ agent: id, text: key, before })
     })
   }
@@ -164,6 +167,7 @@ export function Connect() {
             show({ agent: text || undefined })
           }}
           hasKey={own !== undefined}
+          supervises={tab === 'any'}
           onKey={(made) => {
             setCreated(made)
             show({ agent: made.agent })

@@ -122,6 +122,59 @@ const mcp = ({ url, agent, key }: Given): Step[] => [
   },
 ]
 
+/** The supervisor: no code in the program, and a stop that it cannot ignore. */
+const any = ({ url, agent, key }: Given): Step[] => [
+  installAgent(url),
+  {
+    label: 'Start your program with it, instead of python3 agent.py',
+    text: `export WARDLINE_URL=${url} WARDLINE_KEY=${key}\nwardline-agent run --instance ${agent} -- python3 agent.py`,
+  },
+]
+
+/** The port of the guide: the dashboard does not know which one the gateway has. */
+const gatewayPort = 4748
+
+const model = ({ url, agent, key }: Given): Step[] => {
+  const gateway = `http://${new URL(url).hostname}:${gatewayPort}`
+  return [
+    {
+      label: 'Where the service runs: the gateway and its providers',
+      text: `cat > gateway.yaml <<'END'
+upstreams:
+  openai:    { kind: openai,    url: https://api.openai.com/v1, key_env: OPENAI_API_KEY }
+  anthropic: { kind: anthropic, url: https://api.anthropic.com, key_env: ANTHROPIC_API_KEY }
+  gemini:    { kind: gemini,    url: https://generativelanguage.googleapis.com, key_env: GEMINI_API_KEY }
+END
+WARDLINE_GATEWAY_PORT=${gatewayPort} WARDLINE_GATEWAY_FILE=gateway.yaml npm start`,
+    },
+    {
+      label: 'Claude Code, Claude Agent SDK',
+      text: `export ANTHROPIC_BASE_URL=${gateway}/anthropic ANTHROPIC_AUTH_TOKEN=${key}`,
+    },
+    {
+      label: 'Codex: ~/.codex/config.toml, with the key in WARDLINE_KEY',
+      text: `model_provider = "wardline"
+
+[model_providers.wardline]
+name = "Wardline"
+base_url = "${gateway}/openai/v1"
+env_key = "WARDLINE_KEY"
+wire_api = "responses"
+supports_websockets = false`,
+    },
+    {
+      label: 'OpenAI SDKs, LangChain, AI SDK, LiteLLM behind it',
+      text: `export OPENAI_BASE_URL=${gateway}/openai/v1 OPENAI_API_KEY=${key}`,
+    },
+    { label: 'Anthropic SDKs', text: `export ANTHROPIC_BASE_URL=${gateway}/anthropic ANTHROPIC_API_KEY=${key}` },
+    { label: 'Google Gen AI SDK', text: `export GOOGLE_GEMINI_BASE_URL=${gateway}/gemini GEMINI_API_KEY=${key}` },
+    {
+      label: 'Check: the models of a provider',
+      text: `curl -H 'Authorization: Bearer ${key}' -H 'Wardline-Instance: ${agent}' ${gateway}/openai/v1/models`,
+    },
+  ]
+}
+
 interface Guide {
   name: string
   /** Runs as copied: the address, the agent and its key are filled in. */
@@ -145,5 +198,7 @@ export const guides: Record<Tab, Guide> = {
   cursor: { name: 'Cursor', steps: hook('cursor'), hint: 'Sent with the first tool call of Cursor.' },
   mcp: { name: 'MCP', steps: mcp, hint: 'Sent when the client starts the server.' },
   python: { name: 'Python', steps: python, hint: 'Sent when the program starts.' },
+  any: { name: 'Any program', steps: any, hint: 'Sent when the supervisor starts the program.' },
+  model: { name: 'Model gateway', steps: model, hint: 'Sent with the first call of a model.' },
   curl: { name: 'curl', steps: curl, hint: 'Sent by the first command.' },
 }
