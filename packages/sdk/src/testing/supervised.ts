@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, vi } from 'vitest'
 import { AgentHome, ended } from './agent-command.ts'
@@ -30,9 +31,15 @@ export const environmentOf = (pid: number): string[] => procText(pid, 'environ')
 export const groupsOf = (pid: number): string => /^Groups:(.*)$/m.exec(procText(pid, 'status'))![1]!.trim()
 export const userOf = (pid: number): number => Number(/^Uid:\s+(\d+)/m.exec(procText(pid, 'status'))![1])
 
-/** Whether a process executes nothing: stopped, or in a frozen cgroup. */
+/** A shell that has forked waits in state D until its child, which is stopped, executes another program. */
+function willStop(pid: number): boolean {
+  const pending = /^ShdPnd:\s*([0-9a-f]+)$/m.exec(procText(pid, 'status'))?.[1] ?? '0'
+  return stateOf(pid) === 'D' && ((BigInt(`0x${pending}`) >> BigInt(constants.signals.SIGSTOP - 1)) & 1n) === 1n
+}
+
+/** Whether a process executes nothing: stopped, about to stop before its next instruction, or in a frozen cgroup. */
 export function isHeld(pid: number): boolean {
-  if ('Tt'.includes(stateOf(pid))) return true
+  if ('Tt'.includes(stateOf(pid)) || willStop(pid)) return true
   const folder = /^0::(.*\/wardline-.*)$/m.exec(procText(pid, 'cgroup'))?.[1]
   return folder !== undefined && isFrozen(folder)
 }

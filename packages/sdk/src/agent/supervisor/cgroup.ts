@@ -1,5 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const removeAttempts = 50
+const removeEveryMs = 20
 
 /** Returns the folder of the version 2 cgroup of this process; undefined where there is none. */
 function ownFolder(): string | undefined {
@@ -53,7 +57,7 @@ export class Cgroup {
     }
     const cgroup = new Cgroup(folder, home)
     if (existsSync(join(folder, 'cgroup.freeze'))) return cgroup
-    cgroup.remove()
+    void cgroup.remove()
     return undefined
   }
 
@@ -106,15 +110,20 @@ export class Cgroup {
     this.#write('cgroup.kill', '1')
   }
 
-  /** Only once all processes have ended. */
-  remove(): void {
-    try {
-      for (const entry of readdirSync(this.folder, { withFileTypes: true, recursive: true }).reverse()) {
-        if (entry.isDirectory()) rmdirSync(join(entry.parentPath, entry.name))
+  /** Only once all processes have ended. The kernel takes a moment to notice it. */
+  async remove(): Promise<void> {
+    for (let attempt = 0; attempt < removeAttempts; attempt++) {
+      try {
+        const below = existsSync(this.folder) ? readdirSync(this.folder, { withFileTypes: true, recursive: true }) : []
+        for (const entry of below.filter((each) => each.isDirectory()).reverse()) {
+          rmdirSync(join(entry.parentPath, entry.name))
+        }
+        rmdirSync(this.folder)
+        return
+      } catch (fault) {
+        if ((fault as { code?: string }).code !== 'EBUSY') return
+        await sleep(removeEveryMs)
       }
-      rmdirSync(this.folder)
-    } catch {
-      // An empty cgroup costs next to nothing.
     }
   }
 

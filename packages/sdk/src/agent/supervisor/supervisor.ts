@@ -117,7 +117,7 @@ export class Supervisor implements Enforcer {
       this.#terminal.restore()
       await this.#link.stop()
       this.#watcher?.close()
-      this.#cgroup?.remove()
+      await this.#cgroup?.remove()
     }
   }
 

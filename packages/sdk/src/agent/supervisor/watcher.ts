@@ -85,5 +85,5 @@ export async function watchTree(): Promise<void> {
   const tree = new ProcessTree({ table, token: knowledge.token, cgroup, origin })
   tree.restore(knowledge)
   await new TreeHolder(tree, table, cgroup).kill()
-  cgroup?.remove()
+  await cgroup?.remove()
 }
