@@ -6,6 +6,7 @@ import {
   type InstanceList,
   type InstanceStatus,
   instanceStatuses,
+  type Lever,
   limits,
 } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
@@ -48,13 +49,23 @@ function tagsText({ tags, operator_tags }: InstanceDetail): string | null {
   return tags.map((tag) => (operator_tags.includes(tag) ? tag : `${tag} (by the agent)`)).join(', ')
 }
 
-function detailTable(detail: InstanceDetail): string {
+/** The ways in which a suspension reaches an agent, with the last proof of each. */
+const leversText = (levers: readonly Lever[]): string =>
+  levers
+    .map(
+      ({ kind, last_proven_at: at }) =>
+        `${kind.replace('_', ' ')} (${at === null ? 'not proven yet' : `proven at ${at}`})`,
+    )
+    .join(', ')
+
+function detailTable(detail: InstanceDetail & { levers: readonly Lever[] }): string {
   const rows: [string, string | null][] = [
     ['Id', detail.id],
     ['Name', detail.name],
     ['Status', detail.status],
     ['Reason', detail.suspension_reason],
     ['Control', controlText(detail)],
+    ['Levers', leversText(detail.levers)],
     ['Agent type', detail.agent_type],
     ['Version', detail.version],
     ['Fail mode', detail.fail_mode],

@@ -219,6 +219,27 @@ export const InstanceDetail = Type.Object({
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 
+export const leverKinds = ['process', 'model', 'control_stream', 'poll', 'enforcement'] as const
+export type LeverKind = (typeof leverKinds)[number]
+
+const Lever = Type.Object({
+  kind: choice(
+    leverKinds,
+    'process = its supervisor freezes or ends it; model = the gateway refuses and cuts its calls of models; enforcement = enforcement points of the operator; control_stream, poll = it is asked to stop, and has to obey',
+  ),
+  last_proven_at: nullable({
+    ...Timestamp,
+    description:
+      'When it last worked: the suspension was enforced, confirmed by a point or delivered that way, or a drill was answered; null = not since the oldest stored suspension',
+  }),
+})
+export type Lever = Static<typeof Lever>
+
+const InstanceReply = Type.Object({
+  ...InstanceDetail.properties,
+  levers: Type.Array(Lever, { description: 'What a suspension reaches now, the strongest first' }),
+})
+
 export const instanceEndpoints = {
   sendHeartbeat: define({
     method: 'POST',
@@ -290,7 +311,7 @@ export const instanceEndpoints = {
     summary: 'Get an instance, and whether its agent confirmed the last kill or resume',
     params: InstanceParams,
     status: 200,
-    reply: InstanceDetail,
+    reply: InstanceReply,
     failures: { 404: 'Unknown instance' },
   }),
   getInstanceHistory: define({

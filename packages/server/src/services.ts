@@ -50,6 +50,7 @@ import { createRuleFiles } from './features/rules/rule-files.ts'
 import { RuleRunner } from './features/rules/runner.ts'
 import { Search } from './features/search/search.ts'
 import { EventStream } from './features/stream/stream.ts'
+import { createLevers } from './features/suspensions/levers.ts'
 import { SuspendedAgents } from './features/suspensions/suspended-agents.ts'
 import { createSuspendedVersion } from './features/suspensions/suspended-version.ts'
 import { SuspensionFacts } from './features/suspensions/suspension-facts.ts'
@@ -94,6 +95,7 @@ export async function openServices(deps: Deps) {
     policySets: new PolicySets(deps),
     logReplays: new LogReplays(deps),
     suspensionStates: createSuspensionStates(deps, { enforcement }),
+    levers: createLevers(deps, { enforcement }),
     suspendedVersion: createSuspendedVersion({ suspendedAgents, suspensionFacts }),
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { WardlineError } from '@wardline/contract'
+import { type LeverKind, WardlineError } from '@wardline/contract'
 import { type ReactNode, useEffect, useState } from 'react'
 import { drillSentence } from '../containments/drill-texts.ts'
 import { useChange } from '../data/change.ts'
@@ -78,6 +78,31 @@ function TagRow({ agent }: { agent: Agent }) {
         </Button>
       )}
       {isOpen && <TagDialog agents={[agent]} onClose={() => setOpen(false)} />}
+    </div>
+  )
+}
+
+const leverNames: Record<LeverKind, string> = {
+  process: 'process held',
+  model: 'model cut',
+  enforcement: 'enforcement points',
+  control_stream: 'control stream',
+  poll: 'poll',
+}
+
+/** What a suspension reaches now, with the last proof of each; without a lever outside, the agent has to obey. */
+function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
+  const isHeld = levers.some(({ kind }) => kind === 'process' || kind === 'model' || kind === 'enforcement')
+  return (
+    <div className={`chips ${css.row}`}>
+      <span className="quiet">A suspension reaches:</span>
+      {levers.map(({ kind, last_proven_at }) => (
+        <span key={kind}>
+          {leverNames[kind]}{' '}
+          <span className="quiet">{last_proven_at === null ? 'not proven yet' : <Time at={last_proven_at} />}</span>
+        </span>
+      ))}
+      {!isHeld && <span className="warning">This agent can only be asked to stop.</span>}
     </div>
   )
 }
@@ -200,6 +225,7 @@ export function AgentPage() {
     >
       <div>
         <TagRow agent={agent} />
+        <LeversRow detail={detail} />
         <DrillRow detail={detail} />
       </div>
       <Suspensions detail={detail} />

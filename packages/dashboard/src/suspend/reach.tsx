@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import type { ContainmentAction, EnforcementPoint } from '@wardline/contract'
+import type { ContainmentAction, EnforcementPoint, LeverKind } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text/pattern'
 import type { ReactNode } from 'react'
 import { pointsQuery } from '../data/containments.ts'
@@ -88,12 +88,27 @@ export function EnforcementPoints({ action, agent }: EnforcementPointsProps) {
     ))
 }
 
-/** What suspending an agent reaches and what it does not, based on the agent's own reports. */
-function reachOf({ status, fail_mode, control }: AgentDetail): ReachItemProps[] {
+/** What levers outside the agent hold. */
+function heldOutside(levers: AgentDetail['levers']): ReachItemProps[] {
+  const held: Partial<Record<LeverKind, [what: string, how: string]>> = {
+    process: ['Its processes, running commands included', 'held by its supervisor'],
+    model: ['Its calls of models', 'refused and cut by the gateway'],
+  }
+  return levers.flatMap(({ kind, last_proven_at }) => {
+    const [what, how] = held[kind] ?? []
+    if (what === undefined) return []
+    return [{ what, how: `${how}${last_proven_at === null ? ', not proven yet' : ''}`, isReached: true }]
+  })
+}
+
+/** What suspending an agent reaches and what it does not: what holds it, and what it reports. */
+function reachOf({ status, fail_mode, control, levers }: AgentDetail): ReachItemProps[] {
+  const isHeld = levers.some(({ kind }) => kind === 'process')
   const isKnown = control.applied_version !== null
   const isOffline = status === 'offline'
   const isMissed = !control.confirmed
   return [
+    ...heldOutside(levers),
     {
       what: 'New tool calls and tasks guarded by its SDK',
       how: isMissed
@@ -105,7 +120,7 @@ function reachOf({ status, fail_mode, control }: AgentDetail): ReachItemProps[] 
       isUnknown: !isKnown && !isMissed && !isOffline,
     },
     ...(isOffline ? [{ what: 'Work while it is offline', how: 'the suspension applies when it reconnects' }] : []),
-    { what: 'A command that is running already', how: 'not reached: end it on its host' },
+    ...(isHeld ? [] : [{ what: 'A command that is running already', how: 'not reached: end it on its host' }]),
     { what: 'Keys and tokens held by the agent', how: 'not revoked by Wardline' },
     ...(fail_mode === 'open'
       ? [

@@ -63,6 +63,7 @@ import { keyModels } from './migrations/0059-key-models.ts'
 import { supervisors } from './migrations/0060-supervisors.ts'
 import { modelBudgets } from './migrations/0061-model-budgets.ts'
 import { enforced } from './migrations/0062-enforced.ts'
+import { modelCalls } from './migrations/0063-model-calls.ts'
 
 interface Migration {
   version: number
@@ -136,6 +137,7 @@ const migrations: Migration[] = [
   { version: 60, name: 'supervisors', statements: supervisors },
   { version: 61, name: 'model-budgets', statements: modelBudgets },
   { version: 62, name: 'enforced', statements: enforced },
+  { version: 63, name: 'model-calls', statements: modelCalls },
 ]
 
 const newest = migrations.at(-1)!.version

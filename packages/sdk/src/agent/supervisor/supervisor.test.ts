@@ -179,10 +179,10 @@ describe('during a suspension', slow, () => {
 
   test('it is enforced with the key of a supervisor; with another one it is confirmed, and the supervisor says why', async () => {
     const state = async () => (await fleet.instance()).suspension?.state
-    const WARDLINE_KEY = await fleet.createKey([agentId], { supervises: true })
+    const key = await fleet.createKey([agentId], { supervises: true })
     for (const [env, expected] of [
       [{}, 'confirmed'],
-      [{ WARDLINE_KEY }, 'enforced'],
+      [{ WARDLINE_KEY: key }, 'enforced'],
     ] as const) {
       const supervised = new Supervised(fleet)
       const { child, ended } = supervised.start(shell(loop), { env })

@@ -48,6 +48,8 @@ interface InstancesTable {
   last_proven_at: number | null
   /** Time of the last heartbeat of a supervisor with a key of one. */
   supervised_at: number | null
+  /** About when the agent last called a model through the gateway; null = never. */
+  model_called_at: number | null
   /** Time at which a client first declared support for drills. */
   drills_since: number | null
   /** Time at which the online agent was first found without an answered drill for too long; null once resolved. */

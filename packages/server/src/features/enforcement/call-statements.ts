@@ -161,6 +161,18 @@ export function readCalls(db: Db, instanceId: string, fromVersion: number): Prom
     .execute()
 }
 
+/** Returns when one of these points last confirmed a suspension of the instance; null: never, as far as is stored. */
+export async function readLastConfirmed(db: Db, instanceId: string, points: readonly string[]): Promise<number | null> {
+  const { at } = await db
+    .selectFrom('enforcement_calls')
+    .select((e) => e.fn.max('confirmed_at').as('at'))
+    .where('instance_id', '=', instanceId)
+    .where('point', 'in', points)
+    .where('action', '=', 'suspend')
+    .executeTakeFirstOrThrow()
+  return at
+}
+
 /** Returns suspensions of these instances that a configured point has not confirmed, as `<instance> <version>`. */
 export async function readUnenforced(
   db: Db,

@@ -4,7 +4,7 @@ import { request as startRequest } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { EventRow, InstanceDetail } from '@wardline/contract'
+import type { EventRow, InstanceDetail, Lever, Suspension } from '@wardline/contract'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startProvider } from '../../testing/model-provider.ts'
 import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
@@ -394,5 +394,36 @@ describe('faults', () => {
     const [bytes] = await once(socket, 'data')
     expect(String(bytes)).toMatch(/^HTTP\/1\.1 426 /)
     socket.destroy()
+  })
+})
+
+describe('a suspension of an agent that calls models', () => {
+  const list = async () =>
+    (await service.call<{ suspensions: Suspension[] }>('GET', '/api/instances/bot/suspensions')).body.suspensions
+  const lever = async () => {
+    const { body } = await service.call<{ levers: Lever[] }>('GET', '/api/instances/bot')
+    return body.levers.find(({ kind }) => kind === 'model')
+  }
+
+  it('records that its calls are refused, which changes no state, and proves the lever', async () => {
+    expect((await send({ path: chat })).status).toBe(200)
+    await vi.waitFor(async () => expect(await lever()).toEqual({ kind: 'model', last_proven_at: null }))
+    await kill()
+    await vi.waitFor(async () => expect((await list())[0]?.enforced_by).toBe('gateway'))
+    const [suspension] = await list()
+    expect(suspension).toMatchObject({ state: 'pending', held_processes: null })
+    expect(await lever()).toEqual({ kind: 'model', last_proven_at: suspension!.enforced_at })
+  })
+
+  it('is recorded with the first refused call when the gateway has started since', async () => {
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'bot', name: 'bot' } })
+    await kill()
+    expect((await list())[0]?.enforced_by).toBeNull()
+    expect((await send({ path: chat })).status).toBe(403)
+    await vi.waitFor(async () => expect((await list())[0]?.enforced_by).toBe('gateway'))
+    await resume()
+    expect((await send({ path: chat })).status).toBe(200)
+    await kill()
+    await vi.waitFor(async () => expect((await list())[0]).toMatchObject({ version: 3, enforced_by: 'gateway' }))
   })
 })

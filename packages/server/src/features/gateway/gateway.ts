@@ -11,7 +11,9 @@ import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import type { KnownState } from '../control/control-states.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { Heartbeats } from '../instances/instances.ts'
+import { noteModelCall } from '../instances/reach-statements.ts'
 import { readTraits } from '../instances/traits.ts'
+import { noteModelCut } from '../suspensions/suspension-statements.ts'
 import { assertMayCall, modelOf } from './allowed-models.ts'
 import type { ModelBudgets } from './budgets.ts'
 import { type CallBody, CallBodyReader } from './call-body.ts'
@@ -101,6 +103,8 @@ class ModelGateway {
   readonly #open = new Map<string, Set<Exchange>>()
   /** When this process last looked at an instance, in monotonic milliseconds. */
   readonly #heard = new Map<string, number>()
+  /** Control versions of suspensions that this process has noted as applied. */
+  readonly #cut = new Map<string, number>()
   #calls = 0
   #bodyBytes = 0
 
@@ -108,10 +112,29 @@ class ModelGateway {
     this.#deps = deps
     this.#parts = parts
     this.#upstreams = new Map(readUpstreams(deps.config).map((upstream) => [upstream.name, upstream]))
-    deps.bus.onControl(({ instance_id, action, reason }) => {
+    deps.bus.onControl(({ instance_id, action, reason, version }) => {
       if (action !== 'suspend') return
       for (const exchange of this.#open.get(instance_id) ?? []) exchange.cut(suspendedText(reason ?? null))
+      if (this.#open.has(instance_id) || this.#heard.has(instance_id)) this.#noteCut(instance_id, version)
     })
+  }
+
+  /** Records once that the calls of a suspended agent are refused. */
+  #noteCut(instanceId: string, version: number): void {
+    if (this.#cut.get(instanceId) === version) return
+    if (this.#cut.size >= maxHeard) this.#cut.clear()
+    this.#cut.set(instanceId, version)
+    const { database, clock, log } = this.#deps
+    noteModelCut(database.db, instanceId, version, clock.now()).catch((fault) => {
+      this.#cut.delete(instanceId)
+      log.warn({ err: fault }, 'that the gateway holds an agent is not recorded yet')
+    })
+  }
+
+  #refuseSuspended(instanceId: string, known: KnownState | undefined): void {
+    if (!known?.state.suspended) return
+    this.#noteCut(instanceId, known.version)
+    throw new Refusal(403, suspendedText(known.state.reason).message)
   }
 
   /** Handles one request. Never rejects. */
@@ -216,7 +239,7 @@ class ModelGateway {
     const { controlStates } = this.#parts
     const find = () => controlStates.peek(instanceId) ?? controlStates.read(instanceId)
     let known = await find()
-    if (known?.state.suspended) throw new Refusal(403, suspendedText(known.state.reason).message)
+    this.#refuseSuspended(instanceId, known)
     const now = this.#deps.clock.monotonic()
     if (now - (this.#heard.get(instanceId) ?? -Infinity) < limits.heartbeatMs) return
     const { agentType: type } = (await readTraits(this.#deps.database.db, [instanceId])).get(instanceId) ?? {}
@@ -225,10 +248,14 @@ class ModelGateway {
       await this.#parts.heartbeats.beat({ ...heartbeat }, principal, plainAddress(socket.remoteAddress))
       // An agent can begin suspended.
       known ??= await find()
-      if (known?.state.suspended) throw new Refusal(403, suspendedText(known.state.reason).message)
+      this.#refuseSuspended(instanceId, known)
     }
     if (this.#heard.size >= maxHeard) this.#heard.clear()
     this.#heard.set(instanceId, now)
+    const { database, clock, log } = this.#deps
+    noteModelCall(database.db, instanceId, clock.now()).catch((fault) =>
+      log.warn({ err: fault }, 'a call of a model is not recorded as a way to hold its agent'),
+    )
   }
 
   async #bodyOf(request: IncomingMessage): Promise<{ bytes: Buffer; read: CallBody }> {

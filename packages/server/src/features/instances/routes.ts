@@ -1,4 +1,4 @@
-import { decoysHeader, limits, policyHeader } from '@wardline/contract'
+import { decoysHeader, type Lever, limits, policyHeader } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
@@ -28,11 +28,14 @@ interface InstanceRoutes {
   /** Cache of control states for polls. */
   controlStates: { forget(instanceId: string): void }
   suspensionStates: SuspensionStates
+  /** Reads what a suspension of the agent reaches now. */
+  levers: { read(instanceId: string): Promise<Lever[]> }
 }
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, protectionAlerts, policySets } = parts
+  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, levers, protectionAlerts, policySets } =
+    parts
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -57,7 +60,10 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     return gzip as never
   })
 
-  router.handle('getInstance', ({ params }) => viewInstance(db, params.instanceId, clock.now(), suspensionStates))
+  router.handle('getInstance', async ({ params: { instanceId } }) => {
+    const detail = await viewInstance(db, instanceId, clock.now(), suspensionStates)
+    return { ...detail, levers: await levers.read(instanceId) }
+  })
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
 

@@ -249,6 +249,37 @@ export function enforcedStatement(
     returning suspensions.instance_id, suspensions.requested_at`.compile(db)
 }
 
+/** Records that the gateway refuses and cuts the model calls of a suspended agent, which says nothing about the agent. */
+export async function noteModelCut(db: Db, instanceId: string, version: number, now: number): Promise<void> {
+  await db
+    .updateTable('suspensions')
+    .set({ enforced_at: now, enforced_by: 'gateway' })
+    .where('instance_id', '=', instanceId)
+    .where('version', '=', version)
+    .where('resumed_at', 'is', null)
+    .where('enforced_by', 'is', null)
+    .execute()
+}
+
+/** Returns when each way last held an agent, or delivered a suspension to it; null: in no stored suspension. */
+export async function readProofs(
+  db: Db,
+  instanceId: string,
+): Promise<Record<'supervisor' | 'gateway' | 'stream' | 'poll', number | null>> {
+  const last = (column: 'enforced' | 'delivered', by: string) =>
+    sql<number | null>`max(case when ${sql.ref(`${column}_by`)} = ${by} then ${sql.ref(`${column}_at`)} end)`
+  return await db
+    .selectFrom('suspensions')
+    .select([
+      last('enforced', 'supervisor').as('supervisor'),
+      last('enforced', 'gateway').as('gateway'),
+      last('delivered', 'stream').as('stream'),
+      last('delivered', 'poll').as('poll'),
+    ])
+    .where('instance_id', '=', instanceId)
+    .executeTakeFirstOrThrow()
+}
+
 /** Reads the instances that an event or a rule suspended since an instant, and counts those that it holds now. */
 export async function readAutomatic(db: Db, since: number): Promise<{ recent: Set<string>; lasting: number }> {
   const automatic = db
