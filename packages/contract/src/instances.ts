@@ -219,7 +219,7 @@ export const InstanceDetail = Type.Object({
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 
-export const leverKinds = ['process', 'model', 'control_stream', 'poll', 'enforcement'] as const
+const leverKinds = ['process', 'model', 'control_stream', 'poll', 'enforcement'] as const
 export type LeverKind = (typeof leverKinds)[number]
 
 const Lever = Type.Object({

@@ -7,7 +7,7 @@ import { findListening } from '../control/stream-statements.ts'
 import { readLastConfirmed } from '../enforcement/call-statements.ts'
 import type { Enforcement } from '../enforcement/enforcement.ts'
 import { readReach } from '../instances/reach-statements.ts'
-import { readProofs } from './suspension-statements.ts'
+import { readProofs } from '../suspensions/suspension-statements.ts'
 
 /** An agent that called no model for longer may call it another way by now. */
 const modelForMs = dayMs
@@ -50,8 +50,6 @@ export function createLevers(
     },
   }
 }
-
-export type Levers = ReturnType<typeof createLevers>
 
 const allowedPoints = (points: Enforcement['points'], agent: { id: string; tags: readonly string[] }): string[] =>
   points
