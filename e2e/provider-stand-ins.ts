@@ -154,9 +154,9 @@ const oktaThrottled = () =>
     'x-rate-limit-reset': String(Math.floor(Date.now() / 1_000) + 17),
   })
 
-function okta(identity: string, path: string, [off, on]: [string, string], disabledStatus: string): StandIn {
+function okta(identity: string, path: string, [off, on]: [string, string], disabledStatus: string) {
   const unauthorized = oktaFault(401, 'E0000011', 'Invalid token provided')
-  return standIn({
+  const described: Described = {
     identity,
     env: (url) => ({ OKTA_URL: url, OKTA_TOKEN: secretOf('okta') }),
     unauthorized,
@@ -167,14 +167,18 @@ function okta(identity: string, path: string, [off, on]: [string, string], disab
       if (line === `POST ${path}/${identity}/lifecycle/${off}`) change(off, true)
       else if (line === `POST ${path}/${identity}/lifecycle/${on}`) change(on, false)
       else if (line === `DELETE /api/v1/users/${identity}/sessions?oauthTokens=true`) {
-        change('sessions', true)
+        if (made.sessionFaults-- > 0) return oktaFault(500, 'E0000009', 'Internal Server Error')
+        made.changes.push('sessions')
         return [204]
       } else return oktaFault(404, 'E0000007', 'Not found: Resource not found')
       // AI agents change later, and name an operation to ask.
       if (identity.startsWith('wlp')) return [202, '', { location: '/workload-principals/api/v1/operations/op-1' }]
       return [200, {}]
     },
-  })
+  }
+  /** `sessionFaults`: how often the end of sessions still fails. */
+  const made: { sessionFaults: number } & StandIn = Object.assign(standIn(described), { sessionFaults: 0 })
+  return made
 }
 export const oktaApp = () => okta('0oa1gjh63g214q0Hq0g4', '/api/v1/apps', ['deactivate', 'activate'], 'INACTIVE')
 export const oktaUser = () => okta('00ub0oNGTSWTBKOLGLNR', '/api/v1/users', ['suspend', 'unsuspend'], 'SUSPENDED')

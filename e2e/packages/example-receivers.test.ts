@@ -143,12 +143,14 @@ test.skipIf(isExternal).concurrent.each<[string, string, () => StandIn, off: str
     expect(changes()).toEqual([])
 
     // Confirmed only once a read shows the change. Twice is not done twice.
+    // Open sessions are ended each time.
+    const again = off.filter((change) => change === 'sessions')
     provider.staleReads = 2
     expect(await status('suspend')).toBe(204)
     expect([provider.isDisabled, changes()]).toEqual([true, off])
     expect(provider.unseen()).toBe(0)
     expect(await status('suspend')).toBe(204)
-    expect(changes()).toEqual([])
+    expect(changes()).toEqual(again)
     expect(statSync(heldFile).mode & 0o777).toBe(0o600)
 
     // What it disabled is noted, so it is enabled after a restart as well.
@@ -179,7 +181,7 @@ test.skipIf(isExternal).concurrent.each<[string, string, () => StandIn, off: str
     provider.isDisabled = true
     expect(await status('suspend')).toBe(204)
     expect(await status('resume')).toBe(502)
-    expect([provider.isDisabled, changes()]).toEqual([true, []])
+    expect([provider.isDisabled, changes()]).toEqual([true, again])
     expect(output()).toContain('was not disabled by this receiver: enable it yourself')
     provider.isDisabled = false
     expect(await status('resume')).toBe(204)
@@ -188,7 +190,7 @@ test.skipIf(isExternal).concurrent.each<[string, string, () => StandIn, off: str
     // Of two agents: until both are resumed.
     const [first, second] = agents
     expect(await Promise.all([status('suspend', first), status('suspend', second)])).toEqual([204, 204])
-    expect(changes()).toEqual(off)
+    expect(changes()).toEqual([...off, ...again])
     expect(await status('resume', first)).toBe(502)
     expect([provider.isDisabled, changes()]).toEqual([true, []])
     expect(await status('resume', second)).toBe(204)
@@ -198,6 +200,20 @@ test.skipIf(isExternal).concurrent.each<[string, string, () => StandIn, off: str
     expect(await status('suspend', 'bot-3')).toBe(502)
     for (const name of ['litellm', 'okta', 'entra', 'token', 'aws']) expect(output()).not.toContain(secretOf(name))
     expect(output()).not.toContain(secret)
+  },
+)
+
+test.skipIf(isExternal)(
+  'an Okta user whose sessions are not ended yet is not confirmed, and the retry ends them',
+  async () => {
+    const provider = Object.assign(oktaUser(), { sessionFaults: 1 })
+    const { status } = await open('okta', provider)
+    expect(await status('suspend')).toBe(502)
+    expect([provider.isDisabled, provider.changes]).toEqual([true, ['suspend']])
+    expect(await status('suspend')).toBe(204)
+    expect(provider.changes).toEqual(['suspend', 'sessions'])
+    expect(await status('resume')).toBe(204)
+    expect([provider.isDisabled, provider.changes.at(-1)]).toEqual([false, 'unsuspend'])
   },
 )
 

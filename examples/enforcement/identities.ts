@@ -13,6 +13,8 @@ export interface Lever {
   /** Asks the provider; throws if it does not know the identity. */
   isDisabled(identity: string): Promise<boolean>
   disable(identity: string): Promise<void>
+  /** Ends what the identity has open. Called for each suspension, as an earlier attempt may have failed in between. */
+  revoke?(identity: string): Promise<void>
   enable(identity: string): Promise<void>
 }
 
@@ -53,9 +55,11 @@ async function suspend(lever: Lever, agent: string, identity: string): Promise<v
   // Noted before the change: after a crash in between, a resume still enables it.
   held.set(identity, { by: [...new Set([...by, agent])], ours: ours || !isDisabled })
   save()
-  if (isDisabled) return
-  await lever.disable(identity)
-  await shown(lever, identity, true)
+  if (!isDisabled) {
+    await lever.disable(identity)
+    await shown(lever, identity, true)
+  }
+  await lever.revoke?.(identity)
 }
 
 async function resume(lever: Lever, agent: string, identity: string): Promise<void> {

@@ -51,8 +51,8 @@ serveIdentities({
     const { status } = (await send({ url: `${url}${path}/${id}`, headers: headers() }, [200])) as { status: string }
     return !enabled.includes(status)
   },
-  async disable(id) {
-    await post(id, 'disable')
+  disable: (id) => post(id, 'disable'),
+  async revoke(id) {
     if (!id.startsWith('00u')) return
     // Sessions that are open, and tokens that apps have.
     const sessions = `${url}${kinds['00u'].path}/${id}/sessions?oauthTokens=true`
