@@ -25,6 +25,7 @@ import { measureSigma } from './parts/sigma.ts'
 import { measureStartup } from './parts/startup.ts'
 import { measureStatus } from './parts/status.ts'
 import { measureStream } from './parts/stream.ts'
+import { measureSupervisor } from './parts/supervisor.ts'
 import { type Figure, machineText, type PartReport, partText, verdict } from './report.ts'
 import { useServiceEntry } from './service.ts'
 
@@ -47,6 +48,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   containment: measureContainment,
   approvals: measureApprovals,
   gateway: measureGateway,
+  supervisor: measureSupervisor,
   rules: measureRules,
   'false-alarms': () => measureFalseAlarms(options.sessions),
   sigma: () => measureSigma(options.sigma),

@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { killAtExit, temporaryFolder } from '../cleanup.ts'
+import type { Figure } from '../report.ts'
+import { type Service, startService } from '../service.ts'
+import { quantile } from '../statistics.ts'
+
+const children = 200
+const kills = 30
+const instance = 'bench-supervised-agent'
+const program = fileURLToPath(new URL('../../packages/sdk/src/wardline-agent.ts', import.meta.url))
+/** Each child starts a process every second, so that the tree changes while it is held. */
+const tree = `i=0; while [ $i -lt ${children} ]; do sh -c 'while :; do sleep 1; done' & i=$((i+1)); done; wait`
+
+const withinMs = 60_000
+
+/** Resolves with the first value that meets the condition; throws after a minute. */
+async function until<Value>(read: () => Promise<Value>, isRight: (value: Value) => boolean): Promise<Value> {
+  for (const end = performance.now() + withinMs; ; await sleep(20)) {
+    const value = await read()
+    if (isRight(value)) return value
+    if (performance.now() > end)
+      throw new Error(`The supervisor did not answer within a minute: ${JSON.stringify(value)}`)
+  }
+}
+
+interface Shown {
+  enforced_at: string | null
+  requested_at: string
+  held_processes: number | null
+}
+
+const get = async <Value>(service: Service, path: string): Promise<Value> =>
+  JSON.parse((await service.call('GET', path, [200])).text) as Value
+
+/** From the request of a kill until the supervisor holds the whole tree, as the service has recorded it. */
+export async function measureSupervisor(): Promise<Figure[]> {
+  const service = await startService()
+  const created = await service.call('POST', '/api/keys', [201], {
+    scope: 'agent',
+    name: 'Bench supervisor',
+    instances: [instance],
+    supervises: true,
+  })
+  const supervisor = spawn(
+    process.execPath,
+    ['--conditions=wardline-source', program, 'run', '--instance', instance, '--', 'sh', '-c', tree],
+    {
+      stdio: 'ignore',
+      env: {
+        PATH: process.env.PATH,
+        HOME: temporaryFolder(),
+        WARDLINE_URL: `http://127.0.0.1:${service.port}`,
+        WARDLINE_KEY: JSON.parse(created.text).key,
+      },
+    },
+  )
+  killAtExit(supervisor)
+  const newest = async () => {
+    const { suspensions } = await get<{ suspensions: Shown[] }>(service, `/api/instances/${instance}/suspensions`)
+    return suspensions[0]!
+  }
+  const isConfirmed = async () =>
+    (await get<{ control: { confirmed: boolean } }>(service, `/api/instances/${instance}`)).control.confirmed
+  async function hold(): Promise<Shown> {
+    await service.call('POST', `/api/kill/${instance}`, [200], { reason: 'bench' })
+    const held = await until(newest, ({ enforced_at }) => enforced_at !== null)
+    await service.call('POST', `/api/resume/${instance}`, [200])
+    await until(isConfirmed, (confirmed) => confirmed)
+    return held
+  }
+  try {
+    await until(
+      () => get<{ instances: unknown[] }>(service, `/api/instances?prefix=${instance}`),
+      ({ instances }) => instances.length > 0,
+    )
+    await until(hold, ({ held_processes }) => (held_processes ?? 0) > 2 * children)
+    const all: Shown[] = []
+    while (all.length < kills) all.push(await hold())
+    const times = Float64Array.from(
+      all.map(({ enforced_at, requested_at }) => Date.parse(enforced_at!) - Date.parse(requested_at)),
+    ).sort()
+    const [p50Ms, p99Ms] = [quantile(times, 0.5), quantile(times, 0.99)]
+    const processes = Math.min(...all.map(({ held_processes }) => held_processes ?? 0))
+    return [
+      {
+        name: 'kill to a held tree, p99',
+        value: p99Ms,
+        unit: 'ms',
+        max: 50,
+        sides: [{ name: `${kills} kills`, p50Ms, p99Ms }],
+        notes: [`at least ${processes} processes, from the request to the evidence at the service`],
+        faults: processes > 2 * children ? [] : [`a kill held ${processes} processes only`],
+      },
+    ]
+  } finally {
+    supervisor.kill('SIGTERM')
+    await once(supervisor, 'exit')
+    await service.stop()
+  }
+}
