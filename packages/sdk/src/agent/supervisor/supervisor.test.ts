@@ -55,7 +55,9 @@ describe('without a suspension', slow, () => {
   })
 
   test('standard input, output and error pass through', async () => {
-    const { child, ended } = new Supervised(fleet).start(shell('cat; echo fault >&2'))
+    // With another key, the supervisor says that its evidence does not count.
+    const key = await fleet.createKey([agentId], { supervises: true })
+    const { child, ended } = new Supervised(fleet).start(shell('cat; echo fault >&2'), { env: { WARDLINE_KEY: key } })
     child.stdin!.end('input\n')
     expect(await ended).toMatchObject({ code: 0, stdout: 'input\n', stderr: 'fault\n' })
   })
