@@ -25,8 +25,9 @@ interface Line {
 /** Text of an answer that looks like usage and has characters of several bytes. */
 const content = '"usage":{"output_tokens":999} "type":"message_delta" data: {"usageMetadata":{}} ☂'
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`
+/** Cumulative, as providers count. */
 const counts = ({ between }: Choices) =>
-  Array.from({ length: between(1, 5) }, (_, place) => (place + 1) * between(1, 50))
+  Array.from({ length: between(1, 5) }, (_, place) => place * 50 + between(1, 50))
 
 const protocols: Record<string, { path: string; lines(choices: Choices): Line[] }> = {
   'chat completions': {
