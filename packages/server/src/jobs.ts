@@ -214,7 +214,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         await forgetHistory(deps, stopping)
       },
     },
-    { name: 'budget-retention', everyMs: hourMs, run: () => services.modelBudgets.forget() },
+    { name: 'budget-retention', everyMs: hourMs, run: (stopping) => services.modelBudgets.forget(stopping) },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },

@@ -166,9 +166,9 @@ export class ModelBudgets {
   }
 
   /** Deletes the use of days that are no longer kept. */
-  forget(): Promise<void> {
+  forget(stopping?: AbortSignal): Promise<void> {
     const { database, clock } = this.#deps
-    return deleteBudgetsBefore(database.db, dayOf(clock.now() - keptDays * dayMs))
+    return deleteBudgetsBefore(database.db, dayOf(clock.now() - keptDays * dayMs), stopping)
   }
 
   async #rowsOf(instanceId: string): Promise<Reserved[]> {

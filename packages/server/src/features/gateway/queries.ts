@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Amount } from './charges.ts'
 
@@ -106,6 +107,5 @@ export function readBudgetRows(db: Db, day: string, budget: string, limit: numbe
     .execute()
 }
 
-export async function deleteBudgetsBefore(db: Db, day: string): Promise<void> {
-  await db.deleteFrom('model_budgets').where('day', '<', day).execute()
-}
+export const deleteBudgetsBefore = (db: Db, day: string, stopping?: AbortSignal): Promise<void> =>
+  deleteInPortions(db, 'model_budgets', { key: ['day', 'budget', 'instance_id'], where: sql`day < ${day}` }, stopping)

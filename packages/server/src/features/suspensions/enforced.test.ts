@@ -98,6 +98,21 @@ describe('what a supervisor says', () => {
     expect((await list())[0]).toMatchObject({ state: 'enforced', left_processes: 0 })
   })
 
+  it('ends the enforcement when it no longer holds all, until it does again', async () => {
+    await kill()
+    expect(await ack(1, held)).toBe(200)
+    expect(await ack(1, { ...held, left: 1 })).toBe(200)
+    expect((await list())[0]).toMatchObject({
+      state: 'confirmed',
+      enforced_at: null,
+      enforced_by: null,
+      left_processes: 1,
+    })
+    expect(await events('supervisor_incomplete')).toHaveLength(1)
+    expect(await ack(1, held)).toBe(200)
+    expect((await list())[0]).toMatchObject({ state: 'enforced', enforced_by: 'supervisor', left_processes: 0 })
+  })
+
   it.each([
     [{ action: 'pause', processes: 1, left: 0, ms: 1 }, 'supervisor.action must be freeze, or end.'],
     [{ action: 'end', processes: -1, left: 0, ms: 1 }, 'supervisor.processes must be >= 0.'],

@@ -228,8 +228,8 @@ interface Evidence {
 }
 
 /**
- * Records what supervisors hold, for suspensions that last and that no supervisor enforces yet. Returns the id and the
- * time of the request of each suspension whose report is new.
+ * Records what supervisors hold, for suspensions that last. One that no longer holds all enforces nothing. Returns the id
+ * and the time of the request of each suspension whose report is new.
  */
 export function enforcedStatement(
   { db, dialect }: Pick<Database, 'db' | 'dialect'>,
@@ -239,13 +239,15 @@ export function enforcedStatement(
   const cells = evidence.map(({ id, version, processes, left }) => [id, version, processes, left])
   const columns = { id: 'text', at_version: 'bigint', held: 'bigint', unheld: 'bigint' } as const
   const isHeld = sql`batch.unheld = 0`
+  const isEnforced = sql`coalesce(enforced_by, '') = 'supervisor'`
   return sql`update suspensions set held_processes = batch.held, left_processes = batch.unheld,
       enforced_at = case when ${isHeld} then case when requested_at > ${now} then requested_at else ${now} end
-        else enforced_at end,
-      enforced_by = case when ${isHeld} then 'supervisor' else enforced_by end, look_at = ${now}
+        when ${isEnforced} then null else enforced_at end,
+      enforced_by = case when ${isHeld} then 'supervisor' when ${isEnforced} then null else enforced_by end,
+      look_at = ${now}
     from ${dialect.rowsFromJson(JSON.stringify(cells), columns)} as batch
     where suspensions.instance_id = batch.id and suspensions.version = batch.at_version and resumed_at is null
-      and coalesce(enforced_by, '') <> 'supervisor' and (${isHeld} or coalesce(left_processes, 0) <> batch.unheld)
+      and (coalesce(left_processes, 0) <> batch.unheld or (${isHeld} and not ${isEnforced}))
     returning suspensions.instance_id, suspensions.requested_at`.compile(db)
 }
 
