@@ -214,6 +214,11 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
         await forgetHistory(deps, stopping)
       },
     },
+    {
+      name: 'model-use',
+      everyMs: 60_000,
+      run: (stopping) => services.useReports.run(services.ruleRunner.isHolder, stopping),
+    },
     { name: 'budget-retention', everyMs: hourMs, run: (stopping) => services.modelBudgets.forget(stopping) },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },

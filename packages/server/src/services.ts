@@ -31,6 +31,7 @@ import { createEvents } from './features/events/events.ts'
 import { createIngest } from './features/events/ingest.ts'
 import { LogFollower } from './features/events/log-follower.ts'
 import { ModelBudgets } from './features/gateway/budgets.ts'
+import { UseReports } from './features/gateway/use-reports.ts'
 import { createDecoyChecks } from './features/honeypots/check.ts'
 import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
@@ -104,12 +105,14 @@ export async function openServices(deps: Deps) {
   const autoSuspension = createAutoSuspension(deps, parts)
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
+  const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
   const services = {
     ...parts,
     autoSuspension,
     decoyChecks,
     reportedCalls,
-    events: createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) }),
+    events,
+    useReports: new UseReports(deps, { events }),
     baselines: createBaselines(deps, parts),
     scout: createScout(deps, parts),
     blindness: createBlindness(deps, parts),

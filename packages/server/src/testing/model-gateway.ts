@@ -20,6 +20,8 @@ interface TestGateway extends AsyncDisposable {
   service: TestService
   provider: Provider
   gateway: Gateway
+  /** Settings of the gateway, for another process. */
+  env: Record<string, string>
   /** How the provider answers; `{}` by default. */
   answer: Answer
   send(path: string, sent: Sent): Promise<Response>
@@ -48,14 +50,14 @@ export async function openTestGateway({
   }
   writeFileSync(join(folder, 'key'), 'the-key-of-the-provider', { mode: 0o600 })
   writeFileSync(join(folder, 'gateway.yaml'), JSON.stringify({ upstreams, ...file }))
-  const service = await openTestService({
-    env: { ...env, WARDLINE_GATEWAY_PORT: '0', WARDLINE_GATEWAY_FILE: join(folder, 'gateway.yaml') },
-  })
+  const settings = { ...env, WARDLINE_GATEWAY_PORT: '0', WARDLINE_GATEWAY_FILE: join(folder, 'gateway.yaml') }
+  const service = await openTestService({ env: settings })
   const gateway = await openGateway(service.deps, service.services)
   const test: TestGateway = {
     service,
     provider,
     gateway,
+    env: settings,
     answer: ({ response }) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{}'),
     send: (path, { key, body, method = 'POST', headers, ...more }) =>
       fetch(`http://127.0.0.1:${gateway.port}${path}`, {

@@ -1,4 +1,12 @@
-import { type EventBatchReply, type EventCreated, type EventQuery, limits, type NewEvent } from '@wardline/contract'
+import {
+  type EventBatchReply,
+  type EventCreated,
+  type EventQuery,
+  eventTypes,
+  limits,
+  type NewEvent,
+  serviceSource,
+} from '@wardline/contract'
 import { onlyName } from '@wardline/text'
 import { isoTime } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
@@ -13,6 +21,7 @@ import { eventRowJson } from './event-row.ts'
 import type { Earlier, EventToStore, Ingest, Once } from './ingest.ts'
 import { eventToStore } from './new-event.ts'
 import { readEvents, readTimeOf } from './queries.ts'
+import type { SessionMetrics } from './session-metrics.ts'
 
 /** Additions by a judge to the transaction of the judged events. */
 export interface Findings {
@@ -72,6 +81,8 @@ export interface Events {
   report(report: NewEvent, reporter: Reporter): Promise<EventCreated>
   /** Stores the valid events of a batch in one transaction; resolves with their ids and the errors of the others. */
   reportBatch(batch: Batch, reporter: Reporter): Promise<EventBatchReply>
+  /** Stores what the service measured of an agent, judged like what agents report; once for each `key`. */
+  storeMeasured(instanceId: string, metrics: SessionMetrics, key: string): Promise<void>
   /** Returns a page of events as JSON (EventList of the contract), newest first. `keyId`: key of the caller. */
   list(query: EventQuery, keyId: string): Promise<string>
 }
@@ -100,7 +111,7 @@ interface CallWatch {
 }
 
 interface EventsTools {
-  ingest: Pick<Ingest, 'store' | 'assertRoom'>
+  ingest: Pick<Ingest, 'own' | 'store' | 'assertRoom'>
   judge: Judge
   quotas: EventQuota
   autoSuspension: BreachAnswers
@@ -156,7 +167,7 @@ export function createEvents(
   }
 
   function storeAndAnswer(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
-    const stored = judgeAndStore(events, kind, reporter)
+    const stored = judgeAndStore(events, onceOf(events, kind, reporter), reporter.principal.keyId)
     // Without suspending breaches and suspended agents, avoid a further promise per event.
     if (!suspends && suspendedAgents.isEmpty) return stored
     return stored.then(async (earlier) => {
@@ -166,14 +177,14 @@ export function createEvents(
     })
   }
 
-  function judgeAndStore(events: EventToStore[], kind: Once['kind'], reporter: Reporter): Promise<Earlier> {
-    const { keyId } = reporter.principal
-    const once = onceOf(events, kind, reporter)
+  /** `keyId`: undefined for an event of the service. */
+  function judgeAndStore(events: EventToStore[], once: Once | undefined, keyId?: string): Promise<Earlier> {
+    const owner = keyId === undefined ? {} : { keyId }
     const judging = judge(events)
-    if (!judging) return ingest.store(events, { keyId, once })
+    if (!judging) return ingest.store(events, { ...owner, once })
     return judging((findings) => {
-      if (findings.events.length > 0) quotas.chargeEvents(keyId, findings.events.length)
-      return ingest.store([...events, ...findings.events], { also: findings.statements, keyId, once })
+      if (keyId !== undefined && findings.events.length > 0) quotas.chargeEvents(keyId, findings.events.length)
+      return ingest.store([...events, ...findings.events], { ...owner, also: findings.statements, once })
     })
   }
 
@@ -250,6 +261,16 @@ export function createEvents(
         if (earlier) assignIds(reply, earlier)
       }
       return { ...reply, ok: reply.errors.length === 0 }
+    },
+
+    async storeMeasured(instanceId, metrics, key) {
+      const event = ingest.own({
+        severity: 'info',
+        event_type: eventTypes.sessionMetrics,
+        description: JSON.stringify(metrics),
+        instance_id: instanceId,
+      })
+      await judgeAndStore([event], { caller: serviceSource, kind: 'event', key, ids: [event.id] })
     },
 
     list(query, keyId) {

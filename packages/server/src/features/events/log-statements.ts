@@ -293,3 +293,39 @@ export async function countInstanceEvents(
     counts.reduce((total, { count }) => total + Number(count), 0),
   )
 }
+
+/** What an agent's calls of models used. */
+interface ModelUse {
+  instance_id: string
+  tokens: number
+  /** Of the calls whose price is known; null if there is none. */
+  usd: number | null
+}
+
+/** Sums the calls of models that were stored in [from, to), by agent. */
+export async function readModelUse(
+  { dialect }: Pick<Database, 'dialect'>,
+  db: Db,
+  { from, to }: { from: number; to: number },
+): Promise<ModelUse[]> {
+  const range = await seqRange(db, from, to)
+  if (!range) return []
+  const field = (name: string) => sql`cast(${dialect.jsonField(sql.ref('metadata'), name)} as double precision)`
+  return db
+    .selectFrom('events')
+    .select([
+      sql<string>`instance_id`.as('instance_id'),
+      sql<number>`sum(coalesce(${field('input_tokens')}, 0) + coalesce(${field('output_tokens')}, 0))`.as('tokens'),
+      sql<number | null>`sum(${field('cost_usd')})`.as('usd'),
+    ])
+    .where('seq', '>=', range.first)
+    .where('seq', '<=', range.last)
+    .where('created_at', '>=', from)
+    .where('created_at', '<', to)
+    .where('event_type', '=', eventTypes.modelCall)
+    .where('by_service', '=', 1)
+    .where('instance_id', 'is not', null)
+    .groupBy('instance_id')
+    .orderBy('instance_id')
+    .execute()
+}

@@ -6,7 +6,7 @@ import { faultFinder } from '../../validation.ts'
 import { classifyEvent, countedTool } from './classify.ts'
 import type { EventToStore } from './insert-queries.ts'
 import { isServiceName } from './service-name.ts'
-import { parseSessionMetrics, type SessionMetrics } from './session-metrics.ts'
+import { measuredMetricIn, parseSessionMetrics, type SessionMetrics } from './session-metrics.ts'
 
 /** Returns a sentence that says why a value is not an event; undefined for an event. */
 export const eventFault = faultFinder(NewEvent, 'The event')
@@ -27,10 +27,18 @@ function addressesOf(given: string | undefined, clientAddress: string | null, by
   return { ip_address: given, observed_ip_address: isObserved ? null : (clientAddress ?? '') }
 }
 
-function metricsOf({ event_type, description }: NewEvent): SessionMetrics | undefined {
+function metricsOf({ event_type, description }: NewEvent, by_service: 0 | 1): SessionMetrics | undefined {
   if (event_type !== eventTypes.sessionMetrics) return undefined
   const metrics = parseSessionMetrics(description)
   if (typeof metrics === 'string') throw new AppError('invalid', metrics)
+  // An agent could else teach a baseline what it may use.
+  const measured = by_service === 0 ? measuredMetricIn(metrics) : undefined
+  if (measured !== undefined) {
+    throw new AppError(
+      'invalid',
+      `The description of session_metrics must not contain ${measured}: only the model gateway measures it.`,
+    )
+  }
   return metrics
 }
 
@@ -50,7 +58,7 @@ function toRow(report: NewEvent, by_service: 0 | 1, clientAddress: string | null
     ...addressesOf(report.ip_address, clientAddress, by_service),
     metadata: metadataText(report.metadata),
     by_service,
-    metrics: metricsOf(report),
+    metrics: metricsOf(report, by_service),
   }
 }
 

@@ -5,6 +5,13 @@ export type SessionMetrics = Readonly<Record<string, number>>
 const maxMetrics = 64
 const maxNameLength = 100
 
+/** What the service itself measures of an agent's calls of models: tokens, and cost in millionths of a USD. */
+export const measuredMetrics = { tokens: 'tokens_per_5min', cost: 'cost_per_5min' } as const
+
+/** Returns the first metric that only the service may report; undefined if there is none. */
+export const measuredMetricIn = (metrics: SessionMetrics): string | undefined =>
+  Object.values(measuredMetrics).find((name) => Object.hasOwn(metrics, name))
+
 /**
  * Reads the description of a `session_metrics` event. Returns the metrics by name, or a sentence that says what is
  * wrong with them. A name that a database cannot store or that could reach a prototype is refused here.
