@@ -73,6 +73,13 @@ describe('the compose file', () => {
     expect(first.secret).toMatch(/^[\w-]{43}$/)
     for (const other of others) expect(other).toEqual(first)
     expect(readConfig(environmentOf(compose.services.wardline!)).databaseUrl).toBeUndefined()
+    const { databaseUrl, backplaneUrl, secret, gatewayPort } = readConfig(environmentOf(compose.services.gateway!))
+    expect({ databaseUrl, backplaneUrl, secret }).toEqual({
+      databaseUrl: first.databaseUrl,
+      backplaneUrl: first.backplaneUrl,
+      secret: first.secret,
+    })
+    expect(compose.services.gateway!.ports).toEqual([`127.0.0.1:${gatewayPort}:${gatewayPort}`])
   })
 
   // A health check that gets 421 takes the process out of service.
@@ -108,7 +115,7 @@ describe('the compose file', () => {
     expect(published.every((port) => port.startsWith('127.0.0.1:'))).toBe(true)
     const bound = published.map((port) => port.split(':').slice(0, 2).join(':'))
     expect(new Set(bound).size).toBe(bound.length)
-    expect(bound).toEqual(['127.0.0.1:4747', '127.0.0.1:80', '127.0.0.1:443'])
+    expect(bound).toEqual(['127.0.0.1:4747', '127.0.0.1:4748', '127.0.0.1:80', '127.0.0.1:443'])
   })
 
   // PostgreSQL and Redis hold and carry everything.

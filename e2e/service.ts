@@ -38,6 +38,8 @@ export interface ServiceOptions {
   withoutKey?: boolean
   /** A program that runs the service as its argument, such as a tracer. */
   wrapper?: string[]
+  /** Default: `serve`. `gateway` runs the model gateway alone; `call` then reaches its port. */
+  command?: 'serve' | 'gateway'
 }
 
 export interface Service {
@@ -96,9 +98,15 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
 }
 
 /** Starts the service with an invalid configuration and returns its exit code and output. */
-export async function startToExit(env: Record<string, string>): Promise<Exit & { output: string }> {
+export async function startToExit(
+  env: Record<string, string>,
+  command: ServiceOptions['command'] = 'serve',
+): Promise<Exit & { output: string }> {
   const dataDir = env.WARDLINE_DATA_DIR ?? newDataDir()
-  const child = spawnService({ PORT: '0', WARDLINE_API_KEY: newApiKey(), WARDLINE_DATA_DIR: dataDir, ...env }, [])
+  const child = spawnService(
+    { PORT: '0', WARDLINE_API_KEY: newApiKey(), WARDLINE_DATA_DIR: dataDir, ...env },
+    { command },
+  )
   let output = ''
   child.process.stdout?.on('data', (chunk) => {
     output += chunk
@@ -199,6 +207,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
     PORT: String(port),
     WARDLINE_DATA_DIR: dataDir,
     WARDLINE_RULES_DIR: folderWithoutRules(),
+    ...(options.command === 'gateway' ? { WARDLINE_GATEWAY_PORT: String(port) } : {}),
   }
   if (!options.withoutKey) env.WARDLINE_API_KEY = key
   Object.assign(env, options.env)
@@ -224,7 +233,7 @@ async function ownService(options: ServiceOptions): Promise<Service> {
   }
 
   const spawnOnce = () => {
-    const spawned = spawnService(env, options.wrapper ?? [])
+    const spawned = spawnService(env, options)
     const run = { exit: undefined as Exit | undefined, output: '' }
     running = spawned
     for (const stream of [spawned.process.stdout, spawned.process.stderr]) {
@@ -297,8 +306,11 @@ afterAll(() => {
 })
 
 // Inherits only the necessary variables: a WARDLINE_* or TRUST_* of the shell must not affect a test.
-function spawnService(env: Record<string, string>, wrapper: string[]): SpawnedService {
-  const service = [process.execPath, inject('command'), 'serve']
+function spawnService(
+  env: Record<string, string>,
+  { wrapper = [], command: name = 'serve' }: Pick<ServiceOptions, 'wrapper' | 'command'>,
+): SpawnedService {
+  const service = [process.execPath, inject('command'), name]
   const [command = '', ...args] = [...wrapper, ...service]
   const inherited = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() }
   const child = spawn(command, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })

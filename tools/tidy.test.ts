@@ -47,7 +47,7 @@ const features = `${server}features/`
 
 /** From the top down: a file imports from its own layer and from those below. */
 const layers = [
-  '(main|index)\\.ts',
+  '(main|index|gateway-process)\\.ts',
   '(app|services|jobs|before-listening)\\.ts',
   'features/',
   'http/',

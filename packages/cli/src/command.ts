@@ -7,6 +7,7 @@ type Commands = Record<string, () => Promise<Add>>
 
 const whereTheServiceRuns: Commands = {
   serve: async () => (await import('./serve.ts')).addServe,
+  gateway: async () => (await import('./gateway.ts')).addGateway,
   config: async () => (await import('./config.ts')).addConfig,
   audit: async () => (await import('./audit.ts')).addAudit,
   backup: async () => (await import('./backup.ts')).addBackup,
@@ -25,7 +26,6 @@ const fromAnywhere: Commands = {
   suspensions: async () => (await import('./suspensions.ts')).addSuspensions,
   drill: async () => (await import('./drill.ts')).addDrill,
   enforcement: async () => (await import('./enforcement.ts')).addEnforcement,
-  gateway: async () => (await import('./gateway.ts')).addGateway,
   brake: async () => (await import('./brake.ts')).addBrake,
   contain: async () => (await import('./containments.ts')).addContain,
   containments: async () => (await import('./containments.ts')).addContainments,

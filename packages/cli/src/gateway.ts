@@ -1,9 +1,11 @@
 import type { BudgetView } from '@wardline/contract'
+import { readConfig, startGateway } from '@wardline/server'
 import { safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { withService } from './service/options.ts'
 import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
+import { closeOnSignal, onFatal } from './signals.ts'
 import { textTable } from './text-table.ts'
 
 const useText = ({ limit, used, reserved }: BudgetView['usd']): string =>
@@ -25,10 +27,16 @@ async function showBudgets(flags: ServiceFlags): Promise<void> {
   console.log(`They renew at ${budgets[0]!.renews_at}.`)
 }
 
+async function runGateway(): Promise<void> {
+  const gateway = await startGateway(readConfig(), { onFatal })
+  closeOnSignal(() => gateway.close())
+}
+
 export function addGateway(program: Command): void {
-  const gateway = program.command('gateway').description('show what agents use of their models through the gateway')
-  const budgets = gateway
-    .command('budgets', { isDefault: true })
-    .description('list what agents used of their budgets today, in UTC')
+  const gateway = program
+    .command('gateway')
+    .description('run the model gateway as a separate process, on the PostgreSQL database of a service')
+    .action(runGateway)
+  const budgets = gateway.command('budgets').description('list what agents used of their budgets today, in UTC')
   withService(budgets).action(showBudgets)
 }

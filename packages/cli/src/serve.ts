@@ -1,11 +1,11 @@
 import { type Config, isLogPretty, loginUrl, type RunningServer, readConfig, startServer } from '@wardline/server'
 import { reachableUrl } from '@wardline/text'
 import type { Command } from 'commander'
-import { exitCodes, fail } from './exit.ts'
+import { fail } from './exit.ts'
 import { type Demo, prepareDemo, readDemoConfig, startDemo } from './serve-demo.ts'
 import { storedAdminKey } from './service/admin-key.ts'
 import { localUrl } from './service/settings.ts'
-import { onStopSignal } from './signals.ts'
+import { closeOnSignal, onFatal } from './signals.ts'
 import { version } from './version.ts'
 
 /** Prints the key only to a terminal. Otherwise standard error is a log, which is stored and shipped. */
@@ -40,23 +40,6 @@ export function welcome(url: string, config: Pick<Config, 'apiKey' | 'dataDir'>)
 
   Ctrl-C stops the service.
 `
-}
-
-function closeOnSignal(close: () => Promise<void>): void {
-  onStopSignal(() => {
-    close().then(
-      () => process.exit(0),
-      (fault) => {
-        console.error((fault as Error).message)
-        process.exit(exitCodes.failed)
-      },
-    )
-  })
-}
-
-const onFatal = (fault: Error) => {
-  console.error(`Fatal: ${fault.message}`)
-  process.exit(exitCodes.fatal)
 }
 
 async function serve(): Promise<void> {

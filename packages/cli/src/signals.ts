@@ -17,3 +17,22 @@ export function onStopSignal(stop: () => void): void {
   process.on('SIGTERM', hear)
   process.on('SIGINT', hear)
 }
+
+/** Closes on the first signal, and then ends the process. */
+export function closeOnSignal(close: () => Promise<void>): void {
+  onStopSignal(() => {
+    close().then(
+      () => process.exit(0),
+      (fault) => {
+        console.error((fault as Error).message)
+        process.exit(exitCodes.failed)
+      },
+    )
+  })
+}
+
+/** Ends the process after an error that requires a restart. */
+export const onFatal = (fault: Error): void => {
+  console.error(`Fatal: ${fault.message}`)
+  process.exit(exitCodes.fatal)
+}

@@ -1,6 +1,7 @@
 import type { offChainFault as fault } from './features/chain/off-chain.ts'
 import type { openPublished as open } from './features/chain/published.ts'
 import type { verifySelf as verify } from './features/trust/verification/verify.ts'
+import type { startGateway as gateway } from './gateway-process.ts'
 import type { startServer as start } from './main.ts'
 
 export type { UnopenedService } from './before-listening.ts'
@@ -22,6 +23,10 @@ export { version } from './version.ts'
 
 /** See main.ts. Imported on demand, because routes and jobs take longer to load than a database command to run. */
 export const startServer: typeof start = async (...given) => (await import('./main.ts')).startServer(...given)
+
+/** See gateway-process.ts. Imported on demand, for the same reason. */
+export const startGateway: typeof gateway = async (...given) =>
+  (await import('./gateway-process.ts')).startGateway(...given)
 
 /** Imported on demand, with its network code. */
 export const verifySelf: typeof verify = async (...given) =>

@@ -30,6 +30,8 @@ import type { Services } from './services.ts'
 export interface Job {
   name: string
   everyMs: number
+  /** Whether a process that only passes calls of models on runs it too. */
+  ofGateway?: true
   /** Work in batches must end after the current batch once `stopping` is aborted, because shutdown waits for it. */
   run(stopping?: AbortSignal): Promise<void> | void
 }
@@ -98,14 +100,15 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       // Twice a second, so that within a second a key revoked by another process is refused and its streams end.
       name: 'keys',
       everyMs: 500,
+      ofGateway: true,
       run: async () => {
         await keyring.refresh()
         await endStreams(deps, services)
       },
     },
-    { name: 'clock', everyMs: 1_000, run: () => deps.timekeeping.check() },
-    { name: 'control', everyMs: 1_000, run: () => controlRelay.run() },
-    { name: 'suspension-facts', everyMs: 1_000, run: () => services.suspensionFacts.write() },
+    { name: 'clock', everyMs: 1_000, ofGateway: true, run: () => deps.timekeeping.check() },
+    { name: 'control', everyMs: 1_000, ofGateway: true, run: () => controlRelay.run() },
+    { name: 'suspension-facts', everyMs: 1_000, ofGateway: true, run: () => services.suspensionFacts.write() },
     { name: 'control-streams', everyMs: 1_000, run: () => services.openStreams.write() },
     {
       name: 'drills',
@@ -121,11 +124,12 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'drill-retention', everyMs: 300_000, run: (stopping) => forgetDrills(deps, stopping) },
     { name: 'event-log', everyMs: 1_000, run: () => services.logFollower.reconcile() },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
-    { name: 'key-usage', everyMs: 60_000, run: () => keyring.flushUsage() },
+    { name: 'key-usage', everyMs: 60_000, ofGateway: true, run: () => keyring.flushUsage() },
     {
       // Alerts written by this process wake the dispatcher. This finds those of other processes and due retries.
       name: 'alerts',
       everyMs: 1_000,
+      ofGateway: true,
       run: async () => {
         await routingTable.refresh()
         await dispatcher.run()
@@ -195,8 +199,8 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       run: (stopping) => services.fleetBaselines.refresh(deps.clock.now(), stopping),
     },
     { name: 'baselines', everyMs: hourMs, run: (stopping) => forgetBaselines(deps, stopping) },
-    { name: 'counted-reports', everyMs: 10_000, run: () => countedReports.run() },
-    { name: 'refusals', everyMs: 60_000, run: () => services.probing.run() },
+    { name: 'counted-reports', everyMs: 10_000, ofGateway: true, run: () => countedReports.run() },
+    { name: 'refusals', everyMs: 60_000, ofGateway: true, run: () => services.probing.run() },
     {
       name: 'event-index',
       everyMs: 1_000,
@@ -209,6 +213,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     {
       name: 'instance-history',
       everyMs: writeHistoryEveryMs,
+      ofGateway: true,
       run: async (stopping) => {
         await services.activityCounts.write()
         await forgetHistory(deps, stopping)

@@ -9,12 +9,13 @@ import { type UnopenedService, unopenedService } from './before-listening.ts'
 import { type Config, describeConfig } from './config/config.ts'
 import { type Deps, type DepsOptions, openDeps } from './deps.ts'
 import { localActor } from './features/audit/audit.ts'
-import { type Gateway, openGateway } from './features/gateway/gateway.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
 import { createLoginCode } from './features/keys/login-codes.ts'
 import { addFirstRules } from './features/rules/first-rules.ts'
+import { listenForModels } from './gateway-process.ts'
 import { type DecoyListener, openDecoyListener } from './http/decoy-listener.ts'
 import { httpLimits } from './http/limits.ts'
+import { listenFault } from './http/listen-fault.ts'
 import { sendWithin } from './http/send-within.ts'
 import { randomBetween } from './ids.ts'
 import { type JobOptions, listJobs, startJobs } from './jobs.ts'
@@ -32,8 +33,6 @@ export interface RunningServer {
 
 /** Minimum and maximum of the random reconnect delays that streams get on shutdown. */
 const reconnectAfterMs = [1_000, 10_000] as const
-/** On shutdown, connections of requests that take longer are closed. */
-const closeWithinMs = 10_000
 const closeIdleEveryMs = 100
 /** Most responsive receivers respond within this time. Other attempts are retried by the next process. */
 const finishAttemptsWithinMs = 3_000
@@ -85,36 +84,11 @@ function logChannels({ routingTable }: Services, { config, log }: Deps): void {
   }
 }
 
-/** Explains why listening failed and which setting to change. */
-function listenFault(host: string, port: number, fault: NodeJS.ErrnoException, prefix = ''): Error {
-  const [hostName, portName] = [`${prefix}HOST`, `${prefix}PORT`]
-  const faults: Record<string, string> = {
-    EADDRINUSE: `Port ${port} of ${host} is in use: stop the program that listens there, or set ${portName} to another port.`,
-    EACCES: `This user may not listen on port ${port}: set ${portName} to 1024 or higher.`,
-    EADDRNOTAVAIL: `${hostName} ${host} is not an address of this machine: set ${hostName} to one, such as 127.0.0.1 or 0.0.0.0.`,
-    ENOTFOUND: `${hostName} ${host} cannot be resolved: set ${hostName} to an address of this machine, such as 127.0.0.1 or 0.0.0.0.`,
-  }
-  const message =
-    faults[fault.code ?? ''] ??
-    `${hostName} ${host}, ${portName} ${port}: the service cannot listen there (${fault.code}).`
-  return new Error(message, { cause: fault })
-}
-
 async function listenForDecoys(deps: Deps, { decoyFetches }: Services): Promise<DecoyListener | undefined> {
   const { decoyPort, host, decoyHost = host } = deps.config
   if (decoyPort === undefined) return undefined
   return openDecoyListener(deps, decoyFetches).catch((fault) =>
     Promise.reject(listenFault(decoyHost, decoyPort, fault, 'WARDLINE_DECOY_')),
-  )
-}
-
-async function listenForModels(deps: Deps, services: Services): Promise<Gateway | undefined> {
-  const { gatewayPort, host, gatewayHost = host } = deps.config
-  if (gatewayPort === undefined) return undefined
-  return openGateway(deps, services).catch((fault) =>
-    Promise.reject(
-      fault.code === undefined ? fault : listenFault(gatewayHost, gatewayPort, fault, 'WARDLINE_GATEWAY_'),
-    ),
   )
 }
 
@@ -165,10 +139,10 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     async function close() {
       const reconnectAfter = () => randomBetween(...reconnectAfterMs)
       closeStreams(services, reconnectAfter)
-      const giveUp = setTimeout(() => app.server.closeAllConnections(), closeWithinMs)
+      const giveUp = setTimeout(() => app.server.closeAllConnections(), httpLimits.closeWithinMs)
       // Closes connections that become idle when their last request ends.
       const sweep = setInterval(() => app.server.closeIdleConnections(), closeIdleEveryMs)
-      await Promise.all([app.close(), decoyListener?.close(), gateway?.close(closeWithinMs)])
+      await Promise.all([app.close(), decoyListener?.close(), gateway?.close(httpLimits.closeWithinMs)])
       clearTimeout(giveUp)
       clearInterval(sweep)
       await closeServices(services, deps, { stopJobs, graceMs: finishAttemptsWithinMs })

@@ -61,9 +61,9 @@ import { JobRuns } from './features/system/job-runs.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
 /** Stateful parts of the features: queues, caches, open streams. */
-export type Services = Awaited<ReturnType<typeof openServices>>
+export type Services = Awaited<ReturnType<typeof createServices>>
 
-export async function openServices(deps: Deps) {
+async function createServices(deps: Deps) {
   const alerting = createAlerting(deps, (id) => findRequest(deps, id))
   const { outbox, protectionAlerts } = alerting
   const activityCounts = new ActivityCounts(deps)
@@ -106,7 +106,7 @@ export async function openServices(deps: Deps) {
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
-  const services = {
+  return {
     ...parts,
     autoSuspension,
     decoyChecks,
@@ -146,6 +146,10 @@ export async function openServices(deps: Deps) {
     ...alerting,
     telegramPresses: new TelegramPresses(deps, { ...parts, ...alerting }),
   }
+}
+
+export async function openServices(deps: Deps): Promise<Services> {
+  const services = await createServices(deps)
   await completeFolders(deps)
   await Promise.all([
     services.keyring.refresh(),
@@ -158,6 +162,15 @@ export async function openServices(deps: Deps) {
     services.messageDelivery.open(),
     services.enforcement.open(),
   ])
+  return services
+}
+
+/** Services of a process that only passes calls of models on: it follows no events, and delivers nothing. */
+export async function openGatewayServices(deps: Deps): Promise<Services> {
+  const services = await createServices(deps)
+  const { keyring, routingTable, dispatcher, enforcement } = services
+  // The table decides which alerts are stored; the processes of the service send them.
+  await Promise.all([keyring.refresh(), routingTable.refresh(), dispatcher.close(0), enforcement.close(0)])
   return services
 }
 

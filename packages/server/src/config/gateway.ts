@@ -92,12 +92,12 @@ export function readUpstreams(
   return upstreams
 }
 
-/** Reads the budgets and prices; none if the gateway is off. Throws ConfigError with all faults. */
-export function readBudgets({ gatewayFile: file, gatewayPort: port }: Pick<Config, 'gatewayFile' | 'gatewayPort'>): {
+/** Reads the budgets and prices; none without a file. Throws ConfigError with all faults. */
+export function readBudgets({ gatewayFile: file }: Pick<Config, 'gatewayFile'>): {
   budgets: readonly Budget[]
   prices: Prices
 } {
-  if (file === undefined || port === undefined) return { budgets: [], prices: [] }
+  if (file === undefined) return { budgets: [], prices: [] }
   const { faults, ...read } = budgetsOf(readEntries(file))
   if (faults.length > 0) throw new ConfigError(faults.map((fault) => `${name}: ${fault}`))
   return read

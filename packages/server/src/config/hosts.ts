@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
 import { urlFault } from './setting-faults.ts'
-import { integer, refuse, setting, text } from './values.ts'
+import { integer, oneOf, refuse, setting, text } from './values.ts'
 
 const label = '[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?'
 const hostNamePattern = new RegExp(`^(\\*\\.)?${label}(\\.${label})*$`)
@@ -85,5 +85,12 @@ export const hostSettings = {
     unset: undefined,
     meaning: 'YAML file of the upstreams of the [model gateway](../guide/gateway.md#the-file); needed with its port',
     parse: text,
+  }),
+  gatewayFail: setting({
+    env: 'WARDLINE_GATEWAY_FAIL',
+    unset: 'closed',
+    meaning:
+      'What the model gateway does [while its database is away](../guide/gateway.md#while-the-database-is-away): `closed` refuses all calls, `open` passes on those of agents that it knows',
+    parse: oneOf(['closed', 'open']),
   }),
 }

@@ -13,6 +13,8 @@ export const httpLimits = {
    * handler, a channel's test, which takes 16 s.
    */
   stallMs: 30_000,
+  /** On shutdown, connections of requests that take longer are closed. */
+  closeWithinMs: 10_000,
   headerBytes: 8 * 1024,
   /** Bounded by file descriptors. Most of these connections are streams. */
   connections: 20_000,

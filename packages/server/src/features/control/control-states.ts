@@ -51,11 +51,23 @@ export class ControlStates {
     return this.#deps.database.isShared ? undefined : this.#recall(instanceId)
   }
 
+  /** Like `readStored`, and returns the last known state while the database is unavailable. */
+  async read(instanceId: string): Promise<KnownState | undefined> {
+    try {
+      return await this.readStored(instanceId)
+    } catch (fault) {
+      // While the database is unavailable nobody can kill or resume, so the last known state is still valid.
+      const state = this.#recall(instanceId)
+      if (!state) throw fault
+      return state
+    }
+  }
+
   /**
    * Returns the state from the database; undefined for an unknown instance. If several processes share the database,
    * only the database counts: after a restore, recorded messages from before it have valid signatures and higher versions.
    */
-  async read(instanceId: string): Promise<KnownState | undefined> {
+  async readStored(instanceId: string): Promise<KnownState | undefined> {
     const epoch = this.#epoch
     const reading = this.#readings.get(instanceId) ?? { readers: 0, heard: undefined }
     this.#readings.set(instanceId, reading)
@@ -68,11 +80,6 @@ export class ControlStates {
       const state = newest(read, this.#states.get(instanceId), reading.heard)
       if (this.#deps.bus.receivesAll && epoch === this.#epoch) this.#states.set(instanceId, state)
       return this.#deps.database.isShared ? read : state
-    } catch (fault) {
-      // While the database is unavailable nobody can kill or resume, so the last known state is still valid.
-      const state = this.#recall(instanceId)
-      if (!state) throw fault
-      return state
     } finally {
       reading.readers -= 1
       if (reading.readers === 0) this.#readings.delete(instanceId)

@@ -320,7 +320,7 @@ describe('the stop', () => {
   })
 
   it('refuses calls while nobody knows whether the agent is suspended', async () => {
-    const read = vi.spyOn(service.services.controlStates, 'read').mockRejectedValue(new Error('away'))
+    const read = vi.spyOn(service.services.controlStates, 'readStored').mockRejectedValue(new Error('away'))
     expect((await send({ path: chat })).status).toBe(503)
     expect(provider.received).toEqual([])
     read.mockRestore()

@@ -8,18 +8,15 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { plainAddress } from '../../http/actor.ts'
 import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
-import type { KnownState } from '../control/control-states.ts'
 import type { Ingest } from '../events/ingest.ts'
-import type { Heartbeats } from '../instances/instances.ts'
-import { noteModelCall } from '../instances/reach-statements.ts'
-import { readTraits } from '../instances/traits.ts'
-import { noteModelCut } from '../suspensions/suspension-statements.ts'
 import { assertMayCall, modelOf } from './allowed-models.ts'
 import type { ModelBudgets } from './budgets.ts'
 import { type CallBody, CallBodyReader } from './call-body.ts'
+import { type AgentParts, CallingAgents, suspendedText } from './calling-agents.ts'
 import { Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, meter } from './metering.ts'
+import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
 
 const limits = {
   /** Anthropic's maximum for a request, the largest of the providers. */
@@ -37,25 +34,11 @@ const limits = {
   callsPerInstance: 5_000,
   /** Characters of a model in its event. */
   modelText: 100,
-  /** Between two heartbeats for an agent that only the gateway hears. */
-  heartbeatMs: 15_000,
 } as const
 
-/** Instances that are remembered as heard: more than have calls within a few seconds. */
-const maxHeard = 10_000
 const instanceIdForm = new RegExp(`^[a-z0-9_-]{1,${contractLimits.instanceId}}$`)
 
-/** Type of agents that registered by calling a model; one that sends heartbeats itself has another. */
-const agentType = 'model-gateway'
-
-interface Parts {
-  keyring: {
-    find(presented: string, isLast?: boolean): Principal | undefined
-    findStored(presented: string): Promise<Principal | undefined>
-  }
-  probing: { badKey(address: string | null): number | undefined; isWaiting(address: string | null): boolean }
-  controlStates: { peek(id: string): KnownState | undefined; read(id: string): Promise<KnownState | undefined> }
-  heartbeats: Pick<Heartbeats, 'beat'>
+interface Parts extends AgentParts, KeyParts {
   ingest: Pick<Ingest, 'own' | 'store'>
   modelBudgets: Pick<ModelBudgets, 'prices' | 'reserve' | 'settle'>
 }
@@ -66,11 +49,6 @@ export interface Gateway {
   close(graceMs: number): Promise<void>
 }
 
-const suspendedText = (reason: string | null): FormatError => ({
-  status: 403,
-  message: `This agent is suspended by Wardline: ${reason ?? 'no reason was given'}. An operator has to resume it.`,
-})
-
 const statuses: Partial<Record<ErrorCode, FormatError['status']>> = {
   invalid: 400,
   unauthorized: 401,
@@ -80,12 +58,16 @@ const statuses: Partial<Record<ErrorCode, FormatError['status']>> = {
   too_many_failures: 429,
 }
 
-const errorOf = (fault: unknown): FormatError => {
+/** Returns undefined if the call was not refused, but could not be checked. */
+function refusalOf(fault: unknown): FormatError | undefined {
   if (fault instanceof Refusal) return { status: fault.status, message: fault.message }
-  if (fault instanceof AppError && statuses[fault.code])
-    return { status: statuses[fault.code]!, message: fault.message }
-  // Whether the agent is suspended is not known, so the call is refused.
-  return { status: 503, message: 'Wardline cannot check now whether this agent may go on; retry in a moment.' }
+  const status = fault instanceof AppError ? statuses[fault.code] : undefined
+  return status && { status, message: (fault as AppError).message }
+}
+
+const uncheckedError: FormatError = {
+  status: 503,
+  message: 'Wardline cannot check now whether this agent may go on; retry in a moment.',
 }
 
 /** Returns the path and query for the upstream, without a key that a client of Gemini put into the query. */
@@ -101,10 +83,7 @@ class ModelGateway {
   readonly #upstreams: ReadonlyMap<string, Upstream>
   /** Open calls by instance. */
   readonly #open = new Map<string, Set<Exchange>>()
-  /** When this process last looked at an instance, in monotonic milliseconds. */
-  readonly #heard = new Map<string, number>()
-  /** Control versions of suspensions that this process has noted as applied. */
-  readonly #cut = new Map<string, number>()
+  readonly #agents: CallingAgents
   #calls = 0
   #bodyBytes = 0
 
@@ -112,29 +91,13 @@ class ModelGateway {
     this.#deps = deps
     this.#parts = parts
     this.#upstreams = new Map(readUpstreams(deps.config).map((upstream) => [upstream.name, upstream]))
-    deps.bus.onControl(({ instance_id, action, reason, version }) => {
-      if (action !== 'suspend') return
-      for (const exchange of this.#open.get(instance_id) ?? []) exchange.cut(suspendedText(reason ?? null))
-      if (this.#open.has(instance_id) || this.#heard.has(instance_id)) this.#noteCut(instance_id, version)
+    this.#agents = new CallingAgents(deps, parts)
+    deps.bus.onControl((message) => {
+      const { instance_id: id, action, reason = null } = message
+      const open = this.#open.get(id)
+      if (action === 'suspend') for (const exchange of open ?? []) exchange.cut(suspendedText(reason))
+      this.#agents.hear(message, open !== undefined)
     })
-  }
-
-  /** Records once that the calls of a suspended agent are refused. */
-  #noteCut(instanceId: string, version: number): void {
-    if (this.#cut.get(instanceId) === version) return
-    if (this.#cut.size >= maxHeard) this.#cut.clear()
-    this.#cut.set(instanceId, version)
-    const { database, clock, log } = this.#deps
-    noteModelCut(database.db, instanceId, version, clock.now()).catch((fault) => {
-      this.#cut.delete(instanceId)
-      log.warn({ err: fault }, 'that the gateway holds an agent is not recorded yet')
-    })
-  }
-
-  #refuseSuspended(instanceId: string, known: KnownState | undefined): void {
-    if (!known?.state.suspended) return
-    this.#noteCut(instanceId, known.version)
-    throw new Refusal(403, suspendedText(known.state.reason).message)
   }
 
   /** Handles one request. Never rejects. */
@@ -161,14 +124,14 @@ class ModelGateway {
       const id = this.#instanceOf(request, principal)
       this.#admit(id, exchange)
       instanceId = id
-      await this.#assertActive(id, principal, request)
+      const isChecked = await this.#agents.assertActive(id, principal, plainAddress(request.socket.remoteAddress))
       const { bytes: body, read } = await this.#bodyOf(request)
       let costOf: (result: ExchangeResult) => Cost
       try {
         const call = { upstream, path: below, body: read }
         model = modelOf(call)?.slice(0, limits.modelText) ?? null
         assertMayCall(principal, request.method, call)
-        costOf = await meter(this.#parts.modelBudgets, exchange, {
+        costOf = await meter(this.#budgets(isChecked), exchange, {
           ...call,
           instanceId: id,
           method: request.method,
@@ -181,7 +144,10 @@ class ModelGateway {
       const result = await exchange.ended
       this.#report(id, { upstream, model, ms: this.#deps.clock.monotonic() - startedAt, result, cost: costOf(result) })
     } catch (fault) {
-      exchange.refuse(errorOf(fault), fault instanceof AppError ? fault.retryAfterSeconds : undefined)
+      exchange.refuse(
+        refusalOf(fault) ?? uncheckedError,
+        fault instanceof AppError ? fault.retryAfterSeconds : undefined,
+      )
       if (!(fault instanceof Refusal || fault instanceof AppError))
         this.#deps.log.error({ err: fault }, 'a call through the gateway failed')
     } finally {
@@ -196,16 +162,13 @@ class ModelGateway {
   async #principalOf({ headers, socket }: IncomingMessage): Promise<Principal> {
     const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1]
     const presented = [headers['x-api-key'], headers['x-goog-api-key'], bearer].find((key) => typeof key === 'string')
-    const { keyring, probing } = this.#parts
     if (presented === undefined)
       throw new Refusal(401, 'A Wardline key is required in place of the key of the provider.')
     const address = plainAddress(socket.remoteAddress)
-    const principal =
-      keyring.find(presented as string, false) ??
-      (probing.isWaiting(address) ? keyring.find(presented as string) : await keyring.findStored(presented as string))
+    const principal = await findPrincipal(this.#parts, presented as string, address)
     if (principal && mayBeAgent(principal)) return principal
     if (principal) throw new Refusal(403, `The scope ${principal.scope} does not allow this: use a key of scope agent.`)
-    const waitSeconds = probing.badKey(address)
+    const waitSeconds = this.#parts.probing.badKey(address)
     if (waitSeconds === undefined) throw new Refusal(401, 'The Wardline key is not valid.')
     throw new AppError(
       'too_many_failures',
@@ -234,28 +197,19 @@ class ModelGateway {
     this.#open.set(instanceId, open.add(exchange))
   }
 
-  /** Refuses the call of a suspended agent, and registers an agent that is not known. */
-  async #assertActive(instanceId: string, principal: Principal, { socket }: IncomingMessage): Promise<void> {
-    const { controlStates } = this.#parts
-    const find = () => controlStates.peek(instanceId) ?? controlStates.read(instanceId)
-    let known = await find()
-    this.#refuseSuspended(instanceId, known)
-    const now = this.#deps.clock.monotonic()
-    if (now - (this.#heard.get(instanceId) ?? -Infinity) < limits.heartbeatMs) return
-    const { agentType: type } = (await readTraits(this.#deps.database.db, [instanceId])).get(instanceId) ?? {}
-    if (!known || type === agentType) {
-      const heartbeat = { instance_id: instanceId, name: instanceId, agent_type: agentType }
-      await this.#parts.heartbeats.beat({ ...heartbeat }, principal, plainAddress(socket.remoteAddress))
-      // An agent can begin suspended.
-      known ??= await find()
-      this.#refuseSuspended(instanceId, known)
+  #budgets(isChecked: boolean): Parts['modelBudgets'] {
+    const { modelBudgets } = this.#parts
+    return {
+      prices: modelBudgets.prices,
+      settle: (reservation, charged) => modelBudgets.settle(reservation, charged),
+      reserve: async (instanceId, amount) => {
+        if (!isChecked) return undefined
+        return modelBudgets.reserve(instanceId, amount).catch((fault) => {
+          this.#agents.assertMayGoOn(instanceId, fault)
+          return undefined
+        })
+      },
     }
-    if (this.#heard.size >= maxHeard) this.#heard.clear()
-    this.#heard.set(instanceId, now)
-    const { database, clock, log } = this.#deps
-    noteModelCall(database.db, instanceId, clock.now()).catch((fault) =>
-      log.warn({ err: fault }, 'a call of a model is not recorded as a way to hold its agent'),
-    )
   }
 
   async #bodyOf(request: IncomingMessage): Promise<{ bytes: Buffer; read: CallBody }> {
@@ -323,7 +277,12 @@ export async function openGateway(deps: Deps, parts: Parts): Promise<Gateway> {
     headersTimeout: limits.headersTimeoutMs,
     maxHeaderSize: limits.headerBytes,
   })
-  server.on('request', (request, response) => void gateway.handle(request, response))
+  const operation = createOperations(deps, parts)
+  server.on('request', (request, response) => {
+    const asked = request.method === 'GET' ? operation(request.url!) : undefined
+    if (!asked) return void gateway.handle(request, response)
+    asked(request, response).catch(() => response.destroy())
+  })
   // Codex asks for a WebSocket first, and goes on without one after this answer.
   server.on('upgrade', (_request, socket) => {
     socket.end('HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')

@@ -1,0 +1,134 @@
+import type { ControlMessage } from '@wardline/contract'
+import type { Deps } from '../../deps.ts'
+import { DatabaseError } from '../../errors.ts'
+import type { Principal } from '../../http/auth.ts'
+import type { KnownState } from '../control/control-states.ts'
+import type { Heartbeats } from '../instances/instances.ts'
+import { noteModelCall } from '../instances/reach-statements.ts'
+import { readTraits } from '../instances/traits.ts'
+import { noteModelCut } from '../suspensions/suspension-statements.ts'
+import { type FormatError, Refusal } from './formats.ts'
+import { KnownAgents } from './known-agents.ts'
+
+/** Between two heartbeats for an agent that only the gateway hears. */
+const heartbeatMs = 15_000
+/** Instances that are remembered as heard: more than have calls within a few seconds. */
+const maxHeard = 10_000
+/** Type of agents that registered by calling a model; one that sends heartbeats itself has another. */
+const agentType = 'model-gateway'
+
+export interface AgentParts {
+  controlStates: { peek(id: string): KnownState | undefined; readStored(id: string): Promise<KnownState | undefined> }
+  heartbeats: Pick<Heartbeats, 'beat'>
+}
+
+export const suspendedText = (reason: string | null): FormatError => ({
+  status: 403,
+  message: `This agent is suspended by Wardline: ${reason ?? 'no reason was given'}. An operator has to resume it.`,
+})
+
+/** Whether the database did not answer. A conflict is no outage: an agent could cause one to avoid its budget. */
+const isAway = (fault: unknown): boolean =>
+  fault instanceof DatabaseError && !fault.constraint && !fault.stale && !fault.busy
+
+/** The agents that call models: refuses suspended ones, registers new ones, and records that the gateway holds them. */
+export class CallingAgents {
+  readonly #deps: Deps
+  readonly #parts: AgentParts
+  readonly #known = new KnownAgents()
+  /** When this process last looked at an instance, in monotonic milliseconds. */
+  readonly #heard = new Map<string, number>()
+  /** Control versions of suspensions that this process has noted as applied. */
+  readonly #cut = new Map<string, number>()
+  /** Whether calls go on without a check since the database went away. */
+  #isUnchecked = false
+
+  constructor(deps: Deps, parts: AgentParts) {
+    this.#deps = deps
+    this.#parts = parts
+  }
+
+  /** Takes a kill or a resume in. `isCalling`: the agent has calls open. */
+  hear(message: ControlMessage, isCalling: boolean): void {
+    const { instance_id: id, action, version } = message
+    if (isCalling || this.#known.get(id)) this.#known.hear(message)
+    if (action === 'suspend' && (isCalling || this.#heard.has(id))) this.#noteCut(id, version)
+  }
+
+  /** Records once that the calls of a suspended agent are refused. */
+  #noteCut(instanceId: string, version: number): void {
+    if (this.#cut.get(instanceId) === version) return
+    if (this.#cut.size >= maxHeard) this.#cut.clear()
+    this.#cut.set(instanceId, version)
+    const { database, clock, log } = this.#deps
+    noteModelCut(database.db, instanceId, version, clock.now()).catch((fault) => {
+      this.#cut.delete(instanceId)
+      log.warn({ err: fault }, 'that the gateway holds an agent is not recorded yet')
+    })
+  }
+
+  #refuseSuspended(instanceId: string, known: Pick<KnownState, 'version' | 'state'> | undefined): void {
+    if (!known?.state.suspended) return
+    this.#noteCut(instanceId, known.version)
+    throw new Refusal(403, suspendedText(known.state.reason).message)
+  }
+
+  /**
+   * Refuses the call of a suspended agent, and registers an agent that is not known. Returns false if the call may go on
+   * although the database is away.
+   */
+  async assertActive(instanceId: string, principal: Principal, address: string | null): Promise<boolean> {
+    try {
+      const known = await this.#findState(instanceId)
+      this.#refuseSuspended(instanceId, known)
+      await this.#sayAlive(instanceId, known, principal, address)
+      this.#isUnchecked = false
+      return true
+    } catch (fault) {
+      if (isAway(fault)) this.#refuseSuspended(instanceId, this.#known.get(instanceId))
+      this.assertMayGoOn(instanceId, fault)
+      return false
+    }
+  }
+
+  /** Throws the fault, unless it is an outage during which the calls of this agent go on. */
+  assertMayGoOn(instanceId: string, fault: unknown): void {
+    const { config, log } = this.#deps
+    if (config.gatewayFail === 'closed' || !isAway(fault) || !this.#known.get(instanceId)) throw fault
+    if (this.#isUnchecked) return
+    this.#isUnchecked = true
+    log.warn({ err: fault }, 'the database is away: calls of known agents go on unchecked (WARDLINE_GATEWAY_FAIL=open)')
+  }
+
+  async #findState(instanceId: string): Promise<KnownState | undefined> {
+    const { controlStates } = this.#parts
+    const before = this.#known.get(instanceId)
+    const known = controlStates.peek(instanceId) ?? (await controlStates.readStored(instanceId))
+    if (known) this.#known.note(instanceId, known, before)
+    return known
+  }
+
+  /** Registers an agent that is not known, and sends the heartbeats of one that only the gateway hears. */
+  async #sayAlive(
+    instanceId: string,
+    known: KnownState | undefined,
+    principal: Principal,
+    address: string | null,
+  ): Promise<void> {
+    const now = this.#deps.clock.monotonic()
+    if (now - (this.#heard.get(instanceId) ?? -Infinity) < heartbeatMs) return
+    const { database, clock, log } = this.#deps
+    const { agentType: type } = (await readTraits(database.db, [instanceId])).get(instanceId) ?? {}
+    if (!known || type === agentType) {
+      const heartbeat = { instance_id: instanceId, name: instanceId, agent_type: agentType }
+      await this.#parts.heartbeats.beat(heartbeat, principal, address)
+      // An agent can begin suspended.
+      if (!known) this.#refuseSuspended(instanceId, await this.#findState(instanceId))
+    }
+    if (this.#heard.size >= maxHeard) this.#heard.clear()
+    this.#heard.set(instanceId, now)
+    noteModelCall(database.db, instanceId, clock.now()).catch((fault) =>
+      log.warn({ err: fault }, 'a call of a model is not recorded as a way to hold its agent'),
+    )
+  }
+}
