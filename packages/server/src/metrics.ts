@@ -12,7 +12,10 @@ const Gauge = part('Gauge')
 const Histogram = part('Histogram')
 const Registry = part('Registry')
 
-/** Creates all metrics of /metrics. Labels have fixed sets of values: ids would let callers exhaust memory. */
+/**
+ * Creates all metrics of /metrics. Labels have fixed sets of values, or those of a file of the operator: ids would let callers exhaust
+ * memory.
+ */
 export function createMetrics() {
   const registry = new Registry()
   const registers = [registry]
@@ -132,6 +135,44 @@ export function createMetrics() {
       help: 'Time from the request of a suspension to each of its stages, as seen by this process',
       labelNames: ['stage'],
       buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 15, 30, 60, 300],
+      registers,
+    }),
+    gatewayCalls: new Counter({
+      name: 'wardline_gateway_calls_total',
+      help: 'Calls of models, by upstream and outcome: complete, upstream_error = the provider refused it, broken = it does not answer or broke off, left by the client, cut = the agent was suspended meanwhile, suspended = refused for that, refused for another reason, unavailable = it could not be checked',
+      labelNames: ['upstream', 'outcome'],
+      registers,
+    }),
+    gatewayTokens: new Counter({
+      name: 'wardline_gateway_tokens_total',
+      help: 'Tokens that providers counted, by upstream, price that the model has in the file (none = it has none) and direction (input, output)',
+      labelNames: ['upstream', 'price', 'direction'],
+      registers,
+    }),
+    gatewayCost: new Counter({
+      name: 'wardline_gateway_cost_usd_total',
+      help: 'Cost of calls of models that have a price, by upstream and price',
+      labelNames: ['upstream', 'price'],
+      registers,
+    }),
+    gatewayOpenCalls: new Gauge({
+      name: 'wardline_gateway_open_calls',
+      help: 'Open calls of models, by upstream; most are streams',
+      labelNames: ['upstream'],
+      registers,
+    }),
+    gatewayFirstByteSeconds: new Histogram({
+      name: 'wardline_gateway_first_byte_seconds',
+      help: 'Time from the request of a call to the first byte of the body of its answer, by upstream',
+      labelNames: ['upstream'],
+      // A model may think for minutes.
+      buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+      registers,
+    }),
+    budgetRefusals: new Counter({
+      name: 'wardline_gateway_budget_refusals_total',
+      help: 'Calls of models for which a budget had no room, by budget',
+      labelNames: ['budget'],
       registers,
     }),
     decoyHits: new Counter({

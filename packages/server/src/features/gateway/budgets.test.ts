@@ -131,6 +131,16 @@ describe('a budget', () => {
     expect((await eventsOf('model_call'))[0]!.metadata).toMatchObject({ cost_usd: usd, cached_tokens: 1_000 })
     expect((await call(key, 'bot', { model: 'claude-opus', max_tokens: 1_900 }, messages)).status).toBe(429)
     expect((await call(key, 'bot', { model: 'unknown', max_tokens: 280 }, messages)).status).toBe(429)
+    const metrics = await test.service.deps.metrics.registry.metrics()
+    const labels = 'upstream="anthropic",price="anthropic/claude-*"'
+    for (const line of [
+      `wardline_gateway_cost_usd_total{${labels}} ${usd}`,
+      `wardline_gateway_tokens_total{${labels},direction="input"} 1300`,
+      `wardline_gateway_tokens_total{${labels},direction="output"} 40`,
+      'wardline_gateway_budget_refusals_total{budget="bot"} 2',
+    ]) {
+      expect(metrics).toContain(`${line}\n`)
+    }
   })
 
   it.each<[string, object, number]>([

@@ -216,6 +216,7 @@ export class ModelBudgets {
     row: BudgetRow | undefined,
   ): Promise<AppError> {
     const { budget, key } = reserved
+    this.#deps.metrics.budgetRefusals.inc({ budget: budget.name })
     await this.#report(reserved, instanceId, 'refused_at', row)
     const renewsAt = renewalOf(key.day)
     return new AppError(

@@ -70,7 +70,7 @@ export class CallingAgents {
   #refuseSuspended(instanceId: string, known: Pick<KnownState, 'version' | 'state'> | undefined): void {
     if (!known?.state.suspended) return
     this.#noteCut(instanceId, known.version)
-    throw new Refusal(403, suspendedText(known.state.reason).message)
+    throw new Refusal(403, suspendedText(known.state.reason).message, 'suspended')
   }
 
   /**

@@ -144,9 +144,9 @@ it('takes the first price that matches, and the context and output of the model 
     ['*/o3', price],
     ['*/*', { input: 9, output: 9 }],
   ] as const
-  expect(priceOf(prices, 'openai', 'gpt-5-mini')).toBe(small)
-  expect(priceOf(prices, 'azure', 'o3')).toBe(price)
-  expect(priceOf(prices, 'azure', 'gpt-5')).toEqual({ input: 9, output: 9 })
+  expect(priceOf(prices, 'openai', 'gpt-5-mini')?.[1]).toBe(small)
+  expect(priceOf(prices, 'azure', 'o3')?.[1]).toBe(price)
+  expect(priceOf(prices, 'azure', 'gpt-5')?.[1]).toEqual({ input: 9, output: 9 })
   expect(priceOf(prices.slice(0, 2), 'azure', 'gpt-5')).toBeUndefined()
   const body = { fault: undefined, model: 'm', namesFallbacks: false, maxOutputTokens: undefined, choices: 1 }
   expect(estimate(1_000, body, small)).toMatchObject({ input: 100, output: 50 })

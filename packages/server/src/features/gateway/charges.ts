@@ -26,13 +26,13 @@ export interface Estimate {
   price: Price | undefined
 }
 
-/** Returns the price of a model; undefined if the file has none. */
-export function priceOf(prices: Prices, upstream: string, model: string): Price | undefined {
+/** Returns the price of a model, by its pattern; undefined if the file has none. */
+export function priceOf(prices: Prices, upstream: string, model: string): Prices[number] | undefined {
   return prices.find(([pattern]) =>
     pattern.startsWith('*/')
       ? matchesPattern(pattern.slice(2), model)
       : matchesPattern(pattern, `${upstream}/${model}`),
-  )?.[1]
+  )
 }
 
 /**

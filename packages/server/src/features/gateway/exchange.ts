@@ -71,6 +71,8 @@ export class Exchange {
   #isLengthKnown = false
   #isSent = false
   #end: ExchangeResult['end'] | undefined
+  /** Is called when the first byte of the answer's body arrives. */
+  onFirstByte: () => void = () => {}
   readonly ended: Promise<ExchangeResult>
 
   constructor(request: IncomingMessage, response: ServerResponse, upstream: Upstream) {
@@ -200,6 +202,7 @@ export class Exchange {
     this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
     // Clients wait for the head of a stream, whose first event may come minutes later.
     this.#response.flushHeaders()
+    answer.once('data', () => this.onFirstByte())
     answer.on('data', (chunk: Buffer) => this.#reader?.push(chunk))
     answer.on('error', () => this.#fail())
     answer.on('aborted', () => this.#fail())

@@ -9,10 +9,12 @@ export interface FormatError {
 /** Ends a call with an error in the provider's format. */
 export class Refusal extends Error {
   readonly status: FormatError['status']
+  readonly outcome: 'refused' | 'suspended'
 
-  constructor(status: FormatError['status'], message: string) {
+  constructor(status: FormatError['status'], message: string, outcome: Refusal['outcome'] = 'refused') {
     super(message)
     this.status = status
+    this.outcome = outcome
   }
 }
 

@@ -427,3 +427,42 @@ describe('a suspension of an agent that calls models', () => {
     await vi.waitFor(async () => expect((await list())[0]).toMatchObject({ version: 3, enforced_by: 'gateway' }))
   })
 })
+
+describe('the metrics', () => {
+  const samples = async () => {
+    const text = await service.deps.metrics.registry.metrics()
+    const lines = text.split('\n').filter((line) => /^wardline_gateway_\w+(_total|_calls|_count)\{.* [^0]/.test(line))
+    return Object.fromEntries(lines.map((line) => /^wardline_gateway_(\w+\{.*\}) (\S+)$/.exec(line)!.slice(1)))
+  }
+
+  it('count calls by outcome, and none by a text of the caller', async () => {
+    answer = ({ response }) =>
+      void response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ usage: { prompt_tokens: 7, completion_tokens: 3 } }))
+    for (const model of ['m-1', 'm-2']) await (await send({ path: chat, body: JSON.stringify({ model }) })).text()
+    answer = ({ response }) => void response.writeHead(529).end('{}')
+    await (await send({ path: messages })).text()
+    await send({ path: '/away/v1/chat/completions' })
+    await send({ path: `${chat}/other` })
+    answer = ({ response }) => stream(response, 'data: 1\n\n')
+    const reader = (await send({ path: chat })).body!.getReader()
+    await reader.read()
+    expect(await samples()).toMatchObject({ 'open_calls{upstream="openai"}': '1' })
+    await kill()
+    await expect(reader.read().then(() => reader.read())).rejects.toThrow()
+    await send({ path: chat })
+    await expect.poll(samples).toEqual({
+      'calls_total{upstream="openai",outcome="complete"}': '2',
+      'calls_total{upstream="anthropic",outcome="upstream_error"}': '1',
+      'calls_total{upstream="away",outcome="broken"}': '1',
+      'calls_total{upstream="openai",outcome="refused"}': '1',
+      'calls_total{upstream="openai",outcome="cut"}': '1',
+      'calls_total{upstream="openai",outcome="suspended"}': '1',
+      'tokens_total{upstream="openai",price="none",direction="input"}': '14',
+      'tokens_total{upstream="openai",price="none",direction="output"}': '6',
+      'first_byte_seconds_count{upstream="openai"}': '3',
+      'first_byte_seconds_count{upstream="anthropic"}': '1',
+    })
+  })
+})

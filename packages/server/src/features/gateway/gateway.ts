@@ -15,7 +15,7 @@ import { type CallBody, CallBodyReader } from './call-body.ts'
 import { type AgentParts, CallingAgents, suspendedText } from './calling-agents.ts'
 import { Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
-import { type Cost, meter } from './metering.ts'
+import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
 
 const limits = {
@@ -111,7 +111,11 @@ class ModelGateway {
       return void response.end(JSON.stringify({ error: { message: `Unknown path. This gateway serves ${known}.` } }))
     }
     const exchange = new Exchange(request, response, upstream)
-    const startedAt = this.#deps.clock.monotonic()
+    const { clock, metrics, log } = this.#deps
+    const startedAt = clock.monotonic()
+    exchange.onFirstByte = () =>
+      metrics.gatewayFirstByteSeconds.observe({ upstream: name }, (clock.monotonic() - startedAt) / 1000)
+    metrics.gatewayOpenCalls.inc({ upstream: name })
     let instanceId: string | undefined
     let model: string | null = null
     this.#calls += 1
@@ -126,12 +130,12 @@ class ModelGateway {
       instanceId = id
       const isChecked = await this.#agents.assertActive(id, principal, plainAddress(request.socket.remoteAddress))
       const { bytes: body, read } = await this.#bodyOf(request)
-      let costOf: (result: ExchangeResult) => Cost
+      let metered: Awaited<ReturnType<typeof meter>>
       try {
         const call = { upstream, path: below, body: read }
         model = modelOf(call)?.slice(0, limits.modelText) ?? null
         assertMayCall(principal, request.method, call)
-        costOf = await meter(this.#budgets(isChecked), exchange, {
+        metered = await meter(this.#budgets(isChecked), exchange, {
           ...call,
           instanceId: id,
           method: request.method,
@@ -142,16 +146,19 @@ class ModelGateway {
         this.#bodyBytes -= body.length
       }
       const result = await exchange.ended
-      this.#report(id, { upstream, model, ms: this.#deps.clock.monotonic() - startedAt, result, cost: costOf(result) })
+      const cost = metered.costOf(result)
+      countCall(metrics, name, metered.price, result, cost)
+      this.#report(id, { upstream, model, ms: clock.monotonic() - startedAt, result, cost })
     } catch (fault) {
-      exchange.refuse(
-        refusalOf(fault) ?? uncheckedError,
-        fault instanceof AppError ? fault.retryAfterSeconds : undefined,
-      )
+      const refusal = refusalOf(fault)
+      exchange.refuse(refusal ?? uncheckedError, fault instanceof AppError ? fault.retryAfterSeconds : undefined)
+      const outcome = fault instanceof Refusal ? fault.outcome : refusal ? 'refused' : 'unavailable'
+      metrics.gatewayCalls.inc({ upstream: name, outcome })
       if (!(fault instanceof Refusal || fault instanceof AppError))
-        this.#deps.log.error({ err: fault }, 'a call through the gateway failed')
+        log.error({ err: fault }, 'a call through the gateway failed')
     } finally {
       this.#calls -= 1
+      metrics.gatewayOpenCalls.dec({ upstream: name })
       const open = instanceId === undefined ? undefined : this.#open.get(instanceId)
       open?.delete(exchange)
       if (open?.size === 0) this.#open.delete(instanceId!)

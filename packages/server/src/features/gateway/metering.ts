@@ -1,4 +1,5 @@
 import type { Upstream } from '../../config/gateway.ts'
+import type { Metrics } from '../../metrics.ts'
 import { modelOf } from './allowed-models.ts'
 import type { ModelBudgets } from './budgets.ts'
 import type { CallBody } from './call-body.ts'
@@ -23,20 +24,27 @@ export interface Cost {
   is_estimated?: true
 }
 
+/** What a call becomes in events and metrics, by how it ended. */
+interface Meter {
+  /** Pattern of the model's price in the file; undefined: it has none. */
+  price: string | undefined
+  costOf(result: ExchangeResult): Cost
+}
+
 /** Providers do not charge for lists of models, and for counting tokens. */
 const isFree = ({ method, path }: Metered) => method === 'GET' || /[/:]count_?tokens$/i.test(path)
 
 /**
- * Reserves what a call can use at most, and charges what it used once it ended. Returns what it cost, by how it ended.
+ * Reserves what a call can use at most, and charges what it used once it ended. Returns what it costs, by how it ends.
  * Throws AppError `quota_exceeded`, or a Refusal if the body of a call with a budget cannot be read.
  */
 export async function meter(
   budgets: Pick<ModelBudgets, 'prices' | 'reserve' | 'settle'>,
   exchange: Pick<Exchange, 'ended'>,
   call: Metered,
-): Promise<(result: ExchangeResult) => Cost> {
-  if (isFree(call)) return () => ({})
-  const price = priceOf(budgets.prices, call.upstream.name, modelOf(call) ?? '')
+): Promise<Meter> {
+  if (isFree(call)) return { price: undefined, costOf: () => ({}) }
+  const [pattern, price] = priceOf(budgets.prices, call.upstream.name, modelOf(call) ?? '') ?? []
   const expected = estimate(call.bytes, call.body, price)
   const reservation = await budgets.reserve(call.instanceId, reservationOf(expected))
   if (reservation) {
@@ -45,8 +53,26 @@ export async function meter(
     const { fault } = call.body
     if (fault !== undefined) throw new Refusal(400, `The body ${fault}, so the gateway cannot count the call.`)
   }
-  return (result) => {
+  const costOf = (result: ExchangeResult): Cost => {
     const { nanoUsd, isEstimated } = chargeOf(expected, result)
     return { ...(price ? { cost_usd: nanoUsd / 1e9 } : {}), ...(isEstimated && price ? { is_estimated: true } : {}) }
   }
+  return { price: pattern, costOf }
+}
+
+/** Counts a call that was passed on. Models are callers' texts, so the label is the price that one has. */
+export function countCall(
+  metrics: Metrics,
+  upstream: string,
+  price = 'none',
+  result: ExchangeResult,
+  cost: Cost,
+): void {
+  const { end, status, usage } = result
+  const isError = end === 'refused' || (end === 'complete' && (status ?? 0) >= 400)
+  metrics.gatewayCalls.inc({ upstream, outcome: isError ? 'upstream_error' : end })
+  for (const direction of ['input', 'output'] as const) {
+    metrics.gatewayTokens.inc({ upstream, price, direction }, usage[`${direction}_tokens`] ?? 0)
+  }
+  if (cost.cost_usd !== undefined) metrics.gatewayCost.inc({ upstream, price }, cost.cost_usd)
 }
