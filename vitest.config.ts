@@ -80,22 +80,27 @@ const manyStarts =
 
 /**
  * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they
- * run is run on PostgreSQL by another test too.
+ * run is run on PostgreSQL by another test too. At night they run there as well.
  */
 const sameOnEveryEngine = new RegExp(
   `/server/src/(${[
-    '(held-loop|jobs|metrics)',
+    '(held-loop|jobs|metrics|mutated-bodies)',
     '(http|features/(downloads|stream|system))/.+',
-    'features/alerts/(planning/alert-context|routing/(channels|routing-table))',
+    'features/alerts/(planning/(alert-context|alert-lanes)|routing/(channels|environment-channels|routing-table))',
+    'features/approvals/(approving-keys|press|telegram-presses)',
     'features/audit/protection',
-    'features/chain/(lying-node|posted-verification|sinks)',
-    'features/control/(control-signatures|reconcile)',
+    'features/auto-suspension/(brake|takeover)',
+    'features/chain/(external-signer|identity-uri|lying-node|posted-verification|sinks)',
+    'features/control/(control-signatures|open-streams|reconcile)',
     'features/detection/(blindness|judge|silence)',
     'features/events/(counted-reports|forged-reports)',
     'features/honeypots/(check|decoy-fetches|decoy-requests|false-alarms|key-cost)',
-    'features/instances/(boots|shared-fleet)',
+    'features/instances/(boots|shared-fleet|supervisors)',
     'features/keys/probing',
-    'features/rules/(floods|heavy-rules|mode-changes|observed-addresses|value-floods)',
+    'features/policies/(backtest|label-files)',
+    'features/rules/(first-rules|floods|heavy-rules|mode-changes|observed-addresses|responses|restarts|runner|starter-rules|tag-decisions|value-floods)',
+    'features/suspensions/suspended-version',
+    'features/trust/verification/(agent-check|verification)',
   ].join('|')})\\.test\\.ts$`,
 )
 /** Tests that open the service or its database, for the other engines. */
@@ -104,7 +109,7 @@ const databaseTests = unitTests
     ({ path, text }) =>
       /\/testing\/(rule-)?service\.ts'/.test(text) &&
       /\/server\/src\/(?!db\/sqlite)/.test(path) &&
-      !sameOnEveryEngine.test(path),
+      (isNightly || !sameOnEveryEngine.test(path)),
   )
   .map(({ path }) => path)
 

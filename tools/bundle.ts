@@ -17,8 +17,10 @@ const startFile = join(folder, 'start.mjs')
 /** A service that runs loads parts of its bundle later, so an old bundle is not removed at once. */
 const keptMs = 7 * 86_400_000
 
-/** Dependencies of many ES modules. Others stay as they are: joined, some of CommonJS export less or miss their files. */
-const joinedDependency = /[\\/]node_modules[\\/](kysely|viem|ox|abitype|@noble)[\\/]/
+/**
+ * Dependencies of many modules. Others stay as they are: joined, some of CommonJS export less or miss their files.
+ */
+const joinedDependency = /[\\/]node_modules[\\/](kysely|viem|ox|abitype|@noble|typebox|yaml)[\\/]/
 const dependency = /[\\/]node_modules[\\/]/
 
 /** `import.meta.url` stays that of the source, beside which its files are. */

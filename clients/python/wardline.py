@@ -6666,7 +6666,7 @@ class _Cgroup:
         self.path = path
 
     @staticmethod
-    def make() -> 'Optional[_Cgroup]':
+    def make(name: str) -> 'Optional[_Cgroup]':
         """None where the system has none, or this process may not make one."""
         try:
             own = re.search(r'^0::(/.*)$', _read_file('/proc/self/cgroup', 65_536).decode(), re.MULTILINE)
@@ -6676,7 +6676,7 @@ class _Cgroup:
             if own is None or mount is None or own.group(1).startswith('/..'):
                 return None
             place = os.path.normpath(mount.group(2) + '/' + os.path.relpath(own.group(1), mount.group(1)))
-            cgroup = _Cgroup(os.path.join(place, f'wardline-{os.getpid()}'))
+            cgroup = _Cgroup(os.path.join(place, name))
             os.mkdir(cgroup.path)
         except (OSError, ValueError):
             return None
@@ -7035,7 +7035,8 @@ class _Supervisor:
         self._is_reaper = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         # The key is in this process: others of the same user read neither its memory nor its environment.
         _prctl(_PR_SET_DUMPABLE, 0)
-        self._cgroup = _Cgroup.make()
+        # Without the token, one of another namespace with the same pid would have its name.
+        self._cgroup = _Cgroup.make(f'wardline-{os.getpid()}-{self._token[:8]}')
         self._tree = _Tree(self._token, self._cgroup, os.getpid(), os.getsid(0))
         self._has_begun = False
         self._has_ended = False
@@ -7267,8 +7268,8 @@ class _Supervisor:
         version, before = self._evidence
         action = 'end' if ends else 'freeze'
         is_new = version != control.version
-        # What an earlier acknowledgement had to leave, or a tree that was ended after it was held.
-        if control.suspended and (before is None or is_new or held.left < before['left'] or action != before['action']):
+        # Another process may have continued some since, and a tree that is held may be ended later.
+        if control.suspended and (before is None or is_new or held.left != before['left'] or action != before['action']):
             took = round(1000 * (time.monotonic() - began))
             self._evidence = (
                 control.version,

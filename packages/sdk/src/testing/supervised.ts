@@ -25,6 +25,7 @@ const statOf = (pid: number): string[] => {
   return text.slice(text.lastIndexOf(')') + 2).split(' ')
 }
 
+export const groupOf = (pid: number): number => Number(statOf(pid)[2])
 export const stateOf = (pid: number): string => statOf(pid)[0]!
 export const isAlive = (pid: number): boolean => !['', 'Z', 'X'].includes(stateOf(pid))
 export const environmentOf = (pid: number): string[] => procText(pid, 'environ').split('\0')

@@ -18,8 +18,8 @@ export interface ProcessTable {
   list(): Process[]
   /** Whether the pid still belongs to the process that was listed. */
   isSame(listed: Process): boolean
-  /** Whether the environment with which the process started contains the text. */
-  hasInEnvironment(pid: number, text: string): boolean
+  /** Whether the environment with which the process started contains the text; undefined if it is empty. */
+  hasInEnvironment(pid: number, text: string): boolean | undefined
   /** Whether a process whose first thread has ended has another one that runs. */
   hasRunningThread(pid: number): boolean
 }
@@ -43,7 +43,7 @@ const readStart = (descriptor: number): string => buffer.toString('latin1', 0, r
 
 function parseStat(pid: number, text: string): Process {
   // The name of the program, in parentheses, may contain any character.
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ', 20)
   return {
     pid,
     state: fields[0]!,
@@ -61,11 +61,11 @@ const readStat = (pid: number): Process | undefined =>
 /** Linux limits arguments and environment together to 6 MiB. */
 const maxEnvironmentBytes = 8 * 1024 * 1024
 
-function searchEnvironment(descriptor: number, text: string): boolean {
+function searchEnvironment(descriptor: number, text: string): boolean | 'empty' {
   let end = ''
   for (let read = 0; read < maxEnvironmentBytes; ) {
     const bytes = readSync(descriptor, buffer)
-    if (bytes === 0) return false
+    if (bytes === 0) return read > 0 ? false : 'empty'
     read += bytes
     const part = end + buffer.toString('latin1', 0, bytes)
     if (part.includes(text)) return true
@@ -80,8 +80,10 @@ const linuxTable: ProcessTable = {
       .filter((name) => /^\d+$/.test(name))
       .flatMap((name) => readStat(Number(name)) ?? []),
   isSame: ({ pid, started }) => readStat(pid)?.started === started,
-  hasInEnvironment: (pid, text) =>
-    withProcFile(`/proc/${pid}/environ`, (descriptor) => searchEnvironment(descriptor, text)) === true,
+  hasInEnvironment(pid, text) {
+    const found = withProcFile(`/proc/${pid}/environ`, (descriptor) => searchEnvironment(descriptor, text))
+    return found === 'empty' ? undefined : found === true
+  },
   hasRunningThread(pid) {
     try {
       return readdirSync(`/proc/${pid}/task`).some((thread) => {

@@ -120,7 +120,10 @@ export class ProcessTree {
     const key = keyOf(each)
     if (!this.#strangers.has(key) && !strangers.has(key)) {
       const { table, token } = this.#options
-      if (table.hasInEnvironment(each.pid, `${tokenName}=${token}`)) return true
+      const isFound = table.hasInEnvironment(each.pid, `${tokenName}=${token}`)
+      if (isFound) return true
+      // It may be executing another program at this moment. Only the kernel's own have no group.
+      if (isFound === undefined && each.group > 0) return false
     }
     strangers.add(key)
     return false

@@ -1,9 +1,11 @@
-import { spawnSync } from 'node:child_process'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { spawn, spawnSync } from 'node:child_process'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { agentId, TestFleet } from '../../testing/service.ts'
 import {
+  canHideCgroup,
   environmentOf,
   eventually,
+  groupOf,
   groupsOf,
   hasProgram,
   isAlive,
@@ -202,6 +204,25 @@ describe('during a suspension', slow, () => {
       child.kill('SIGTERM')
       expect((await ended).stderr.includes('ignores the evidence')).toBe(expected === 'confirmed')
     }
+  })
+
+  test('it is no longer enforced while others continue a process, and again once they do not', async ({ skip }) => {
+    if (!canHideCgroup) return skip('the cgroup cannot be hidden, and nobody continues a process in it')
+    const key = await fleet.createKey([agentId], { supervises: true })
+    const supervised = new Supervised(fleet)
+    const { child } = supervised.start(shell(loop), { env: { WARDLINE_KEY: key }, hidesCgroup: true })
+    await begun(child)
+    await fleet.kill('test')
+    const newest = async () => (await fleet.suspensions())[0]!
+    await eventually(async () => expect(await newest()).toMatchObject({ enforced_by: 'supervisor', left_processes: 0 }))
+    const [pid] = supervised.processes()
+    const others = spawn(process.execPath, ['-e', `for (;;) process.kill(-${groupOf(pid!)}, 'SIGCONT')`])
+    onTestFinished(() => void others.kill('SIGKILL'))
+    await eventually(async () => expect(await fleet.events('supervisor_incomplete')).toHaveLength(1))
+    others.kill('SIGKILL')
+    await eventually(async () => expect(await newest()).toMatchObject({ enforced_by: 'supervisor', left_processes: 0 }))
+    await fleet.resume()
+    child.kill('SIGKILL')
   })
 
   test('an agent starts with the resume, also when the service is away after a restart', async () => {

@@ -172,10 +172,12 @@ export class Supervisor implements Enforcer {
   }
 
   #prove(action: Evidence['action'], { processes, left }: Held, { since }: Wanted): void {
-    this.#evidence = { action, processes, left, ms: Math.round(performance.now() - since) }
-    if (!this.#child) return
+    const isKnown = this.#evidence?.action === action && this.#evidence.left === left
+    const ms = Math.round(performance.now() - since)
+    this.#evidence = { action, processes, left, ms }
+    if (!this.#child || isKnown) return
     const result = `${processes} processes ${action === 'end' ? 'ended' : 'held'}`
-    this.#parts.warn(left > 0 ? `${result}, of which ${left} cannot be stopped.` : `${result}.`)
+    this.#parts.warn(left > 0 ? `${result}, of which ${left} cannot be stopped.` : `${result} within ${ms} ms.`)
   }
 
   #release(): void {
@@ -250,13 +252,16 @@ export class Supervisor implements Enforcer {
     } else {
       const { processes, left } = this.#holder.keep()
       this.#processes = processes
-      const isBetter = this.#evidence && left < this.#evidence.left
-      if (isBetter) {
-        this.#evidence = { ...this.#evidence!, processes, left }
-        void this.#link.renew()
-      }
+      if (this.#evidence && left !== this.#evidence.left) void this.#holdAgain(this.#evidence)
     }
     this.#noteTree()
+  }
+
+  /** After another process has continued one of the tree, or one that could not be stopped now can. */
+  async #holdAgain(before: Evidence): Promise<void> {
+    this.#change()
+    await this.#applying
+    if (this.#evidence && this.#evidence.left !== before.left) await this.#link.renew()
   }
 
   #noteTree(): void {

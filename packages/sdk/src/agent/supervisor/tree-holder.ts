@@ -13,6 +13,8 @@ export interface Held {
 const holdWithinMs = 2_000
 const killWithinMs = 5_000
 const sweepEveryMs = 2
+/** Pids are assigned in turn, at least 32,768 of them, so that none is assigned again in this time. */
+const pidsLastMs = 20
 const lookEveryMs = 20
 
 /** Stops, continues and ends the processes of a tree. */
@@ -21,6 +23,7 @@ export class TreeHolder {
   readonly #table: ProcessTable
   readonly #cgroup: Cgroup | undefined
   #isFreezing = false
+  #sweptAt = 0
   /** Processes that were stopped before the tree was held; undefined while it is not. */
   #before: Map<number, string> | undefined
   /** Processes that this process may not signal, such as those of another user. */
@@ -35,10 +38,6 @@ export class TreeHolder {
   /** Resolves once no process of the tree runs, or none that can be stopped in time; undefined once it is not current. */
   async hold(isCurrent: () => boolean): Promise<Held | undefined> {
     const until = performance.now() + holdWithinMs
-    if (this.#before === undefined) {
-      const stopped = this.#tree.sweep().filter(({ state }) => state === 'T')
-      this.#before = new Map(stopped.map(({ pid, started }) => [pid, started]))
-    }
     this.#isFreezing = this.#cgroup?.freeze() === true
     // Twice: a process that has just ended may have started one that the first sweep did not list yet.
     for (let clean = 0; ; ) {
@@ -52,7 +51,11 @@ export class TreeHolder {
 
   /** Stops what runs in a held tree, such as a process that another one has continued. */
   keep(): Held {
-    const members = this.#tree.sweep()
+    const members = this.#sweep()
+    if (this.#before === undefined) {
+      const stopped = members.filter(({ state }) => state === 'T')
+      this.#before = new Map(stopped.map(({ pid, started }) => [pid, started]))
+    }
     const inCgroup = this.#isFreezing ? (this.#cgroup?.pids() ?? new Set()) : new Set()
     const isFrozen = this.#isFreezing && this.#cgroup?.isFrozen === true
     const running = members.filter((each) => !(isFrozen && inCgroup.has(each.pid)) && this.#mayRun(each))
@@ -76,7 +79,7 @@ export class TreeHolder {
     this.#before = undefined
     this.#isFreezing = false
     this.#cgroup?.thaw()
-    for (const each of this.#tree.sweep().toReversed()) {
+    for (const each of this.#sweep().toReversed()) {
       if (before.get(each.pid) !== each.started) this.#signal(each, 'SIGCONT')
     }
   }
@@ -86,11 +89,11 @@ export class TreeHolder {
    * held are continued for it.
    */
   async end(graceMs: number, isHurried: () => boolean): Promise<Held> {
-    const members = this.#tree.sweep()
+    const members = this.#sweep()
     for (const each of members) this.#signal(each, 'SIGTERM')
     this.release()
     const until = performance.now() + graceMs
-    while (this.#tree.sweep().length > 0 && performance.now() < until && !isHurried()) await sleep(lookEveryMs)
+    while (this.#sweep().length > 0 && performance.now() < until && !isHurried()) await sleep(lookEveryMs)
     const { processes, left } = await this.kill()
     return { processes: Math.max(processes, members.length), left }
   }
@@ -101,7 +104,7 @@ export class TreeHolder {
     const killed = new Set<number>()
     for (let clean = 0; ; ) {
       this.#cgroup?.kill()
-      const members = this.#tree.sweep()
+      const members = this.#sweep()
       this.#signalAll(members, 'SIGKILL')
       for (const { pid } of members) killed.add(pid)
       clean = members.length <= this.#unreachable.size ? clean + 1 : 0
@@ -112,7 +115,7 @@ export class TreeHolder {
 
   /** Counts the processes of the tree, and those that cannot be signalled. */
   check(): { processes: number; unreachable: number } {
-    const members = this.#tree.sweep()
+    const members = this.#sweep()
     this.#unreachable.clear()
     for (const each of members) this.#signal(each, 0)
     return { processes: members.length, unreachable: this.#unreachable.size }
@@ -125,14 +128,23 @@ export class TreeHolder {
       processes.filter(({ group }) => this.#tree.ownsGroup(group)).map((each) => [each.group, each]),
     )
     for (const [group, member] of groups) {
-      if (this.#table.isSame(member)) send(-group, signal)
+      if (this.#isSame(member)) send(-group, signal)
     }
     for (const each of processes) this.#signal(each, signal)
   }
 
+  #sweep(): Process[] {
+    this.#sweptAt = performance.now()
+    return this.#tree.sweep()
+  }
+
+  /** The pid may belong to another process by now. */
+  #isSame(each: Process): boolean {
+    return performance.now() - this.#sweptAt < pidsLastMs || this.#table.isSame(each)
+  }
+
   #signal(each: Process, signal: NodeJS.Signals | 0): void {
-    // The pid may belong to another process by now.
-    if (!this.#table.isSame(each)) return
+    if (!this.#isSame(each)) return
     if (send(each.pid, signal) === 'refused') this.#unreachable.add(each.pid)
   }
 }
