@@ -129,7 +129,7 @@ function work(fleet: PastFleet, agent: PastAgent, { from, to }: Day): Act[] {
       if (isNewSession) sessionEnds = at + between(random, ...sessionMinutes) * minuteMs
       const isMetrics = at > metricsAt
       if (isMetrics) metricsAt = at + metricsMinutes * minuteMs
-      const calls = Array.from({ length: Math.ceil(between(random, 2, 18)) }, () => pickCall(random, role))
+      const calls = Array.from({ length: Math.ceil(between(random, 1, 7)) }, () => pickCall(random, role))
       const known = knownCalls(agent)
       const usual = calls.filter((call) => known.includes(call))
       const chance = random()
