@@ -31,6 +31,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.eventsRemoved]: () => 'Events were removed to limit the size of the database',
   [eventTypes.activityWhileSuspended]: (who) => `${who} is active although suspended`,
   [eventTypes.modelCall]: (who) => `${who} called a model`,
+  [eventTypes.modelSecret]: (who) => `${who} sent a secret to a model, or received one`,
   [eventTypes.budgetWarning]: () => 'A budget for models is almost used up',
   [eventTypes.budgetUsedUp]: () => 'A budget for models is used up: calls are refused',
   [eventTypes.supervisorIncomplete]: (who) => `${who} has processes that its supervisor cannot hold`,

@@ -35,6 +35,7 @@ export const eventTypes = {
   killUnconfirmed: 'kill_unconfirmed',
   supervisorIncomplete: 'supervisor_incomplete',
   modelCall: 'model_call',
+  modelSecret: 'model_secret',
   budgetWarning: 'budget_warning',
   budgetUsedUp: 'budget_used_up',
   brakeEngaged: 'brake_engaged',

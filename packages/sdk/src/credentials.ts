@@ -1,3 +1,5 @@
+import { keyFormatOf, keySource, privateKeySource } from '@wardline/policy'
+
 export const redactedMark = '[redacted]'
 
 const secretPart =
@@ -7,33 +9,13 @@ const secretName = new RegExp(`${secretPart}|bearer|jwt|^(?:auth|pass|pwd|pin|ot
 /** Whether the value of this name must be redacted, such as `apiKey`, `x-auth-token` or `Cookie`. */
 export const isSecretName = (name: string): boolean => secretName.test(name)
 
-/** Beginnings of keys and tokens, by the name of their format. */
-const keyStarts: Readonly<Record<string, string>> = {
-  wardline_key: 'wl_',
-  api_key: '[spr]k[-_]',
-  github_token: 'gh[a-z]_|github_pat_',
-  gitlab_token: 'glpat-',
-  slack_token: 'xox[a-z]-|xapp-',
-  npm_token: 'npm_',
-  huggingface_token: 'hf_',
-  aws_key: 'A[KS]IA',
-  google_key: 'AIza|ya29\\.',
-  sendgrid_key: 'SG\\.',
-  webhook_secret: 'whsec_',
-  shopify_token: 'shp[a-z]{2}_',
-  digitalocean_token: 'dop_v1_',
-  pypi_token: 'pypi-',
-  jwt: 'eyJ',
-}
-const keyNames = Object.entries(keyStarts).map(([name, start]) => [name, new RegExp(`^(?:${start})`)] as const)
-
 /** Each pattern runs in linear time: every repetition is bounded, or starts at a marker that cannot recur within it. */
 const replacements: readonly [format: string, pattern: RegExp, by: string][] = [
-  ['private_key', /-----BEGIN [^-\n]{0,60}PRIVATE KEY-----[\s\S]*?(?:-----END [^-\n]{0,60}-----|$)/g, redactedMark],
+  ['private_key', new RegExp(`${privateKeySource}[\\s\\S]*?(?:-----END [^-\\n]{0,60}-----|$)`, 'g'), redactedMark],
   ['cookie', /\b((?:set-)?cookie["']?\s{0,5}[:=]\s{0,5})[^\n]+/gi, `$1${redactedMark}`],
   ['authorization', /\b(bearer|basic)\s{1,5}[\w.~+/=-]{8,}/gi, `$1 ${redactedMark}`],
   ['url_password', /\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@:]{0,256}:[^\s/@]{1,256}@/gi, `$1${redactedMark}@`],
-  ['key', new RegExp(`(?<![A-Za-z0-9])(?:${Object.values(keyStarts).join('|')})[\\w.~+/=-]{8,}`, 'g'), redactedMark],
+  ['key', new RegExp(keySource, 'g'), redactedMark],
   [
     'named_secret',
     new RegExp(`((?:${secretPart})[\\w-]{0,20}["']?\\s{0,5}[:=]\\s{0,5})(?:"[^"]*"?|'[^']*'?|[^\\s,;&"']+)`, 'gi'),
@@ -73,7 +55,7 @@ export function secretFormats(text: string): string[] {
     let places = 0
     for (const [match, before = ''] of text.matchAll(pattern)) {
       if (unmistakable.includes(format) || /^(?=.{8})[^\n]*[0-9]/.test(match.slice(before.length))) {
-        found.add(format === 'key' ? keyNames.find(([, start]) => start.test(match))![0] : format)
+        found.add(format === 'key' ? keyFormatOf(match) : format)
         if (format !== 'key') break
       }
       places += 1

@@ -155,7 +155,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'alert-health', everyMs: 10_000, run: () => watchChannels(deps, outbox, routingTable) },
     { name: 'alert-retention', everyMs: 60_000, run: (stopping) => forgetOldAlerts(deps, stopping) },
     { name: 'decoy-folders', everyMs: 60_000, run: createFolderCompletion(deps) },
-    { name: 'decoy-patterns', everyMs: 1_000, run: () => decoyChecks.refresh() },
+    { name: 'decoy-patterns', everyMs: 1_000, ofGateway: true, run: () => decoyChecks.refresh() },
     { name: 'decoy-urls', everyMs: 1_000, run: () => decoyFetches.refresh() },
     {
       name: 'stream-keep-alive',

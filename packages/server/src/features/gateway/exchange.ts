@@ -59,6 +59,12 @@ export interface ExchangeResult {
   uncountedBytes: number
 }
 
+/** Gets a copy of an answer while it passes. */
+export interface AnswerReader {
+  push(chunk: Buffer): void
+  end(): void
+}
+
 /** One call of an agent: passes the request on and the answer back, and can be cut at any moment. */
 export class Exchange {
   readonly #request: IncomingMessage
@@ -67,6 +73,8 @@ export class Exchange {
   readonly #format: Format
   #outgoing: ReturnType<typeof requestPlain> | undefined
   #reader: UsageReader | undefined
+  #openCopy: ((isStream: boolean) => AnswerReader) | undefined
+  #copy: AnswerReader | undefined
   #isEventStream = false
   #isLengthKnown = false
   #isSent = false
@@ -86,6 +94,7 @@ export class Exchange {
         // A provider that goes on generating for a client that left charges for it.
         this.#outgoing?.destroy()
         const usage = this.#reader?.end() ?? {}
+        this.#copy?.end()
         resolve({
           status: response.headersSent ? response.statusCode : null,
           end: this.#end,
@@ -96,6 +105,11 @@ export class Exchange {
         })
       })
     })
+  }
+
+  /** Passes a copy of the answer, if it is not compressed, to a reader that `open` returns. Call before `pass`. */
+  copyTo(open: (isStream: boolean) => AnswerReader): void {
+    this.#openCopy = open
   }
 
   get isOver(): boolean {
@@ -199,11 +213,15 @@ export class Exchange {
     this.#isEventStream = type.startsWith('text/event-stream') && isPlain
     this.#isLengthKnown = headers['content-length'] !== undefined
     this.#reader = isPlain ? new UsageReader(this.#upstream.kind, this.#isEventStream) : undefined
+    this.#copy = isPlain ? this.#openCopy?.(this.#isEventStream) : undefined
     this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
     // Clients wait for the head of a stream, whose first event may come minutes later.
     this.#response.flushHeaders()
     answer.once('data', () => this.onFirstByte())
-    answer.on('data', (chunk: Buffer) => this.#reader?.push(chunk))
+    answer.on('data', (chunk: Buffer) => {
+      this.#reader?.push(chunk)
+      this.#copy?.push(chunk)
+    })
     answer.on('error', () => this.#fail())
     answer.on('aborted', () => this.#fail())
     answer.pipe(this.#response)

@@ -8,7 +8,9 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { plainAddress } from '../../http/actor.ts'
 import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
+import type { DecoyChecks } from '../honeypots/check.ts'
 import { assertMayCall, modelOf } from './allowed-models.ts'
 import type { ModelBudgets } from './budgets.ts'
 import { type CallBody, CallBodyReader } from './call-body.ts'
@@ -17,6 +19,7 @@ import { Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
+import { TextScans } from './text-scans.ts'
 
 const limits = {
   /** Anthropic's maximum for a request, the largest of the providers. */
@@ -41,6 +44,8 @@ const instanceIdForm = new RegExp(`^[a-z0-9_-]{1,${contractLimits.instanceId}}$`
 interface Parts extends AgentParts, KeyParts {
   ingest: Pick<Ingest, 'own' | 'store'>
   modelBudgets: Pick<ModelBudgets, 'prices' | 'reserve' | 'settle'>
+  decoyChecks: DecoyChecks
+  countedReports: CountedReports
 }
 
 export interface Gateway {
@@ -81,6 +86,7 @@ class ModelGateway {
   readonly #deps: Deps
   readonly #parts: Parts
   readonly #upstreams: ReadonlyMap<string, Upstream>
+  readonly scans: TextScans
   /** Open calls by instance. */
   readonly #open = new Map<string, Set<Exchange>>()
   readonly #agents: CallingAgents
@@ -90,6 +96,7 @@ class ModelGateway {
   constructor(deps: Deps, parts: Parts) {
     this.#deps = deps
     this.#parts = parts
+    this.scans = new TextScans(deps, parts)
     this.#upstreams = new Map(readUpstreams(deps.config).map((upstream) => [upstream.name, upstream]))
     this.#agents = new CallingAgents(deps, parts)
     deps.bus.onControl((message) => {
@@ -141,7 +148,13 @@ class ModelGateway {
           method: request.method,
           bytes: body.length,
         })
-        if (!exchange.isOver) exchange.pass(upstreamPath(upstream, below, query), body)
+        if (!exchange.isOver) {
+          const address = plainAddress(request.socket.remoteAddress)
+          const scanned = { instanceId: id, principal, address, upstream: upstream.name, model }
+          const scan = this.scans.open(scanned, body, exchange.ended)
+          exchange.copyTo((isStream) => scan.readAnswer(isStream))
+          exchange.pass(upstreamPath(upstream, below, query), body)
+        }
       } finally {
         this.#bodyBytes -= body.length
       }
@@ -306,6 +319,7 @@ export async function openGateway(deps: Deps, parts: Parts): Promise<Gateway> {
       const giveUp = setTimeout(() => server.closeAllConnections(), graceMs)
       await closed
       clearTimeout(giveUp)
+      await gateway.scans.whenIdle()
     },
   }
 }

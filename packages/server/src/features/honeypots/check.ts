@@ -10,7 +10,7 @@ import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { DecoyReach } from './decoy-reach.ts'
 import { everyAgent } from './decoy-scope.ts'
 import { createDecoySearch, type Found } from './decoy-search.ts'
-import { describeHit, factsOf, nameOf } from './hit-event.ts'
+import { describeHit, type FoundIn, factsOf, nameOf } from './hit-event.ts'
 import { isToolIgnored } from './ignore-queries.ts'
 import { maxKeyInputLength } from './key-extraction.ts'
 import { maxPathBytes } from './path-forms.ts'
@@ -99,7 +99,7 @@ export function createDecoyChecks(
   }
 
   /** Resolves with whether the hit is a breach of the agent. */
-  async function recordHit(decoy: Decoy, check: Asking, form: HitForm, foundIn?: OutputKind): Promise<boolean> {
+  async function recordHit(decoy: Decoy, check: Asking, form: HitForm, foundIn?: FoundIn): Promise<boolean> {
     const now = clock.now()
     const asking = askingInstance(check)
     const tool = safeContext(check.meta?.tool)
@@ -207,6 +207,31 @@ export function createDecoyChecks(
       } else if (decoy !== undefined) await noteRead(decoy, check)
       suspendedAgents.noteCheck(asking, check.principal, at)
     },
+
+    /**
+     * Looks for decoy keys in a part of what an agent sends to its model or gets from it, and records a hit of each that
+     * `recorded` does not have, the ids of decoys in earlier parts of the call.
+     */
+    async checkModelText(text: string, of: 'prompt' | 'answer', check: Check, recorded: Set<string>): Promise<void> {
+      if (!reach.hasKeys) return
+      const { keys, isExhausted } = await search.findWritten(text, check.piece)
+      note({ swept: [], isExhausted }, check, 'key')
+      const asking = askingInstance(check)
+      for (const { decoys, form } of keys) {
+        const decoy = closestMatch(decoys, asking)
+        if (decoy === undefined || recorded.has(decoy.id)) continue
+        recorded.add(decoy.id)
+        try {
+          await recordHit(decoy, check, form, of)
+        } catch (fault) {
+          recorded.delete(decoy.id)
+          throw fault
+        }
+      }
+    },
+
+    /** Reports that a part of a text was not searched for decoy keys. */
+    noteUnsearched: (check: Asking) => note({ swept: [], isExhausted: true }, check, 'key'),
 
     /** Whether the text contains a decoy key, without recording a hit: for texts that operators store. */
     holdsKey: async (text: string, piece: Piece) => (await search.findKeys(text, piece)).decoys.length > 0,

@@ -32,6 +32,10 @@ export class DecoyReach {
     return answer
   }
 
+  get hasKeys(): boolean {
+    return this.#planted.hasKeys
+  }
+
   /** Whether a decoy path can match for this agent; undefined: one that is not named. */
   reachesPathsOf(instanceId: string | undefined): boolean {
     const known = this.#pathInstances

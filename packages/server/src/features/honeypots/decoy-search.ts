@@ -155,6 +155,25 @@ export function createDecoySearch({ database, secrets }: Pick<Deps, 'database' |
       return { decoys, swept: [], isExhausted: budget.isExhausted, formOf }
     },
 
+    /** Finds the keys that a text has in plain sight. Returns the decoys of each key: one may be planted at several agents. */
+    async findWritten(text: string, piece: Piece) {
+      const budget = piece.budget(keyCheckUnits)
+      const candidates = await piece.inTurns(new KeySearch(text, budget).writtenCandidates())
+      const digests: string[] = []
+      const decoys = await lookUp('key', candidates, { budget, piece }, digests)
+      const byKey = new Map<string | undefined, Decoy[]>()
+      for (const decoy of decoys) {
+        const known = await readDigests(database.db, decoy.id)
+        const matched = candidates[digests.findIndex((digest) => known.has(digest))]
+        byKey.set(matched, [...(byKey.get(matched) ?? []), decoy])
+      }
+      const keys = [...byKey].map(([matched, found]) => {
+        const form: HitForm = matched === undefined ? 'encoded' : keyFormIn(text, matched)
+        return { decoys: found, form }
+      })
+      return { keys, isExhausted: budget.isExhausted }
+    },
+
     /**
      * Finds decoys in any of the paths or commands. Paths belong to one host, so a bound caller only matches decoys of its
      * instances and of every agent.

@@ -5,13 +5,18 @@ import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { instanceOf, isOutside } from './decoy-scope.ts'
 import type { Decoy } from './queries.ts'
 
+/** Where a decoy key was found, other than in the arguments of a call. `prompt`: in what an agent sent to its model. */
+export type FoundIn = OutputKind | 'prompt'
+
+const touches: Partial<Record<FoundIn, string>> = { answer: 'given out in an answer', prompt: 'sent to a model' }
+
 interface Touch {
   at: number
   asking: string | undefined
   tool: string | null
   form: HitForm
   /** Unset: in the arguments of a call. */
-  foundIn?: OutputKind | undefined
+  foundIn?: FoundIn | undefined
   check: { address: string | null; principal: { keyId: string } }
   isIgnored: boolean
 }
@@ -42,7 +47,7 @@ export function describeHit(ingest: Pick<Ingest, 'own'>, decoy: Decoy, touch: To
       event_type: isIgnored ? eventTypes.honeypotIgnored : eventTypes.honeypotTriggered,
       description: isIgnored
         ? `A ${nameOf(decoy)} was touched${by}, which a rule ignores`
-        : `A ${nameOf(decoy)} was ${foundIn === 'answer' ? 'given out in an answer' : `touched${by}`}`,
+        : `A ${nameOf(decoy)} was ${(foundIn && touches[foundIn]) ?? `touched${by}`}`,
       ...(instanceId === null ? {} : { instance_id: instanceId }),
       metadata,
     }),

@@ -228,7 +228,7 @@ const glue = /[\s"'`\\,>|#*\u00ad\u200b-\u200d\u2060\ufeff]/
 const isGlue = Uint8Array.from({ length: 0x10000 }, (_, code) => (glue.test(String.fromCharCode(code)) ? 1 : 0))
 
 /** Rejoins a key that was wrapped, quoted line by line, or concatenated from string literals. */
-function joined(text: string): string {
+export function joined(text: string): string {
   return withoutGlue(text.replace(/(?<!\\)\\+[nrt]/g, '').replace(/["'`]\s*[+.&]\s*["'`]/g, ''))
 }
 

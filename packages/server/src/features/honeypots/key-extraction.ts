@@ -1,5 +1,5 @@
 import type { Slices, WorkBudget } from '../../work-turns.ts'
-import { type Reading, readings, unpackedReadings } from './key-decoding.ts'
+import { joined, type Reading, readings, unpackedReadings } from './key-decoding.ts'
 import {
   awsSecretLength,
   foldedForm,
@@ -9,8 +9,10 @@ import {
   isMixedFolded,
   keyFormats,
   tokenLengths,
+  wrappedMark,
 } from './key-formats.ts'
 import { alphabet, runsOf } from './key-runs.ts'
+import { withoutEscapes } from './text-escapes.ts'
 
 /** Maximum number of characters searched. A caller that must miss nothing rejects longer texts. */
 export const maxKeyInputLength = 64 * 1024
@@ -31,6 +33,8 @@ const reversedDepth = 2
  */
 const unitsOfSearch = 10
 const unitsOfPlace = 300
+/** Cost per character of undoing escapes and joining lines. */
+const unitsOfReading = 20
 const unitsOfFind = 1_000
 
 /**
@@ -72,6 +76,25 @@ export class KeySearch {
       yield* this.#decode(depth)
       yield* this.#search(found)
     }
+    return this.#take(found)
+  }
+
+  /** Searches the text as it is, without the escapes of JSON, and with the lines of a key joined; decodes nothing. */
+  *writtenCandidates(): Slices<string[]> {
+    const found = new Candidates()
+    yield* this.#search(found)
+    this.#layer = []
+    let { text } = this.#whole
+    // The arguments of a tool are JSON in a string of JSON.
+    for (let level = 0; level < 2 && text.includes('\\'); level++) {
+      if (!this.#budget.take(text.length * unitsOfReading)) break
+      text = withoutEscapes(text)
+      this.#add([{ text, origin: 'unescaped' }])
+    }
+    if (text.includes(wrappedMark) && this.#budget.take(text.length * unitsOfReading)) {
+      this.#add([{ text: joined(text), origin: 'joined' }])
+    }
+    yield* this.#search(found)
     return this.#take(found)
   }
 

@@ -14,6 +14,9 @@ interface KeyFormat {
   isGenuine?: (value: string) => boolean
 }
 
+/** Begins the body of an OpenSSH key, which is written in lines. */
+export const wrappedMark = 'b3BlbnNzaC1rZXktdjE'
+
 /** Every shape that carries a mark. The shapes without one are the bare tokens of `tokenLengths`. */
 const shapes: readonly Omit<KeyFormat, 'folded'>[] = [
   { mark: 'sk-proj-', before: 0, shape: /sk-proj-[\w-]{74}T3BlbkFJ[\w-]{73}A/y },
@@ -32,7 +35,7 @@ const shapes: readonly Omit<KeyFormat, 'folded'>[] = [
   { mark: '8Q~', before: 3, shape: /[\w~.]{3}8Q~[\w~.-]{34}/y },
   { mark: '+ASt', before: 76, shape: /[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{5}[AQgw]==/y, isGenuine: isAzureStorageKey },
   { mark: 'eyJhbGciOiJFUzI1NiIsImtpZCI6', before: 0, shape: /eyJ[\w-]{72}\.eyJ[\w-]{120,320}\.[\w-]{86}/y },
-  { mark: 'b3BlbnNzaC1rZXktdjE', before: 0, shape: /b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{315}/y },
+  { mark: wrappedMark, before: 0, shape: /b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{315}/y },
 ]
 
 export const keyFormats: readonly KeyFormat[] = shapes.map((format) => ({

@@ -1,0 +1,98 @@
+import type { AnswerReader } from './exchange.ts'
+import { KeyReader, type KeyTexts } from './key-texts.ts'
+
+/** A longer line is no piece of a text; it is read as it is. Parsing this takes a fraction of a millisecond. */
+const maxLineLength = 64 * 1024
+/** Texts of one answer that arrive in pieces: choices, blocks and arguments of tools. */
+const maxTexts = 200
+const maxDepth = 8
+
+/** Fields of events that hold a piece of a text, and those that say of which text. */
+const pieces = new Set([
+  ...['text', 'content', 'delta', 'thinking', 'partial_json', 'arguments', 'input', 'refusal'],
+  ...['reasoning', 'reasoning_content', 'reasoning_text'],
+])
+const indexes = ['index', 'output_index', 'content_index', 'summary_index']
+
+/** Returns the pieces of texts in an event, each with the place by which the next piece is recognized. */
+function* piecesIn(value: unknown, place: string, depth: number): Generator<[place: string, piece: string]> {
+  if (typeof value !== 'object' || value === null || depth === 0) return
+  const fields = value as Record<string, unknown>
+  const here = `${place} ${indexes.map((name) => (typeof fields[name] === 'number' ? fields[name] : '')).join()}`
+  for (const [name, field] of Object.entries(fields)) {
+    if (typeof field !== 'string') yield* piecesIn(field, `${here}/${name}`, depth - 1)
+    else if (pieces.has(name)) yield [`${here}/${name}`, field]
+  }
+}
+
+/**
+ * Finds what may be a key in an answer while it passes: in its bytes and, because a model writes a key in several events
+ * of a stream, in the texts that its events are pieces of.
+ */
+export class AnswerTexts implements AnswerReader {
+  readonly #found: KeyTexts
+  readonly #isStream: boolean
+  readonly #onRead: () => void
+  readonly #bytes: KeyReader
+  readonly #texts = new Map<string, KeyReader>()
+  #line = ''
+
+  /** `onRead`: called after each chunk. */
+  constructor(found: KeyTexts, isStream: boolean, onRead: () => void) {
+    this.#found = found
+    this.#isStream = isStream
+    this.#onRead = onRead
+    this.#bytes = new KeyReader(found)
+  }
+
+  push(chunk: Buffer): void {
+    // Each byte a character: no key has others than ASCII, and JSON stays JSON.
+    const part = chunk.toString('latin1')
+    this.#bytes.push(part)
+    if (this.#isStream) this.#readLines(part)
+    this.#onRead()
+  }
+
+  end(): void {
+    this.#readLines('\n')
+    for (const reader of [this.#bytes, ...this.#texts.values()]) reader.end()
+    this.#found.flush()
+    this.#onRead()
+  }
+
+  #readLines(part: string): void {
+    let start = 0
+    for (let end = part.indexOf('\n'); end >= 0; end = part.indexOf('\n', start)) {
+      this.#keep(part.slice(start, end))
+      this.#readLine()
+      start = end + 1
+    }
+    this.#keep(part.slice(start))
+  }
+
+  /** Keeps a little more than a line may have, so that a longer one is recognized. */
+  #keep(part: string): void {
+    this.#line += part.slice(0, maxLineLength + 1 - this.#line.length)
+  }
+
+  #readLine(): void {
+    const line = this.#line
+    this.#line = ''
+    if (!line.startsWith('data:') || line.length > maxLineLength) return
+    let event: unknown
+    try {
+      event = JSON.parse(line.slice('data:'.length))
+    } catch {
+      return
+    }
+    for (const [place, piece] of piecesIn(event, '', maxDepth)) {
+      let text = this.#texts.get(place)
+      if (!text) {
+        if (this.#texts.size >= maxTexts) continue
+        text = new KeyReader(this.#found)
+        this.#texts.set(place, text)
+      }
+      text.push(piece)
+    }
+  }
+}

@@ -1,0 +1,244 @@
+import Anthropic from '@anthropic-ai/sdk'
+import type { EventRow } from '@wardline/contract'
+import OpenAI from 'openai'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openTestGateway } from '../../testing/model-gateway.ts'
+
+let test: Awaited<ReturnType<typeof openTestGateway>>
+let key: string
+afterEach(() => test[Symbol.asyncDispose]())
+
+async function open(env: Record<string, string> = {}) {
+  test = await openTestGateway({ env })
+  key = (await test.service.createKey('agent', ['bot'])).key
+  await test.service.call('POST', '/api/heartbeat', { key, body: { instance_id: 'bot', name: 'Bot' } })
+}
+beforeEach(() => open())
+
+interface Planted {
+  id: string
+  key: string
+}
+async function plant(keyType = 'anthropic', instanceId = 'bot'): Promise<Planted> {
+  const body = { instanceId, type: 'api_key', keyType }
+  const planted = (await test.service.call<Planted>('POST', '/api/honeypots', { body })).body
+  await test.service.services.decoyChecks.refresh()
+  return planted
+}
+const chat = '/openai/v1/chat/completions'
+const bodyOf = (content: string) => ({ model: 'm-1', messages: [{ role: 'user', content }] })
+const send = async (content: string) => {
+  const reply = await test.send(chat, { key, body: bodyOf(content) })
+  return { status: reply.status, text: await reply.text() }
+}
+const answerJson = (text: string) => {
+  test.answer = ({ response }) => void response.writeHead(200, { 'content-type': 'application/json' }).end(text)
+}
+const eventsOf = async (type: string) => {
+  await test.service.services.ingest.whenIdle()
+  return (await test.service.call<{ events: EventRow[] }>('GET', `/api/events?event_type=${type}`)).body.events
+}
+const hits = () => eventsOf('honeypot_triggered')
+const secrets = () => eventsOf('model_secret')
+/** Waits until what has passed is searched, by closing the gateway. */
+const searched = () => test.gateway.close(0)
+/** Everything that is stored about events and decoys, and the log. */
+const stored = async () =>
+  JSON.stringify([
+    await test.service.rows('select * from events'),
+    await test.service.rows('select * from honeypot_hits'),
+    await test.service.rows('select * from alerts'),
+    test.service.logged,
+  ])
+const statusOf = async () => (await test.service.call<{ status: string }>('GET', '/api/instances/bot')).body.status
+
+describe('a decoy key', () => {
+  it('in a prompt is a hit of the agent, without its value, and passes byte for byte', async () => {
+    const decoy = await plant()
+    answerJson('{"choices":[]}')
+    const text = `Use ${decoy.key} for it`
+    expect(await send(text)).toEqual({ status: 200, text: '{"choices":[]}' })
+    expect(test.provider.received[0]!.body).toBe(JSON.stringify(bodyOf(text)))
+    await searched()
+    expect(await hits()).toMatchObject([
+      {
+        severity: 'breach',
+        by_service: true,
+        instance_id: 'bot',
+        description: 'A decoy key was sent to a model',
+        metadata: { honeypot_id: decoy.id, form: 'text', found_in: 'prompt', planted_at: 'bot' },
+      },
+    ])
+    expect(await stored()).not.toContain(decoy.key)
+    expect(await statusOf()).toBe('active')
+  })
+
+  it('is one hit of a call for each decoy, of which the closest counts, in prompt and answer', async () => {
+    const [first, second, elsewhere] = [await plant(), await plant('aws'), await plant('github', 'other')]
+    answerJson(JSON.stringify({ choices: [{ message: { content: `${first.key} ${elsewhere.key}` } }] }))
+    await send(`${second.key}\n${second.key} and ${first.key} again: ${first.key}`)
+    await searched()
+    const found = (await hits()).map(({ metadata }) => [metadata?.honeypot_id, metadata?.outside ?? false])
+    expect(found.toSorted()).toEqual(
+      [
+        [first.id, false],
+        [second.id, false],
+        [elsewhere.id, true],
+      ].toSorted(),
+    )
+  })
+
+  it('that only looks like one is no hit', async () => {
+    const { key: value } = await plant()
+    const other = value.replace(/.{4}AA$/, (end) => (end === 'abcdAA' ? 'abceAA' : 'abcdAA'))
+    answerJson(JSON.stringify({ choices: [{ message: { content: other } }] }))
+    await send(`${other} ${value.slice(0, -1)}`)
+    await searched()
+    expect(await hits()).toEqual([])
+  })
+
+  it('is found at the end of a body of the maximum size, which passes at once', async () => {
+    const decoy = await plant()
+    const filled = Buffer.from(JSON.stringify(bodyOf(`FILLER ${decoy.key}`)))
+    const half = 'a long word and QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo and sk-proj-1 '
+    const room = 32 * 1024 * 1024 - filled.length
+    const body = filled.toString().replace('FILLER', half.repeat(Math.floor(room / half.length)))
+    const reply = await test.send(chat, { key, body })
+    expect([reply.status, test.provider.received[0]!.body === body]).toEqual([200, true])
+    await searched()
+    expect(await hits()).toHaveLength(1)
+    expect(await eventsOf('decoy_check_exhausted')).toEqual([])
+  }, 60_000)
+})
+
+/** The pieces in which a model writes a text. */
+const piecesOf = (text: string) => text.match(/[\s\S]{1,3}/g)!
+const line = (event: { type?: string; [field: string]: unknown }) =>
+  `event: ${event.type ?? 'x'}\ndata: ${JSON.stringify(event)}\n\n`
+const chunk = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm-1' }
+const clients = {
+  openai: {
+    events: (text: string) =>
+      piecesOf(text).map((content) =>
+        line({ ...chunk, choices: [{ index: 0, delta: { content }, finish_reason: null }] }),
+      ),
+    async ask(baseURL: string) {
+      const client = new OpenAI({ baseURL: `${baseURL}/openai/v1`, apiKey: key, maxRetries: 0 })
+      let text = ''
+      const stream = await client.chat.completions.create({ ...asked, stream: true })
+      for await (const { choices } of stream) text += choices[0]?.delta.content ?? ''
+      return text
+    },
+  },
+  anthropic: {
+    events: (text: string) => [
+      line({ type: 'message_start', message: { id: 'msg_1', role: 'assistant', content: [], usage: {} } }),
+      line({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }),
+      ...piecesOf(text).map((piece) =>
+        line({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: piece } }),
+      ),
+      line({ type: 'message_stop' }),
+    ],
+    async ask(baseURL: string) {
+      const client = new Anthropic({ baseURL: `${baseURL}/anthropic`, apiKey: key, maxRetries: 0 })
+      let text = ''
+      const stream = await client.messages.create({ ...asked, max_tokens: 10, stream: true })
+      for await (const event of stream) {
+        if (event.type === 'content_block_delta' && event.delta.type === 'text_delta') text += event.delta.text
+      }
+      return text
+    },
+  },
+}
+const asked = { model: 'm-1', messages: [{ role: 'user' as const, content: 'How is the weather?' }] }
+
+describe.each(Object.entries(clients))('with the client of %s', (_, { events, ask }) => {
+  const ofGateway = () => `http://127.0.0.1:${test.gateway.port}`
+
+  it('a decoy key that a model writes in pieces is a hit, and the answer is complete', async () => {
+    const decoy = await plant('github')
+    const text = `The token: ${decoy.key}.`
+    test.answer = ({ response }) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(events(text).join(''))
+    }
+    expect(await ask(ofGateway())).toBe(text)
+    await searched()
+    expect(await hits()).toMatchObject([
+      {
+        description: 'A decoy key was given out in an answer',
+        metadata: { honeypot_id: decoy.id, found_in: 'answer' },
+      },
+    ])
+    expect(await stored()).not.toContain(decoy.key)
+  })
+
+  it('suspends the agent where this is set, and cuts the answer that goes on', async () => {
+    await test[Symbol.asyncDispose]()
+    await open({ WARDLINE_AUTO_SUSPEND: 'decoy', WARDLINE_AUTO_SUSPEND_FLEET_MIN: '100' })
+    const decoy = await plant('github')
+    // The provider goes on until it is cut.
+    const closed = new Promise<void>((resolve) => {
+      test.answer = ({ response }) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(events(`The token: ${decoy.key} and`).slice(0, -1).join(''))
+        response.once('close', resolve)
+      }
+    })
+    await expect(ask(ofGateway())).rejects.toThrow()
+    await closed
+    expect(await statusOf()).toBe('suspended')
+    expect((await send('again')).status).toBe(403)
+    await searched()
+    expect(await hits()).toHaveLength(1)
+  })
+})
+
+const github = `ghp_${'a1B2c3D4e5'.repeat(4).slice(0, 36)}`
+const aws = 'AKIAIOSFODNN7EXAMPLE'
+const privateKey = `-----BEGIN PRIVATE KEY-----\n${'MC4CAQAwBQYDK2VwBCIEIHRlc3Q'.repeat(4)}\n-----END PRIVATE KEY-----`
+
+describe('a secret of a known format', () => {
+  it('is one event of a call: its format, how many and in which direction, never the secret', async () => {
+    answerJson(JSON.stringify({ choices: [{ message: { content: `Export ${aws}; ${aws}` } }] }))
+    await send(`${github} and ${github.replace('a1', 'z9')}\n${privateKey}\n${privateKey}`)
+    await searched()
+    expect(await secrets()).toMatchObject([
+      {
+        severity: 'warning',
+        by_service: true,
+        instance_id: 'bot',
+        description: 'A call of a model has secrets in the prompt: github_token, private_key; in the answer: aws_key',
+        metadata: {
+          upstream: 'openai',
+          model: 'm-1',
+          prompt: { github_token: 2, private_key: 1 },
+          answer: { aws_key: 1 },
+          occurrences: 1,
+        },
+      },
+    ])
+    for (const secret of [github, aws, privateKey, github.slice(4, 20)]) expect(await stored()).not.toContain(secret)
+    expect(await hits()).toEqual([])
+  })
+
+  it('that a conversation repeats with each call is reported again after a minute, with the number of calls', async () => {
+    for (let turn = 0; turn < 30; turn++) await send(`${github}, turn ${turn}`)
+    await searched()
+    expect(await secrets()).toHaveLength(1)
+    test.service.clock.advance(60_000)
+    await test.service.services.countedReports.run()
+    expect((await secrets()).map(({ metadata }) => metadata?.occurrences)).toEqual([29, 1])
+  })
+
+  it.each([
+    'class="sk-cube-grid-item-2 pk-1" and hf_hub_download_v2 in pypi-attestations-0.0.1',
+    'the token chatcmpl-9aBcDeFgHiJkLmNoPqRsTuVwXyZ12 and a hash d41d8cd98f00b204e9800998ecf8427e',
+    '-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----',
+  ])('is not seen in %s', async (text) => {
+    answerJson(JSON.stringify({ choices: [{ message: { content: text } }] }))
+    await send(text)
+    await searched()
+    expect(await secrets()).toEqual([])
+  })
+})

@@ -1,0 +1,256 @@
+import { eventTypes } from '@wardline/contract'
+import { keyFormatOf, keySource, privateKeySource } from '@wardline/policy'
+import type { Deps } from '../../deps.ts'
+import type { Principal } from '../../http/auth.ts'
+import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-turns.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
+import type { DecoyChecks } from '../honeypots/check.ts'
+import { withoutEscapes } from '../honeypots/text-escapes.ts'
+import { AnswerTexts } from './answer-texts.ts'
+import type { AnswerReader } from './exchange.ts'
+import { KeyReader, KeyTexts } from './key-texts.ts'
+
+const limits = {
+  /** Bodies and texts that wait for their search, together. What comes then is passed on and not searched. */
+  waitingBytes: 128 * 1024 * 1024,
+  /** Texts of one answer that wait: a search takes milliseconds, and a model does not write so fast. */
+  waitingTexts: 32,
+  /** Work for one call, some two seconds: a hundred times that of a long conversation. */
+  units: 1_000_000_000,
+  /** Different secrets that are counted in one call. */
+  secrets: 1_000,
+} as const
+
+/** Of a body, read between two pauses for its searches. */
+const blockBytes = 512 * 1024
+const sliceBytes = 32 * 1024
+/** Cost per byte of finding what may be a key, and per character of comparing it with the formats of secrets. */
+const unitsOfByte = 8
+const unitsOfFormats = 20
+
+type Direction = 'prompt' | 'answer'
+
+interface ScanParts {
+  decoyChecks: Pick<DecoyChecks, 'checkModelText' | 'noteUnsearched'>
+  countedReports: Pick<CountedReports, 'note'>
+}
+
+interface ScannedCall {
+  instanceId: string
+  principal: Principal
+  address: string | null
+  upstream: string
+  model: string | null
+}
+
+type Found = Record<Direction, Record<string, number>>
+
+const secretPattern = new RegExp(`${privateKeySource}|${keySource}`, 'g')
+/** Words and names begin like keys too: a key has a long part without a separator that no word is. */
+const keyPart = /(?=[A-Za-z]{0,30}[0-9])[A-Za-z0-9]{12,}|(?=[a-z0-9]{0,20}[A-Z])(?=[A-Z0-9]{0,20}[a-z])[A-Za-z0-9]{30,}/
+
+/** Returns the secrets of known formats in a text, each with its format. */
+function* secretsIn(text: string): Generator<[format: string, secret: string]> {
+  for (const { 0: match, index } of text.matchAll(secretPattern)) {
+    if (match.startsWith('-----')) {
+      // All keys have the same first line.
+      const body = text.slice(index + match.length, index + match.length + 100)
+      yield ['private_key', body.trimStart().slice(0, 40)]
+    } else if (match.length >= 20 && keyPart.test(match)) yield [keyFormatOf(match), match]
+  }
+}
+
+/** Looks for decoy keys and secrets in what passes the gateway, after it has passed. Keeps nothing of it. */
+export class TextScans {
+  readonly #parts: ScanParts
+  readonly #log: Deps['log']
+  readonly #running = new Set<Promise<void>>()
+  #waitingBytes = 0
+
+  constructor({ log }: Pick<Deps, 'log'>, parts: ScanParts) {
+    this.#log = log
+    this.#parts = parts
+  }
+
+  /** Begins to scan a call. `ended`: resolves when its answer has ended. */
+  open(call: ScannedCall, body: Buffer, ended: Promise<unknown>): { readAnswer(isStream: boolean): AnswerReader } {
+    const scan = new CallScan(call, this.#parts, this)
+    const running = scan.run(body, ended).finally(() => this.#running.delete(running))
+    this.#running.add(running)
+    return scan
+  }
+
+  takeRoom(bytes: number): boolean {
+    if (this.#waitingBytes + bytes > limits.waitingBytes) return false
+    this.#waitingBytes += bytes
+    return true
+  }
+
+  giveRoom(bytes: number): void {
+    this.#waitingBytes -= bytes
+  }
+
+  logFault(fault: unknown): void {
+    this.#log.warn({ err: fault }, 'a part of a call of a model was not searched for decoys')
+  }
+
+  async whenIdle(): Promise<void> {
+    await Promise.all(this.#running)
+  }
+}
+
+class CallScan {
+  readonly #call: ScannedCall
+  readonly #parts: ScanParts
+  readonly #scans: TextScans
+  readonly #piece: Piece
+  readonly #budget: WorkBudget
+  /** Decoys that are recorded as touched by this call. */
+  readonly #recorded = new Set<string>()
+  readonly #secrets = new Set<string>()
+  readonly #found: Found = { prompt: {}, answer: {} }
+  /** Texts of the answer that are not searched yet. */
+  readonly #waiting: string[] = []
+  #searching: Promise<void> | undefined
+
+  constructor(call: ScannedCall, parts: ScanParts, scans: TextScans) {
+    this.#call = call
+    this.#parts = parts
+    this.#scans = scans
+    this.#piece = workLane.open(`calls of models of ${call.principal.keyId}`, { max: Infinity })
+    this.#budget = this.#piece.budget(Number.MAX_SAFE_INTEGER)
+  }
+
+  /** Resolves when prompt and answer are searched. Never rejects. */
+  async run(body: Buffer, ended: Promise<unknown>): Promise<void> {
+    await this.#readPrompt(body).catch((fault) => this.#noteFault(fault))
+    await ended
+    await this.#searching
+    this.#piece.end()
+    this.#report()
+  }
+
+  readAnswer(isStream: boolean): AnswerReader {
+    const texts = new KeyTexts((text) => this.#waitFor(text))
+    return new AnswerTexts(texts, isStream, () => {
+      // What was found so far is searched while the answer goes on, so that a suspension can cut it.
+      if (!this.#searching) texts.flush()
+    })
+  }
+
+  async #readPrompt(body: Buffer): Promise<void> {
+    if (!this.#scans.takeRoom(body.length)) {
+      this.#noteUnsearched()
+      return
+    }
+    try {
+      await this.#searchPrompt(body)
+    } finally {
+      this.#scans.giveRoom(body.length)
+    }
+  }
+
+  async #searchPrompt(body: Buffer): Promise<void> {
+    const texts: string[] = []
+    const found = new KeyTexts((text) => texts.push(text))
+    const reader = new KeyReader(found)
+    for (let start = 0; start < body.length; start += blockBytes) {
+      const block = body.subarray(start, start + blockBytes)
+      await this.#piece.inTurns(readBlock(block, reader, this.#budget))
+      for (const text of texts.splice(0)) await this.#search(text, 'prompt')
+    }
+    reader.end()
+    found.flush()
+    for (const text of texts) await this.#search(text, 'prompt')
+  }
+
+  #waitFor(text: string): void {
+    if (this.#waiting.length >= limits.waitingTexts || !this.#scans.takeRoom(text.length)) {
+      this.#noteUnsearched()
+      return
+    }
+    this.#waiting.push(text)
+    this.#searching ??= this.#searchWaiting()
+  }
+
+  async #searchWaiting(): Promise<void> {
+    for (let text = this.#waiting.shift(); text !== undefined; text = this.#waiting.shift()) {
+      this.#scans.giveRoom(text.length)
+      await this.#search(text, 'answer')
+    }
+    this.#searching = undefined
+  }
+
+  get #asking() {
+    const { instanceId, principal, address } = this.#call
+    return { meta: { instance_id: instanceId }, principal, address }
+  }
+
+  #noteUnsearched(): void {
+    this.#parts.decoyChecks.noteUnsearched(this.#asking)
+  }
+
+  async #search(text: string, direction: Direction): Promise<void> {
+    if (this.#piece.spent() > limits.units) {
+      this.#noteUnsearched()
+      return
+    }
+    const check = { ...this.#asking, piece: this.#piece }
+    try {
+      await this.#piece.inTurns(this.#countSecrets(text, direction))
+      await this.#parts.decoyChecks.checkModelText(text, direction, check, this.#recorded)
+    } catch (fault) {
+      // For example the database is away: the rest is searched nevertheless.
+      this.#noteFault(fault)
+    }
+  }
+
+  #noteFault(fault: unknown): void {
+    this.#noteUnsearched()
+    this.#scans.logFault(fault)
+  }
+
+  *#countSecrets(text: string, direction: Direction): Slices<void> {
+    this.#budget.count(text.length * unitsOfFormats)
+    const counts = this.#found[direction]
+    for (const [format, secret] of secretsIn(withoutEscapes(text))) {
+      const known = `${direction} ${secret}`
+      if (this.#secrets.has(known) || this.#secrets.size >= limits.secrets) continue
+      this.#secrets.add(known)
+      counts[format] = (counts[format] ?? 0) + 1
+    }
+    if (this.#budget.isSliceOver()) yield
+  }
+
+  /** Reports the formats of secrets: those of a call in one event, and calls with the same formats once a minute. */
+  #report(): void {
+    const { prompt, answer } = this.#found
+    const [sent, received] = [prompt, answer].map((counts) => Object.keys(counts).sort())
+    if (sent!.length + received!.length === 0) return
+    const { instanceId, principal, upstream, model } = this.#call
+    const where = [
+      ...(sent!.length > 0 ? [`in the prompt: ${sent!.join(', ')}`] : []),
+      ...(received!.length > 0 ? [`in the answer: ${received!.join(', ')}`] : []),
+    ].join('; ')
+    const { keyId } = principal
+    this.#parts.countedReports.note(
+      { kind: eventTypes.modelSecret, owner: keyId, name: `${instanceId} ${where}` },
+      (count) => ({
+        severity: 'warning',
+        event_type: eventTypes.modelSecret,
+        description: `${count === 1 ? 'A call of a model has' : `${count} calls of models have`} secrets ${where}`,
+        instance_id: instanceId,
+        metadata: { upstream, model, key_id: keyId, prompt, answer, occurrences: count },
+      }),
+    )
+  }
+}
+
+function* readBlock(block: Buffer, reader: KeyReader, budget: WorkBudget): Slices<void> {
+  for (let start = 0; start < block.length; start += sliceBytes) {
+    const part = block.toString('latin1', start, start + sliceBytes)
+    reader.push(part)
+    budget.count(part.length * unitsOfByte)
+    if (budget.isSliceOver()) yield
+  }
+}
