@@ -187,17 +187,16 @@ describe('wardline serve --demo', () => {
   test.skipIf(isExternal)('runs twenty agents with the service and stops with it', async () => {
     const key = newApiKey()
     const baseUrl = `http://127.0.0.1:${await freePort()}`
-    const run = wardline(['serve', '--demo'], {
-      PORT: new URL(baseUrl).port,
-      WARDLINE_DATA_DIR: newDataDir(),
-      WARDLINE_API_KEY: key,
-    })
+    const env = { WARDLINE_DATA_DIR: newDataDir(), WARDLINE_API_KEY: key }
+    // With a database, the demo brings no history: history.test.ts and the browser's demo.test.ts test that.
+    const before = await startService({ env })
+    await before.terminate()
+    const run = wardline(['serve', '--demo'], { ...env, PORT: new URL(baseUrl).port })
     const readFleet = async () => {
       const answer = await fetch(`${baseUrl}/api/status`, { headers: { 'x-monitor-key': key } }).catch(() => undefined)
       return answer?.ok ? ((await answer.json()) as StatusView).instances : []
     }
-    // The demo lives through a day before it answers.
-    const instances = await until('twenty agents', readFleet, (fleet) => fleet.length >= 20, 240_000)
+    const instances = await until('twenty agents', readFleet, (fleet) => fleet.length >= 20)
     expect(instances.every(({ id, status }) => id.startsWith('demo-') && status === 'active')).toBe(true)
     await until('a first line of the story', run.stdout, (text) => text.includes('A decoy is planted'))
     const { attestations } = (await (await fetch(`${baseUrl}/api/public/trust`)).json()) as TrustView
