@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { hashOfSources } from './source-hash.ts'
@@ -32,6 +33,20 @@ const withSourceUrls = {
       : null,
 }
 
+/** Modules of Node.js that load undici, 2 MB of source, for names that nothing here uses, once an `import` reads all. */
+const unusedNames = ['CloseEvent', 'MessageEvent', 'WebSocket']
+const httpWithoutWebSockets = {
+  name: 'http-without-web-sockets',
+  resolveId: (id: string) => (id === 'node:http' ? '\0http' : null),
+  load: (id: string) => {
+    if (id !== '\0http') return null
+    const names = Object.keys(http).filter((name) => !unusedNames.includes(name))
+    return `const http = process.getBuiltinModule('node:http')
+      export const { ${names.join(', ')} } = http
+      export default http`
+  },
+}
+
 async function build(into: string): Promise<void> {
   const { rolldown } = await import('rolldown')
   const bundle = await rolldown({
@@ -40,7 +55,7 @@ async function build(into: string): Promise<void> {
     resolve: { conditionNames: ['wardline-source', 'node', 'import'] },
     external: (id, _importer, isResolved) => isResolved && dependency.test(id) && !joinedDependency.test(id),
     logLevel: 'silent',
-    plugins: [withSourceUrls],
+    plugins: [withSourceUrls, httpWithoutWebSockets],
   })
   await bundle.write({ dir: into, entryFileNames: '[name].mjs', chunkFileNames: '[name]-[hash].mjs' })
   await bundle.close()

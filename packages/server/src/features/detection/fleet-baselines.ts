@@ -37,7 +37,9 @@ export class FleetBaselines {
     const { database } = this.#deps
     const groups = new Map<string, Group>()
     let after = { instance_id: '', metric: '' }
-    for (let rows = 0; rows < maxRows && !stopping?.aborted; rows += pageRows) {
+    // The first scan opens a connection and its thread, which a service without baselines does not need.
+    const [first] = await readBaselinePage(database.db, after, 1)
+    for (let rows = 0; first && rows < maxRows && !stopping?.aborted; rows += pageRows) {
       const page = await database.scan('baselines of the fleet', (db) => readBaselinePage(db, after, pageRows))
       const traits = await readTraits(database.db, [...new Set(page.map(({ instance_id }) => instance_id))])
       for (const { instance_id, metric, state } of page) {
