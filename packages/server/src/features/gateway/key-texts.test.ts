@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { keyTypes } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
@@ -136,6 +137,15 @@ test.each(['A', 'sk-ant-api03-', '\\u0041', '\\', 'eyJ.', '-----BEGIN '])(
     }
   },
 )
+
+// A picture in a prompt has thousands of parts that could be keys without a mark.
+test('looks only for marks in a picture, and finds the key beside it', () => {
+  const decoy = generateDecoyKey('generic')
+  const picture = randomBytes(2_000_000).toString('base64')
+  const texts = textsOf([bodyOf(`data:image/png;base64,${picture}`), bodyOf(decoy.value)])
+  expect(texts.join('').length).toBeLessThan(20_000)
+  expect(isFound(texts, decoy)).toBe(true)
+})
 
 test('keeps little of a text that has no keys, and texts of a bounded size of one that is full of keys', () => {
   const prose = 'The quick brown fox jumps over the lazy dog, and import { readFile } from "node:fs" is code.\\n'

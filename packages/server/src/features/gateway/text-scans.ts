@@ -75,7 +75,7 @@ export class TextScans {
   /** Begins to scan a call. `ended`: resolves when its answer has ended. */
   open(call: ScannedCall, body: Buffer, ended: Promise<unknown>): { readAnswer(isStream: boolean): AnswerReader } {
     const scan = new CallScan(call, this.#parts, this)
-    const running = scan.run(body, ended).finally(() => this.#running.delete(running))
+    const running = scan.finish(scan.readPrompt(body), ended).finally(() => this.#running.delete(running))
     this.#running.add(running)
     return scan
   }
@@ -121,9 +121,9 @@ class CallScan {
     this.#budget = this.#piece.budget(Number.MAX_SAFE_INTEGER)
   }
 
-  /** Resolves when prompt and answer are searched. Never rejects. */
-  async run(body: Buffer, ended: Promise<unknown>): Promise<void> {
-    await this.#readPrompt(body).catch((fault) => this.#noteFault(fault))
+  /** Resolves when prompt and answer are searched. Never rejects. Does not hold the body, as an answer can take minutes. */
+  async finish(promptRead: Promise<void>, ended: Promise<unknown>): Promise<void> {
+    await promptRead
     await ended
     await this.#searching
     this.#piece.end()
@@ -138,13 +138,15 @@ class CallScan {
     })
   }
 
-  async #readPrompt(body: Buffer): Promise<void> {
+  async readPrompt(body: Buffer): Promise<void> {
     if (!this.#scans.takeRoom(body.length)) {
       this.#noteUnsearched()
       return
     }
     try {
       await this.#searchPrompt(body)
+    } catch (fault) {
+      this.#noteFault(fault)
     } finally {
       this.#scans.giveRoom(body.length)
     }
