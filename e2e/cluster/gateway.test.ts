@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { sharedSettings, useServers } from '../cluster.ts'
-import { createKey, newInstance } from '../fleet.ts'
+import { createKey, createKeyDecoy, newInstance } from '../fleet.ts'
 import { isExternal, type Service, startService, startToExit, until } from '../service.ts'
 import { startTcpProxy, type TcpProxy } from '../tcp-proxy.ts'
 
@@ -68,11 +68,11 @@ async function newAgent(): Promise<{ id: string; key: string }> {
 const kill = (id: string) => service.call('POST', `/api/kill/${id}`, { body: { reason: 'Leak' } })
 const resume = (id: string) => service.call('POST', `/api/resume/${id}`)
 
-const call = (gateway: Service, key: string) =>
+const call = (gateway: Service, key: string, content = '') =>
   fetch(`${gateway.baseUrl}/openai/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: '{"model":"m-1","stream":true,"max_tokens":10}',
+    body: JSON.stringify({ model: 'm-1', stream: true, max_tokens: 10, content }),
   })
 
 /** Status of a call, whose stream the client leaves; the message of an error. */
@@ -127,6 +127,20 @@ test('a kill through the service cuts the streams in a separate process of the g
     ({ body: { events } }) => events.length === 2,
   )
   expect(events.body.events.map(({ metadata }) => metadata)).toMatchObject([{ end: 'left' }, { end: 'cut' }])
+})
+
+test('a separate process finds decoys in prompts, also those that were planted since it started', async () => {
+  const { id, key } = await newAgent()
+  const decoy = await createKeyDecoy(service, id)
+  await until(
+    'the hit',
+    async () => {
+      await (await call(closed, key, `The key is ${decoy.key}.`)).body?.cancel()
+      const path = `/api/events?event_type=honeypot_triggered&instance_id=${id}`
+      return (await service.call<{ events: object[] }>('GET', path)).body.events.length
+    },
+    (count) => count > 0,
+  )
 })
 
 test('the process answers health, readiness and metrics on its port, and has no API', async () => {

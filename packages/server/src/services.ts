@@ -168,9 +168,10 @@ export async function openServices(deps: Deps): Promise<Services> {
 /** Services of a process that only passes calls of models on: it follows no events, and delivers nothing. */
 export async function openGatewayServices(deps: Deps): Promise<Services> {
   const services = await createServices(deps)
-  const { keyring, routingTable, dispatcher, enforcement } = services
+  const { keyring, decoyChecks, routingTable, dispatcher, enforcement } = services
   // The table decides which alerts are stored; the processes of the service send them.
-  await Promise.all([keyring.refresh(), routingTable.refresh(), dispatcher.close(0), enforcement.close(0)])
+  await Promise.all([keyring.refresh(), decoyChecks.refresh(), routingTable.refresh()])
+  await Promise.all([dispatcher.close(0), enforcement.close(0)])
   return services
 }
 

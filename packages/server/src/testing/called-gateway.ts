@@ -7,9 +7,9 @@ import type { startProvider } from './model-provider.ts'
 
 const requestStart = 'http.server.request.start'
 
-/** Opens a gateway for clients of the agent `bot`, to a provider that answers by `answer`. */
-export async function openCalledGateway(answer: Parameters<typeof startProvider>[0]) {
-  const test = await openTestGateway()
+/** Opens a gateway for clients of the agent `bot`, to a provider that answers by `answer`. `file`: further fields of its file. */
+export async function openCalledGateway(answer: Parameters<typeof startProvider>[0], file: object = {}) {
+  const test = await openTestGateway({ file })
   const { service, provider, gateway } = test
   test.answer = answer
   /** Paths of the requests that the gateway received. */
@@ -22,6 +22,7 @@ export async function openCalledGateway(answer: Parameters<typeof startProvider>
   const { key } = await service.createKey('agent', ['bot'])
   await service.call('POST', '/api/heartbeat', { key, body: { instance_id: 'bot', name: 'Bot', agent_type: 'test' } })
   return {
+    service,
     provider,
     url: `http://127.0.0.1:${gateway.port}`,
     key,

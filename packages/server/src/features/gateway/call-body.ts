@@ -178,8 +178,6 @@ export class CallBodyReader {
 
   /** Notes a value; undefined: it is a list, an object or too long. */
   #endValue(text: string | undefined): void {
-    const number = Number(text)
-    const count = text !== undefined && text.trim() !== '' && number >= 0 ? number : undefined
     switch (this.#key) {
       case 'model':
         this.#models.push(text)
@@ -192,13 +190,19 @@ export class CallBodyReader {
       case 'maxcompletiontokens':
       case 'maxoutputtokens':
       case 'generationconfig.maxoutputtokens':
-        if (count !== undefined) this.#maxOutputTokens = Math.max(this.#maxOutputTokens ?? 0, count)
+        this.#maxOutputTokens = maxOf(this.#maxOutputTokens, text)
         break
       case 'n':
       case 'generationconfig.candidatecount':
-        if (count !== undefined) this.#choices = Math.max(this.#choices, count)
+        this.#choices = maxOf(this.#choices, text)
     }
   }
+}
+
+/** Returns the larger of a count and a value; a value that is no count is ignored. */
+function maxOf<Count extends number | undefined>(count: Count, text: string | undefined): Count | number {
+  const value = text === undefined || text.trim() === '' ? Number.NaN : Number(text)
+  return value >= 0 ? Math.max(count ?? 0, value) : count
 }
 
 const notJson = 'is not an object of JSON'
@@ -211,9 +215,14 @@ function faultOf({ 'content-encoding': encoding, 'content-type': type = '' }: In
   return charset === undefined || /^utf-?8$/i.test(charset) ? undefined : 'is not in UTF-8'
 }
 
+/** ASCII without escapes and control characters: such a string of JSON is its text. */
+const plainText = /^[\x20-\x5b\x5d-\x7e]*$/
+
 /** Returns the text of a string of JSON from its raw bytes; undefined if it is too long or invalid. */
 function textOf(raw: string): string | undefined {
   if (raw.length > maxRaw) return undefined
+  // Millions of short keys would each be parsed otherwise.
+  if (plainText.test(raw)) return raw
   try {
     return JSON.parse(`"${Buffer.from(raw, 'latin1')}"`) as string
   } catch {

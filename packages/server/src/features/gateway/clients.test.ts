@@ -5,7 +5,7 @@ import { GoogleGenAI } from '@google/genai'
 import { ChatOpenAI } from '@langchain/openai'
 import { type LanguageModel, streamText } from 'ai-v7'
 import OpenAI from 'openai'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { openCalledGateway } from '../../testing/called-gateway.ts'
 import { answerHalf, said, saidFirst } from '../../testing/model-streams.ts'
 
@@ -27,6 +27,12 @@ interface Client {
   path?: string
   /** What it returns of an answer that is no stream. */
   whole?: unknown
+  /** Whether budgets count its calls; true by default. */
+  isCounted?: false
+  /** What it does after a refusal of a budget, which says that a retry is refused too. */
+  afterBudget?: 'retries'
+  /** What it does after a 503. */
+  after503?: 'gives up'
   /** Asks for an answer as programs do; resolves once the client takes the answer for finished. */
   ask(asked: Asked): Promise<unknown>
 }
@@ -101,17 +107,20 @@ const clients: Client[] = [
     name: '@anthropic-ai/sdk, count_tokens',
     upstream: 'anthropic',
     whole: 12,
+    isCounted: false,
     ask: async (asked) => (await anthropic(asked).messages.countTokens(request)).input_tokens,
   },
   {
     name: '@google/genai, generateContent',
     upstream: 'gemini',
+    after503: 'gives up',
     whole: said,
     ask: async (asked) => (await gemini(asked).models.generateContent({ model: 'm-1', contents: prompt })).text,
   },
   {
     name: '@google/genai, generateContentStream',
     upstream: 'gemini',
+    after503: 'gives up',
     ask: async (asked) => {
       const stream = await gemini(asked).models.generateContentStream({ model: 'm-1', contents: prompt })
       return readAll(
@@ -123,12 +132,14 @@ const clients: Client[] = [
   {
     name: 'AI SDK with @ai-sdk/openai, responses',
     upstream: 'openai',
+    afterBudget: 'retries',
     path: '/v1',
     ask: (asked) => askAiSdk(createOpenAI(asked)('m-1'), asked),
   },
   {
     name: 'AI SDK with @ai-sdk/openai, chat completions',
     upstream: 'openai',
+    afterBudget: 'retries',
     path: '/v1',
     ask: (asked) => askAiSdk(createOpenAI(asked).chat('m-1'), asked),
   },
@@ -136,6 +147,7 @@ const clients: Client[] = [
     // This package alone takes a base address that ends with the version.
     name: 'AI SDK with @ai-sdk/anthropic',
     upstream: 'anthropic',
+    afterBudget: 'retries',
     path: '/v1',
     ask: (asked) => askAiSdk(createAnthropic(asked)('m-1'), asked),
   },
@@ -169,7 +181,7 @@ beforeEach(async () => {
 })
 afterEach(() => gateway[Symbol.asyncDispose]())
 
-describe.each(clients)('$name', ({ ask, upstream, path = '', whole }) => {
+describe.each(clients)('$name', ({ ask, upstream, path = '', whole, isCounted, afterBudget, after503 }) => {
   const asked = (more: Partial<Asked> = {}): Asked => ({
     baseURL: `${gateway.url}/${upstream}${path}`,
     apiKey: gateway.key,
@@ -224,6 +236,23 @@ describe.each(clients)('$name', ({ ask, upstream, path = '', whole }) => {
   it('reports a wrong key, and does not ask again', async () => {
     await expect(ask(asked({ apiKey: 'wrong' }))).rejects.toThrow('The Wardline key is not valid.')
     expect(gateway.requests).toHaveLength(1)
+  })
+
+  if (isCounted !== false) {
+    it(`reports a budget without room, and ${afterBudget ?? 'does not ask again'}`, async () => {
+      await gateway[Symbol.asyncDispose]()
+      const budget = { for: { instances: ['bot'] }, per: 'day', tokens: 1 }
+      gateway = await openCalledGateway(() => {}, { budgets: [budget] })
+      const outcome = ask(asked(afterBudget ? { retries: 1 } : {}))
+      await expect(outcome).rejects.toThrow('The budget bot of Wardline has no room for this call')
+      expect(gateway.requests).toHaveLength(afterBudget ? 2 : 1)
+    })
+  }
+
+  it(`reports a call that cannot be checked, and ${after503 ?? 'retries it as often as it is set to'}`, async () => {
+    vi.spyOn(gateway.service.services.controlStates, 'readStored').mockRejectedValue(new Error('away'))
+    await expect(ask(asked({ retries: 1 }))).rejects.toThrow('Wardline cannot check now')
+    expect(gateway.requests).toHaveLength(after503 ? 1 : 2)
   })
 
   it('reports a provider that is away', async () => {

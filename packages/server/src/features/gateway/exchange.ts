@@ -78,6 +78,10 @@ export class Exchange {
   #isEventStream = false
   #isLengthKnown = false
   #isSent = false
+  /** Whether the gateway itself answered, with an error. */
+  #isAnswered = false
+  #isBehind = false
+  #incoming: IncomingMessage | undefined
   #end: ExchangeResult['end'] | undefined
   /** Is called when the first byte of the answer's body arrives. */
   onFirstByte: () => void = () => {}
@@ -125,6 +129,7 @@ export class Exchange {
 
   #answer(error: FormatError, retryAfterSeconds?: number): void {
     const body = this.#format.errorBody(error)
+    this.#isAnswered = true
     this.#response.writeHead(error.status, {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
@@ -132,30 +137,45 @@ export class Exchange {
       // The body of a refused request may still be on its way.
       ...(this.#request.complete ? {} : { connection: 'close' }),
       ...(retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }),
+      // The libraries of OpenAI and Anthropic ignore a Retry-After of more than a minute, and retry at once.
+      ...(error.isFinal ? { 'x-should-retry': 'false' } : {}),
     })
     this.#response.end(body)
   }
 
-  /** Ends the call now. What has begun ends with an error of the protocol, and with a connection that breaks off. */
-  cut(error: FormatError): void {
-    if (this.isOver) return
+  /**
+   * Says that the agent was suspended, and passes nothing more on; the connections end with `hangUp`. Returns false if the
+   * call is over.
+   */
+  cut(error: FormatError): boolean {
+    if (this.isOver) return false
     this.#end = 'cut'
-    this.#outgoing?.destroy()
-    if (this.#response.headersSent) this.#break(error)
+    this.#incoming?.unpipe()
+    if (this.#response.headersSent) this.#sayError(error)
     else this.#answer(error)
+    return true
   }
 
-  #break(error: FormatError): void {
+  /** Closes the connection to the upstream, and breaks an answer off that has begun. */
+  hangUp(): void {
+    this.#outgoing?.destroy()
     const { socket } = this.#response
+    if (!socket || this.#isAnswered) return
+    if (this.#isBehind) socket.destroy()
+    else socket.destroySoon()
+  }
+
+  #sayError(error: FormatError): void {
+    const { socket, writableEnded } = this.#response
     if (!socket) return
     // A reader that is behind must not keep the connection open.
-    const isBehind = socket.writableLength > 0
-    // The empty line ends an event that was cut in the middle. Within an announced length, what is added would stand for
-    // the rest of the answer and make it complete.
-    if (this.#isEventStream && !this.#isLengthKnown && !isBehind)
-      this.#response.write(`\n\n${this.#format.errorEvent(error)}`)
-    if (isBehind) socket.destroy()
-    else socket.destroySoon()
+    this.#isBehind = socket.writableLength > 0
+    // Within an announced length, what is added would stand for the rest of the answer and make it complete.
+    if (!this.#isEventStream || this.#isLengthKnown || this.#isBehind || writableEnded) return
+    // The empty line ends an event that was cut in the middle.
+    this.#response.write(`\n\n${this.#format.errorEvent(error)}`)
+    // Now, not at the end of the turn, in which hundreds of calls may be cut.
+    socket.uncork()
   }
 
   /** Sends the request to the upstream. `path`: below the name of the upstream, with its query. */
@@ -194,8 +214,10 @@ export class Exchange {
     if (this.isOver) return
     this.#end = 'broken'
     const error: FormatError = { status: 502, message: `The upstream ${this.#upstream.name} does not answer.` }
-    if (this.#response.headersSent) this.#break(error)
-    else this.#answer(error)
+    if (this.#response.headersSent) {
+      this.#sayError(error)
+      this.hangUp()
+    } else this.#answer(error)
   }
 
   #passBack(answer: IncomingMessage): void {
@@ -225,5 +247,17 @@ export class Exchange {
     answer.on('error', () => this.#fail())
     answer.on('aborted', () => this.#fail())
     answer.pipe(this.#response)
+    this.#incoming = answer
   }
+}
+
+/**
+ * Cuts calls. All clients hear of it before the first connection is closed, because closing those of hundreds of calls
+ * takes longer than writing to them.
+ */
+export function cutAll(exchanges: Iterable<Exchange>, error: FormatError): void {
+  const cut = [...exchanges].filter((exchange) => exchange.cut(error))
+  setImmediate(() => {
+    for (const exchange of cut) exchange.hangUp()
+  })
 }

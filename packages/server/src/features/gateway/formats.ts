@@ -4,6 +4,8 @@ import type { GatewayKind } from '../../config/gateway.ts'
 export interface FormatError {
   status: 400 | 401 | 403 | 404 | 413 | 429 | 502 | 503
   message: string
+  /** A retry within a minute is refused too. */
+  isFinal?: boolean
 }
 
 /** Ends a call with an error in the provider's format. */
@@ -43,8 +45,12 @@ const types: Record<FormatError['status'], { openai: string; anthropic: string; 
 }
 
 // https://platform.openai.com/docs/guides/error-codes; in a stream the libraries raise an event with `error`.
-const openaiBody = ({ status, message }: FormatError): string =>
-  JSON.stringify({ error: { message, type: types[status].openai, param: null, code: `wardline_${status}` } })
+// Libraries retry a 429 with any other code.
+const openaiQuota = 'insufficient_quota'
+const openaiBody = ({ status, message, isFinal }: FormatError): string => {
+  const code = isFinal ? openaiQuota : `wardline_${status}`
+  return JSON.stringify({ error: { message, type: isFinal ? openaiQuota : types[status].openai, param: null, code } })
+}
 // https://docs.claude.com/en/api/errors
 const anthropicBody = ({ status, message }: FormatError): string =>
   JSON.stringify({ type: 'error', error: { type: types[status].anthropic, message } })

@@ -8,6 +8,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { plainAddress } from '../../http/actor.ts'
 import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
+import { httpLimits } from '../../http/limits.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { DecoyChecks } from '../honeypots/check.ts'
@@ -15,7 +16,7 @@ import { assertMayCall, modelOf } from './allowed-models.ts'
 import type { ModelBudgets } from './budgets.ts'
 import { type CallBody, CallBodyReader } from './call-body.ts'
 import { type AgentParts, CallingAgents, suspendedText } from './calling-agents.ts'
-import { Exchange, type ExchangeResult } from './exchange.ts'
+import { cutAll, Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
@@ -67,7 +68,9 @@ const statuses: Partial<Record<ErrorCode, FormatError['status']>> = {
 function refusalOf(fault: unknown): FormatError | undefined {
   if (fault instanceof Refusal) return { status: fault.status, message: fault.message }
   const status = fault instanceof AppError ? statuses[fault.code] : undefined
-  return status && { status, message: (fault as AppError).message }
+  return (
+    status && { status, message: (fault as AppError).message, isFinal: (fault as AppError).code === 'quota_exceeded' }
+  )
 }
 
 const uncheckedError: FormatError = {
@@ -102,7 +105,7 @@ class ModelGateway {
     deps.bus.onControl((message) => {
       const { instance_id: id, action, reason = null } = message
       const open = this.#open.get(id)
-      if (action === 'suspend') for (const exchange of open ?? []) exchange.cut(suspendedText(reason))
+      if (action === 'suspend') cutAll(open ?? [], suspendedText(reason))
       this.#agents.hear(message, open !== undefined)
     })
   }
@@ -295,6 +298,7 @@ export async function openGateway(deps: Deps, parts: Parts): Promise<Gateway> {
   const server = createServer({
     requestTimeout: limits.requestTimeoutMs,
     headersTimeout: limits.headersTimeoutMs,
+    keepAliveTimeout: httpLimits.keepAliveMs,
     maxHeaderSize: limits.headerBytes,
   })
   const operation = createOperations(deps, parts)
