@@ -2838,6 +2838,18 @@ class SupervisorTest(ServiceTest):
         until('the confirmation of the resume', self.confirmed)
         self.assertEqual(process_state(int(run.lines[0])), 'T')
 
+    # Another process of the same user could undo a stop.
+    def test_what_others_continue_is_reported_and_held_again(self) -> None:
+        door = self.door()
+        run = self.supervise('echo ready; while :; do sleep 0.01; done', url=door.url)
+        run.says('ready')
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        for pid in run.members():
+            os.kill(pid, signal.SIGCONT)
+        until('a report of it', lambda: [evidence['left'] > 0 for evidence in self.sent(door, '/ack')], any)
+        until('all held again', lambda: self.sent(door, '/ack')[-1]['left'] == 0 and run.is_still())
+
     # Its entry in /proc says that it is a zombie, while its other threads go on.
     def test_a_process_whose_main_thread_has_ended_is_held(self) -> None:
         thread = (

@@ -6703,6 +6703,12 @@ class _Cgroup:
         """Since Linux 5.14; before that the sweeps end the processes."""
         self._write('cgroup.kill', '1')
 
+    def is_thawed(self) -> bool:
+        """Whether another process has undone `freeze`."""
+        with contextlib.suppress(OSError):
+            return _read_file(os.path.join(self.path, 'cgroup.freeze')).strip() != b'1'
+        return True
+
     def is_frozen(self) -> bool:
         with contextlib.suppress(OSError):
             return b'frozen 1' in _read_file(os.path.join(self.path, 'cgroup.events'))
@@ -6750,7 +6756,7 @@ class _Tree:
         self._signalled: Dict[int, str] = {}
         self._stopped_before: Dict[int, str] = {}
         """Members that stood still before they were held, and are not continued."""
-        self._is_held = False
+        self._is_held = self._was_frozen = False
         self.has_vanished = False
 
     def begin(self, pid: int) -> None:
@@ -6824,15 +6830,20 @@ class _Tree:
 
     def hold(self, reap: Callable[[], None]) -> _Held:
         """Stops all members, until sweeps find none that runs, for at most `_HOLD_TIMEOUT` seconds. `reap` is called
-        between sweeps."""
+        between sweeps. In a tree that is held already, one that runs again is stopped and reported as left at once."""
         with self._lock:
+            was_held = self._is_held
+            # Not frozen, and not thawed either, while one of its processes is being killed.
+            if self._cgroup is not None and self._cgroup.is_thawed():
+                self._was_frozen = False
             began = unsettled = time.monotonic()
             if self._cgroup is not None:
                 self._cgroup.freeze(True)
             quiet = rounds = 0
             seen: Optional[Dict[int, str]] = None
             while True:
-                is_frozen = self._cgroup is not None and self._cgroup.is_frozen()
+                self._was_frozen |= self._cgroup is not None and self._cgroup.is_frozen()
+                is_frozen = self._was_frozen
                 members = self.sweep()
                 if not self._is_held:
                     self._is_held = True
@@ -6844,6 +6855,8 @@ class _Tree:
                     quiet, unsettled = 0, now
                 elif not self.has_vanished or now - unsettled > _UNSETTLED:
                     quiet += 1
+                if was_held and rounds == 0 and len(running) > refused:
+                    return _Held(len(members), len(running))
                 if quiet >= _QUIET_SWEEPS or now - began > _HOLD_TIMEOUT:
                     return _Held(len(members), len(running))
                 seen = self.known
@@ -6873,7 +6886,7 @@ class _Tree:
                 if self._stopped_before.get(one.pid) != one.started:
                     _signal_process(one, signal.SIGCONT)
             self._signalled = {}
-            self._is_held = False
+            self._is_held = self._was_frozen = False
             if self._cgroup is not None:
                 self._cgroup.freeze(False)
 
