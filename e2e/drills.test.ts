@@ -69,6 +69,31 @@ test('wardline drill exits with code 5 if an agent does not answer', async () =>
   stream.close()
 })
 
+test('wardline drill lists what a supervisor can hold, and exits with code 5 if that is not everything', async () => {
+  const id = await newInstance(service)
+  const { body } = await service.call<{ key: string }>('POST', '/api/keys', {
+    body: { scope: 'agent', instances: [id], supervises: true },
+  })
+  const stream = await service.openStream(`/api/instances/${id}/control?understands=drill`, { key: body.key })
+  await stream.next(() => true)
+  for (const [unreachable, code] of [
+    [0, 0],
+    [2, 5],
+  ] as const) {
+    const running = wardline('drill', id)
+    const { json } = await stream.next<DrillMessage>(({ action }) => action === 'drill', 60_000)
+    await service.call('POST', `/api/instances/${id}/drill`, {
+      key: body.key,
+      body: { nonce: json.nonce, supervisor: { processes: 12, unreachable } },
+    })
+    const done = await running
+    expect(done.code).toBe(code)
+    expect(done.stdout).toMatch(new RegExp(`\\n${id} +${12 - unreachable} +${unreachable}\\n`))
+    expect(done.stderr).toContain(code === 0 ? '' : 'The supervisors of 1 agent could not hold every process.')
+  }
+  stream.close()
+})
+
 test('wardline drill reports an invalid selection', async () => {
   const id = await newInstance(service)
   expect(await wardline('drill', 'no-such-agent')).toMatchObject({

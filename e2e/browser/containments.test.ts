@@ -113,6 +113,41 @@ describe('the page of an agent', () => {
     await page.getByRole('button', { name: 'Run a drill' }).click()
     await page.getByText(/^A suspension may not reach this agent: no control stream is open/).waitFor()
   })
+
+  test('says how many processes a supervisor can hold, and which it cannot', async () => {
+    const { service } = screens
+    const id = await newInstance(service, 'supervised')
+    const { body } = await service.call<{ key: string }>('POST', '/api/keys', {
+      body: { scope: 'agent', instances: [id], supervises: true },
+    })
+    const heartbeat = { instance_id: id, name: id, supervisor: { processes: 12, isolated: true } }
+    await service.call('POST', '/api/heartbeat', { key: body.key, body: heartbeat })
+    const stream = await service.openStream(`/api/instances/${id}/control?understands=drill`, { key: body.key })
+    await stream.next(() => true)
+    const page = await screens.signedIn({ at: `/fleet/${id}` })
+    await page.getByText(/^process held not proven yet$/).waitFor()
+    for (const [unreachable, held] of [
+      [0, '12 processes'],
+      [2, '10 of 12 processes'],
+    ] as const) {
+      await page.getByRole('button', { name: 'Run a drill' }).click()
+      const { json } = await stream.next<{ action: string; nonce: string }>(({ action }) => action === 'drill', 60_000)
+      const supervisor = { processes: 12, unreachable }
+      await service.call('POST', `/api/instances/${id}/drill`, {
+        key: body.key,
+        body: { nonce: json.nonce, supervisor },
+      })
+      await page.getByText(`Its supervisor can hold ${held}.`).waitFor()
+    }
+    await page.getByText(/^process held .*\d\d:\d\d/).waitFor()
+    await page.goto('/containments')
+    await page.getByRole('table', { name: 'Manual drills' }).getByRole('link').first().click()
+    await page
+      .getByRole('region', { name: 'Drills' })
+      .getByText('Its supervisor can hold 10 of 12 processes.')
+      .waitFor()
+    stream.close()
+  })
 })
 
 test('suspending an agent names the enforcement points that are called for it, and its page what they answered', async () => {

@@ -49,6 +49,17 @@ async function finished({ call }: Service, started: Drill): Promise<Drill> {
 const agents = (count: number): string => `${count} ${count === 1 ? 'agent' : 'agents'}`
 const msText = (ms: number | null): string => (ms === null ? '-' : `${ms} ms`)
 
+function printSupervisors({ supervisors, supervisor_count }: Drill): void {
+  if (supervisors.length === 0) return
+  const rows = supervisors.map(({ instance_id, processes, unreachable }) => [
+    sanitize(instance_id),
+    String(processes - unreachable),
+    String(unreachable),
+  ])
+  console.log(`\n${textTable([['Supervisor of', 'Processes it can hold', 'Unreachable'], ...rows])}`)
+  if (supervisor_count > supervisors.length) console.log(`… and ${agents(supervisor_count - supervisors.length)} more`)
+}
+
 function print(drill: Drill): void {
   const { asked, answered, p50_ms, p99_ms, missing, missing_count } = drill
   console.log(
@@ -59,6 +70,7 @@ function print(drill: Drill): void {
       ['p99', msText(p99_ms)],
     ]),
   )
+  printSupervisors(drill)
   if (missing.length === 0) return
   const rows = missing.map(({ instance_id, reason }) => [
     sanitize(instance_id),
@@ -78,7 +90,11 @@ async function drill(command: Command, id: string | undefined, options: DrillOpt
   if (options.json) console.log(safeJson(done, 2))
   else print(done)
   const silent = done.asked - done.answered
-  if (silent === 0) return
+  if (silent === 0 && done.incomplete_count === 0) return
+  if (silent === 0) {
+    const fault = `The supervisors of ${agents(done.incomplete_count)} could not hold every process.`
+    throw new Failure(fault, 'incomplete', 'unconfirmed')
+  }
   const fault = `${agents(silent)} of ${done.asked} did not answer: a suspension might not reach them.`
   throw new Failure(fault, 'unanswered', 'unconfirmed')
 }

@@ -60,6 +60,8 @@ const drillFields = {
     ...Count,
     description: 'Agents that did not answer or were not asked, without those that may still answer',
   },
+  supervisor_count: { ...Count, description: 'Agents whose supervisor answered, with the key of a supervisor' },
+  incomplete_count: { ...Count, description: 'Those of them whose supervisor could not hold every process it knows' },
   p50_ms: nullable(Type.Integer({ minimum: 0, description: 'Milliseconds from the question to the answer, median' })),
   p99_ms: nullable(Type.Integer({ minimum: 0, description: 'The same for the slowest of a hundred' })),
 }
@@ -70,6 +72,9 @@ export const Drill = Type.Object({
   ...drillFields,
   missing: Type.Array(Type.Object({ instance_id: InstanceId, reason: MissingReason }), {
     description: `Agents that did not answer, those that were asked first; at most ${limits.drillMissing}`,
+  }),
+  supervisors: Type.Array(Type.Object({ instance_id: InstanceId, ...SupervisorReach.properties }), {
+    description: `What the supervisors of agents answered, those with unreachable processes first; at most ${limits.drillMissing}`,
   }),
 })
 export type Drill = Static<typeof Drill>

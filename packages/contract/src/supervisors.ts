@@ -34,8 +34,8 @@ export type SupervisorResult = Static<typeof SupervisorResult>
 
 /** In the answer to a drill: what the supervisor would reach. */
 export const SupervisorReach = Type.Object({
-  processes: processes('Processes that it would hold'),
-  unreachable: processes('Processes that it knows and could not hold'),
+  processes: processes('Processes that it knows'),
+  unreachable: processes('Those of them that it could not hold'),
 })
 export type SupervisorReach = Static<typeof SupervisorReach>
 

@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { type LeverKind, WardlineError } from '@wardline/contract'
 import { type ReactNode, useEffect, useState } from 'react'
-import { drillSentence } from '../containments/drill-texts.ts'
+import { drillSentence, supervisorSentence } from '../containments/drill-texts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { drillQuery } from '../data/containments.ts'
@@ -94,7 +94,7 @@ const leverNames: Record<LeverKind, string> = {
 function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
   const isHeld = levers.some(({ kind }) => kind === 'process' || kind === 'model' || kind === 'enforcement')
   return (
-    <div className={`chips ${css.row}`}>
+    <div className={`${css.levers} ${css.row}`}>
       <span className="quiet">A suspension reaches:</span>
       {levers.map(({ kind, last_proven_at }) => (
         <span key={kind}>
@@ -130,8 +130,8 @@ function DrillRow({ detail: { id, last_proven_stoppable_at } }: { detail: AgentD
       <OperatorButton disabled={isBusy || (started !== undefined && !isOver)} onClick={() => void start()}>
         Run a drill
       </OperatorButton>
-      <span role="status" className={drill?.missing_count ? 'warning' : ''}>
-        {drill && drillSentence(drill)}
+      <span role="status" className={drill?.missing_count || drill?.incomplete_count ? 'warning' : ''}>
+        {drill && [drillSentence(drill), supervisorSentence(drill)].join(' ').trim()}
       </span>
       <Fault of={fault} />
     </div>

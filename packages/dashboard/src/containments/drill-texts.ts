@@ -11,6 +11,23 @@ export const missingWords: Record<Drill['missing'][number]['reason'], string> = 
   offline: 'offline',
 }
 
+const processes = (count: number) => `${count.toLocaleString('en')} ${count === 1 ? 'process' : 'processes'}`
+
+/** Describes what the supervisors of its agents would hold; undefined if none answered. */
+export function supervisorSentence(drill: Drill): string | undefined {
+  const { selected, supervisors, supervisor_count, incomplete_count } = drill
+  if (supervisor_count === 0) return undefined
+  const [only] = supervisors
+  if (selected === 1 && only) {
+    const { processes: known, unreachable } = only
+    const held = unreachable === 0 ? '' : `${(known - unreachable).toLocaleString('en')} of `
+    return `Its supervisor can hold ${held}${processes(known)}.`
+  }
+  const all = counted(supervisor_count, 'supervisor')
+  if (incomplete_count === 0) return `${all} answered and can hold every process.`
+  return `${all} answered, ${incomplete_count.toLocaleString('en')} of them cannot hold every process:`
+}
+
 /** Describes a drill's result so far. It claims no more than that the agents responded. */
 export function drillSentence(drill: Drill): string {
   const { state, selected, asked, answered, missing, missing_count, p50_ms, p99_ms } = drill

@@ -14,19 +14,29 @@ import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { selectorText } from './containment-texts.ts'
-import { drillSentence, missingWords } from './drill-texts.ts'
+import { drillSentence, missingWords, supervisorSentence } from './drill-texts.ts'
 import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
 function DrillReport({ id }: { id: string }) {
   const { data, error } = useQuery(drillQuery(id))
   if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading report…</EmptyState>
-  const { selector, selected, missing, missing_count } = data
+  const { selector, selected, missing, missing_count, supervisors, incomplete_count } = data
+  const supervised = supervisorSentence(data)
+  const incomplete = supervisors.filter(({ unreachable }) => unreachable > 0)
   return (
     <section className="inner" aria-label="Report of the drill">
       <p role="status">
         <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(selector, selected)}</span>
       </p>
+      {supervised !== undefined && (
+        <div className={incomplete_count > 0 ? 'warning' : ''}>
+          {supervised}
+          {selected > 1 && incomplete.length > 0 && (
+            <AgentLinks ids={incomplete.map(({ instance_id }) => instance_id)} />
+          )}
+        </div>
+      )}
       <ul className="stack">
         {Object.entries(missingWords)
           .map(([reason, words]) => [words, missing.filter((one) => one.reason === reason)] as const)

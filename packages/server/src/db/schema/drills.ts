@@ -23,6 +23,11 @@ interface DrillAsksTable {
   nonce: string | null
   asked_at: number | null
   answered_at: number | null
+  /** Time of the answer of the agent's supervisor. */
+  supervisor_at: number | null
+  /** Processes that the supervisor would hold, and those that it could not. */
+  processes: number | null
+  unreachable: number | null
   /** Why the drill was not sent. */
   reason: 'offline' | 'no_control_stream' | 'does_not_understand' | 'not_sent' | null
 }

@@ -1,20 +1,49 @@
+import type { SupervisorReach } from '@wardline/contract'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
-import { type AnswerCells, provenStatement } from '../instances/drill-statements.ts'
-import { answersStatement, wasAnswered } from './queries.ts'
+import {
+  type AnswerCells,
+  provenStatement,
+  type SupervisorCells,
+  supervisorProvenStatement,
+} from '../instances/drill-statements.ts'
+import { answersStatement, supervisorAnswersStatement, wasAnswered, wasSupervisorHeard } from './queries.ts'
 
 export interface Answer {
   instanceId: string
   nonce: string
   keyId: string
+  /** Only from a key of a supervisor. */
+  supervisor?: SupervisorReach | undefined
   at: number
 }
 
 export type DrillAnswers = ReturnType<typeof createDrillAnswers>
 
-/** An id, a nonce and a time. */
-const answerBytes = 150
+/** An id, a nonce, a time and two counts. */
+const answerBytes = 170
+
+const nameOf = (instanceId: unknown, nonce: unknown) => `${instanceId} ${nonce}`
+
+/**
+ * Returns the first answer per nonce, as a statement must not change a row twice, in the order of ids: two processes that
+ * lock the same rows in different orders could deadlock.
+ */
+function firstOfEach(answers: readonly Answer[]): Answer[] {
+  const first = new Map<string, Answer>()
+  for (const answer of answers) {
+    const name = nameOf(answer.instanceId, answer.nonce)
+    if (!first.has(name)) first.set(name, answer)
+  }
+  return [...first.values()].toSorted((one, other) => (one.instanceId < other.instanceId ? -1 : 1))
+}
+
+/** Returns the answers that these rows name. */
+function named(answers: readonly Answer[], rows: readonly Record<string, unknown>[]): Answer[] {
+  const names = new Set(rows.map(({ instance_id, nonce }) => nameOf(instance_id, nonce)))
+  return answers.filter(({ instanceId, nonce }) => names.has(nameOf(instanceId, nonce)))
+}
 
 /** Answers share commits, because a thousand agents of a drill answer at the same time. */
 export function createDrillAnswers({ config, database, clock, metrics }: Deps) {
@@ -24,25 +53,27 @@ export function createDrillAnswers({ config, database, clock, metrics }: Deps) {
     metrics,
     weigh: ({ keyId }) => ({ rows: 1, bytes: answerBytes, owner: keyId }),
     async commit(answers) {
-      // A statement must not change a row twice, so only the first answer per nonce is used.
-      const first = new Map<string, Answer>()
-      for (const answer of answers) {
-        const name = `${answer.instanceId} ${answer.nonce}`
-        if (!first.has(name)) first.set(name, answer)
-      }
-      // In the order of ids: two processes that lock the same rows in different orders could deadlock.
-      const cells = [...first.values()]
-        .map(({ instanceId, nonce, at }): AnswerCells => [instanceId, nonce, at])
-        .toSorted(([one], [other]) => (one < other ? -1 : 1))
-      const [taken] = await database.batch([
-        answersStatement(database, cells, config.drillAnswerSeconds * 1_000),
+      const first = firstOfEach(answers)
+      const supervised = firstOfEach(answers.filter(({ supervisor }) => supervisor !== undefined))
+      const cells = first.map(({ instanceId, nonce, at }): AnswerCells => [instanceId, nonce, at])
+      const supervisorCells = supervised.map(
+        ({ instanceId, nonce, at, supervisor }): SupervisorCells => [
+          instanceId,
+          nonce,
+          at,
+          supervisor!.processes,
+          supervisor!.unreachable,
+        ],
+      )
+      const withinMs = config.drillAnswerSeconds * 1_000
+      const [taken, heard] = await database.batch([
+        answersStatement(database, cells, withinMs),
+        supervisorAnswersStatement(database, supervisorCells, withinMs),
         provenStatement(database, cells, wasAnswered),
+        supervisorProvenStatement(database, supervisorCells, wasSupervisorHeard),
       ])
-      const right = new Set(taken!.map(({ instance_id, nonce }) => `${instance_id} ${nonce}`))
-      return answers.map((answer) => {
-        const name = `${answer.instanceId} ${answer.nonce}`
-        return first.get(name) === answer && right.has(name)
-      })
+      const right = new Set([...named(first, taken!), ...named(supervised, heard!)])
+      return answers.map((answer) => right.has(answer))
     },
   })
   return {

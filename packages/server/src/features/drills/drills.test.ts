@@ -1,6 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto'
-import type { Drill, DrillMessage, InstanceDetail } from '@wardline/contract'
-import { expect, it } from 'vitest'
+import type { Drill, DrillMessage, InstanceDetail, KeyCreated, Lever } from '@wardline/contract'
+import { describe, expect, it } from 'vitest'
 import { manualClock } from '../../testing/clock.ts'
 import { listenOnFreePort, openControlStream } from '../../testing/control-stream.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
@@ -277,4 +277,86 @@ it('drills a thousand agents at once and accepts all their answers', async () =>
   await runJob(service)
   expect(await read(service, body.id)).toMatchObject({ state: 'complete', asked: agents, answered: agents })
   for (const stream of streams) await stream[Symbol.asyncDispose]()
+})
+
+describe('the supervisor of an agent', () => {
+  async function openSupervised() {
+    const service = await openTestService()
+    const url = await listenOnFreePort(service.app)
+    const body = { scope: 'agent', instances: ['held'], supervises: true }
+    const { key } = (await service.call<KeyCreated>('POST', '/api/keys', { body })).body
+    await service.call('POST', '/api/heartbeat', {
+      key,
+      body: { instance_id: 'held', name: 'held', supervisor: { processes: 12, isolated: true } },
+    })
+    return {
+      service,
+      url,
+      answers: (nonce: string, processes: number, unreachable: number, by?: string) =>
+        service.call('POST', '/api/instances/held/drill', {
+          key: by ?? key,
+          body: { nonce, supervisor: { processes, unreachable } },
+        }),
+      processProven: async () =>
+        (await service.call<{ levers: Lever[] }>('GET', '/api/instances/held')).body.levers.find(
+          ({ kind }) => kind === 'process',
+        )?.last_proven_at,
+    }
+  }
+
+  it('answers beside its agent, which proves that it reaches the processes', async () => {
+    const { service, url, answers, processProven } = await openSupervised()
+    await using _ = service
+    await using stream = await openControlStream(url, 'held', understanding)
+    const { body } = await start(service)
+    const { nonce } = await nextDrill(stream)
+    await answer(service, 'held', nonce)
+    await runJob(service)
+    expect(await read(service, body.id)).toMatchObject({ state: 'running', answered: 1, supervisor_count: 0 })
+    expect(await processProven()).toBeNull()
+    // In one commit: only the first one counts.
+    const both = await Promise.all([answers(nonce, 12, 0), answers(nonce, 7, 0)])
+    expect(both.map(({ status }) => status)).toEqual([200, 409])
+    await runJob(service)
+    expect(await read(service, body.id)).toMatchObject({
+      state: 'complete',
+      supervisor_count: 1,
+      incomplete_count: 0,
+      supervisors: [{ instance_id: 'held', processes: 12, unreachable: 0 }],
+    })
+    expect(await processProven()).toBe(new Date(service.clock.now()).toISOString())
+  })
+
+  it('proves nothing with an ordinary key, after its time, or while it cannot hold every process', async () => {
+    const { service, url, answers, processProven } = await openSupervised()
+    await using _ = service
+    await using stream = await openControlStream(url, 'held', understanding)
+    const ordinary = await service.createKey('agent', ['held'])
+    const { body } = await start(service)
+    const { nonce } = await nextDrill(stream)
+    expect((await answers(nonce, 12, 0, ordinary.key)).headers['wardline-supervisor']).toBe('ignored')
+    expect(await read(service, body.id)).toMatchObject({ answered: 1, supervisor_count: 0, supervisors: [] })
+    expect((await answers(nonce, 12, 1)).status).toBe(200)
+    expect(await read(service, body.id)).toMatchObject({
+      incomplete_count: 1,
+      supervisors: [{ instance_id: 'held', processes: 12, unreachable: 1 }],
+    })
+    await runJob(service)
+    await start(service)
+    const next = await nextDrill(stream, 2)
+    service.clock.advance(30_001)
+    expect((await answers(next.nonce, 12, 0)).status).toBe(409)
+    expect(await processProven()).toBeFalsy()
+  })
+
+  it('does not keep a drill open when it does not answer', async () => {
+    const { service, url } = await openSupervised()
+    await using _ = service
+    await using stream = await openControlStream(url, 'held', understanding)
+    const { body } = await start(service)
+    await answer(service, 'held', (await nextDrill(stream)).nonce)
+    service.clock.advance(33_001)
+    await runJob(service)
+    expect(await read(service, body.id)).toMatchObject({ state: 'complete', answered: 1, supervisor_count: 0 })
+  })
 })

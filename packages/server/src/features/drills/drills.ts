@@ -36,7 +36,10 @@ async function selectIds(deps: Deps, selector: AgentSelector): Promise<string[]>
   throw new AppError('invalid', `${rule}: select fewer by tags.`)
 }
 
-function summaryOf(row: DrillRow, { missing: _missing, ...counts }: DrillCounts): DrillSummary {
+function summaryOf(
+  row: DrillRow,
+  { missing: _missing, supervisors: _supervisors, ...counts }: DrillCounts,
+): DrillSummary {
   const selector = JSON.parse(row.selector) as AgentSelector
   const { instances } = selector
   return {
@@ -51,15 +54,18 @@ function summaryOf(row: DrillRow, { missing: _missing, ...counts }: DrillCounts)
   }
 }
 
+/** Reports of earlier versions say nothing of supervisors. */
+const unsupervised = { supervisors: [], supervisor_count: 0, incomplete_count: 0 }
+
 /** Returns the stored counts of a complete drill, or counts those of a running one. */
 async function countsOf(deps: Deps, row: DrillRow): Promise<DrillCounts> {
-  if (row.report !== null) return JSON.parse(row.report) as DrillCounts
+  if (row.report !== null) return { ...unsupervised, ...(JSON.parse(row.report) as DrillCounts) }
   return countAsks(deps.config, await readAllAsks(deps, row.id), deps.clock.now())
 }
 
 async function view(deps: Deps, row: DrillRow): Promise<Drill> {
   const counts = await countsOf(deps, row)
-  return { ...summaryOf(row, counts), missing: counts.missing }
+  return { ...summaryOf(row, counts), missing: counts.missing, supervisors: counts.supervisors }
 }
 
 /** Starts a drill, which is sent by the processes that hold the agents' streams. Throws AppError. */

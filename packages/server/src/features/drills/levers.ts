@@ -38,7 +38,7 @@ export function createLevers(
       const isListening = listening.length > 0
       // A drill comes over the stream; so does a suspension that was acknowledged, while one is open.
       const levers: [kind: Lever['kind'], isThere: boolean, provenAt: number | null][] = [
-        ['process', isSince(reach.supervisedAt, offlineAfterMs), proofs.supervisor],
+        ['process', isSince(reach.supervisedAt, offlineAfterMs), latest(proofs.supervisor, reach.supervisorProvenAt)],
         ['model', isSince(reach.modelCalledAt, modelForMs), proofs.gateway],
         ['enforcement', points.length > 0, confirmedAt],
         ['control_stream', isListening, latest(proofs.stream, reach.provenAt)],

@@ -2,7 +2,13 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
-import { type AnswerCells, answerColumns } from '../instances/drill-statements.ts'
+import {
+  type AnswerCells,
+  answerColumns,
+  isSupervised,
+  type SupervisorCells,
+  supervisorColumns,
+} from '../instances/drill-statements.ts'
 
 export type DrillRow = Schema['drills']
 export type NotAskedReason = NonNullable<Schema['drill_asks']['reason']>
@@ -100,7 +106,7 @@ export function takeScheduled({ db, dialect }: Database, asks: readonly AskCells
     sql`insert into drill_asks (drill_id, instance_id, nonce, asked_at)
       select cast(${scheduleId} as text), instance_id, nonce, cast(${now} as bigint) from ${rows} as batch where true
       on conflict (drill_id, instance_id) do update
-        set nonce = excluded.nonce, asked_at = excluded.asked_at, answered_at = null
+        set nonce = excluded.nonce, asked_at = excluded.asked_at, answered_at = null, supervisor_at = null
         where drill_asks.asked_at <= ${notSince} or drill_asks.asked_at > ${now}
       returning instance_id`,
     db,
@@ -151,12 +157,35 @@ export function answersStatement(
 export const wasAnswered = sql<boolean>`exists (select 1 from drill_asks where drill_asks.nonce = batch.nonce
   and drill_asks.instance_id = batch.instance_id and drill_asks.answered_at = batch.at)`
 
+/**
+ * Stores what supervisors answer, each once and in time, also after the agent answered: both hear the drill over their
+ * own streams. Returns instance and nonce of correct ones.
+ */
+export function supervisorAnswersStatement(
+  { db, dialect }: Database,
+  answers: readonly SupervisorCells[],
+  withinMs: number,
+): Statement {
+  const rows = dialect.rowsFromJson(JSON.stringify(answers), supervisorColumns)
+  return sql`update drill_asks set supervisor_at = batch.at, processes = batch.held, unreachable = batch.unheld
+    from ${rows} as batch
+    where drill_asks.nonce = batch.nonce and drill_asks.instance_id = batch.instance_id
+      and drill_asks.supervisor_at is null and drill_asks.asked_at >= batch.at - ${sql.lit(withinMs)}
+    returning drill_asks.instance_id, drill_asks.nonce`.compile(db)
+}
+
+/** Whether the answer of a supervisor in this row of `batch` was taken just now. */
+export const wasSupervisorHeard = sql<boolean>`exists (select 1 from drill_asks where drill_asks.nonce = batch.nonce
+  and drill_asks.instance_id = batch.instance_id and drill_asks.supervisor_at = batch.at)`
+
 // --- Reports
 
 export interface AskRow {
   instance_id: string
   asked_at: number | null
   answered_at: number | null
+  processes: number | null
+  unreachable: number | null
   reason: NotAskedReason | null
 }
 
@@ -164,7 +193,7 @@ export interface AskRow {
 export function readAsks(db: Db, drillId: string, after: string, limit: number): Promise<AskRow[]> {
   return db
     .selectFrom('drill_asks')
-    .select(['instance_id', 'asked_at', 'answered_at', 'reason'])
+    .select(['instance_id', 'asked_at', 'answered_at', 'processes', 'unreachable', 'reason'])
     .where('drill_id', '=', drillId)
     .where('instance_id', '>', after)
     .orderBy('instance_id')
@@ -172,14 +201,23 @@ export function readAsks(db: Db, drillId: string, after: string, limit: number):
     .execute()
 }
 
-/** Whether agents of a drill may still be sent it, or may still answer one sent after an instant. */
-export async function isPending(db: Db, drillId: string, askedSince: number): Promise<boolean> {
+/**
+ * Whether agents of a drill may still be sent it, or they or the supervisors that were heard since an instant may still
+ * answer one sent after another.
+ */
+export async function isPending(
+  db: Db,
+  drillId: string,
+  { askedSince, supervisedSince }: { askedSince: number; supervisedSince: number },
+): Promise<boolean> {
   const pending = await db
     .selectFrom('drill_asks')
     .select('instance_id')
     .where('drill_id', '=', drillId)
     .where('reason', 'is', null)
-    .where('answered_at', 'is', null)
+    .where((e) =>
+      e.or([e('answered_at', 'is', null), e('supervisor_at', 'is', null).and(isSupervised(supervisedSince))]),
+    )
     .where((e) => e.or([e('asked_at', 'is', null), e('asked_at', '>', askedSince)]))
     .limit(1)
     .executeTakeFirst()

@@ -17,7 +17,18 @@ import {
   readUnasked,
 } from './queries.ts'
 
-export type DrillCounts = Pick<Drill, 'asked' | 'answered' | 'missing' | 'missing_count' | 'p50_ms' | 'p99_ms'>
+export type DrillCounts = Pick<
+  Drill,
+  | 'asked'
+  | 'answered'
+  | 'missing'
+  | 'missing_count'
+  | 'supervisors'
+  | 'supervisor_count'
+  | 'incomplete_count'
+  | 'p50_ms'
+  | 'p99_ms'
+>
 
 /** Every process checks several times within this period: an agent not sent the drill by then has no suitable stream. */
 const askWithinMs = 3_000
@@ -36,8 +47,12 @@ export function countAsks(
   const times: number[] = []
   const silent: Drill['missing'] = []
   const notAsked: Drill['missing'] = []
+  const complete: Drill['supervisors'] = []
+  const incomplete: Drill['supervisors'] = []
   let asked = 0
-  for (const { instance_id, asked_at, answered_at, reason } of asks) {
+  for (const { instance_id, asked_at, answered_at, processes, unreachable, reason } of asks) {
+    if (processes !== null && unreachable !== null)
+      (unreachable > 0 ? incomplete : complete).push({ instance_id, processes, unreachable })
     if (asked_at !== null) asked += 1
     if (asked_at !== null && answered_at !== null) times.push(Math.max(0, answered_at - asked_at))
     else if (asked_at !== null && now - asked_at >= drillAnswerSeconds * 1_000)
@@ -50,6 +65,9 @@ export function countAsks(
     answered: times.length,
     missing: [...silent, ...notAsked].slice(0, limits.drillMissing),
     missing_count: silent.length + notAsked.length,
+    supervisors: [...incomplete, ...complete].slice(0, limits.drillMissing),
+    supervisor_count: incomplete.length + complete.length,
+    incomplete_count: incomplete.length,
     p50_ms: percentile(times, 0.5),
     p99_ms: percentile(times, 0.99),
   }
@@ -90,7 +108,8 @@ async function finish(deps: Deps, openStreams: OpenStreams, drill: DrillRow, now
   const since = ready_at ?? (now - requested_at >= recordWithinMs ? requested_at : undefined)
   if (since === undefined) return
   if (now - since >= askWithinMs) await giveUp(deps, openStreams, id, now)
-  if (await isPending(deps.database.db, id, now - deps.config.drillAnswerSeconds * 1_000 - settleMs)) return
+  const askedSince = now - deps.config.drillAnswerSeconds * 1_000 - settleMs
+  if (await isPending(deps.database.db, id, { askedSince, supervisedSince: now - offlineAfterMs })) return
   const counts = countAsks(deps.config, await readAllAsks(deps, id), now)
   if (!(await completeDrill(deps.database.db, id, JSON.stringify(counts), now))) return
   const { asked, answered, missing_count: missing } = counts

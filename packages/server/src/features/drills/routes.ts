@@ -26,7 +26,12 @@ export function mountDrills(router: Router, deps: Deps, { drillSender, drillAnsw
   router.handle('answerDrill', async ({ params, body, principal }, reply) => {
     assertMayActFor(principal, params.instanceId)
     answerSupervisor(reply, body.supervisor, principal)
-    await drillAnswers.answer({ instanceId: params.instanceId, nonce: body.nonce, keyId: principal.keyId })
+    await drillAnswers.answer({
+      instanceId: params.instanceId,
+      nonce: body.nonce,
+      keyId: principal.keyId,
+      supervisor: principal.supervises ? body.supervisor : undefined,
+    })
     return { ok: true }
   })
 }

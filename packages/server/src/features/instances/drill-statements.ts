@@ -20,6 +20,25 @@ export function provenStatement(
     where instances.id = batch.instance_id and coalesce(last_proven_at, 0) < batch.at and ${isAnswered}`.compile(db)
 }
 
+/** What a supervisor answers to a drill: instance id, nonce, time of arrival, processes that it would and could not hold. */
+export type SupervisorCells = [string, string, number, number, number]
+export const supervisorColumns = { ...answerColumns, held: 'bigint', unheld: 'bigint' } as const
+
+/** Records which supervisors would hold every process they know, for rows of `batch` that meet the condition. */
+export function supervisorProvenStatement(
+  { db, dialect }: Database,
+  answers: readonly SupervisorCells[],
+  isAnswered: RawBuilder<boolean>,
+): Statement {
+  const rows = dialect.rowsFromJson(JSON.stringify(answers), supervisorColumns)
+  return sql`update instances set supervisor_proven_at = batch.at from ${rows} as batch
+    where instances.id = batch.instance_id and batch.held > 0 and batch.unheld = 0 and ${isAnswered}`.compile(db)
+}
+
+/** Whether the agent of a row of drill_asks has a supervisor that was heard since an instant. */
+export const isSupervised = (since: number) => sql<boolean>`exists (select 1 from instances
+  where instances.id = drill_asks.instance_id and instances.supervised_at >= ${since})`
+
 /** Records that clients of these instances understand drills, unless that is recorded already. */
 export async function noteDrillable(database: Database, ids: readonly string[], now: number): Promise<void> {
   await sql`update instances set drills_since = ${now}

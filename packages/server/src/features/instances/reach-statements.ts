@@ -8,12 +8,20 @@ export interface Reach {
   supervisedAt: number | null
   modelCalledAt: number | null
   provenAt: number | null
+  supervisorProvenAt: number | null
 }
 
 export async function readReach(db: Db, id: string): Promise<Reach | undefined> {
   const row = await db
     .selectFrom('instances')
-    .select(['agent_tags', 'operator_tags', 'supervised_at', 'model_called_at', 'last_proven_at'])
+    .select([
+      'agent_tags',
+      'operator_tags',
+      'supervised_at',
+      'model_called_at',
+      'last_proven_at',
+      'supervisor_proven_at',
+    ])
     .where('id', '=', id)
     .executeTakeFirst()
   return (
@@ -22,6 +30,7 @@ export async function readReach(db: Db, id: string): Promise<Reach | undefined> 
       supervisedAt: row.supervised_at,
       modelCalledAt: row.model_called_at,
       provenAt: row.last_proven_at,
+      supervisorProvenAt: row.supervisor_proven_at,
     }
   )
 }
