@@ -33,15 +33,25 @@ export class AnswerTexts implements AnswerReader {
   readonly #found: KeyTexts
   readonly #isStream: boolean
   readonly #onRead: () => void
+  readonly #onTooMany: () => void
   readonly #bytes: KeyReader
   readonly #texts = new Map<string, KeyReader>()
+  /** Whether it has more texts than are put together. */
+  #hasMore = false
+  /** The end of an answer as far as it is not read: of a line, or of an event in a list. */
   #line = ''
+  /** Of an answer of JSON: brackets that are open, and whether it is a list, which Gemini streams without `alt=sse`. */
+  #depth = 0
+  #isList: boolean | undefined
+  #inString = false
+  #isEscaped = false
 
-  /** `onRead`: called after each chunk. */
-  constructor(found: KeyTexts, isStream: boolean, onRead: () => void) {
+  /** `onRead`: called after each chunk; `onTooMany`: once, if some texts are not put together. */
+  constructor(found: KeyTexts, isStream: boolean, onRead: () => void, onTooMany: () => void = () => {}) {
     this.#found = found
     this.#isStream = isStream
     this.#onRead = onRead
+    this.#onTooMany = onTooMany
     this.#bytes = new KeyReader(found)
   }
 
@@ -50,11 +60,12 @@ export class AnswerTexts implements AnswerReader {
     const part = chunk.toString('latin1')
     this.#bytes.push(part)
     if (this.#isStream) this.#readLines(part)
+    else if (this.#isList !== false) this.#readList(part)
     this.#onRead()
   }
 
   end(): void {
-    this.#readLines('\n')
+    if (this.#isStream) this.#readLines('\n')
     for (const reader of [this.#bytes, ...this.#texts.values()]) reader.end()
     this.#found.flush()
     this.#onRead()
@@ -70,25 +81,62 @@ export class AnswerTexts implements AnswerReader {
     this.#keep(part.slice(start))
   }
 
+  /** Reads each event of a list once it is complete. */
+  #readList(part: string): void {
+    let start = 0
+    for (let at = 0; at < part.length && this.#isList !== false; at++) {
+      const character = part[at]!
+      if (this.#inString) {
+        if (this.#isEscaped) this.#isEscaped = false
+        else if (character === '\\') this.#isEscaped = true
+        else if (character === '"') this.#inString = false
+      } else if (character === '"') this.#inString = true
+      else if (character === '[' || character === '{') {
+        this.#isList ??= character === '['
+        this.#depth += 1
+        if (this.#depth === 2) start = at
+      } else if (character === ']' || character === '}') {
+        this.#depth -= 1
+        if (this.#depth !== 1) continue
+        this.#keep(part.slice(start, at + 1))
+        this.#readEvent(this.#takeLine())
+      }
+    }
+    if (this.#isList && this.#depth > 1) this.#keep(part.slice(start))
+  }
+
   /** Keeps a little more than a line may have, so that a longer one is recognized. */
   #keep(part: string): void {
     this.#line += part.slice(0, maxLineLength + 1 - this.#line.length)
   }
 
   #readLine(): void {
+    const line = this.#takeLine()
+    if (line.startsWith('data:')) this.#readEvent(line.slice('data:'.length))
+  }
+
+  #takeLine(): string {
     const line = this.#line
     this.#line = ''
-    if (!line.startsWith('data:') || line.length > maxLineLength) return
+    return line
+  }
+
+  #readEvent(json: string): void {
+    if (json.length > maxLineLength) return
     let event: unknown
     try {
-      event = JSON.parse(line.slice('data:'.length))
+      event = JSON.parse(json)
     } catch {
       return
     }
     for (const [place, piece] of piecesIn(event, '', maxDepth)) {
       let text = this.#texts.get(place)
       if (!text) {
-        if (this.#texts.size >= maxTexts) continue
+        if (this.#texts.size >= maxTexts) {
+          if (!this.#hasMore) this.#onTooMany()
+          this.#hasMore = true
+          continue
+        }
         text = new KeyReader(this.#found)
         this.#texts.set(place, text)
       }

@@ -20,7 +20,7 @@ import { cutAll, Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
-import { TextScans } from './text-scans.ts'
+import { nameWithoutKeys, TextScans } from './text-scans.ts'
 
 const limits = {
   /** Anthropic's maximum for a request, the largest of the providers. */
@@ -143,7 +143,8 @@ class ModelGateway {
       let metered: Awaited<ReturnType<typeof meter>>
       try {
         const call = { upstream, path: below, body: read }
-        model = modelOf(call)?.slice(0, limits.modelText) ?? null
+        const named = modelOf(call)
+        model = named === undefined ? null : nameWithoutKeys(named).slice(0, limits.modelText)
         assertMayCall(principal, request.method, call)
         metered = await meter(this.#budgets(isChecked), exchange, {
           ...call,
@@ -268,7 +269,11 @@ class ModelGateway {
       event_type: eventTypes.modelCall,
       description: `Called ${model ?? 'a model'} of ${upstream.name}${tokens > 0 ? `: ${tokens} tokens` : ''}${ending}.`,
       instance_id: instanceId,
-      metadata: { upstream: upstream.name, model, status, end, ms: Math.round(ms), ...usage, ...cost },
+      metadata: {
+        ...{ upstream: upstream.name, model, status, end, ms: Math.round(ms), ...usage, ...cost },
+        // Names of tools are the agent's texts, as that of the model is.
+        ...(usage.tools ? { tools: usage.tools.map(nameWithoutKeys) } : {}),
+      },
     })
     ingest.store([event]).catch((fault) => this.#deps.log.warn({ err: fault }, 'the event of a model call is lost'))
   }

@@ -153,3 +153,13 @@ test('keeps little of a text that has no keys, and texts of a bounded size of on
   const long = new Array<string>(100).fill('QUJD'.repeat(10_000))
   for (const text of textsOf(long)) expect(text.length).toBeLessThanOrEqual(maxKeyInputLength)
 })
+
+// Attack: a model writes a run that never ends, in events of one character, each of which has the run read again.
+test('reads a long run about ten times, however small its pieces are', () => {
+  const run = 'sk-proj-'.repeat(2_000)
+  expect(textsOf(run).join('').length).toBeLessThan(15 * run.length)
+  const decoy = generateDecoyKey('github')
+  for (const before of [4_000, 4_090, 4_600, 5_000]) {
+    expect(isFound(textsOf(`${'QUJD'.repeat(before / 4)}=${decoy.value} and`), decoy)).toBe(true)
+  }
+})

@@ -15,6 +15,8 @@ const maxKeyLength = 4 * 1024
 /** Characters of a part that is read in one turn, and of a text that is searched: together less than a check may have. */
 const partLength = 24 * 1024
 const textLength = 32 * 1024
+/** Of a run that goes on, added before it is read again: a model writes it in pieces of a few characters. */
+const heldLength = 512
 /** A longer run is data, such as a picture, of which any part could be a key without a mark: only marks are looked for. */
 const dataLength = 1_000
 /** Before and after a mark: the longest key has some 500 characters after, and 76 before its mark. */
@@ -26,6 +28,12 @@ const maxSeen = 1_000
 const maxSeenLength = 100
 
 const isWritten = (code: number): boolean => code < 128 && writtenLetters[code] === 1
+
+function isAllWritten(part: string): boolean {
+  let at = part.length - 1
+  while (at >= 0 && isWritten(part.charCodeAt(at))) at--
+  return at < 0
+}
 
 /** Collects what may be a key, with what stands before it, as texts to search. */
 export class KeyTexts {
@@ -65,6 +73,10 @@ export class KeyReader {
   }
 
   push(part: string): void {
+    if (this.#rest.length + part.length <= maxKeyLength + heldLength && isAllWritten(part)) {
+      this.#rest += part
+      return
+    }
     for (let at = 0; at < part.length; at += partLength) this.#read(this.#rest + part.slice(at, at + partLength))
   }
 

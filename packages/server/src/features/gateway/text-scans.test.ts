@@ -2,7 +2,9 @@ import Anthropic from '@anthropic-ai/sdk'
 import type { EventRow } from '@wardline/contract'
 import OpenAI from 'openai'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Principal } from '../../http/auth.ts'
 import { openTestGateway } from '../../testing/model-gateway.ts'
+import { TextScans } from './text-scans.ts'
 
 let test: Awaited<ReturnType<typeof openTestGateway>>
 let key: string
@@ -86,6 +88,67 @@ describe('a decoy key', () => {
         [elsewhere.id, true],
       ].toSorted(),
     )
+  })
+
+  it('that is the name of a model or a tool is a hit, and not in the event of the call', async () => {
+    const decoys = [await plant('github'), await plant('openai'), await plant('aws')]
+    const names = decoys.map((decoy) => decoy.key.match(/[\w-]+/g)!.at(-1)!)
+    const call = (name: string) => ({ function: { name } })
+    answerJson(JSON.stringify({ choices: [{ message: { tool_calls: [...names, 'read_file'].map(call) } }] }))
+    for (const name of names) {
+      await (await test.send(chat, { key, body: { model: name } })).text()
+      await (await test.send(chat, { key, body: { model: `x${name}` } })).text()
+    }
+    await (await test.send(`/gemini/v1beta/models/${names[0]}:generateContent`, { key, body: {} })).text()
+    await searched()
+    const calls = await eventsOf('model_call')
+    expect(calls).toHaveLength(7)
+    expect(calls.at(-1)!.metadata).toMatchObject({
+      model: '(has a key)',
+      tools: [...names.map(() => '(has a key)'), 'read_file'],
+    })
+    for (const name of names) expect(await stored()).not.toContain(name.slice(0, 30))
+    expect((await hits()).length).toBeGreaterThan(0)
+  })
+
+  it('of an agent is found while the bodies of another key wait for their search', async () => {
+    const decoy = await plant('github')
+    const { id: otherKey } = await test.service.createKey('agent', ['other'])
+    const { keyring } = test.service.services
+    const scans = new TextScans(test.service.deps, test.service.services)
+    const scan = (principal: Principal, instanceId: string, body: Buffer) =>
+      scans.open({ instanceId, principal, address: null, upstream: 'openai', model: null }, body, Promise.resolve())
+    const large = Buffer.alloc(32 * 1024 * 1024, ' ')
+    for (let count = 0; count < 5; count++) scan(keyring.findById(otherKey)!, 'other', large)
+    scan(keyring.find(key)!, 'bot', Buffer.from(JSON.stringify(bodyOf(decoy.key))))
+    await scans.whenIdle()
+    expect(await hits()).toMatchObject([{ instance_id: 'bot' }])
+    expect((await eventsOf('decoy_check_exhausted')).map(({ metadata }) => metadata?.key_id)).toEqual([otherKey])
+  }, 60_000)
+
+  it('that Gemini writes in the pieces of a list is a hit', async () => {
+    const decoy = await plant('github')
+    const event = (text: string) => ({ candidates: [{ content: { parts: [{ text }], role: 'model' } }] })
+    const events = piecesOf(`"The token": [${decoy.key}] \\"`).map(event)
+    test.answer = ({ response }) =>
+      void response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(`[${events.map((each) => JSON.stringify(each, null, 2)).join(',\r\n')}]`)
+    await (await test.send('/gemini/v1beta/models/m-1:streamGenerateContent', { key, body: {} })).text()
+    await searched()
+    expect(await hits()).toMatchObject([{ metadata: { honeypot_id: decoy.id, found_in: 'answer' } }])
+  })
+
+  it('that may be in one of too many texts of an answer is reported as not searched', async () => {
+    await plant('github')
+    const choices = Array.from({ length: 201 }, (_, index) => ({ index, delta: { content: 'a' } }))
+    test.answer = ({ response }) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(choices.map((choice) => line({ choices: [choice] })).join(''))
+    }
+    await send('Write')
+    await searched()
+    expect(await eventsOf('decoy_check_exhausted')).toHaveLength(1)
   })
 
   it('that only looks like one is no hit', async () => {

@@ -11,7 +11,10 @@ import type { AnswerReader } from './exchange.ts'
 import { KeyReader, KeyTexts } from './key-texts.ts'
 
 const limits = {
-  /** Bodies and texts that wait for their search, together. What comes then is passed on and not searched. */
+  /**
+   * Bodies and texts that wait for their search, together; one key has at most half of what the others leave. What comes
+   * then is passed on and not searched.
+   */
   waitingBytes: 128 * 1024 * 1024,
   /** Texts of one answer that wait: a search takes milliseconds, and a model does not write so fast. */
   waitingTexts: 32,
@@ -60,11 +63,19 @@ function* secretsIn(text: string): Generator<[format: string, secret: string]> {
   }
 }
 
+/** No name of a model or a tool has so long a part with a digit; keys do, also behind other letters. */
+const longPart = /(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{32,}/
+
+/** Returns a name that a call has, for its event; one that is or has a key is left out. */
+export const nameWithoutKeys = (name: string): string =>
+  longPart.test(name) || !secretsIn(withoutEscapes(name)).next().done ? '(has a key)' : name
+
 /** Looks for decoy keys and secrets in what passes the gateway, after it has passed. Keeps nothing of it. */
 export class TextScans {
   readonly #parts: ScanParts
   readonly #log: Deps['log']
   readonly #running = new Set<Promise<void>>()
+  readonly #waiting = new Map<string, number>()
   #waitingBytes = 0
 
   constructor({ log }: Pick<Deps, 'log'>, parts: ScanParts) {
@@ -80,13 +91,19 @@ export class TextScans {
     return scan
   }
 
-  takeRoom(bytes: number): boolean {
-    if (this.#waitingBytes + bytes > limits.waitingBytes) return false
+  takeRoom(bytes: number, keyId: string): boolean {
+    const own = this.#waiting.get(keyId) ?? 0
+    const free = limits.waitingBytes - (this.#waitingBytes - own)
+    if (own + bytes > free / 2) return false
+    this.#waiting.set(keyId, own + bytes)
     this.#waitingBytes += bytes
     return true
   }
 
-  giveRoom(bytes: number): void {
+  giveRoom(bytes: number, keyId: string): void {
+    const left = this.#waiting.get(keyId)! - bytes
+    if (left > 0) this.#waiting.set(keyId, left)
+    else this.#waiting.delete(keyId)
     this.#waitingBytes -= bytes
   }
 
@@ -132,14 +149,16 @@ class CallScan {
 
   readAnswer(isStream: boolean): AnswerReader {
     const texts = new KeyTexts((text) => this.#waitFor(text))
-    return new AnswerTexts(texts, isStream, () => {
+    const onRead = () => {
       // What was found so far is searched while the answer goes on, so that a suspension can cut it.
       if (!this.#searching) texts.flush()
-    })
+    }
+    return new AnswerTexts(texts, isStream, onRead, () => this.#noteUnsearched())
   }
 
   async readPrompt(body: Buffer): Promise<void> {
-    if (!this.#scans.takeRoom(body.length)) {
+    const { keyId } = this.#call.principal
+    if (!this.#scans.takeRoom(body.length, keyId)) {
       this.#noteUnsearched()
       return
     }
@@ -148,7 +167,7 @@ class CallScan {
     } catch (fault) {
       this.#noteFault(fault)
     } finally {
-      this.#scans.giveRoom(body.length)
+      this.#scans.giveRoom(body.length, keyId)
     }
   }
 
@@ -167,7 +186,7 @@ class CallScan {
   }
 
   #waitFor(text: string): void {
-    if (this.#waiting.length >= limits.waitingTexts || !this.#scans.takeRoom(text.length)) {
+    if (this.#waiting.length >= limits.waitingTexts || !this.#scans.takeRoom(text.length, this.#call.principal.keyId)) {
       this.#noteUnsearched()
       return
     }
@@ -177,7 +196,7 @@ class CallScan {
 
   async #searchWaiting(): Promise<void> {
     for (let text = this.#waiting.shift(); text !== undefined; text = this.#waiting.shift()) {
-      this.#scans.giveRoom(text.length)
+      this.#scans.giveRoom(text.length, this.#call.principal.keyId)
       await this.#search(text, 'answer')
     }
     this.#searching = undefined

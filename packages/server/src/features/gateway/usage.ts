@@ -109,7 +109,8 @@ export class UsageReader {
       return
     }
     const readers = { openai: this.#readOpenai, anthropic: this.#readAnthropic, gemini: this.#readGemini }
-    readers[this.#kind].call(this, fieldsOf(value))
+    // Gemini streams a list of its events if the call does not ask for `alt=sse`.
+    for (const event of Array.isArray(value) ? listOf(value) : [fieldsOf(value)]) readers[this.#kind].call(this, event)
   }
 
   #count(name: CountName, ...counts: unknown[]): void {

@@ -96,6 +96,17 @@ describe('the use of five minutes', () => {
     expect(await reported()).toHaveLength(1)
   })
 
+  it('has the calls of Gemini that get their events as a list', async () => {
+    const events = [3, 40].map((count) => ({ usageMetadata: { promptTokenCount: 60, candidatesTokenCount: count } }))
+    test.answer = ({ response }) =>
+      void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(events))
+    const headers = { 'wardline-instance': 'bot' }
+    const reply = await test.send('/gemini/v1beta/models/m-1:streamGenerateContent', { key, headers })
+    await reply.text()
+    await endWindow()
+    expect(await reported()).toEqual([{ tokens_per_5min: 100 }])
+  })
+
   it('is reported once and as a whole, whichever process the calls went through and reports them', async () => {
     const { dataDir } = test.service.deps.config
     await using other = await openTestService({ dataDir, clock: test.service.clock, env: test.env })
