@@ -20,6 +20,7 @@ import { cutAll, Exchange, type ExchangeResult } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
+import { SharedRoom } from './shared-room.ts'
 import { nameWithoutKeys, TextScans } from './text-scans.ts'
 
 const limits = {
@@ -94,7 +95,7 @@ class ModelGateway {
   readonly #open = new Map<string, Set<Exchange>>()
   readonly #agents: CallingAgents
   #calls = 0
-  #bodyBytes = 0
+  readonly #bodyRoom = new SharedRoom(limits.allBodyBytes)
 
   constructor(deps: Deps, parts: Parts) {
     this.#deps = deps
@@ -139,7 +140,7 @@ class ModelGateway {
       this.#admit(id, exchange)
       instanceId = id
       const isChecked = await this.#agents.assertActive(id, principal, plainAddress(request.socket.remoteAddress))
-      const { bytes: body, read } = await this.#bodyOf(request)
+      const { bytes: body, read } = await this.#bodyOf(request, principal)
       let metered: Awaited<ReturnType<typeof meter>>
       try {
         const call = { upstream, path: below, body: read }
@@ -160,7 +161,7 @@ class ModelGateway {
           exchange.pass(upstreamPath(upstream, below, query), body)
         }
       } finally {
-        this.#bodyBytes -= body.length
+        this.#bodyRoom.give(body.length, principal.keyId)
       }
       const result = await exchange.ended
       const cost = metered.costOf(result)
@@ -236,25 +237,26 @@ class ModelGateway {
     }
   }
 
-  async #bodyOf(request: IncomingMessage): Promise<{ bytes: Buffer; read: CallBody }> {
+  async #bodyOf(request: IncomingMessage, { keyId }: Principal): Promise<{ bytes: Buffer; read: CallBody }> {
     if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) throw tooLarge
     const chunks: Buffer[] = []
     const reader = new CallBodyReader(request.headers)
     let bytes = 0
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
-        bytes += chunk.length
-        this.#bodyBytes += chunk.length
-        if (bytes > limits.bodyBytes) throw tooLarge
-        if (this.#bodyBytes > limits.allBodyBytes)
+        if (bytes + chunk.length > limits.bodyBytes) throw tooLarge
+        if (!this.#bodyRoom.take(chunk.length, keyId))
           throw new AppError('overloaded', 'Too many bodies are being read.', 1)
+        bytes += chunk.length
         chunks.push(chunk)
         reader.push(chunk)
       }
       return { bytes: Buffer.concat(chunks), read: reader.end() }
     } catch (fault) {
-      this.#bodyBytes -= bytes
-      throw request.errored ? new Refusal(400, 'The request ended before its body.') : fault
+      this.#bodyRoom.give(bytes, keyId)
+      // Leaving the loop also ends the request, so what was thrown in it is distinguished by its class.
+      if (fault instanceof Refusal || fault instanceof AppError || !request.errored) throw fault
+      throw new Refusal(400, 'The request ended before its body.')
     }
   }
 

@@ -9,12 +9,10 @@ import { withoutEscapes } from '../honeypots/text-escapes.ts'
 import { AnswerTexts } from './answer-texts.ts'
 import type { AnswerReader } from './exchange.ts'
 import { KeyReader, KeyTexts } from './key-texts.ts'
+import { SharedRoom } from './shared-room.ts'
 
 const limits = {
-  /**
-   * Bodies and texts that wait for their search, together; one key has at most half of what the others leave. What comes
-   * then is passed on and not searched.
-   */
+  /** Bodies and texts that wait for their search, together. What comes then is passed on and not searched. */
   waitingBytes: 128 * 1024 * 1024,
   /** Texts of one answer that wait: a search takes milliseconds, and a model does not write so fast. */
   waitingTexts: 32,
@@ -75,8 +73,7 @@ export class TextScans {
   readonly #parts: ScanParts
   readonly #log: Deps['log']
   readonly #running = new Set<Promise<void>>()
-  readonly #waiting = new Map<string, number>()
-  #waitingBytes = 0
+  readonly room = new SharedRoom(limits.waitingBytes)
 
   constructor({ log }: Pick<Deps, 'log'>, parts: ScanParts) {
     this.#log = log
@@ -89,22 +86,6 @@ export class TextScans {
     const running = scan.finish(scan.readPrompt(body), ended).finally(() => this.#running.delete(running))
     this.#running.add(running)
     return scan
-  }
-
-  takeRoom(bytes: number, keyId: string): boolean {
-    const own = this.#waiting.get(keyId) ?? 0
-    const free = limits.waitingBytes - (this.#waitingBytes - own)
-    if (own + bytes > free / 2) return false
-    this.#waiting.set(keyId, own + bytes)
-    this.#waitingBytes += bytes
-    return true
-  }
-
-  giveRoom(bytes: number, keyId: string): void {
-    const left = this.#waiting.get(keyId)! - bytes
-    if (left > 0) this.#waiting.set(keyId, left)
-    else this.#waiting.delete(keyId)
-    this.#waitingBytes -= bytes
   }
 
   logFault(fault: unknown): void {
@@ -158,7 +139,7 @@ class CallScan {
 
   async readPrompt(body: Buffer): Promise<void> {
     const { keyId } = this.#call.principal
-    if (!this.#scans.takeRoom(body.length, keyId)) {
+    if (!this.#scans.room.take(body.length, keyId)) {
       this.#noteUnsearched()
       return
     }
@@ -167,7 +148,7 @@ class CallScan {
     } catch (fault) {
       this.#noteFault(fault)
     } finally {
-      this.#scans.giveRoom(body.length, keyId)
+      this.#scans.room.give(body.length, keyId)
     }
   }
 
@@ -186,7 +167,10 @@ class CallScan {
   }
 
   #waitFor(text: string): void {
-    if (this.#waiting.length >= limits.waitingTexts || !this.#scans.takeRoom(text.length, this.#call.principal.keyId)) {
+    if (
+      this.#waiting.length >= limits.waitingTexts ||
+      !this.#scans.room.take(text.length, this.#call.principal.keyId)
+    ) {
       this.#noteUnsearched()
       return
     }
@@ -196,7 +180,7 @@ class CallScan {
 
   async #searchWaiting(): Promise<void> {
     for (let text = this.#waiting.shift(); text !== undefined; text = this.#waiting.shift()) {
-      this.#scans.giveRoom(text.length, this.#call.principal.keyId)
+      this.#scans.room.give(text.length, this.#call.principal.keyId)
       await this.#search(text, 'answer')
     }
     this.#searching = undefined
