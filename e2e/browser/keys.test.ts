@@ -1,3 +1,4 @@
+import type { KeyView } from '@wardline/contract'
 import type { Locator, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { createKey, unique } from '../fleet.ts'
@@ -73,6 +74,32 @@ test('creates a bound key, rotates it and revokes it', async () => {
   await page.getByRole('button', { name: /^Revoked or expired/ }).click()
   await page.waitForURL('**/keys?show=ended')
   await page.getByRole('row').filter({ hasText: id }).getByText('revoked').first().waitFor()
+})
+
+test('creates the key of a supervisor, and one for certain models', async () => {
+  const page = await screens.signedIn({ at: '/keys' })
+  const id = unique('held')
+  for (const [holder, models] of [
+    ['their supervisor', ''],
+    ['the agents', 'openai/gpt-5*, anthropic/*'],
+  ] as const) {
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Create a key' })
+    await dialog.getByLabel(/^Agents/).fill(id)
+    await dialog.getByLabel(/^Used by/).selectOption(holder)
+    await dialog.getByLabel(/^Models/).fill(models)
+    await dialog.getByRole('button', { name: 'Create key' }).click()
+    await takeKey(page)
+  }
+  const rows = page.getByRole('row').filter({ hasText: id })
+  await rows.filter({ hasText: 'agent (supervisor)' }).waitFor()
+  await rows.filter({ hasText: 'models: anthropic/*, openai/gpt-5*' }).waitFor()
+  const { body } = await screens.service.call<{ keys: KeyView[] }>('GET', '/api/keys')
+  const created = body.keys.filter(({ instances }) => instances.includes(id))
+  expect(created.map(({ supervises, models }) => [supervises, models])).toEqual([
+    [true, null],
+    [false, ['anthropic/*', 'openai/gpt-5*']],
+  ])
 })
 
 // A key that expires before its successor was copied locks out its owner.

@@ -47,11 +47,14 @@ function CreateDialog({ onClose }: { onClose(): void }) {
     const name = entered(form, 'name')
     const days = Number(form.get('days'))
     const approves = listed(form, 'approves')
+    const models = listed(form, 'models')
     const body: BodyOf<'createKey'> = {
       scope,
       ...(name === '' ? {} : { name }),
       ...(scope === 'agent' ? { instances: listed(form, 'instances') } : {}),
       ...(approves.length > 0 ? { approves } : {}),
+      ...(models.length > 0 ? { models } : {}),
+      ...(form.get('holder') === 'supervisor' ? { supervises: true } : {}),
       ...(days === 0 ? {} : { expires_at: new Date(Date.now() + days * dayMs).toISOString() }),
     }
     create(() => call('createKey', { body }))
@@ -73,14 +76,32 @@ function CreateDialog({ onClose }: { onClose(): void }) {
         onChange={({ target }) => setScope(target.value as Scope)}
       />
       {scope === 'agent' && (
-        <TextField
-          label="Agents"
-          hint="Ids, or prefixes such as deploy-*, separated by commas."
-          name="instances"
-          required
-          isCode
-          maxLength={7_000}
-        />
+        <>
+          <TextField
+            label="Agents"
+            hint="Ids, or prefixes such as deploy-*, separated by commas."
+            name="instances"
+            required
+            isCode
+            maxLength={7_000}
+          />
+          <SelectField
+            label="Used by"
+            hint="Only the key of a supervisor proves that a suspended agent is held."
+            name="holder"
+            options={[
+              ['agent', 'the agents'],
+              ['supervisor', 'their supervisor'],
+            ]}
+          />
+          <TextField
+            label="Models"
+            hint="What it may call through the model gateway, such as openai/gpt-5*. Default: all."
+            name="models"
+            isCode
+            maxLength={5_000}
+          />
+        </>
       )}
       {scope === 'operator' && (
         <TextField

@@ -63,12 +63,21 @@ const columnsOf = (ownId: string, now: number, onAsk: (asked: Asked) => void): r
   },
   {
     name: 'Scope and agents',
-    cell: ({ scope, instances }) => (
+    cell: ({ scope, instances, models, supervises }) => (
       <>
         {scope}
+        {supervises && ' (supervisor)'}
         {instances.length > 0 && (
           <div className="quiet mono">
             <HostileText text={instances.join(', ')} max={80} />
+          </div>
+        )}
+        {models && (
+          <div className="quiet">
+            models:{' '}
+            <span className="mono">
+              <HostileText text={models.join(', ')} max={80} />
+            </span>
           </div>
         )}
       </>
