@@ -1,4 +1,3 @@
-import type { KeyView } from '@wardline/contract'
 import type { Locator, Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { createKey, unique } from '../fleet.ts'
@@ -94,7 +93,12 @@ test('creates the key of a supervisor, and one for certain models', async () => 
   const rows = page.getByRole('row').filter({ hasText: id })
   await rows.filter({ hasText: 'agent (supervisor)' }).waitFor()
   await rows.filter({ hasText: 'models: anthropic/*, openai/gpt-5*' }).waitFor()
-  const { body } = await screens.service.call<{ keys: KeyView[] }>('GET', '/api/keys')
+  interface Key {
+    instances: string[]
+    supervises: boolean
+    models: string[] | null
+  }
+  const { body } = await screens.service.call<{ keys: Key[] }>('GET', '/api/keys')
   const created = body.keys.filter(({ instances }) => instances.includes(id))
   expect(created.map(({ supervises, models }) => [supervises, models])).toEqual([
     [true, null],

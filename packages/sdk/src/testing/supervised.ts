@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, vi } from 'vitest'
@@ -41,14 +41,23 @@ function willStop(pid: number): boolean {
 /** Whether a process executes nothing: stopped, about to stop before its next instruction, or in a frozen cgroup. */
 export function isHeld(pid: number): boolean {
   if ('Tt'.includes(stateOf(pid)) || willStop(pid)) return true
-  const folder = /^0::(.*\/wardline-.*)$/m.exec(procText(pid, 'cgroup'))?.[1]
-  return folder !== undefined && isFrozen(folder)
+  const folder = cgroupOf(pid)
+  return folder !== undefined && /^frozen 1$/m.test(readFileSync(`${folder}/cgroup.events`, 'utf8'))
 }
 
-function isFrozen(folder: string): boolean {
+/** Folder of the cgroup that a supervisor has put the process into. */
+function cgroupOf(pid: number): string | undefined {
+  const folder = /^0::(.*\/wardline-.*)$/m.exec(procText(pid, 'cgroup'))?.[1]
+  if (folder === undefined) return undefined
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
-  const mount = mounts.find((line) => line.includes(' - cgroup2 '))!.split(' ')[4]
-  return /^frozen 1$/m.test(readFileSync(`${mount}${folder}/cgroup.events`, 'utf8'))
+  return `${mounts.find((line) => line.includes(' - cgroup2 '))!.split(' ')[4]}${folder}`
+}
+
+/** Undoes that a supervisor holds the process, as another process of the same user can. */
+export function letGo(pid: number): void {
+  const folder = cgroupOf(pid)
+  if (folder !== undefined) writeFileSync(`${folder}/cgroup.freeze`, '0')
+  process.kill(pid, 'SIGCONT')
 }
 
 /** Not the program that gives it a terminal, nor its watcher. */

@@ -64,7 +64,7 @@ import { supervisors } from './migrations/0060-supervisors.ts'
 import { modelBudgets } from './migrations/0061-model-budgets.ts'
 import { enforced } from './migrations/0062-enforced.ts'
 import { modelCalls } from './migrations/0063-model-calls.ts'
-import { drillsSupervised } from './migrations/0066-drills-supervised.ts'
+import { drillsSupervised } from './migrations/0064-drills-supervised.ts'
 
 interface Migration {
   version: number
@@ -139,7 +139,7 @@ const migrations: Migration[] = [
   { version: 61, name: 'model-budgets', statements: modelBudgets },
   { version: 62, name: 'enforced', statements: enforced },
   { version: 63, name: 'model-calls', statements: modelCalls },
-  { version: 66, name: 'drills-supervised', statements: drillsSupervised },
+  { version: 64, name: 'drills-supervised', statements: drillsSupervised },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -105,6 +105,15 @@ export class Cgroup {
     }
   }
 
+  /** Whether another process has undone `freeze`. */
+  get isThawed(): boolean {
+    try {
+      return readFileSync(join(this.folder, 'cgroup.freeze'), 'utf8').trim() !== '1'
+    } catch {
+      return true
+    }
+  }
+
   /** SIGKILL to all of them at once, frozen or not. */
   kill(): void {
     this.#write('cgroup.kill', '1')

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AgentHome } from '../../testing/agent-command.ts'
 import { TestFleet } from '../../testing/service.ts'
-import { canHideCgroup, eventually, isAlive, isHeld, Supervised, stateOf } from '../../testing/supervised.ts'
+import { canHideCgroup, eventually, isAlive, isHeld, letGo, Supervised, stateOf } from '../../testing/supervised.ts'
 
 // A real service, and real processes that do not cooperate. "Held" is read from /proc.
 const slow = { timeout: 400_000 }
@@ -113,14 +113,16 @@ describe.each([false, ...(canHideCgroup ? [true] : [])])('where the cgroup is hi
   })
 
   // Another process of the same user could undo a stop.
-  test('what others continue is stopped again', async () => {
+  test('what others continue is reported and stopped again', async () => {
     const supervised = new Supervised(fleet)
     const { home } = supervised
     supervised.start(['sh', '-c', counts()], { hidesCgroup })
     await eventually(() => expect(stepsIn(home)).toBeGreaterThan(2))
     await fleet.kill('test')
     await acknowledged()
-    for (const pid of supervised.processes()) process.kill(pid, 'SIGCONT')
+    fleet.wire.sent = ''
+    for (const pid of supervised.processes()) letGo(pid)
+    await eventually(() => expect(fleet.wire.sent).toMatch(/"left":[1-9].*"left":0/s))
     await supervised.held(1)
     await fleet.resume()
     await supervised.running(1)

@@ -371,7 +371,7 @@ describe.skipIf(!hasProgram('script'))('on a terminal', slow, () => {
     const agent = await start(supervised, `stty raw -echo; ${loop}`)
     await agent.shows('begun')
     await fleet.kill('test')
-    await agent.shows('held.')
+    await agent.shows('held within')
     await eventually(() => {
       agent.type('\x03')
       expect(supervised.processes()).toEqual([])

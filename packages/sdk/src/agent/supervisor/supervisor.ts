@@ -84,8 +84,9 @@ export class Supervisor implements Enforcer {
     this.#link = new SupervisorLink(parts.settings, this)
     this.#link.listeners.on('error', ({ message }) => parts.warn(message))
     this.#link.listeners.on('suspend', ({ reason }) => {
-      parts.warn(`Suspended: ${reason}.${this.#child ? '' : ' The command starts with the resume.'}`)
+      // Before the warning, because standard error may block.
       this.#change()
+      parts.warn(`Suspended: ${reason}.${this.#child ? '' : ' The command starts with the resume.'}`)
     })
     this.#link.listeners.on('resume', () => {
       parts.warn('Resumed.')
@@ -252,16 +253,13 @@ export class Supervisor implements Enforcer {
     } else {
       const { processes, left } = this.#holder.keep()
       this.#processes = processes
-      if (this.#evidence && left !== this.#evidence.left) void this.#holdAgain(this.#evidence)
+      if (this.#evidence && left !== this.#evidence.left) {
+        if (left > this.#evidence.left) this.#parts.warn(`${left} of ${processes} held processes were running again.`)
+        this.#evidence = { ...this.#evidence, processes, left }
+        void this.#link.renew()
+      }
     }
     this.#noteTree()
-  }
-
-  /** After another process has continued one of the tree, or one that could not be stopped now can. */
-  async #holdAgain(before: Evidence): Promise<void> {
-    this.#change()
-    await this.#applying
-    if (this.#evidence && this.#evidence.left !== before.left) await this.#link.renew()
   }
 
   #noteTree(): void {

@@ -13,8 +13,6 @@ export interface Held {
 const holdWithinMs = 2_000
 const killWithinMs = 5_000
 const sweepEveryMs = 2
-/** Pids are assigned in turn, at least 32,768 of them, so that none is assigned again in this time. */
-const pidsLastMs = 20
 const lookEveryMs = 20
 
 /** Stops, continues and ends the processes of a tree. */
@@ -23,7 +21,8 @@ export class TreeHolder {
   readonly #table: ProcessTable
   readonly #cgroup: Cgroup | undefined
   #isFreezing = false
-  #sweptAt = 0
+  /** Whether the cgroup was frozen at least once since `hold`. */
+  #wasFrozen = false
   /** Processes that were stopped before the tree was held; undefined while it is not. */
   #before: Map<number, string> | undefined
   /** Processes that this process may not signal, such as those of another user. */
@@ -51,13 +50,13 @@ export class TreeHolder {
 
   /** Stops what runs in a held tree, such as a process that another one has continued. */
   keep(): Held {
-    const members = this.#sweep()
+    const members = this.#tree.sweep()
     if (this.#before === undefined) {
       const stopped = members.filter(({ state }) => state === 'T')
       this.#before = new Map(stopped.map(({ pid, started }) => [pid, started]))
     }
     const inCgroup = this.#isFreezing ? (this.#cgroup?.pids() ?? new Set()) : new Set()
-    const isFrozen = this.#isFreezing && this.#cgroup?.isFrozen === true
+    const isFrozen = this.#isFreezing && this.#isCgroupFrozen()
     const running = members.filter((each) => !(isFrozen && inCgroup.has(each.pid)) && this.#mayRun(each))
     this.#signalAll(
       running.filter(({ pid }) => !inCgroup.has(pid)),
@@ -65,6 +64,17 @@ export class TreeHolder {
     )
     // A process in this state takes the signal before it executes another instruction.
     return { processes: members.length, left: running.filter(({ state }) => state !== 'D').length }
+  }
+
+  /** Freezes it again if another process has thawed it. It is not frozen while one of its processes is being killed. */
+  #isCgroupFrozen(): boolean {
+    const cgroup = this.#cgroup!
+    if (cgroup.isFrozen) this.#wasFrozen = true
+    else if (cgroup.isThawed) {
+      this.#wasFrozen = false
+      cgroup.freeze()
+    }
+    return this.#wasFrozen
   }
 
   #mayRun({ state, pid, threads }: Process): boolean {
@@ -78,8 +88,9 @@ export class TreeHolder {
     if (before === undefined) return
     this.#before = undefined
     this.#isFreezing = false
+    this.#wasFrozen = false
     this.#cgroup?.thaw()
-    for (const each of this.#sweep().toReversed()) {
+    for (const each of this.#tree.sweep().toReversed()) {
       if (before.get(each.pid) !== each.started) this.#signal(each, 'SIGCONT')
     }
   }
@@ -89,11 +100,11 @@ export class TreeHolder {
    * held are continued for it.
    */
   async end(graceMs: number, isHurried: () => boolean): Promise<Held> {
-    const members = this.#sweep()
+    const members = this.#tree.sweep()
     for (const each of members) this.#signal(each, 'SIGTERM')
     this.release()
     const until = performance.now() + graceMs
-    while (this.#sweep().length > 0 && performance.now() < until && !isHurried()) await sleep(lookEveryMs)
+    while (this.#tree.sweep().length > 0 && performance.now() < until && !isHurried()) await sleep(lookEveryMs)
     const { processes, left } = await this.kill()
     return { processes: Math.max(processes, members.length), left }
   }
@@ -104,7 +115,7 @@ export class TreeHolder {
     const killed = new Set<number>()
     for (let clean = 0; ; ) {
       this.#cgroup?.kill()
-      const members = this.#sweep()
+      const members = this.#tree.sweep()
       this.#signalAll(members, 'SIGKILL')
       for (const { pid } of members) killed.add(pid)
       clean = members.length <= this.#unreachable.size ? clean + 1 : 0
@@ -115,7 +126,7 @@ export class TreeHolder {
 
   /** Counts the processes of the tree, and those that cannot be signalled. */
   check(): { processes: number; unreachable: number } {
-    const members = this.#sweep()
+    const members = this.#tree.sweep()
     this.#unreachable.clear()
     for (const each of members) this.#signal(each, 0)
     return { processes: members.length, unreachable: this.#unreachable.size }
@@ -128,23 +139,14 @@ export class TreeHolder {
       processes.filter(({ group }) => this.#tree.ownsGroup(group)).map((each) => [each.group, each]),
     )
     for (const [group, member] of groups) {
-      if (this.#isSame(member)) send(-group, signal)
+      if (this.#table.isSame(member)) send(-group, signal)
     }
     for (const each of processes) this.#signal(each, signal)
   }
 
-  #sweep(): Process[] {
-    this.#sweptAt = performance.now()
-    return this.#tree.sweep()
-  }
-
-  /** The pid may belong to another process by now. */
-  #isSame(each: Process): boolean {
-    return performance.now() - this.#sweptAt < pidsLastMs || this.#table.isSame(each)
-  }
-
   #signal(each: Process, signal: NodeJS.Signals | 0): void {
-    if (!this.#isSame(each)) return
+    // The pid may belong to another process by now.
+    if (!this.#table.isSame(each)) return
     if (send(each.pid, signal) === 'refused') this.#unreachable.add(each.pid)
   }
 }
