@@ -229,10 +229,7 @@ class ModelGateway {
       settle: (reservation, charged) => modelBudgets.settle(reservation, charged),
       reserve: async (instanceId, amount) => {
         if (!isChecked) return undefined
-        return modelBudgets.reserve(instanceId, amount).catch((fault) => {
-          this.#agents.assertMayGoOn(instanceId, fault)
-          return undefined
-        })
+        return this.#agents.check(instanceId, () => modelBudgets.reserve(instanceId, amount))
       },
     }
   }
