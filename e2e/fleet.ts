@@ -78,6 +78,7 @@ export interface KeyInput {
   name?: string
   instances?: string[]
   quotas?: Record<string, number | null>
+  supervises?: boolean
 }
 
 export async function createKey(service: Service, input: KeyInput): Promise<string> {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { newInstance, unique } from '../fleet.ts'
+import { createKey, newInstance, unique } from '../fleet.ts'
 import { isExternal, until } from '../service.ts'
 import { nowhereYet, useScreens } from './browser.ts'
 
@@ -53,6 +53,20 @@ describe('a row of the fleet', () => {
     expect(hours).toHaveLength(1)
     expect(hours[0]!.searchParams.get('ids')).toContain('row-3')
   })
+})
+
+test('the list is filtered by what a suspension can do', async () => {
+  const { service } = screens
+  const key = await createKey(service, { scope: 'agent', instances: ['row-held'], supervises: true })
+  const supervisor = { processes: 2, isolated: false }
+  await service.call('POST', '/api/heartbeat', { key, body: { instance_id: 'row-held', name: 'Held', supervisor } })
+  const page = await screens.signedIn({ at: '/fleet' })
+  const row = (id: string) => page.getByRole('row').filter({ hasText: id })
+  await row('row-held').waitFor()
+  await page.getByRole('button', { name: /^Can only be asked/ }).click()
+  await page.waitForURL('**/fleet?status=asked')
+  await row('row-held').waitFor({ state: 'detached' })
+  await row('row-3').waitFor()
 })
 
 describe('groups', () => {

@@ -22,6 +22,7 @@ interface InstancesOptions extends ServiceFlags {
   status?: InstanceStatus
   prefix?: string
   tag?: string
+  onlyAsked?: boolean
 }
 
 /** Adds the color of the status last, because escape codes would distort the width of the columns. */
@@ -93,19 +94,22 @@ async function readAll(
 }
 
 async function list(id: string | undefined, options: InstancesOptions): Promise<void> {
-  const { json, status, prefix, tag } = options
+  const { json, status, prefix, tag, onlyAsked } = options
   const { call } = await findService(options)
   if (id !== undefined) {
     const detail = await call('getInstance', { params: { instanceId: id } })
     console.log(json ? safeJson(detail, 2) : detailTable(detail))
     return
   }
-  const shown = await readAll(call, { status, prefix, tag })
+  const found = await readAll(call, { status, prefix, tag })
+  const shown = onlyAsked ? found.filter(({ enforcing_levers }) => enforcing_levers === undefined) : found
   if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
   else
     console.error(
-      status || prefix || tag ? 'No instance matches.' : 'No instances: an agent appears with its first heartbeat.',
+      status || prefix || tag || onlyAsked
+        ? 'No instance matches.'
+        : 'No instances: an agent appears with its first heartbeat.',
     )
 }
 
@@ -171,6 +175,7 @@ export function addInstances(program: Command): void {
     .addOption(new Option('--status <status>', 'only these values').choices(instanceStatuses))
     .option('--prefix <text>', 'only ids with this prefix')
     .option('--tag <tag>', 'only instances with this tag')
+    .option('--only-asked', 'only agents that a suspension can only ask to stop: no supervisor, gateway or point')
   withService(listing).action(list)
   const activity = instances
     .command('history <id>')

@@ -118,6 +118,16 @@ const OperatorTags = Type.Array(Type.String(), {
   description: 'What operators set, and what the key of the first registration gave; no agent can change them',
 })
 
+const enforcingLevers = ['process', 'model', 'enforcement'] as const
+export type EnforcingLever = (typeof enforcingLevers)[number]
+/** In lists of instances. */
+const EnforcingLevers = Type.Optional(
+  Type.Array(choice(enforcingLevers), {
+    description:
+      'What stops the agent without its cooperation, of `levers` in GET /api/instances/:instanceId; absent = a suspension can only ask it to stop',
+  }),
+)
+
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
@@ -128,6 +138,7 @@ export const FleetInstance = Type.Object({
   control: ControlConfirmation,
   last_proven_stoppable_at: nullable(LastProven),
   suspension: InstanceSuspension,
+  enforcing_levers: EnforcingLevers,
   history: Type.Optional(InstanceHistory),
 })
 export type FleetInstance = Static<typeof FleetInstance>
@@ -176,6 +187,7 @@ const SharedFleetInstance = Type.Object({
   last_proven_stoppable_at: Type.Optional(
     nullable({ ...LastProven, description: `${LastProven.description}; absent = never` }),
   ),
+  enforcing_levers: EnforcingLevers,
 })
 export const SharedFleet = Type.Object({
   at: { ...Timestamp, description: 'When it was read' },
@@ -219,7 +231,7 @@ export const InstanceDetail = Type.Object({
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 
-const leverKinds = ['process', 'model', 'control_stream', 'poll', 'enforcement'] as const
+const leverKinds = [...enforcingLevers, 'control_stream', 'poll'] as const
 export type LeverKind = (typeof leverKinds)[number]
 
 const Lever = Type.Object({

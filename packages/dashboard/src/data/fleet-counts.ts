@@ -27,6 +27,9 @@ export const isUnconfirmed = (status: ShownStatus): boolean => mayWork.includes(
 /** States that no longer change by themselves, and in which the agent shows no activity. */
 const settled: readonly ShownStatus[] = ['proven', 'enforced', 'quiet']
 
+/** Whether nothing stops the agent without its cooperation. */
+export const isOnlyAsked = ({ enforcing_levers }: Agent): boolean => enforcing_levers === undefined
+
 export const countsOf = (fleet: readonly Agent[]) => ({
   all: fleet.length,
   active: fleet.filter(({ status }) => status === 'active').length,
@@ -36,6 +39,8 @@ export const countsOf = (fleet: readonly Agent[]) => ({
   /** Suspended agents that are not proven stopped yet. A client that cannot acknowledge is quiet instead. */
   unproven: fleet.filter((agent) => agent.status === 'suspended' && !settled.includes(shownStatus(agent))).length,
   offline: fleet.filter(({ status }) => status === 'offline').length,
+  /** Agents that a suspension can only ask to stop. */
+  asked: fleet.filter(isOnlyAsked).length,
   /** Offline for longer than is usual for the agent, and without a goodbye. */
   silent: fleet.filter(({ status, silent }) => status === 'offline' && silent).length,
 })

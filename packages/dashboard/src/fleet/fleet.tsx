@@ -16,7 +16,13 @@ import { byAllTags, countsText } from './view.ts'
 const loadDialogs = async () => (await import('./fleet-dialogs.tsx')).FleetDialogs
 const FleetDialogs = lazyDialog(loadDialogs)
 
-const filterNames = { active: 'Active', suspended: 'Suspended', unconfirmed: 'Not confirmed', offline: 'Offline' }
+const filterNames = {
+  active: 'Active',
+  suspended: 'Suspended',
+  unconfirmed: 'Not confirmed',
+  offline: 'Offline',
+  asked: 'Can only be asked',
+}
 
 export function Fleet() {
   const state = useFleet()

@@ -1,6 +1,6 @@
 import { flag, oneOf, type SearchOf, searchParams, text, texts } from '../data/search-params.ts'
 
-export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline'] as const
+export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline', 'asked'] as const
 const sortKeys = ['id', 'status', 'version', 'fails', 'control', 'heartbeat'] as const
 export type SortKey = (typeof sortKeys)[number]
 

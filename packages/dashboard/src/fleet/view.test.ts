@@ -28,7 +28,7 @@ describe('the list of the fleet', () => {
     agent('a', { tags: ['env:prod', 'finance'], version: '4.10.0', fail_mode: 'closed' }),
     agent('b', { tags: ['env:prod'], version: '4.9.0', ...unconfirmed }),
     agent('c', { tags: ['env:lab'], status: 'offline', fail_mode: 'open' }),
-    agent('d'),
+    agent('d', { enforcing_levers: ['process'] }),
   ]
 
   test('filters by status and by words of the id, tags and version', () => {
@@ -36,6 +36,7 @@ describe('the list of the fleet', () => {
     expect(names(withText(fleet, ' finance '))).toEqual(['a'])
     expect(names(shownAgents(fleet, { status: 'suspended' }))).toEqual(['b'])
     expect(names(shownAgents(fleet, { status: 'unconfirmed' }))).toEqual(['b'])
+    expect(names(shownAgents(fleet, { status: 'asked' }))).toEqual(['a', 'b', 'c'])
     expect(names(shownAgents(fleet, { from: 'c' }))).toEqual(['c', 'd'])
     expect(countsOf(fleet)).toEqual({
       all: 4,
@@ -44,6 +45,7 @@ describe('the list of the fleet', () => {
       unconfirmed: 1,
       unproven: 1,
       offline: 1,
+      asked: 3,
       silent: 0,
     })
   })

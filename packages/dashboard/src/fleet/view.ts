@@ -1,6 +1,6 @@
 import { counted } from '@wardline/text/counted'
 import type { Agent } from '../data/fleet.ts'
-import { countsOf, isUnconfirmed, type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
+import { countsOf, isOnlyAsked, isUnconfirmed, type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
 import type { FleetSearch, SortKey } from './search.ts'
 
 type FleetCounts = ReturnType<typeof countsOf>
@@ -56,7 +56,8 @@ export function shownAgents(agents: readonly Agent[], { status, sort = 'id', dow
     (agent) =>
       (status === undefined ||
         agent.status === status ||
-        (status === 'unconfirmed' && isUnconfirmed(shownStatus(agent)))) &&
+        (status === 'unconfirmed' && isUnconfirmed(shownStatus(agent))) ||
+        (status === 'asked' && isOnlyAsked(agent))) &&
       (from === undefined || agent.id >= from),
   )
   // The service already sorts by id, so ten thousand rows need no sorting.

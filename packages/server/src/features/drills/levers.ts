@@ -1,16 +1,13 @@
-import { type Lever, offlineAfterMs } from '@wardline/contract'
-import { dayMs, isoTimeOrNull } from '../../clock.ts'
-import { allowedById } from '../../config/enforcement-points.ts'
+import type { EnforcingLever, Lever } from '@wardline/contract'
+import { isoTimeOrNull } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { unknownInstance } from '../../errors.ts'
 import { findListening } from '../control/stream-statements.ts'
 import { readLastConfirmed } from '../enforcement/call-statements.ts'
 import type { Enforcement } from '../enforcement/enforcement.ts'
+import { enforcingLevers, pointsFor } from '../instances/enforcing-levers.ts'
 import { readReach } from '../instances/reach-statements.ts'
 import { readProofs } from '../suspensions/suspension-statements.ts'
-
-/** An agent that called no model for longer may call it another way by now. */
-const modelForMs = dayMs
 
 const latest = (...times: (number | null)[]): number | null => {
   const known = times.filter((time) => time !== null)
@@ -28,32 +25,24 @@ export function createLevers(
       const now = clock.now()
       const reach = await readReach(database.db, id)
       if (!reach) throw unknownInstance(id)
-      const points = allowedPoints(enforcement.points, { id, tags: reach.tags })
+      const points = pointsFor(enforcement.points, { id, tags: reach.tags }).map(({ name }) => name)
       const [proofs, listening, confirmedAt] = await Promise.all([
         readProofs(database.db, id),
         findListening(database, [id], now),
         points.length === 0 ? null : readLastConfirmed(database.db, id, points),
       ])
-      const isSince = (at: number | null, ms: number) => at !== null && now - at <= ms
-      const isListening = listening.length > 0
-      // A drill comes over the stream; so does a suspension that was acknowledged, while one is open.
-      const levers: [kind: Lever['kind'], isThere: boolean, provenAt: number | null][] = [
-        ['process', isSince(reach.supervisedAt, offlineAfterMs), latest(proofs.supervisor, reach.supervisorProvenAt)],
-        ['model', isSince(reach.modelCalledAt, modelForMs), proofs.gateway],
-        ['enforcement', points.length > 0, confirmedAt],
-        ['control_stream', isListening, latest(proofs.stream, reach.provenAt)],
-        ['poll', true, proofs.poll],
+      const provenAt: Record<EnforcingLever, number | null> = {
+        process: latest(proofs.supervisor, reach.supervisorProvenAt),
+        model: proofs.gateway,
+        enforcement: confirmedAt,
+      }
+      const lever = (kind: Lever['kind'], at: number | null): Lever => ({ kind, last_proven_at: isoTimeOrNull(at) })
+      return [
+        ...enforcingLevers(enforcement.points, { id, ...reach }, now).map((kind) => lever(kind, provenAt[kind])),
+        // A drill comes over the stream; so does a suspension that was acknowledged, while one is open.
+        ...(listening.length > 0 ? [lever('control_stream', latest(proofs.stream, reach.provenAt))] : []),
+        lever('poll', proofs.poll),
       ]
-      return levers.flatMap(([kind, isThere, provenAt]) =>
-        isThere ? [{ kind, last_proven_at: isoTimeOrNull(provenAt) }] : [],
-      )
     },
   }
 }
-
-const allowedPoints = (points: Enforcement['points'], agent: { id: string; tags: readonly string[] }): string[] =>
-  points
-    .filter(({ actions }) => actions.includes('suspend'))
-    .filter((point) => allowedById(point, [agent]).length > 0)
-    .filter(({ tags }) => !tags || tags.some((tag) => agent.tags.includes(tag)))
-    .map(({ name }) => name)

@@ -91,8 +91,8 @@ describe('a decoy key', () => {
   })
 
   it('that is the name of a model or a tool is a hit, and not in the event of the call', async () => {
-    const decoys = [await plant('github'), await plant('openai'), await plant('aws')]
-    const names = decoys.map((decoy) => decoy.key.match(/[\w-]+/g)!.at(-1)!)
+    // Those of AWS have characters that no name of a model has.
+    const names = [(await plant('github')).key, (await plant('openai')).key]
     const call = (name: string) => ({ function: { name } })
     answerJson(JSON.stringify({ choices: [{ message: { tool_calls: [...names, 'read_file'].map(call) } }] }))
     for (const name of names) {
@@ -102,7 +102,7 @@ describe('a decoy key', () => {
     await (await test.send(`/gemini/v1beta/models/${names[0]}:generateContent`, { key, body: {} })).text()
     await searched()
     const calls = await eventsOf('model_call')
-    expect(calls).toHaveLength(7)
+    expect(calls).toHaveLength(5)
     expect(calls.at(-1)!.metadata).toMatchObject({
       model: '(has a key)',
       tools: [...names.map(() => '(has a key)'), 'read_file'],

@@ -11,6 +11,7 @@ import {
   offlineAfterMs,
 } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
+import type { Point } from '../../config/enforcement-points.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Schema } from '../../db/schema.ts'
@@ -19,6 +20,7 @@ import { AppError, unknownInstance } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import type { BootWatch } from './boots.ts'
+import { enforcingLevers, reachOf } from './enforcing-levers.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
@@ -221,11 +223,18 @@ function namedIds(given: string | undefined): string[] | undefined {
   return ids
 }
 
+interface ListReading {
+  limit: number
+  now: number
+  suspensionStates: SuspensionStates
+  points: readonly Point[]
+}
+
 /** Returns a page of the fleet, ordered by id. Throws AppError `invalid`. */
 export async function listInstances(
   db: Db,
   { status, tag, ids, prefix, after, include }: InstanceQuery,
-  { limit, now, suspensionStates }: { limit: number; now: number; suspensionStates: SuspensionStates },
+  { limit, now, suspensionStates, points }: ListReading,
 ): Promise<InstanceList> {
   const rows = await readInstances(db, { status, tag, ids: namedIds(ids), prefix, after: after ?? '', limit, now })
   const next = rows.length === limit ? rows.at(-1)!.id : null
@@ -234,9 +243,11 @@ export async function listInstances(
   const instances = rows.map((row) => {
     const { version, fail_mode } = row
     const history = histories?.get(row.id)
+    const reach = reachOf(row)
+    const levers = enforcingLevers(points, reach, now)
     return {
       ...viewRow(row, now),
-      tags: allTags(row),
+      tags: reach.tags,
       operator_tags: readTags(row.operator_tags),
       version,
       fail_mode,
@@ -244,6 +255,7 @@ export async function listInstances(
       control: viewControl(row),
       last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
       suspension: suspensions.get(row.id) ?? null,
+      ...(levers.length > 0 ? { enforcing_levers: levers } : {}),
       ...(history ? { history } : {}),
     }
   })

@@ -14,6 +14,9 @@ export type TagColumns = Pick<Schema['instances'], (typeof tagColumns)[number]>
 const silenceColumns = ['liveness', 'left_at'] as const
 export type SilenceColumns = Pick<Schema['instances'], (typeof silenceColumns)[number] | 'last_heartbeat_at'>
 
+const reachColumns = ['supervised_at', 'model_called_at'] as const
+export type ReachColumns = TagColumns & Pick<Schema['instances'], 'id' | (typeof reachColumns)[number]>
+
 /** Columns of the fleet list. */
 const listColumns = [
   ...viewColumns,
@@ -28,6 +31,7 @@ const listColumns = [
   'first_seen_at',
   'last_proven_at',
   ...silenceColumns,
+  ...reachColumns,
 ] as const
 
 /** Reads all instances, ordered by id. */
@@ -118,6 +122,7 @@ const controlColumns = ['control_version', 'control_changed_at', 'applied_versio
 export type SharedRow = InstanceRow &
   TagColumns &
   SilenceColumns &
+  ReachColumns &
   Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode' | 'last_proven_at'>
 
 /** Reads instances after an id as dashboards show them, in the order of ids. */
@@ -129,6 +134,7 @@ export function readShared(db: Db, after: string, limit: number): Promise<Shared
       ...tagColumns,
       ...controlColumns,
       ...silenceColumns,
+      ...reachColumns,
       'version',
       'fail_mode',
       'last_proven_at',

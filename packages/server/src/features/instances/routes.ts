@@ -1,4 +1,5 @@
 import { decoysHeader, type Lever, limits, policyHeader } from '@wardline/contract'
+import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
@@ -28,14 +29,15 @@ interface InstanceRoutes {
   /** Cache of control states for polls. */
   controlStates: { forget(instanceId: string): void }
   suspensionStates: SuspensionStates
+  enforcement: { points: readonly Point[] }
   /** Reads what a suspension of the agent reaches now. */
   levers: { read(instanceId: string): Promise<Lever[]> }
 }
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, levers, protectionAlerts, policySets } =
-    parts
+  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, enforcement } = parts
+  const { levers, protectionAlerts, policySets } = parts
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -48,7 +50,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
   router.handle('listInstances', ({ query, principal }) => {
     const limit = pageLimit(query.limit, query.include ? limits.historyPage : limits.pageSize)
     // Searching for a rare status may read all instances.
-    const reading = { limit, now: clock.now(), suspensionStates }
+    const reading = { limit, now: clock.now(), suspensionStates, points: enforcement.points }
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })
 

@@ -1,5 +1,5 @@
 import { gunzipSync } from 'node:zlib'
-import { limits, type SharedFleet } from '@wardline/contract'
+import { limits, offlineAfterMs, type SharedFleet } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 
@@ -102,5 +102,17 @@ describe('the status without instances', () => {
     const { body } = await service.call<{ instances: unknown[]; stats: object }>('GET', '/api/status?omit=instances')
     expect(body.instances).toEqual([])
     expect(body.stats).toHaveProperty('breach')
+  })
+
+  it('names what stops an agent without its cooperation, and not what no longer does', async () => {
+    const at = service.clock.now()
+    await beat('z')
+    await service.execute(`update instances set supervised_at = ${at}, model_called_at = ${at} where id = 'z'`)
+    const levers = async () => (await fleet('?after=y')).instances.map(({ enforcing_levers }) => enforcing_levers)
+    expect(await levers()).toEqual([['process', 'model']])
+    service.clock.advance(offlineAfterMs + 1)
+    expect(await levers()).toEqual([['model']])
+    service.clock.advance(86_400_000)
+    expect(await levers()).toEqual([undefined])
   })
 })

@@ -2,11 +2,13 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { type CurrentSuspension, limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
+import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
 import { SharedRun } from '../../shared-run.ts'
+import { enforcingLevers, reachOf } from './enforcing-levers.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
-import { allTags, readTags } from './tags.ts'
+import { readTags } from './tags.ts'
 
 /** All callers within this time share one reading: 200 dashboards poll every five seconds each. */
 const keptMs = 2_000
@@ -29,8 +31,11 @@ function viewShared(
   row: SharedRow,
   now: number,
   suspension: CurrentSuspension | undefined,
+  points: readonly Point[],
 ): SharedFleet['instances'][number] {
   const { control_version: version, applied_version } = row
+  const reach = reachOf(row)
+  const levers = enforcingLevers(points, reach, now)
   const control = {
     version,
     changed_at: isoTimeOrNull(row.control_changed_at),
@@ -40,7 +45,7 @@ function viewShared(
   }
   return {
     ...viewRow(row, now),
-    tags: allTags(row),
+    tags: reach.tags,
     operator_tags: readTags(row.operator_tags),
     version: row.version,
     fail_mode: row.fail_mode,
@@ -48,6 +53,7 @@ function viewShared(
     suspension: suspension ?? null,
     ...(version === 0 && applied_version === null ? {} : { control }),
     ...(row.last_proven_at === null ? {} : { last_proven_stoppable_at: isoTime(row.last_proven_at) }),
+    ...(levers.length > 0 ? { enforcing_levers: levers } : {}),
   }
 }
 
@@ -55,13 +61,18 @@ function viewShared(
 export class SharedFleets {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #suspensionStates: SuspensionStates
+  readonly #points: readonly Point[]
   readonly #pages = new Map<string, SharedRun<SharedPage>>()
 
   constructor(
     deps: Pick<Deps, 'database' | 'clock' | 'bus'>,
-    { suspensionStates }: { suspensionStates: SuspensionStates },
+    {
+      suspensionStates,
+      enforcement,
+    }: { suspensionStates: SuspensionStates; enforcement: { points: readonly Point[] } },
   ) {
     this.#deps = deps
+    this.#points = enforcement.points
     this.#suspensionStates = suspensionStates
     // A kill or resume changes the status of an instance.
     deps.bus.onControl(() => this.forget())
@@ -97,7 +108,7 @@ export class SharedFleets {
       // One row more than the chunk shows whether there is a next page.
       const hasMore = rows.length > chunkRows
       for (const row of rows.slice(0, chunkRows)) {
-        const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id)))
+        const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id), this.#points))
         texts.push(text)
         bytes += Buffer.byteLength(text)
         last = row.id
