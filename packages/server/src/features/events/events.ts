@@ -179,12 +179,11 @@ export function createEvents(
 
   /** `keyId`: undefined for an event of the service. */
   function judgeAndStore(events: EventToStore[], once: Once | undefined, keyId?: string): Promise<Earlier> {
-    const owner = keyId === undefined ? {} : { keyId }
     const judging = judge(events)
-    if (!judging) return ingest.store(events, { ...owner, once })
+    if (!judging) return ingest.store(events, { keyId, once })
     return judging((findings) => {
       if (keyId !== undefined && findings.events.length > 0) quotas.chargeEvents(keyId, findings.events.length)
-      return ingest.store([...events, ...findings.events], { ...owner, also: findings.statements, once })
+      return ingest.store([...events, ...findings.events], { also: findings.statements, keyId, once })
     })
   }
 

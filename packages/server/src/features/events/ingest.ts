@@ -47,7 +47,7 @@ interface StoreOptions {
   /** Written in the same transaction. */
   also?: readonly Statement[]
   /** Key whose share of the queue is used; default: that of the service. */
-  keyId?: string
+  keyId?: string | undefined
   once?: Once | undefined
 }
 
