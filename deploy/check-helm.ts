@@ -21,14 +21,17 @@ function run(command: string, values: string[]) {
   return result
 }
 
-/** The manifests by kind. */
-function render(...values: string[]): Record<string, Manifest> {
+/** The manifests of one part, by kind. */
+function renderPart(name: string, ...values: string[]): Record<string, Manifest> {
   const { status, stdout, stderr } = run('template', values)
   assert.equal(status, 0, stderr)
   // Helm and Kubernetes read YAML 1.1, in which 0440 is octal.
   const documents = parseAllDocuments(stdout, { version: '1.1' }).map((document) => document.toJS() as Manifest)
-  return Object.fromEntries(documents.filter(Boolean).map((manifest) => [manifest.kind, manifest]))
+  const part = documents.filter((manifest) => manifest?.metadata.name === name)
+  return Object.fromEntries(part.map((manifest) => [manifest.kind, manifest]))
 }
+const render = (...values: string[]) => renderPart('w-wardline', ...values)
+const renderGateway = (...values: string[]) => renderPart('w-wardline-gateway', ...values)
 
 function assertRefused(reason: RegExp, ...values: string[]): void {
   const { status, stderr } = run('template', values)
@@ -36,11 +39,10 @@ function assertRefused(reason: RegExp, ...values: string[]): void {
   assert.match(stderr, reason)
 }
 
-function assertHardened({ Deployment, ServiceAccount }: Record<string, Manifest>): void {
+function assertHardened({ Deployment }: Record<string, Manifest>): void {
   const pod = Deployment.spec.template.spec
   assert.equal(pod.enableServiceLinks, false)
   assert.equal(pod.automountServiceAccountToken, false)
-  assert.equal(ServiceAccount.automountServiceAccountToken, false)
   assert.equal(pod.securityContext.runAsNonRoot, true)
   assert.equal(pod.securityContext.seccompProfile.type, 'RuntimeDefault')
   for (const { securityContext } of pod.containers) {
@@ -52,6 +54,15 @@ function assertHardened({ Deployment, ServiceAccount }: Record<string, Manifest>
 
 const postgres = ['database.secretName=pg', 'masterSecret.secretName=wardline']
 const several = [...postgres, 'backplane.secretName=redis', 'apiKey.secretName=wardline', 'replicas=3']
+const fileText =
+  'upstreams: { openai: { kind: openai\\, url: "https://api.openai.com/v1"\\, key_file: /run/secrets/gateway/openai } }'
+const gateway = [
+  ...several,
+  'gateway.enabled=true',
+  `gateway.file=${fileText}`,
+  'gateway.keys.openai.secretName=models',
+  'gateway.keys.openai.key=openai-key',
+]
 const everything = [
   ...several,
   'autoscaling.enabled=true',
@@ -61,10 +72,13 @@ const everything = [
   'alerts.SMTP_URL.key=url',
 ]
 
-for (const values of [[], several, everything]) assert.equal(run('lint', values).status, 0, run('lint', values).stdout)
+for (const values of [[], several, everything, gateway])
+  assert.equal(run('lint', values).status, 0, run('lint', values).stdout)
 
 const single = render()
 assertHardened(single)
+assert.equal(single.ServiceAccount.automountServiceAccountToken, false)
+assert.deepEqual(renderGateway(), {})
 assert.equal(single.Deployment.spec.replicas, 1)
 assert.equal(single.Deployment.spec.strategy.type, 'Recreate')
 assert.equal(single.PersistentVolumeClaim.metadata.annotations['helm.sh/resource-policy'], 'keep')
@@ -139,5 +153,58 @@ assertRefused(/must hear of each other/, ...postgres, 'autoscaling.enabled=true'
 assertRefused(/A backplane connects several processes/, 'backplane.secretName=redis')
 assertRefused(/set masterSecret.secretName/, 'database.secretName=pg')
 assertRefused(/minReplicas is greater/, ...several, 'autoscaling.enabled=true', 'autoscaling.minReplicas=9')
+
+const separate = renderGateway(...gateway)
+assertHardened(separate)
+assert.equal(separate.Deployment.spec.replicas, 2)
+assert.equal(separate.PodDisruptionBudget.spec.maxUnavailable, 1)
+assert.equal(renderGateway(...gateway, 'gateway.replicas=1').PodDisruptionBudget, undefined)
+// Neither Service may send its requests to the pods of the other, nor the ServiceMonitor scrape the gateway, which needs a key.
+const selected = { 'app.kubernetes.io/name': 'wardline-gateway', 'app.kubernetes.io/instance': 'w' }
+assert.deepEqual(separate.Service.spec.selector, selected)
+for (const { spec } of [separate.Deployment, separate.PodDisruptionBudget])
+  assert.deepEqual(spec.selector.matchLabels, selected)
+assert.deepEqual(separate.NetworkPolicy.spec.podSelector.matchLabels, selected)
+assert.deepEqual(separate.Deployment.spec.template.metadata.labels, selected)
+assert.equal(separate.Service.metadata.labels['app.kubernetes.io/name'], 'wardline-gateway')
+assert.equal(scaled.Service.spec.selector['app.kubernetes.io/name'], 'wardline')
+
+const [container] = separate.Deployment.spec.template.spec.containers
+const pod = separate.Deployment.spec.template.spec
+const environment = Object.fromEntries(container.env.map(({ name, value }: Manifest) => [name, value]))
+const pathsIn = (volume: string) => {
+  const { mountPath } = container.volumeMounts.find(({ name }: Manifest) => name === volume)
+  const { sources } = pod.volumes.find(({ name }: Manifest) => name === volume).projected
+  return sources.map(({ secret }: Manifest) => `${mountPath}/${secret.items[0].path}`)
+}
+const ofSecrets = Object.entries(environment).flatMap(([name, value]) => (name.endsWith('_FILE') ? [value] : []))
+assert.deepEqual(ofSecrets.sort(), ['/run/gateway/gateway.yaml', ...pathsIn('secrets')].sort())
+assert.deepEqual(pathsIn('keys'), ['/run/secrets/gateway/openai'])
+assert.equal(environment.WARDLINE_STREAM_AUTH, 'session')
+assert.equal(String(environment.WARDLINE_GATEWAY_PORT), String(container.ports[0].containerPort))
+const half = ['settings.ALERT_EMAIL_TO=a@example.com', 'settings.TRUST_NAME=x', 'settings.TELEGRAM_CHAT_ID=x']
+assert.deepEqual(renderGateway(...gateway, ...half).Deployment.spec.template.spec.containers[0].env, container.env)
+assert.match(separate.ConfigMap.data['gateway.yaml'], /^upstreams: /)
+// The service shows the budgets of the same file, and has no key of a provider.
+const ofService = render(...gateway).Deployment.spec.template.spec
+assert.deepEqual(
+  ofService.containers[0].env.find(({ name }: Manifest) => name === 'WARDLINE_GATEWAY_FILE').value,
+  environment.WARDLINE_GATEWAY_FILE,
+)
+assert.doesNotMatch(JSON.stringify(ofService), /openai-key/)
+
+const readiness = (...values: string[]) =>
+  renderGateway(...gateway, ...values).Deployment.spec.template.spec.containers[0].readinessProbe.httpGet.path
+assert.equal(readiness(), '/readyz')
+assert.equal(readiness('gateway.fail=open'), '/healthz')
+assert.deepEqual(portsOf(separate), [...dns, '5432 TCP', '6379 TCP', '443 TCP'])
+const local = gateway.map((value) => value.replace('https://api.openai.com/v1', 'http://vllm.models:8000/v1'))
+assert.deepEqual(portsOf(renderGateway(...local)), [...dns, '5432 TCP', '6379 TCP', '8000 TCP'])
+assert.deepEqual(separate.NetworkPolicy.spec.ingress[0].from, [{ podSelector: {} }])
+const balanced = renderGateway(...gateway, 'gateway.service.type=LoadBalancer')
+assert.equal(balanced.NetworkPolicy.spec.ingress[0].from, undefined)
+assertRefused(/names no upstreams/, ...several, 'gateway.enabled=true')
+assertRefused(/key_file of openai must be/, ...gateway.filter((value) => !value.startsWith('gateway.keys')))
+assertRefused(/shares a PostgreSQL database/, 'gateway.enabled=true')
 
 console.log('The chart renders as it should.')

@@ -10,6 +10,7 @@ import { readConfig, settings, startServer } from '@wardline/server'
 import { Ajv } from 'ajv'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { channelVariables } from '../packages/server/src/config/alerts.ts'
 import { servedHosts } from '../packages/server/src/http/host-check.ts'
 import { createMetrics } from '../packages/server/src/metrics.ts'
 
@@ -378,6 +379,8 @@ describe('the Helm chart', () => {
     ['a setting of alerts that there is not', { alerts: { SLACK_URL: { secretName: 'x', key: 'y' } } }],
     ['another data folder than the volume', { settings: { WARDLINE_DATA_DIR: '/tmp' } }],
     ['a number that Helm would write as 1.1155111e+07', { settings: { TRUST_CHAIN_ID: 11155111 } }],
+    ['a setting of the gateway, which has values', { settings: { WARDLINE_GATEWAY_PORT: '4748' } }],
+    ['a key of a provider in clear text', { gateway: { ...values.gateway, keys: { openai: 'sk-1' } } }],
     ['metrics for the outside', { ingress: { ...values.ingress, paths: ['/metrics'] } }],
   ])('refuses %s', (_what, given) => {
     expect(accepts({ ...values, ...given })).toBe(false)
@@ -420,15 +423,46 @@ describe('the Helm chart', () => {
 
   test('keeps names of Kubernetes out of the environment, which the service would refuse', () => {
     expect(() => readConfig({ WARDLINE_SERVICE_HOST: '10.0.0.1' })).toThrow('WARDLINE_SERVICE_HOST is not a setting')
-    expect(template('deployment.yaml')).toContain('\n      enableServiceLinks: false\n')
+    expect(template('_helpers.tpl')).toContain('\nenableServiceLinks: false\n')
+    for (const name of ['deployment.yaml', 'gateway.yaml'])
+      expect(template(name)).toContain('{{- include "wardline.pod" . ')
+  })
+
+  test('gives the gateway settings that a process without the secrets of alerts and of the chain accepts', () => {
+    const gateway = template('gateway.yaml')
+    const given = [...gateway.matchAll(/- name: (\w+)\n\s+value: '?([^'\n]+)/g)].map(([, name, value]) => [name, value])
+    const environment = {
+      ...Object.fromEntries(given.filter(([, value]) => !value!.includes('{{'))),
+      DATABASE_URL: 'postgres://u:p@db/wardline',
+      WARDLINE_GATEWAY_FAIL: values.gateway.fail,
+    }
+    const { host, gatewayPort, gatewayFail } = readConfig(environment)
+    expect({ host, gatewayPort, gatewayFail }).toEqual({ host: '0.0.0.0', gatewayPort: 4748, gatewayFail: 'closed' })
+    expect(gateway).toContain(`containerPort: ${gatewayPort}\n`)
+
+    const leftOut = new RegExp(/regexMatch "(.*)" \$setting/.exec(gateway)![1]!)
+    expect(() => readConfig({ ...environment, TELEGRAM_CHAT_ID: '1' })).toThrow('TELEGRAM_BOT_TOKEN')
+    const ofChannels = channelVariables.filter((entry) => !('secret' in entry && entry.secret)).map(({ env }) => env)
+    const ofChain = Object.values(settings)
+      .map(({ env }) => env)
+      .filter((env) => env.startsWith('TRUST_'))
+    expect(ofChannels.length).toBeGreaterThan(1)
+    expect([...ofChannels, ...ofChain].filter((env) => !leftOut.test(env))).toEqual([])
   })
 
   test('asks for health where the service answers', () => {
-    const asked = [...template('deployment.yaml').matchAll(/(\w+)Probe:\n\s+httpGet:\n\s+path: (\S+)/g)]
-    expect(asked.map(([, probe, path]) => [probe, path])).toEqual([
+    const asked = (name: string) =>
+      [...template(name).matchAll(/(\w+)Probe:\n\s+httpGet:\n\s+path: (.+)/g)].map(([, probe, path]) => [probe, path])
+    expect(asked('deployment.yaml')).toEqual([
       ['startup', '/healthz'],
       ['liveness', '/healthz'],
       ['readiness', '/readyz'],
+    ])
+    // With `open` the gateway must stay reachable while the database is away.
+    expect(asked('gateway.yaml')).toEqual([
+      ['startup', '/healthz'],
+      ['liveness', '/healthz'],
+      ['readiness', '{{ eq .Values.gateway.fail "open" | ternary "/healthz" "/readyz" }}'],
     ])
   })
 })
