@@ -25,11 +25,12 @@ export function createLevers(
       const now = clock.now()
       const reach = await readReach(database.db, id)
       if (!reach) throw unknownInstance(id)
-      const points = pointsFor(enforcement.points, { id, tags: reach.tags }).map(({ name }) => name)
+      const points = pointsFor(enforcement.points, { id, tags: reach.tags })
+      const names = points.map(({ name }) => name)
       const [proofs, listening, confirmedAt] = await Promise.all([
         readProofs(database.db, id),
         findListening(database, [id], now),
-        points.length === 0 ? null : readLastConfirmed(database.db, id, points),
+        names.length === 0 ? null : readLastConfirmed(database.db, id, names),
       ])
       const provenAt: Record<EnforcingLever, number | null> = {
         process: latest(proofs.supervisor, reach.supervisorProvenAt),
@@ -38,7 +39,7 @@ export function createLevers(
       }
       const lever = (kind: Lever['kind'], at: number | null): Lever => ({ kind, last_proven_at: isoTimeOrNull(at) })
       return [
-        ...enforcingLevers(enforcement.points, { id, ...reach }, now).map((kind) => lever(kind, provenAt[kind])),
+        ...enforcingLevers(reach, points, now).map((kind) => lever(kind, provenAt[kind])),
         // A drill comes over the stream; so does a suspension that was acknowledged, while one is open.
         ...(listening.length > 0 ? [lever('control_stream', latest(proofs.stream, reach.provenAt))] : []),
         lever('poll', proofs.poll),

@@ -24,12 +24,16 @@ export const pointsFor = (points: readonly Point[], agent: Pick<ReachedAgent, 'i
     .filter((point) => allowedById(point, [agent]).length > 0)
     .filter(({ tags }) => !tags || tags.some((tag) => agent.tags.includes(tag)))
 
-/** Returns what stops an agent without its cooperation, the strongest first. */
-export function enforcingLevers(points: readonly Point[], agent: ReachedAgent, now: number): EnforcingLever[] {
+/** Returns what stops an agent without its cooperation, the strongest first; `called`: the points that `pointsFor` finds. */
+export function enforcingLevers(
+  agent: Omit<ReachedAgent, 'id' | 'tags'>,
+  called: readonly Point[],
+  now: number,
+): EnforcingLever[] {
   const isSince = (at: number | null, ms: number) => at !== null && now - at <= ms
   const levers: EnforcingLever[] = []
   if (isSince(agent.supervisedAt, offlineAfterMs)) levers.push('process')
   if (isSince(agent.modelCalledAt, modelForMs)) levers.push('model')
-  if (pointsFor(points, agent).length > 0) levers.push('enforcement')
+  if (called.length > 0) levers.push('enforcement')
   return levers
 }

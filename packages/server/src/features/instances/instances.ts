@@ -20,7 +20,7 @@ import { AppError, unknownInstance } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import type { BootWatch } from './boots.ts'
-import { enforcingLevers, reachOf } from './enforcing-levers.ts'
+import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
@@ -244,7 +244,7 @@ export async function listInstances(
     const { version, fail_mode } = row
     const history = histories?.get(row.id)
     const reach = reachOf(row)
-    const levers = enforcingLevers(points, reach, now)
+    const levers = enforcingLevers(reach, pointsFor(points, reach), now)
     return {
       ...viewRow(row, now),
       tags: reach.tags,

@@ -5,7 +5,7 @@ import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
 import { SharedRun } from '../../shared-run.ts'
-import { enforcingLevers, reachOf } from './enforcing-levers.ts'
+import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { readTags } from './tags.ts'
@@ -35,7 +35,7 @@ function viewShared(
 ): SharedFleet['instances'][number] {
   const { control_version: version, applied_version } = row
   const reach = reachOf(row)
-  const levers = enforcingLevers(points, reach, now)
+  const levers = enforcingLevers(reach, pointsFor(points, reach), now)
   const control = {
     version,
     changed_at: isoTimeOrNull(row.control_changed_at),
