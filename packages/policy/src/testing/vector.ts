@@ -16,6 +16,11 @@ export type VectorStep =
   | { decide: VectorCall & { scope?: Scope; at: number } }
   | { hash: unknown }
 
+/** Noon of a day. */
+export const noon = Date.UTC(2026, 0, 15, 12)
+
+export const decide = (tool: string, args: unknown, at = noon): VectorStep => ({ decide: { tool, args, at } })
+
 /** What a step came to: a decision in short, a hash, or nothing. */
 export type VectorResult = null | string | Record<string, unknown>
 

@@ -3,7 +3,8 @@ import { minuteMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
-import { type Beat, type BootChange, type BootNote, noteBoots } from './registration-queries.ts'
+import type { Beat } from './beats.ts'
+import { type BootChange, type BootNote, noteBoots } from './boot-queries.ts'
 
 /** A run of an agent, as shown by its first heartbeat. Null: the run is older than this feature. */
 interface Boot {

@@ -19,19 +19,13 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Quotas } from '../keys/quotas.ts'
+import { type Beat, controlVersionOf, joinBeats } from './beats.ts'
 import type { BootWatch } from './boots.ts'
 import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
-import {
-  type Beat,
-  compileHeartbeats,
-  controlVersionOf,
-  findBeyondLimits,
-  joinBeats,
-  refreshInstances,
-} from './registration-queries.ts'
+import { compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
 import { allTags, readTags } from './tags.ts'
 import { reportClaim } from './version-claims.ts'
 

@@ -1,45 +1,12 @@
-import { type Heartbeat, offlineAfterMs } from '@wardline/contract'
+import { offlineAfterMs } from '@wardline/contract'
 import { CompiledQuery, sql } from 'kysely'
 import { minuteMs } from '../../clock.ts'
 import type { Database, Db, Row, Statement } from '../../db/database.ts'
-import type { Schema } from '../../db/schema.ts'
+import { type Beat, controlVersionOf, isOfSupervisor, isSupervisedBy, leavingOf } from './beats.ts'
+import type { BootChange } from './boot-queries.ts'
 import { provenAt } from './control-statements.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
-
-/** A heartbeat and its sender, who owns the instance if it is new. */
-export interface Beat {
-  heartbeat: Heartbeat
-  registers: { owner: string; max: number | null; tags: string | null }
-  /** Instance ids, or prefixes ending in *, to which its key is bound; null: none. */
-  instances: readonly string[] | null
-  /** The key that sent it. */
-  keyId: string
-  address?: string | null
-  /** Whether the key is one of a supervisor. */
-  supervises?: boolean
-  /** The heartbeat of the agent's supervisor in the same batch, when `heartbeat` is of the agent. */
-  beside?: Beat
-}
-
-const isOfSupervisor = ({ heartbeat }: Beat) => heartbeat.supervisor !== undefined
-
-/**
- * Joins the heartbeats of one instance in a batch, since a statement must not change a row twice: of the agent and of its
- * supervisor, the latest one of each.
- */
-export function joinBeats(beats: readonly Beat[]): Map<string, Beat> {
-  const joined = new Map<string, Beat>()
-  for (const beat of beats) {
-    const id = beat.heartbeat.instance_id
-    const before = joined.get(id)
-    const other = before && (isOfSupervisor(beat) === isOfSupervisor(before) ? before.beside : before)
-    if (!other) joined.set(id, beat)
-    else if (isOfSupervisor(beat)) joined.set(id, { ...before!, beside: beat })
-    else joined.set(id, { ...beat, beside: other })
-  }
-  return joined
-}
 
 /** SQL texts, compiled once; only the parameters differ between batches. */
 export interface HeartbeatStatements {
@@ -189,16 +156,6 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   }
 }
 
-/** Who leaves: 0 nobody, 1 the agent, 2 its supervisor, which ends what the agent left. */
-const leavingOf = (beat: Beat): 0 | 1 | 2 => {
-  const supervisor = isOfSupervisor(beat) ? beat : beat.beside
-  if (supervisor) return supervisor.heartbeat.leaving ? 2 : 0
-  return beat.heartbeat.leaving ? 1 : 0
-}
-
-const isSupervisedBy = (beat: Beat | undefined): boolean =>
-  beat !== undefined && isOfSupervisor(beat) && beat.supervises === true
-
 const cells = (beat: Beat) => [
   ...traitsOf(beat),
   leavingOf(beat),
@@ -214,14 +171,6 @@ const traitsOf = ({ heartbeat }: Beat) => [
   heartbeat.fail_mode ?? null,
   heartbeat.boot_id || null,
 ]
-
-/** Returns the highest control version that the agent or its supervisor has applied; undefined if neither sent one. */
-export function controlVersionOf({ heartbeat, beside }: Beat): number | undefined {
-  const versions = [heartbeat, ...(beside ? [beside.heartbeat] : [])].flatMap(
-    ({ control_version }) => control_version ?? [],
-  )
-  return versions.length === 0 ? undefined : Math.max(...versions)
-}
 
 function appliedStatements(texts: HeartbeatStatements, beats: readonly Beat[], now: number): Statement[] {
   const applied = beats.flatMap((beat) => {
@@ -248,57 +197,6 @@ const claimsOf = (rows: readonly Row[]): VersionClaim[] =>
       ? []
       : [{ instanceId: String(id), claimed: claimed_version as number, version: control_version as number }],
   )
-
-/** An instance before a heartbeat of another run. */
-export type BootChange = Pick<
-  Schema['instances'],
-  | 'id'
-  | 'last_heartbeat_at'
-  | 'boot_id'
-  | 'boots'
-  | 'clone_count'
-  | 'clone_reported_at'
-  | 'crash_loop_at'
-  | 'agent_type'
-  | 'version'
-  | 'fail_mode'
->
-
-/** The new values; `before` is `boots` as read, to detect a change by another process. */
-export type BootNote = BootChange & { before: string | null }
-
-/** Stores starts of instances whose `boots` are unchanged since they were read; resolves with their ids. */
-export async function noteBoots(
-  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
-  notes: readonly BootNote[],
-): Promise<Set<string>> {
-  const rows = dialect.rowsFromJson(
-    JSON.stringify(
-      notes.map((note) => [
-        note.id,
-        note.before,
-        note.boots,
-        note.clone_count,
-        note.clone_reported_at,
-        note.crash_loop_at,
-      ]),
-    ),
-    {
-      id: 'text',
-      before: 'text',
-      boots: 'text',
-      clone_count: 'bigint',
-      clone_reported_at: 'bigint',
-      crash_loop_at: 'bigint',
-    },
-  )
-  const update = sql<{ id: string }>`update instances set boots = batch.boots, clone_count = batch.clone_count,
-      clone_reported_at = batch.clone_reported_at, crash_loop_at = batch.crash_loop_at
-    from ${rows} as batch
-    where instances.id = batch.id and coalesce(instances.boots, '') = coalesce(batch.before, '')
-    returning instances.id`
-  return new Set((await update.execute(db)).rows.map(({ id }) => id))
-}
 
 /** Result of refreshing the instances of a batch. */
 interface Refreshed {

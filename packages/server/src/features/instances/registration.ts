@@ -1,8 +1,8 @@
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
+import type { Beat } from './beats.ts'
 import {
-  type Beat,
   findBeyondLimits,
   type HeartbeatStatements,
   type Refused,
