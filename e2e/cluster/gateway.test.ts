@@ -89,6 +89,24 @@ async function outcome(gateway: Service, key: string): Promise<string> {
 const cannotCheck = '503 Wardline cannot check now whether this agent may go on; retry in a moment.'
 const suspended = '403 This agent is suspended by Wardline: Leak. An operator has to resume it.'
 
+test('separate gateways answer a drill over the bus, each with its open calls', async () => {
+  const { id, key } = await newAgent()
+  const replies = await Promise.all([closed, opened, opened].map((gateway) => call(gateway, key)))
+  await until(
+    'the calls are a way to hold the agent',
+    () => service.call<{ levers: { kind: string }[] }>('GET', `/api/instances/${id}`),
+    ({ body: { levers } }) => levers.some(({ kind }) => kind === 'model'),
+  )
+  const started = await service.call<{ id: string }>('POST', '/api/drills', { body: { selector: { instances: [id] } } })
+  const { body } = await until(
+    'the drill is complete',
+    () => service.call<{ state: string }>('GET', `/api/drills/${started.body.id}`),
+    ({ body: { state } }) => state === 'complete',
+  )
+  expect(body).toMatchObject({ model_count: 1, model_calls: 3, silent: [] })
+  await Promise.all(replies.map(({ body: stream }) => stream!.cancel()))
+})
+
 test('a kill through the service cuts the streams in a separate process of the gateway', async () => {
   const { id, key } = await newAgent()
   const reply = await call(closed, key)

@@ -60,17 +60,34 @@ function printSupervisors({ supervisors, supervisor_count }: Drill): void {
   if (supervisor_count > supervisors.length) console.log(`… and ${agents(supervisor_count - supervisors.length)} more`)
 }
 
+const leverTexts: Record<Drill['silent'][number]['lever'], string> = {
+  process: 'its supervisor did not answer',
+  model: 'no model gateway answered',
+}
+
+function printSilent({ silent, silent_count }: Drill): void {
+  if (silent.length === 0) return
+  const rows = silent.map(({ instance_id, lever }) => [sanitize(instance_id), leverTexts[lever] ?? sanitize(lever)])
+  console.log(`\n${textTable([['Silent lever of', 'Which'], ...rows])}`)
+  if (silent_count > silent.length) console.log(`… and ${silent_count - silent.length} more`)
+}
+
+const modelText = ({ model_count, model_calls, model_ms }: Drill): string =>
+  `cuts ${agents(model_count)}, ${model_calls} open ${model_calls === 1 ? 'call' : 'calls'}, answered after ${msText(model_ms)}`
+
 function print(drill: Drill): void {
-  const { asked, answered, p50_ms, p99_ms, missing, missing_count } = drill
+  const { asked, answered, p50_ms, p99_ms, missing, missing_count, model_count } = drill
   console.log(
     textTable([
       ['Asked', String(asked)],
       ['Answered', String(answered)],
       ['p50', msText(p50_ms)],
       ['p99', msText(p99_ms)],
+      ...(model_count > 0 ? [['Gateway', modelText(drill)]] : []),
     ]),
   )
   printSupervisors(drill)
+  printSilent(drill)
   if (missing.length === 0) return
   const rows = missing.map(({ instance_id, reason }) => [
     sanitize(instance_id),
@@ -90,11 +107,15 @@ async function drill(command: Command, id: string | undefined, options: DrillOpt
   if (options.json) console.log(safeJson(done, 2))
   else print(done)
   const silent = done.asked - done.answered
-  if (silent === 0 && done.incomplete_count === 0) return
-  if (silent === 0) {
+  if (silent === 0 && done.incomplete_count > 0) {
     const fault = `The supervisors of ${agents(done.incomplete_count)} could not hold every process.`
     throw new Failure(fault, 'incomplete', 'unconfirmed')
   }
+  if (silent === 0 && done.silent_count > 0) {
+    const fault = 'A supervisor or the model gateway did not answer: a suspension might not hold the agent by it.'
+    throw new Failure(fault, 'silent', 'unconfirmed')
+  }
+  if (silent === 0) return
   const fault = `${agents(silent)} of ${done.asked} did not answer: a suspension might not reach them.`
   throw new Failure(fault, 'unanswered', 'unconfirmed')
 }

@@ -62,6 +62,23 @@ const drillFields = {
   },
   supervisor_count: { ...Count, description: 'Agents whose supervisor answered, with the key of a supervisor' },
   incomplete_count: { ...Count, description: 'Those of them whose supervisor could not hold every process it knows' },
+  model_count: {
+    ...Count,
+    description:
+      'Agents whose calls of models a gateway would refuse and cut: it heard the drill, and they called a model through it within a day',
+  },
+  model_calls: { ...Count, description: 'Calls of these agents that were open in gateways' },
+  model_ms: nullable(
+    Type.Integer({
+      minimum: 0,
+      description:
+        'Milliseconds until the last answer of a gateway: about a second if it hears nothing over BACKPLANE_URL',
+    }),
+  ),
+  silent_count: {
+    ...Count,
+    description: 'Levers that reach an agent without its cooperation and did not answer within the time for answers',
+  },
   p50_ms: nullable(Type.Integer({ minimum: 0, description: 'Milliseconds from the question to the answer, median' })),
   p99_ms: nullable(Type.Integer({ minimum: 0, description: 'The same for the slowest of a hundred' })),
 }
@@ -76,6 +93,16 @@ export const Drill = Type.Object({
   supervisors: Type.Array(Type.Object({ instance_id: InstanceId, ...SupervisorReach.properties }), {
     description: `What the supervisors of agents answered, those with unreachable processes first; at most ${limits.drillMissing}`,
   }),
+  silent: Type.Array(
+    Type.Object({
+      instance_id: InstanceId,
+      lever: choice(
+        ['process', 'model'],
+        'process: its supervisor sent heartbeats and did not answer; model: it called a model through a gateway within a day, and no gateway answered',
+      ),
+    }),
+    { description: `Levers that did not answer; at most ${limits.drillMissing}` },
+  ),
 })
 export type Drill = Static<typeof Drill>
 

@@ -34,6 +34,7 @@ export const eventTypes = {
   activityWhileSuspended: 'activity_while_suspended',
   killUnconfirmed: 'kill_unconfirmed',
   supervisorIncomplete: 'supervisor_incomplete',
+  supervisorSilent: 'supervisor_silent',
   modelCall: 'model_call',
   modelSecret: 'model_secret',
   budgetWarning: 'budget_warning',

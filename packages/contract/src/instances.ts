@@ -242,7 +242,7 @@ const Lever = Type.Object({
   last_proven_at: nullable({
     ...Timestamp,
     description:
-      'When it last worked: the suspension was enforced, confirmed by a point or delivered that way, or a drill was answered, for process by the supervisor; null = not since the oldest stored suspension',
+      'When it last worked: the suspension was enforced, confirmed by a point or delivered that way, or a drill was answered, for process by the supervisor, for model by a gateway; null = not since the oldest stored suspension',
   }),
 })
 export type Lever = Static<typeof Lever>

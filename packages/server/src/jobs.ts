@@ -7,6 +7,7 @@ import { closeExpired } from './features/approvals/decisions.ts'
 import { forgetBaselines } from './features/detection/baselines.ts'
 import { scoutEveryMs } from './features/detection/scout.ts'
 import { forgetDrills } from './features/drills/drills.ts'
+import { drillModels } from './features/drills/model-drills.ts'
 import { warnOfOverdue } from './features/drills/overdue.ts'
 import { finishDrills } from './features/drills/report.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
@@ -120,6 +121,8 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     },
     // Scheduled drills are spread over hours, so a delay of five seconds does not matter.
     { name: 'drill-schedule', everyMs: 5_000, run: () => services.drillSender.askScheduled() },
+    { name: 'model-drills', everyMs: 1_000, ofGateway: true, run: () => services.modelDrills.run() },
+    { name: 'model-drill-schedule', everyMs: 60_000, run: () => drillModels(deps) },
     { name: 'drills-overdue', everyMs: 60_000, run: () => warnOfOverdue(deps, services) },
     { name: 'drill-retention', everyMs: 300_000, run: (stopping) => forgetDrills(deps, stopping) },
     { name: 'event-log', everyMs: 1_000, run: () => services.logFollower.reconcile() },

@@ -23,6 +23,7 @@ import { createJudge } from './features/detection/judge.ts'
 import { createScout } from './features/detection/scout.ts'
 import { createDrillAnswers } from './features/drills/answers.ts'
 import { createLevers } from './features/drills/levers.ts'
+import { ModelDrills } from './features/drills/model-drills.ts'
 import { DrillSender } from './features/drills/sender.ts'
 import { Enforcement } from './features/enforcement/enforcement.ts'
 import { CountedReports } from './features/events/counted-reports.ts'
@@ -131,7 +132,8 @@ async function createServices(deps: Deps) {
     controlStates: new ControlStates(deps),
     openStreams: new OpenStreams(deps, parts),
     drillSender: new DrillSender(deps, parts),
-    drillAnswers: createDrillAnswers(deps),
+    drillAnswers: createDrillAnswers(deps, parts),
+    modelDrills: new ModelDrills(deps),
     modelBudgets: new ModelBudgets(deps, parts),
     chain: await openChain(deps),
     controlRelay: new ControlRelay(deps, parts),

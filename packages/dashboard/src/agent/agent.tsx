@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { type LeverKind, WardlineError } from '@wardline/contract'
 import { type ReactNode, useEffect, useState } from 'react'
-import { drillSentence, supervisorSentence } from '../containments/drill-texts.ts'
+import { drillSentence, modelSentence, silentWords, supervisorSentence } from '../containments/drill-texts.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { drillQuery } from '../data/containments.ts'
@@ -130,8 +130,19 @@ function DrillRow({ detail: { id, last_proven_stoppable_at } }: { detail: AgentD
       <OperatorButton disabled={isBusy || (started !== undefined && !isOver)} onClick={() => void start()}>
         Run a drill
       </OperatorButton>
-      <span role="status" className={drill?.missing_count || drill?.incomplete_count ? 'warning' : ''}>
-        {drill && [drillSentence(drill), supervisorSentence(drill)].join(' ').trim()}
+      <span
+        role="status"
+        className={drill?.missing_count || drill?.incomplete_count || drill?.silent_count ? 'warning' : ''}
+      >
+        {drill &&
+          [
+            drillSentence(drill),
+            supervisorSentence(drill),
+            modelSentence(drill),
+            ...drill.silent.map(({ lever }) => `${silentWords[lever](1)}.`),
+          ]
+            .filter((sentence) => sentence !== undefined)
+            .join(' ')}
       </span>
       <Fault of={fault} />
     </div>

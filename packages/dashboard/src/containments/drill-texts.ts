@@ -28,6 +28,22 @@ export function supervisorSentence(drill: Drill): string | undefined {
   return `${all} answered, ${incomplete_count.toLocaleString('en')} of them cannot hold every process:`
 }
 
+/** Describes what gateways answered; undefined if no agent of the drill calls models through one. */
+export function modelSentence({ selected, model_count, model_calls, model_ms }: Drill): string | undefined {
+  if (model_count === 0) return undefined
+  const whose = selected === 1 ? 'of this agent' : `of ${counted(model_count, 'agent')}`
+  const open = model_calls === 0 ? 'none is open now' : `${model_calls.toLocaleString('en')} open now`
+  return `The model gateway would refuse and cut the calls ${whose} (${open}; answered after ${msText(model_ms)}).`
+}
+
+/** Ordered as the levers of an agent. */
+export const silentWords: Record<Drill['silent'][number]['lever'], (count: number) => string> = {
+  process: (count) =>
+    count === 1 ? 'Its supervisor did not answer' : `${counted(count, 'supervisor')} did not answer`,
+  model: (count) =>
+    count === 1 ? 'No model gateway answered for it' : `No model gateway answered for ${counted(count, 'agent')}`,
+}
+
 /** Describes a drill's result so far. It claims no more than that the agents responded. */
 export function drillSentence(drill: Drill): string {
   const { state, selected, asked, answered, missing, missing_count, p50_ms, p99_ms } = drill

@@ -14,15 +14,17 @@ import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { selectorText } from './containment-texts.ts'
-import { drillSentence, missingWords, supervisorSentence } from './drill-texts.ts'
+import { drillSentence, missingWords, modelSentence, silentWords, supervisorSentence } from './drill-texts.ts'
 import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
 function DrillReport({ id }: { id: string }) {
   const { data, error } = useQuery(drillQuery(id))
   if (!data) return error ? <Fault of={error} isInPanel /> : <EmptyState>Loading report…</EmptyState>
-  const { selector, selected, missing, missing_count, supervisors, incomplete_count } = data
+  const { selector, selected, missing, missing_count, supervisors, incomplete_count, silent, silent_count } = data
+  const further = missing_count - missing.length + silent_count - silent.length
   const supervised = supervisorSentence(data)
+  const model = modelSentence(data)
   const incomplete = supervisors.filter(({ unreachable }) => unreachable > 0)
   return (
     <section className="inner" aria-label="Report of the drill">
@@ -37,7 +39,17 @@ function DrillReport({ id }: { id: string }) {
           )}
         </div>
       )}
+      {model !== undefined && <p>{model}</p>}
       <ul className="stack">
+        {Object.entries(silentWords)
+          .map(([lever, words]) => [words, silent.filter((one) => one.lever === lever)] as const)
+          .filter(([, levers]) => levers.length > 0)
+          .map(([words, levers]) => (
+            <li key={words(1)} className="warning">
+              {words(levers.length)}
+              <AgentLinks ids={levers.map(({ instance_id }) => instance_id)} />
+            </li>
+          ))}
         {Object.entries(missingWords)
           .map(([reason, words]) => [words, missing.filter((one) => one.reason === reason)] as const)
           .filter(([, agents]) => agents.length > 0)
@@ -48,9 +60,7 @@ function DrillReport({ id }: { id: string }) {
             </li>
           ))}
       </ul>
-      {missing_count > missing.length && (
-        <p className="quiet">and {(missing_count - missing.length).toLocaleString('en')} more</p>
-      )}
+      {further > 0 && <p className="quiet">and {further.toLocaleString('en')} more</p>}
     </section>
   )
 }

@@ -6,11 +6,15 @@ import { isMacOf, type Mac } from './signed-event.ts'
 // A notice travels on the control channel in an envelope without instance_id, action and version, so that a program
 // that listens there for kills and resumes cannot take it for one.
 
-/** Says that agents may fetch something new: a policy set (all agents), or the decision on a request (one agent). */
-export type Notice = Omit<PolicyMessage, 'instance_id'> | ApprovalMessage
+/**
+ * Says that agents may fetch something new, a policy set (all agents) or the decision on a request (one agent), or that
+ * gateways have a drill to answer.
+ */
+export type Notice = Omit<PolicyMessage, 'instance_id'> | ApprovalMessage | { action: 'drill' }
 
 const { action, version } = PolicyMessage.properties
-const isNotice = lazyCheck(Type.Union([Type.Object({ action, version }), ApprovalMessage]))
+const drill = Type.Object({ action: Type.Literal('drill') })
+const isNotice = lazyCheck(Type.Union([Type.Object({ action, version }), ApprovalMessage, drill]))
 
 /** Of processes whose clocks differ and of a slow channel. An older notice is a recording: clients ask again anyway. */
 const maxAgeMs = 60_000

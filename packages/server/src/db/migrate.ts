@@ -65,6 +65,7 @@ import { modelBudgets } from './migrations/0061-model-budgets.ts'
 import { enforced } from './migrations/0062-enforced.ts'
 import { modelCalls } from './migrations/0063-model-calls.ts'
 import { drillsSupervised } from './migrations/0064-drills-supervised.ts'
+import { drillsOfModels } from './migrations/0065-drills-of-models.ts'
 
 interface Migration {
   version: number
@@ -140,6 +141,7 @@ const migrations: Migration[] = [
   { version: 62, name: 'enforced', statements: enforced },
   { version: 63, name: 'model-calls', statements: modelCalls },
   { version: 64, name: 'drills-supervised', statements: drillsSupervised },
+  { version: 65, name: 'drills-of-models', statements: drillsOfModels },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -28,6 +28,11 @@ interface DrillAsksTable {
   /** Processes that the supervisor would hold, and those that it could not. */
   processes: number | null
   unreachable: number | null
+  /** Scheduled drills in a row that only the agent answered, although it has a supervisor; null: none. */
+  supervisor_missed: number | null
+  /** When a model gateway last answered for the agent, and its open calls in all gateways. */
+  model_at: number | null
+  model_calls: number | null
   /** Why the drill was not sent. */
   reason: 'offline' | 'no_control_stream' | 'does_not_understand' | 'not_sent' | null
 }

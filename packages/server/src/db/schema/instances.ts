@@ -50,6 +50,8 @@ interface InstancesTable {
   supervised_at: number | null
   /** About when the agent last called a model through the gateway; null = never. */
   model_called_at: number | null
+  /** When a model gateway last answered a drill for the agent. */
+  model_proven_at: number | null
   /** When the agent's supervisor last answered a drill that it would hold every process it knows. */
   supervisor_proven_at: number | null
   /** Time at which a client first declared support for drills. */

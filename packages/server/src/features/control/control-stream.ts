@@ -146,7 +146,7 @@ export class ControlStream {
 
   #pass(notice: Notice): void {
     if (notice.action === 'approval') this.send(notice.instance_id, 'approval', JSON.stringify(notice))
-    else void this.#announce(notice.version)
+    if (notice.action === 'policy') void this.#announce(notice.version)
   }
 
   /** Sends the version of the policies to every agent, in portions, so that no kill waits for thousands of writes. */

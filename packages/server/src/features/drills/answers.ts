@@ -1,7 +1,8 @@
-import type { SupervisorReach } from '@wardline/contract'
+import { eventTypes, type SupervisorReach } from '@wardline/contract'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import {
   type AnswerCells,
   provenStatement,
@@ -45,8 +46,26 @@ function named(answers: readonly Answer[], rows: readonly Record<string, unknown
   return answers.filter(({ instanceId, nonce }) => names.has(nameOf(instanceId, nonce)))
 }
 
+function reportIncomplete(
+  countedReports: Pick<CountedReports, 'note'>,
+  { keyId, instanceId }: Pick<Answer, 'keyId' | 'instanceId'>,
+  { processes, unreachable }: SupervisorReach,
+): void {
+  const kind = eventTypes.supervisorIncomplete
+  countedReports.note({ kind, owner: keyId, name: instanceId }, (occurrences) => ({
+    severity: 'warning',
+    event_type: kind,
+    description: `In a drill its supervisor could not reach ${unreachable} of ${processes} processes`,
+    instance_id: instanceId,
+    metadata: { processes, unreachable, occurrences },
+  }))
+}
+
 /** Answers share commits, because a thousand agents of a drill answer at the same time. */
-export function createDrillAnswers({ config, database, clock, metrics }: Deps) {
+export function createDrillAnswers(
+  { config, database, clock, metrics }: Deps,
+  { countedReports }: { countedReports: Pick<CountedReports, 'note'> },
+) {
   const queue = new GroupCommit<Answer, boolean>({
     queue: 'drills',
     clock,
@@ -81,7 +100,11 @@ export function createDrillAnswers({ config, database, clock, metrics }: Deps) {
     async answer(given: Omit<Answer, 'at'>): Promise<void> {
       const isRight = await queue.add({ ...given, at: clock.now() })
       metrics.drills.inc({ result: isRight ? 'answered' : 'refused' })
-      if (isRight) return
+      if (isRight) {
+        if (given.supervisor && given.supervisor.unreachable > 0)
+          reportIncomplete(countedReports, given, given.supervisor)
+        return
+      }
       throw new AppError(
         'conflict',
         'nonce is not that of an open drill of this instance: it is wrong, was answered already, or is older than 30 seconds. The next drill brings another one.',

@@ -355,8 +355,12 @@ describe('the supervisor of an agent', () => {
     await using stream = await openControlStream(url, 'held', understanding)
     const { body } = await start(service)
     await answer(service, 'held', (await nextDrill(stream)).nonce)
+    expect(await read(service, body.id)).toMatchObject({ silent: [], silent_count: 0 })
     service.clock.advance(33_001)
     await runJob(service)
-    expect(await read(service, body.id)).toMatchObject({ state: 'complete', answered: 1, supervisor_count: 0 })
+    expect(await read(service, body.id)).toMatchObject({
+      ...{ state: 'complete', answered: 1, missing_count: 0, supervisor_count: 0 },
+      ...{ silent: [{ instance_id: 'held', lever: 'process' }], silent_count: 1 },
+    })
   })
 })

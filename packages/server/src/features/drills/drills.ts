@@ -38,7 +38,7 @@ async function selectIds(deps: Deps, selector: AgentSelector): Promise<string[]>
 
 function summaryOf(
   row: DrillRow,
-  { missing: _missing, supervisors: _supervisors, ...counts }: DrillCounts,
+  { missing: _missing, supervisors: _supervisors, silent: _silent, ...counts }: DrillCounts,
 ): DrillSummary {
   const selector = JSON.parse(row.selector) as AgentSelector
   const { instances } = selector
@@ -54,18 +54,22 @@ function summaryOf(
   }
 }
 
-/** Reports of earlier versions say nothing of supervisors. */
-const unsupervised = { supervisors: [], supervisor_count: 0, incomplete_count: 0 }
+/** What reports of earlier versions do not say. */
+const leverless = {
+  ...{ supervisors: [], supervisor_count: 0, incomplete_count: 0, silent: [], silent_count: 0 },
+  ...{ model_count: 0, model_calls: 0, model_ms: null },
+}
 
 /** Returns the stored counts of a complete drill, or counts those of a running one. */
 async function countsOf(deps: Deps, row: DrillRow): Promise<DrillCounts> {
-  if (row.report !== null) return { ...unsupervised, ...(JSON.parse(row.report) as DrillCounts) }
-  return countAsks(deps.config, await readAllAsks(deps, row.id), deps.clock.now())
+  if (row.report !== null) return { ...leverless, ...(JSON.parse(row.report) as DrillCounts) }
+  return countAsks(deps.config, row, await readAllAsks(deps, row), deps.clock.now())
 }
 
 async function view(deps: Deps, row: DrillRow): Promise<Drill> {
   const counts = await countsOf(deps, row)
-  return { ...summaryOf(row, counts), missing: counts.missing, supervisors: counts.supervisors }
+  const { missing, supervisors, silent } = counts
+  return { ...summaryOf(row, counts), missing, supervisors, silent }
 }
 
 /** Starts a drill, which is sent by the processes that hold the agents' streams. Throws AppError. */
@@ -86,6 +90,7 @@ export async function startDrill(deps: Deps, selector: AgentSelector, actor: Act
     await database.batch([agentsStatement(database, id, ids.slice(start, start + pageRows))])
   }
   await markReady(database.db, id, clock.now())
+  deps.bus.publishNotice({ action: 'drill' })
   deps.log.info({ drill: id, selected: ids.length, actor: actor.keyId }, 'drill started')
   return viewDrill(deps, id)
 }

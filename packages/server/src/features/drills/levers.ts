@@ -34,7 +34,7 @@ export function createLevers(
       ])
       const provenAt: Record<EnforcingLever, number | null> = {
         process: latest(proofs.supervisor, reach.supervisorProvenAt),
-        model: proofs.gateway,
+        model: latest(proofs.gateway, reach.modelProvenAt),
         enforcement: confirmedAt,
       }
       const lever = (kind: Lever['kind'], at: number | null): Lever => ({ kind, last_proven_at: isoTimeOrNull(at) })

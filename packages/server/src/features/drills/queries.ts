@@ -5,6 +5,7 @@ import type { Schema } from '../../db/schema.ts'
 import {
   type AnswerCells,
   answerColumns,
+  isCaller,
   isSupervised,
   type SupervisorCells,
   supervisorColumns,
@@ -99,18 +100,28 @@ export function takeAsks({ db, dialect }: Database, drillId: string, asks: reado
   )
 }
 
-/** Claims instances for scheduled drills, unless any process sent one after `notSince`. */
-export function takeScheduled({ db, dialect }: Database, asks: readonly AskCells[], now: number, notSince: number) {
-  const rows = dialect.rowsFromJson(JSON.stringify(asks), askColumns)
-  return askedIds(
-    sql`insert into drill_asks (drill_id, instance_id, nonce, asked_at)
-      select cast(${scheduleId} as text), instance_id, nonce, cast(${now} as bigint) from ${rows} as batch where true
+/**
+ * Claims instances for scheduled drills, unless any process sent one after `notSince`; resolves with those that this
+ * process has to ask, and the drills in a row that only the agent answered, of those whose supervisor was heard since.
+ */
+export async function takeScheduled(
+  { db, dialect }: Database,
+  asks: readonly AskCells[],
+  { now, notSince, supervisedSince }: { now: number; notSince: number; supervisedSince: number },
+): Promise<Map<string, number>> {
+  const batch = dialect.rowsFromJson(JSON.stringify(asks), askColumns)
+  const isMissed = sql`drill_asks.answered_at is not null and drill_asks.supervisor_at is null
+    and ${isSupervised(supervisedSince)}`
+  const { rows } = await sql<{ instance_id: string; missed: number | null }>`
+    insert into drill_asks (drill_id, instance_id, nonce, asked_at)
+      select cast(${scheduleId} as text), instance_id, nonce, cast(${now} as bigint) from ${batch} as batch where true
       on conflict (drill_id, instance_id) do update
-        set nonce = excluded.nonce, asked_at = excluded.asked_at, answered_at = null, supervisor_at = null
+        set nonce = excluded.nonce, asked_at = excluded.asked_at, answered_at = null, supervisor_at = null,
+          supervisor_missed = case when ${isMissed} then coalesce(drill_asks.supervisor_missed, 0) + 1
+            when drill_asks.answered_at is null then drill_asks.supervisor_missed end
         where drill_asks.asked_at <= ${notSince} or drill_asks.asked_at > ${now}
-      returning instance_id`,
-    db,
-  )
+      returning instance_id, supervisor_missed as missed`.execute(db)
+  return new Map(rows.map(({ instance_id, missed }) => [instance_id, missed ?? 0]))
 }
 
 interface ScheduledAsk {
@@ -178,6 +189,40 @@ export function supervisorAnswersStatement(
 export const wasSupervisorHeard = sql<boolean>`exists (select 1 from drill_asks where drill_asks.nonce = batch.nonce
   and drill_asks.instance_id = batch.instance_id and drill_asks.supervisor_at = batch.at)`
 
+/** An agent and its open calls of models. */
+export type ModelCells = [string, number]
+
+/** Reads agents of a drill after an instance that have called a model through a gateway since an instant. */
+export async function readCallersOf(
+  db: Db,
+  { drillId, since, after }: { drillId: string; since: number; after: string },
+  limit: number,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('drill_asks')
+    .select('instance_id')
+    .where('drill_id', '=', drillId)
+    .where('instance_id', '>', after)
+    .where(isCaller(since))
+    .orderBy('instance_id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ instance_id }) => instance_id)
+}
+
+/** Adds the answer of one of the gateways. */
+export function modelAnswersStatement(
+  { db, dialect }: Database,
+  drillId: string,
+  cells: readonly ModelCells[],
+  now: number,
+): Statement {
+  const rows = dialect.rowsFromJson(JSON.stringify(cells), { instance_id: 'text', calls: 'bigint' })
+  return sql`update drill_asks set model_at = ${now}, model_calls = coalesce(model_calls, 0) + batch.calls
+    from ${rows} as batch
+    where drill_asks.drill_id = ${drillId} and drill_asks.instance_id = batch.instance_id`.compile(db)
+}
+
 // --- Reports
 
 export interface AskRow {
@@ -186,14 +231,29 @@ export interface AskRow {
   answered_at: number | null
   processes: number | null
   unreachable: number | null
+  model_at: number | null
+  model_calls: number | null
+  /** On SQLite 0 or 1. */
+  is_supervised: boolean
+  is_caller: boolean
   reason: NotAskedReason | null
 }
 
-/** Reads the agents of a drill after an instance. */
-export function readAsks(db: Db, drillId: string, after: string, limit: number): Promise<AskRow[]> {
+interface HeardSince {
+  supervised: number
+  called: number
+}
+
+/** Reads the agents of a drill after an instance. `since`: when those with a supervisor or a gateway were last heard. */
+export function readAsks(
+  db: Db,
+  { drillId, since, after }: { drillId: string; since: HeardSince; after: string },
+  limit: number,
+): Promise<AskRow[]> {
   return db
     .selectFrom('drill_asks')
-    .select(['instance_id', 'asked_at', 'answered_at', 'processes', 'unreachable', 'reason'])
+    .select(['instance_id', 'asked_at', 'answered_at', 'processes', 'unreachable', 'model_at', 'model_calls', 'reason'])
+    .select([isSupervised(since.supervised).as('is_supervised'), isCaller(since.called).as('is_caller')])
     .where('drill_id', '=', drillId)
     .where('instance_id', '>', after)
     .orderBy('instance_id')
@@ -219,6 +279,23 @@ export async function isPending(
       e.or([e('answered_at', 'is', null), e('supervisor_at', 'is', null).and(isSupervised(supervisedSince))]),
     )
     .where((e) => e.or([e('asked_at', 'is', null), e('asked_at', '>', askedSince)]))
+    .limit(1)
+    .executeTakeFirst()
+  return pending !== undefined
+}
+
+/** Whether gateways may still answer for agents of a drill: none did for one of them, or one did after an instant. */
+export async function isModelPending(
+  db: Db,
+  drillId: string,
+  { calledSince, answeredSince }: { calledSince: number; answeredSince: number },
+): Promise<boolean> {
+  const pending = await db
+    .selectFrom('drill_asks')
+    .select('instance_id')
+    .where('drill_id', '=', drillId)
+    .where(isCaller(calledSince))
+    .where((e) => e.or([e('model_at', 'is', null), e('model_at', '>', answeredSince)]))
     .limit(1)
     .executeTakeFirst()
   return pending !== undefined

@@ -1,3 +1,4 @@
+import type { KeyCreated } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
@@ -137,6 +138,50 @@ it('drills an agent once a day on schedule, and again an hour later when it does
   }
   expect(drillsOf(stream).length).toBeGreaterThanOrEqual(5)
   expect(await events(service, 'drill_overdue')).toEqual([])
+})
+
+it('reports a supervisor that answers none of two daily drills in a row beside its agent, once', async () => {
+  await using service = await openTestService()
+  const url = await listenOnFreePort(service.app)
+  const body = { scope: 'agent', instances: ['held'], supervises: true }
+  const { key } = (await service.call<KeyCreated>('POST', '/api/keys', { body })).body
+  const superviseBy = (by: string | undefined) =>
+    service.call('POST', '/api/heartbeat', {
+      ...{ key: by, body: { instance_id: 'held', name: 'held', supervisor: { processes: 2, isolated: true } } },
+    })
+  await superviseBy(key)
+  await using stream = await openControlStream(url, 'held', understanding)
+  /** Runs a day, in which the agent answers, and its supervisor as well if it gives `supervisor`. */
+  const day = async (supervisor?: { processes: number; unreachable: number }) => {
+    const asked = drillsOf(stream).length
+    let askedAt = 0
+    while (askedAt !== service.clock.now()) {
+      service.clock.advance(hourMs)
+      await superviseBy(key)
+      await service.services.drillSender.askScheduled()
+      askedAt = (await service.rows<{ asked_at: number }>('select asked_at from drill_asks'))[0]?.asked_at ?? 0
+    }
+    await expect.poll(() => drillsOf(stream).length).toBe(asked + 1)
+    const { nonce } = drillsOf(stream).at(-1)!
+    await service.call('POST', '/api/instances/held/drill', { body: { nonce } })
+    if (supervisor) await service.call('POST', '/api/instances/held/drill', { key, body: { nonce, supervisor } })
+    await service.services.countedReports.run()
+    await service.services.ingest.whenIdle()
+    return [await events(service, 'supervisor_silent'), await events(service, 'supervisor_incomplete')] as const
+  }
+  await service.services.drillSender.askScheduled()
+  const reach = { processes: 2, unreachable: 0 }
+  for (const supervisor of [reach, undefined, reach, undefined]) expect(await day(supervisor)).toEqual([[], []])
+  expect(await day()).toEqual([[], []])
+  const [silent] = await day()
+  expect(silent).toEqual([expect.objectContaining({ severity: 'warning', instance_id: 'held' })])
+  expect((await day())[0]).toHaveLength(1)
+  expect((await day({ processes: 3, unreachable: 1 }))[1]).toEqual([
+    expect.objectContaining({
+      ...{ severity: 'warning', instance_id: 'held' },
+      description: 'In a drill its supervisor could not reach 1 of 3 processes',
+    }),
+  ])
 })
 
 it('sends no scheduled drills when WARDLINE_DRILLS is off', async () => {

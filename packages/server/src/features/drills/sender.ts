@@ -1,8 +1,10 @@
+import { eventTypes, offlineAfterMs } from '@wardline/contract'
 import { isoTime, minuteMs } from '../../clock.ts'
 import { pagesOf } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { randomSecret } from '../../ids.ts'
 import type { ControlStream } from '../control/control-stream.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import { noteDrillable } from '../instances/drill-statements.ts'
 import { type AskCells, readRunning, readScheduled, readUnasked, takeAsks, takeScheduled } from './queries.ts'
 import { nextDrillAt, retryDrillMs } from './schedule.ts'
@@ -17,18 +19,27 @@ const readAtOnce = 1_000
 /** Two processes may hold streams of one agent. */
 const sameQuestionMs = minuteMs
 const nonceBytes = 16
+/** Scheduled drills in a row: a supervisor may start after the first one, or lose its stream for a moment. */
+const silentAfter = 2
+
+interface SenderParts {
+  controlStream: ControlStream
+  countedReports: Pick<CountedReports, 'note'>
+}
 
 /** Sends drills to the agents connected to this process. Guarded updates decide which process sends. */
 export class DrillSender {
   readonly #deps: Deps
   readonly #stream: ControlStream
+  readonly #countedReports: SenderParts['countedReports']
   /** Times of the next scheduled drills of connected agents. */
   #dueAt = new Map<string, number>()
   #asking: Promise<void> | undefined
 
-  constructor(deps: Deps, { controlStream }: { controlStream: ControlStream }) {
+  constructor(deps: Deps, { controlStream, countedReports }: SenderParts) {
     this.#deps = deps
     this.#stream = controlStream
+    this.#countedReports = countedReports
   }
 
   /** Sends running drills, of any process, to connected agents that have not got them. */
@@ -84,14 +95,30 @@ export class DrillSender {
       dueAt.set(id, next)
       if (next <= now && ripe.length < scheduledAtOnce) ripe.push(id)
     }
-    await this.#send(ripe, (asks, at) => takeScheduled(database, asks, at, at - sameQuestionMs))
+    await this.#send(ripe, async (asks, at) => {
+      const bounds = { now: at, notSince: at - sameQuestionMs, supervisedSince: at - offlineAfterMs }
+      const taken = await takeScheduled(database, asks, bounds)
+      for (const [id, missed] of taken) if (missed === silentAfter) this.#reportSilent(id)
+      return taken
+    })
     // Check again once it is known whether they answered, to any process.
     for (const id of ripe) dueAt.set(id, now + retryDrillMs)
   }
 
+  #reportSilent(instanceId: string): void {
+    const kind = eventTypes.supervisorSilent
+    this.#countedReports.note({ kind, owner: instanceId }, () => ({
+      severity: 'warning',
+      event_type: kind,
+      description: `Its supervisor sends heartbeats, and answered none of its last ${silentAfter} drills`,
+      instance_id: instanceId,
+      metadata: { drills: silentAfter },
+    }))
+  }
+
   async #send(
     ids: readonly string[],
-    take: (asks: readonly AskCells[], now: number) => Promise<Set<string>>,
+    take: (asks: readonly AskCells[], now: number) => Promise<{ has(id: string): boolean }>,
   ): Promise<void> {
     const { clock, controlSigner, metrics } = this.#deps
     for (let start = 0; start < ids.length; start += sendAtOnce) {

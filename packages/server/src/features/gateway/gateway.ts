@@ -9,6 +9,7 @@ import { AppError } from '../../errors.ts'
 import { plainAddress } from '../../http/actor.ts'
 import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import { httpLimits } from '../../http/limits.ts'
+import type { ModelDrills } from '../drills/model-drills.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { DecoyChecks } from '../honeypots/check.ts'
@@ -48,6 +49,7 @@ interface Parts extends AgentParts, KeyParts {
   modelBudgets: Pick<ModelBudgets, 'prices' | 'reserve' | 'settle'>
   decoyChecks: DecoyChecks
   countedReports: CountedReports
+  modelDrills: Pick<ModelDrills, 'serve'>
 }
 
 export interface Gateway {
@@ -109,6 +111,7 @@ class ModelGateway {
       if (action === 'suspend') cutAll(open ?? [], suspendedText(reason))
       this.#agents.hear(message, open !== undefined)
     })
+    parts.modelDrills.serve((id) => this.#open.get(id)?.size ?? 0)
   }
 
   /** Handles one request. Never rejects. */
@@ -327,6 +330,7 @@ export async function openGateway(deps: Deps, parts: Parts): Promise<Gateway> {
       const giveUp = setTimeout(() => server.closeAllConnections(), graceMs)
       await closed
       clearTimeout(giveUp)
+      parts.modelDrills.serve(undefined)
       await gateway.scans.whenIdle()
     },
   }

@@ -39,6 +39,32 @@ export function supervisorProvenStatement(
 export const isSupervised = (since: number) => sql<boolean>`exists (select 1 from instances
   where instances.id = drill_asks.instance_id and instances.supervised_at >= ${since})`
 
+/** Whether the agent of a row of drill_asks has called a model through a gateway since an instant. */
+export const isCaller = (since: number) => sql<boolean>`exists (select 1 from instances
+  where instances.id = drill_asks.instance_id and instances.model_called_at >= ${since})`
+
+/** Reads agents after an id that have called a model through a gateway since an instant. */
+export async function readCallers(
+  db: Db,
+  { since, after }: { since: number; after: string },
+  limit: number,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('instances')
+    .select('id')
+    .where('model_called_at', '>=', since)
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Records that a gateway answered a drill for these agents. */
+export const modelProvenStatement = (database: Database, ids: readonly string[], now: number): Statement =>
+  sql`update instances set model_proven_at = ${now}
+    where id in (select id from ${idRows(database, ids)} as batch)`.compile(database.db)
+
 /** Records that clients of these instances understand drills, unless that is recorded already. */
 export async function noteDrillable(database: Database, ids: readonly string[], now: number): Promise<void> {
   await sql`update instances set drills_since = ${now}

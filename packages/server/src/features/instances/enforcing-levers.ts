@@ -6,7 +6,7 @@ import type { Reach } from './reach-statements.ts'
 import { allTags } from './tags.ts'
 
 /** An agent that called no model for longer may call it another way by now. */
-const modelForMs = dayMs
+export const modelForMs = dayMs
 
 type ReachedAgent = { id: string } & Pick<Reach, 'tags' | 'supervisedAt' | 'modelCalledAt'>
 

@@ -9,6 +9,7 @@ export interface Reach {
   modelCalledAt: number | null
   provenAt: number | null
   supervisorProvenAt: number | null
+  modelProvenAt: number | null
 }
 
 export async function readReach(db: Db, id: string): Promise<Reach | undefined> {
@@ -21,6 +22,7 @@ export async function readReach(db: Db, id: string): Promise<Reach | undefined> 
       'model_called_at',
       'last_proven_at',
       'supervisor_proven_at',
+      'model_proven_at',
     ])
     .where('id', '=', id)
     .executeTakeFirst()
@@ -31,6 +33,7 @@ export async function readReach(db: Db, id: string): Promise<Reach | undefined> 
       modelCalledAt: row.model_called_at,
       provenAt: row.last_proven_at,
       supervisorProvenAt: row.supervisor_proven_at,
+      modelProvenAt: row.model_proven_at,
     }
   )
 }
