@@ -167,6 +167,14 @@ test('walks through the entries by keys alone, and shows hostile reasons as text
   expect(await page.locator('img').count()).toBe(0)
 })
 
+test('shows on a phone what was done to whom', async () => {
+  const agent = await newInstance(screens.service, 'phoned')
+  await screens.service.call('POST', `/api/kill/${agent}`, { body: { reason: 'Wrong output' } })
+  const page = await screens.signedIn({ at: '/audit', width: 390 })
+  const entry = page.getByRole('group', { name: 'List of audit entries' }).getByRole('link').filter({ hasText: agent })
+  for (const text of ['instance.suspend', agent]) await entry.getByText(text).first().waitFor()
+})
+
 test('says to others that it needs a key of scope admin', async () => {
   const page = await screens.signedIn({ at: '/audit', key: await createKey(screens.service, { scope: 'operator' }) })
   await page.getByText('The audit log requires a key with scope admin').waitFor()

@@ -125,7 +125,7 @@ describe('the page of an agent', () => {
     const stream = await service.openStream(`/api/instances/${id}/control?understands=drill`, { key: body.key })
     await stream.next(() => true)
     const page = await screens.signedIn({ at: `/fleet/${id}` })
-    await page.getByText(/^process held not proven yet$/).waitFor()
+    await page.getByText(/^its processes not proven yet$/).waitFor()
     for (const [unreachable, held] of [
       [0, '12 processes'],
       [2, '10 of 12 processes'],
@@ -139,7 +139,7 @@ describe('the page of an agent', () => {
       })
       await page.getByText(`Its supervisor can hold ${held}.`).waitFor()
     }
-    await page.getByText(/^process held .*\d\d:\d\d/).waitFor()
+    await page.getByText(/^its processes proven .*\d\d:\d\d/).waitFor()
     await page.goto('/containments')
     await page.getByRole('table', { name: 'Manual drills' }).getByRole('link').first().click()
     await page

@@ -40,17 +40,18 @@ export function refunds(
   const params = { instanceId: agent.member.id }
   let policy = { id: '', version: 0 }
   let onCall: Client
+  let asking: Client
   /** Asks as the agent's client does; the same attempt takes what was approved. */
   const ask = (refund: Refund, attempt: string) => {
     const args = { currency: 'EUR', ...refund }
-    return operator('requestApproval', {
+    return asking('requestApproval', {
       params,
       body: {
         attempt,
         session_id: agent.sessionId,
         tool: 'refund',
         args_sha256: argsHash(args)!,
-        args: JSON.stringify(args, null, 2),
+        args: JSON.stringify(args),
         policy_id: policy.id,
         policy_version: policy.version,
         rule: refundRule,
@@ -88,9 +89,11 @@ export function refunds(
       at: storedAt,
       async run() {
         policy = await operator('createPolicy', { body: { policy: policyText } })
-        // The key that asks for an agent cannot decide.
-        const { key } = await operator('createKey', { body: { scope: 'operator', name: 'Demo: on-call' } })
-        onCall = fleet.clientOf(key)
+        const newClient = async (body: { scope: 'operator' | 'agent'; name: string; instances?: string[] }) =>
+          fleet.clientOf((await operator('createKey', { body })).key)
+        onCall = await newClient({ scope: 'operator', name: 'Demo: on-call' })
+        // A key cannot decide what it asked for: the admin who looks at the demo decides the one that waits.
+        asking = await newClient({ scope: 'agent', instances: [agent.member.id], name: `Demo: ${agent.member.id}` })
       },
     },
     ...decided(approvedAt, { customer: 'Lindqvist AB', amount: 240, reason: 'Parcel lost' }, { decision: 'approve' }),

@@ -78,6 +78,8 @@ test('a policy asked about refunds: one was approved and made, one was denied, o
   expect(approvals.map(({ state, tool, policy_id }) => [state, tool, policy_id])).toEqual(
     ['pending', 'denied', 'granted'].map((state) => [state, 'refund', policies[0]!.id]),
   )
+  // Who looks at the demo has the admin key.
+  expect(approvals[0]).toMatchObject({ may_decide: true })
   expect(Date.parse(approvals[0]!.expires_at)).toBeGreaterThan(Date.now() + 10 * hourMs)
 })
 

@@ -83,8 +83,8 @@ function TagRow({ agent }: { agent: Agent }) {
 }
 
 const leverNames: Record<LeverKind, string> = {
-  process: 'process held',
-  model: 'model cut',
+  process: 'its processes',
+  model: 'its model calls',
   enforcement: 'enforcement points',
   control_stream: 'control stream',
   poll: 'poll',
@@ -99,7 +99,15 @@ function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
       {levers.map(({ kind, last_proven_at }) => (
         <span key={kind}>
           {leverNames[kind]}{' '}
-          <span className="quiet">{last_proven_at === null ? 'not proven yet' : <Time at={last_proven_at} />}</span>
+          <span className="quiet">
+            {last_proven_at === null ? (
+              'not proven yet'
+            ) : (
+              <>
+                proven <Time at={last_proven_at} />
+              </>
+            )}
+          </span>
         </span>
       ))}
       {!isHeld && <span className="warning">This agent can only be asked to stop.</span>}

@@ -163,7 +163,7 @@ wire_api = "responses"
 supports_websockets = false`,
     },
     {
-      label: 'OpenAI SDKs, LangChain, AI SDK, LiteLLM behind it',
+      label: 'OpenAI SDKs, LangChain, AI SDK, LiteLLM',
       text: `export OPENAI_BASE_URL=${gateway}/openai/v1 OPENAI_API_KEY=${key}`,
     },
     { label: 'Anthropic SDKs', text: `export ANTHROPIC_BASE_URL=${gateway}/anthropic ANTHROPIC_API_KEY=${key}` },

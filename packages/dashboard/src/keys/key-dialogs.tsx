@@ -96,7 +96,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
           />
           <TextField
             label="Models"
-            hint="What it may call through the model gateway, such as openai/gpt-5*. Default: all."
+            hint="Models that it may call through the gateway, such as openai/gpt-5*, separated by commas. Default: all."
             name="models"
             isCode
             maxLength={5_000}

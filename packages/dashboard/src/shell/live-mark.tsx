@@ -27,7 +27,8 @@ export function LiveMark() {
       <span>{words}</span>
       {age !== undefined && phase !== 'signed-out' && (
         <span className="quiet" aria-hidden="true">
-          · updated {age < 1_000 ? 'now' : `${spanText(age)} ago`}
+          · <span className="fine-pointer">updated </span>
+          {age < 1_000 ? 'now' : `${spanText(age)} ago`}
         </span>
       )}
     </span>
