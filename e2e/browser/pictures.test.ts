@@ -63,11 +63,13 @@ async function tellStory(): Promise<() => Promise<void>> {
     await postEvent(service, {
       severity: 'warning',
       event_type,
+      source: `${name}-2`,
       instance_id: `${name}-2`,
       description: 'Refused a host that is not on the list',
     })
     await postEvent(service, {
       event_type: 'tool_call',
+      source: `${name}-3`,
       instance_id: `${name}-3`,
       description: 'Searched the knowledge base',
       metadata: { toolName: 'web-search' },
@@ -76,6 +78,7 @@ async function tellStory(): Promise<() => Promise<void>> {
   await postEvent(service, {
     severity: 'critical',
     event_type: 'data_export',
+    source: 'data-analyst-3',
     instance_id: 'data-analyst-3',
     description: 'Sent 41 requests in five minutes to six hosts, two of them new',
   })
@@ -128,6 +131,7 @@ async function showAll(shown: Record<string, string>): Promise<void> {
     for (const [name, path] of Object.entries(shown)) {
       await page.goto(path)
       await page.getByRole('heading').first().waitFor()
+      await page.getByText('Connecting…').waitFor({ state: 'detached' })
       await settled(page)
       const file = join(folder, `${name}-${width === 1440 ? scheme : width}.png`)
       await page.screenshot({ path: file })
