@@ -1,8 +1,14 @@
-import type { AnswerReader } from './exchange.ts'
-import { KeyReader, type KeyTexts } from './key-texts.ts'
+import type { Slices, WorkBudget } from '../../work-turns.ts'
+import { KeyReader, type KeyTexts, readingUnits } from './key-texts.ts'
 
-/** A longer line is no piece of a text; it is read as it is. Parsing this takes a fraction of a millisecond. */
-const maxLineLength = 64 * 1024
+/** A longer event is no piece of a text; it is read as it is. Parsing this takes a few milliseconds at worst. */
+const maxLineLength = 16 * 1024
+/** Bytes that are read at once. */
+const sliceBytes = 4 * 1024
+/** Cost of an event besides its bytes; one that cannot be parsed costs an exception. */
+const unitsOfEvent = 2_000
+const unitsOfFault = 10_000
+const unitsOfEventByte = 20
 /** Texts of one answer that arrive in pieces: choices, blocks and arguments of tools. */
 const maxTexts = 200
 const maxDepth = 8
@@ -29,7 +35,7 @@ function* piecesIn(value: unknown, place: string, depth: number): Generator<[pla
  * Finds what may be a key in an answer while it passes: in its bytes and, because a model writes a key in several events
  * of a stream, in the texts that its events are pieces of.
  */
-export class AnswerTexts implements AnswerReader {
+export class AnswerTexts {
   readonly #found: KeyTexts
   readonly #isStream: boolean
   readonly #onRead: () => void
@@ -55,34 +61,43 @@ export class AnswerTexts implements AnswerReader {
     this.#bytes = new KeyReader(found)
   }
 
-  push(chunk: Buffer): void {
-    // Each byte a character: no key has others than ASCII, and JSON stays JSON.
-    const part = chunk.toString('latin1')
-    this.#bytes.push(part)
-    if (this.#isStream) this.#readLines(part)
-    else if (this.#isList !== false) this.#readList(part)
+  /** Reads the next bytes. */
+  *read(chunk: Buffer, budget: WorkBudget): Slices<void> {
+    for (let start = 0; start < chunk.length; start += sliceBytes) {
+      // Each byte a character: no key has others than ASCII, and JSON stays JSON.
+      const part = chunk.toString('latin1', start, start + sliceBytes)
+      this.#bytes.push(part)
+      budget.count(readingUnits(part))
+      if (this.#isStream) yield* this.#readLines(part, budget)
+      else if (this.#isList !== false) yield* this.#readList(part, budget)
+      if (budget.isSliceOver()) yield
+    }
     this.#onRead()
   }
 
-  end(): void {
-    if (this.#isStream) this.#readLines('\n')
-    for (const reader of [this.#bytes, ...this.#texts.values()]) reader.end()
+  *end(budget: WorkBudget): Slices<void> {
+    if (this.#isStream) yield* this.#readLines('\n', budget)
+    for (const reader of [this.#bytes, ...this.#texts.values()]) {
+      budget.count(reader.end())
+      if (budget.isSliceOver()) yield
+    }
     this.#found.flush()
     this.#onRead()
   }
 
-  #readLines(part: string): void {
+  *#readLines(part: string, budget: WorkBudget): Slices<void> {
     let start = 0
     for (let end = part.indexOf('\n'); end >= 0; end = part.indexOf('\n', start)) {
       this.#keep(part.slice(start, end))
-      this.#readLine()
+      this.#readLine(budget)
       start = end + 1
+      if (budget.isSliceOver()) yield
     }
     this.#keep(part.slice(start))
   }
 
   /** Reads each event of a list once it is complete. */
-  #readList(part: string): void {
+  *#readList(part: string, budget: WorkBudget): Slices<void> {
     let start = 0
     for (let at = 0; at < part.length && this.#isList !== false; at++) {
       const character = part[at]!
@@ -99,7 +114,8 @@ export class AnswerTexts implements AnswerReader {
         this.#depth -= 1
         if (this.#depth !== 1) continue
         this.#keep(part.slice(start, at + 1))
-        this.#readEvent(this.#takeLine())
+        this.#readEvent(this.#takeLine(), budget)
+        if (budget.isSliceOver()) yield
       }
     }
     if (this.#isList && this.#depth > 1) this.#keep(part.slice(start))
@@ -110,9 +126,9 @@ export class AnswerTexts implements AnswerReader {
     this.#line += part.slice(0, maxLineLength + 1 - this.#line.length)
   }
 
-  #readLine(): void {
+  #readLine(budget: WorkBudget): void {
     const line = this.#takeLine()
-    if (line.startsWith('data:')) this.#readEvent(line.slice('data:'.length))
+    if (line.startsWith('data:')) this.#readEvent(line.slice('data:'.length), budget)
   }
 
   #takeLine(): string {
@@ -121,12 +137,14 @@ export class AnswerTexts implements AnswerReader {
     return line
   }
 
-  #readEvent(json: string): void {
+  #readEvent(json: string, budget: WorkBudget): void {
     if (json.length > maxLineLength) return
     let event: unknown
+    budget.count(unitsOfEvent + json.length * unitsOfEventByte)
     try {
       event = JSON.parse(json)
     } catch {
+      budget.count(unitsOfFault)
       return
     }
     for (const [place, piece] of piecesIn(event, '', maxDepth)) {

@@ -13,6 +13,40 @@ export interface CallBody {
   choices: number
 }
 
+/** Sizes of the blocks of a body after the first: no more than is there already, so at most half of them is empty. */
+const blockBytes = { min: 4 * 1024, max: 64 * 1024 } as const
+
+/**
+ * The bytes of a body, in blocks: joining 32 MiB would hold the event loop. They are copied, because a client can send
+ * each byte alone, and a buffer for each would take a hundred times its memory.
+ */
+export class CallBytes {
+  readonly #blocks: Buffer[] = []
+  /** Bytes of the last block. */
+  #used = 0
+  length = 0
+
+  get blocks(): Buffer[] {
+    return this.#blocks.map((block, at) => (at === this.#blocks.length - 1 ? block.subarray(0, this.#used) : block))
+  }
+
+  push(chunk: Buffer): void {
+    let copied = 0
+    while (copied < chunk.length) {
+      const last = this.#blocks.at(-1)
+      if (!last || this.#used === last.length) {
+        const size = last ? Math.min(Math.max(this.length, blockBytes.min), blockBytes.max) : chunk.length
+        this.#blocks.push(Buffer.allocUnsafe(size))
+        this.#used = 0
+      }
+      const bytes = chunk.copy(this.#blocks.at(-1)!, this.#used, copied)
+      copied += bytes
+      this.#used += bytes
+      this.length += bytes
+    }
+  }
+}
+
 /** Raw bytes of a key or value that are kept: names of models are shorter, also with each character escaped. */
 const maxRaw = 1_000
 
@@ -219,7 +253,7 @@ function faultOf({ 'content-encoding': encoding, 'content-type': type = '' }: In
 const plainText = /^[\x20-\x5b\x5d-\x7e]*$/
 
 /** Returns the text of a string of JSON from its raw bytes; undefined if it is too long or invalid. */
-function textOf(raw: string): string | undefined {
+export function textOf(raw: string): string | undefined {
   if (raw.length > maxRaw) return undefined
   // Millions of short keys would each be parsed otherwise.
   if (plainText.test(raw)) return raw

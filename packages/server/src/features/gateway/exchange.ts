@@ -1,6 +1,9 @@
 import { type IncomingMessage, Agent as PlainAgent, request as requestPlain, type ServerResponse } from 'node:http'
 import { request as requestTls, Agent as TlsAgent } from 'node:https'
+import { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Upstream } from '../../config/gateway.ts'
+import type { CallBytes } from './call-body.ts'
 import { type Format, type FormatError, formats } from './formats.ts'
 import { type Usage, UsageReader } from './usage.ts'
 
@@ -13,6 +16,11 @@ const agents = {
   'http:': new PlainAgent({ keepAlive: true, maxFreeSockets: keptSockets }),
   'https:': new TlsAgent({ keepAlive: true, maxFreeSockets: keptSockets }),
 }
+
+/** After a chunk of this size, two megabytes more can come in the same turn of the event loop: they wait for the next. */
+export const largeChunk = 16 * 1024
+/** Of a body, sent in one turn of the event loop: with TLS it is also encrypted in it. */
+const sentInTurn = 512 * 1024
 
 /** Headers of one connection, not of the message (RFC 9110, section 7.6.1). */
 const hopByHop = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']
@@ -37,11 +45,11 @@ const ofGateway = new Set([
 
 /** Returns raw headers without the given ones and those that the header `connection` names. */
 function withoutHeaders(raw: readonly string[], connection: string | undefined, names: ReadonlySet<string>): string[] {
-  const named = connection?.toLowerCase().split(/\s*,\s*/) ?? []
+  const named = new Set(connection?.split(',').map((name) => name.trim().toLowerCase()))
   const kept: string[] = []
   for (let place = 0; place + 1 < raw.length; place += 2) {
     const name = raw[place]!.toLowerCase()
-    if (!names.has(name) && !named.includes(name)) kept.push(raw[place]!, raw[place + 1]!)
+    if (!names.has(name) && !named.has(name)) kept.push(raw[place]!, raw[place + 1]!)
   }
   return kept
 }
@@ -59,10 +67,20 @@ export interface ExchangeResult {
   uncountedBytes: number
 }
 
-/** Gets a copy of an answer while it passes. */
-export interface AnswerReader {
-  push(chunk: Buffer): void
-  end(): void
+/** Gets a copy of an answer while it passes; the next bytes wait for what it returns. */
+export type AnswerReader = (chunk: Buffer) => Promise<void> | undefined
+
+/** Returns a body as a stream that leaves others their turns of the event loop. */
+async function* inTurns({ blocks }: CallBytes): AsyncGenerator<Buffer> {
+  let sent = 0
+  for (const block of blocks) {
+    if (sent > sentInTurn) {
+      sent = 0
+      await nextTurn()
+    }
+    yield block
+    sent += block.length
+  }
 }
 
 /** One call of an agent: passes the request on and the answer back, and can be cut at any moment. */
@@ -81,7 +99,7 @@ export class Exchange {
   /** Whether the gateway itself answered, with an error. */
   #isAnswered = false
   #isBehind = false
-  #incoming: IncomingMessage | undefined
+  #isPassing = false
   #end: ExchangeResult['end'] | undefined
   /** Is called when the first byte of the answer's body arrives. */
   onFirstByte: () => void = () => {}
@@ -98,7 +116,6 @@ export class Exchange {
         // A provider that goes on generating for a client that left charges for it.
         this.#outgoing?.destroy()
         const usage = this.#reader?.end() ?? {}
-        this.#copy?.end()
         resolve({
           status: response.headersSent ? response.statusCode : null,
           end: this.#end,
@@ -150,7 +167,6 @@ export class Exchange {
   cut(error: FormatError): boolean {
     if (this.isOver) return false
     this.#end = 'cut'
-    this.#incoming?.unpipe()
     if (this.#response.headersSent) this.#sayError(error)
     else this.#answer(error)
     return true
@@ -179,7 +195,7 @@ export class Exchange {
   }
 
   /** Sends the request to the upstream. `path`: below the name of the upstream, with its query. */
-  pass(path: string, body: Buffer, mayReuse = true): void {
+  pass(path: string, body: CallBytes, mayReuse = true): void {
     const { url, key } = this.#upstream
     const { method, headers, rawHeaders } = this.#request
     const [keyName, keyValue] = this.#format.keyHeader(key)
@@ -207,11 +223,18 @@ export class Exchange {
       else this.#fail()
     })
     outgoing.on('response', (answer) => this.#passBack(answer))
-    outgoing.end(body.length > 0 ? body : undefined)
+    const [only, ...more] = body.blocks
+    if (more.length > 0) Readable.from(inTurns(body)).pipe(outgoing)
+    else outgoing.end(only)
   }
 
-  #fail(): void {
+  #fail(answer?: IncomingMessage): void {
     if (this.isOver) return
+    const rest = answer?.read() as Buffer | null | undefined
+    if (rest) {
+      void this.#copyOf(rest)
+      this.#response.write(rest)
+    }
     this.#end = 'broken'
     const error: FormatError = { status: 502, message: `The upstream ${this.#upstream.name} does not answer.` }
     if (this.#response.headersSent) {
@@ -239,15 +262,30 @@ export class Exchange {
     this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
     // Clients wait for the head of a stream, whose first event may come minutes later.
     this.#response.flushHeaders()
-    answer.once('data', () => this.onFirstByte())
-    answer.on('data', (chunk: Buffer) => {
-      this.#reader?.push(chunk)
-      this.#copy?.push(chunk)
-    })
-    answer.on('error', () => this.#fail())
-    answer.on('aborted', () => this.#fail())
-    answer.pipe(this.#response)
-    this.#incoming = answer
+    answer.once('readable', () => this.onFirstByte())
+    answer.on('readable', () => void this.#passOn(answer))
+    answer.on('end', () => this.#response.end())
+    answer.on('error', () => this.#fail(answer))
+    answer.on('aborted', () => this.#fail(answer))
+  }
+
+  async #passOn(answer: IncomingMessage): Promise<void> {
+    if (this.#isPassing) return
+    this.#isPassing = true
+    while (!this.isOver) {
+      const chunk = answer.read() as Buffer | null
+      if (!chunk) break
+      const read = this.#copyOf(chunk)
+      if (!this.#response.write(chunk)) await new Promise((resolve) => this.#response.once('drain', resolve))
+      if (read) await read
+      else if (chunk.length >= largeChunk) await nextTurn()
+    }
+    this.#isPassing = false
+  }
+
+  #copyOf(chunk: Buffer): Promise<void> | undefined {
+    this.#reader?.push(chunk)
+    return this.#copy?.(chunk)
   }
 }
 

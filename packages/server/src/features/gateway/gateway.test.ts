@@ -356,6 +356,18 @@ describe('faults', () => {
     expect((await lastCall()).metadata).toMatchObject({ end: 'broken' })
   })
 
+  it('of an upstream that breaks off after much at once pass on what came, with its usage', async () => {
+    const text = `data: ${'a'.repeat(60 * 1024)}\n\n${sse({ usage: { prompt_tokens: 7, completion_tokens: 9 } })}`
+    answer = ({ response }) => {
+      stream(response, '')
+      response.write(text, () => response.destroy())
+    }
+    const reply = await send({ path: chat })
+    await expect(reply.text()).rejects.toThrow()
+    await expect.poll(async () => (await calls()).length).toBe(1)
+    expect((await lastCall()).metadata).toMatchObject({ end: 'broken', input_tokens: 7, output_tokens: 9 })
+  })
+
   it('pass on the errors of the provider', async () => {
     answer = ({ response }) =>
       void response.writeHead(529, { 'content-type': 'application/json', 'retry-after': '3' }).end('{"type":"error"}')

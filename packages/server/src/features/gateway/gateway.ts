@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limits as contractLimits, type ErrorCode, eventTypes } from '@wardline/contract'
 import { onlyName } from '@wardline/text'
 import { readUpstreams, type Upstream } from '../../config/gateway.ts'
@@ -15,9 +16,9 @@ import type { Ingest } from '../events/ingest.ts'
 import type { DecoyChecks } from '../honeypots/check.ts'
 import { assertMayCall, modelOf } from './allowed-models.ts'
 import type { ModelBudgets } from './budgets.ts'
-import { type CallBody, CallBodyReader } from './call-body.ts'
+import { type CallBody, CallBodyReader, CallBytes } from './call-body.ts'
 import { type AgentParts, CallingAgents, suspendedText } from './calling-agents.ts'
-import { cutAll, Exchange, type ExchangeResult } from './exchange.ts'
+import { cutAll, Exchange, type ExchangeResult, largeChunk } from './exchange.ts'
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
@@ -237,23 +238,22 @@ class ModelGateway {
     }
   }
 
-  async #bodyOf(request: IncomingMessage, { keyId }: Principal): Promise<{ bytes: Buffer; read: CallBody }> {
+  async #bodyOf(request: IncomingMessage, { keyId }: Principal): Promise<{ bytes: CallBytes; read: CallBody }> {
     if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) throw tooLarge
-    const chunks: Buffer[] = []
+    const bytes = new CallBytes()
     const reader = new CallBodyReader(request.headers)
-    let bytes = 0
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
-        if (bytes + chunk.length > limits.bodyBytes) throw tooLarge
+        if (bytes.length + chunk.length > limits.bodyBytes) throw tooLarge
         if (!this.#bodyRoom.take(chunk.length, keyId))
           throw new AppError('overloaded', 'Too many bodies are being read.', 1)
-        bytes += chunk.length
-        chunks.push(chunk)
+        bytes.push(chunk)
         reader.push(chunk)
+        if (chunk.length >= largeChunk) await nextTurn()
       }
-      return { bytes: Buffer.concat(chunks), read: reader.end() }
+      return { bytes, read: reader.end() }
     } catch (fault) {
-      this.#bodyRoom.give(bytes, keyId)
+      this.#bodyRoom.give(bytes.length, keyId)
       // Leaving the loop also ends the request, so what was thrown in it is distinguished by its class.
       if (fault instanceof Refusal || fault instanceof AppError || !request.errored) throw fault
       throw new Refusal(400, 'The request ended before its body.')

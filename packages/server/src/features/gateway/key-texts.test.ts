@@ -25,8 +25,9 @@ function textsOf(parts: Iterable<string>): string[] {
 function answerTextsOf(chunks: Iterable<Buffer>, isStream: boolean): string[] {
   const texts: string[] = []
   const reader = new AnswerTexts(new KeyTexts((text) => texts.push(text)), isStream, () => {})
-  for (const chunk of chunks) reader.push(chunk)
-  reader.end()
+  const budget = new WorkBudget(Infinity)
+  for (const chunk of chunks) atOnce(reader.read(chunk, budget))
+  atOnce(reader.end(budget))
   return texts
 }
 

@@ -35,6 +35,17 @@ function isAllWritten(part: string): boolean {
   return at < 0
 }
 
+/** Cost of a character of a text that is read, and of an escape in it, which is undone twice. */
+const unitsOfCharacter = 8
+const unitsOfEscape = 150
+
+/** Returns the cost of reading a part of a text. */
+export function readingUnits(part: string): number {
+  let units = part.length * unitsOfCharacter
+  for (let at = 0; at < part.length; at++) if (part.charCodeAt(at) === 0x5c) units += unitsOfEscape
+  return units
+}
+
 /** Collects what may be a key, with what stands before it, as texts to search. */
 export class KeyTexts {
   readonly #emit: (text: string) => void
@@ -80,10 +91,12 @@ export class KeyReader {
     for (let at = 0; at < part.length; at += partLength) this.#read(this.#rest + part.slice(at, at + partLength))
   }
 
-  /** Call once, after the last part. */
-  end(): void {
+  /** Call once, after the last part. Returns its cost. */
+  end(): number {
+    const units = readingUnits(this.#rest)
     this.#read(`${this.#rest} `)
     this.#rest = ''
+    return units
   }
 
   #read(text: string): void {

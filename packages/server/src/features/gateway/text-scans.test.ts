@@ -4,6 +4,7 @@ import OpenAI from 'openai'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Principal } from '../../http/auth.ts'
 import { openTestGateway } from '../../testing/model-gateway.ts'
+import { CallBytes } from './call-body.ts'
 import { TextScans } from './text-scans.ts'
 
 let test: Awaited<ReturnType<typeof openTestGateway>>
@@ -116,8 +117,11 @@ describe('a decoy key', () => {
     const { id: otherKey } = await test.service.createKey('agent', ['other'])
     const { keyring } = test.service.services
     const scans = new TextScans(test.service.deps, test.service.services)
-    const scan = (principal: Principal, instanceId: string, body: Buffer) =>
-      scans.open({ instanceId, principal, address: null, upstream: 'openai', model: null }, body, Promise.resolve())
+    const scan = (principal: Principal, instanceId: string, body: Buffer) => {
+      const bytes = new CallBytes()
+      bytes.push(body)
+      scans.open({ instanceId, principal, address: null, upstream: 'openai', model: null }, bytes, Promise.resolve())
+    }
     const large = Buffer.alloc(32 * 1024 * 1024, ' ')
     for (let count = 0; count < 5; count++) scan(keyring.findById(otherKey)!, 'other', large)
     scan(keyring.find(key)!, 'bot', Buffer.from(JSON.stringify(bodyOf(decoy.key))))

@@ -7,13 +7,18 @@ import type { CountedReports } from '../events/counted-reports.ts'
 import type { DecoyChecks } from '../honeypots/check.ts'
 import { withoutEscapes } from '../honeypots/text-escapes.ts'
 import { AnswerTexts } from './answer-texts.ts'
+import type { CallBytes } from './call-body.ts'
 import type { AnswerReader } from './exchange.ts'
-import { KeyReader, KeyTexts } from './key-texts.ts'
+import { KeyReader, KeyTexts, readingUnits } from './key-texts.ts'
 import { SharedRoom } from './shared-room.ts'
 
 const limits = {
   /** Bodies and texts that wait for their search, together. What comes then is passed on and not searched. */
   waitingBytes: 128 * 1024 * 1024,
+  /** Answers that are being read, together. */
+  answerBytes: 128 * 1024 * 1024,
+  /** Of an answer that is behind its reading: the next bytes wait for it. Ordinary answers are read at once. */
+  unreadBytes: 256 * 1024,
   /** Texts of one answer that wait: a search takes milliseconds, and a model does not write so fast. */
   waitingTexts: 32,
   /** Work for one call, some two seconds: a hundred times that of a long conversation. */
@@ -22,11 +27,9 @@ const limits = {
   secrets: 1_000,
 } as const
 
-/** Of a body, read between two pauses for its searches. */
-const blockBytes = 512 * 1024
-const sliceBytes = 32 * 1024
-/** Cost per byte of finding what may be a key, and per character of comparing it with the formats of secrets. */
-const unitsOfByte = 8
+/** Of a body, read at once. */
+const sliceBytes = 16 * 1024
+/** Cost per character of comparing a text with the formats of secrets. */
 const unitsOfFormats = 20
 
 type Direction = 'prompt' | 'answer'
@@ -74,6 +77,7 @@ export class TextScans {
   readonly #log: Deps['log']
   readonly #running = new Set<Promise<void>>()
   readonly room = new SharedRoom(limits.waitingBytes)
+  readonly answerRoom = new SharedRoom(limits.answerBytes)
 
   constructor({ log }: Pick<Deps, 'log'>, parts: ScanParts) {
     this.#log = log
@@ -81,7 +85,7 @@ export class TextScans {
   }
 
   /** Begins to scan a call. `ended`: resolves when its answer has ended. */
-  open(call: ScannedCall, body: Buffer, ended: Promise<unknown>): { readAnswer(isStream: boolean): AnswerReader } {
+  open(call: ScannedCall, body: CallBytes, ended: Promise<unknown>): { readAnswer(isStream: boolean): AnswerReader } {
     const scan = new CallScan(call, this.#parts, this)
     const running = scan.finish(scan.readPrompt(body), ended).finally(() => this.#running.delete(running))
     this.#running.add(running)
@@ -107,6 +111,11 @@ class CallScan {
   readonly #recorded = new Set<string>()
   readonly #secrets = new Set<string>()
   readonly #found: Found = { prompt: {}, answer: {} }
+  /** The answer as far as it is not read yet. */
+  readonly #unread: Buffer[] = []
+  #unreadBytes = 0
+  #answer: AnswerTexts | undefined
+  #reading: Promise<void> | undefined
   /** Texts of the answer that are not searched yet. */
   readonly #waiting: string[] = []
   #searching: Promise<void> | undefined
@@ -123,6 +132,8 @@ class CallScan {
   async finish(promptRead: Promise<void>, ended: Promise<unknown>): Promise<void> {
     await promptRead
     await ended
+    await this.#reading
+    await this.#endAnswer()
     await this.#searching
     this.#piece.end()
     this.#report()
@@ -134,10 +145,46 @@ class CallScan {
       // What was found so far is searched while the answer goes on, so that a suspension can cut it.
       if (!this.#searching) texts.flush()
     }
-    return new AnswerTexts(texts, isStream, onRead, () => this.#noteUnsearched())
+    this.#answer = new AnswerTexts(texts, isStream, onRead, () => this.#noteUnsearched())
+    return (chunk) => this.#takeAnswer(chunk)
   }
 
-  async readPrompt(body: Buffer): Promise<void> {
+  #takeAnswer(chunk: Buffer): Promise<void> | undefined {
+    if (!this.#answer) return undefined
+    if (this.#piece.spent() > limits.units || !this.#scans.answerRoom.take(chunk.length, this.#call.principal.keyId)) {
+      this.#answer = undefined
+      this.#noteUnsearched()
+      return undefined
+    }
+    this.#unread.push(chunk)
+    this.#unreadBytes += chunk.length
+    this.#reading ??= this.#readAnswer()
+    return this.#unreadBytes > limits.unreadBytes ? this.#reading : undefined
+  }
+
+  async #readAnswer(): Promise<void> {
+    for (let chunk = this.#unread.shift(); chunk; chunk = this.#unread.shift()) {
+      await this.#inTurns(this.#answer?.read(chunk, this.#budget))
+      this.#unreadBytes -= chunk.length
+      this.#scans.answerRoom.give(chunk.length, this.#call.principal.keyId)
+    }
+    this.#reading = undefined
+  }
+
+  async #endAnswer(): Promise<void> {
+    await this.#inTurns(this.#answer?.end(this.#budget))
+  }
+
+  async #inTurns(work: Slices<void> | undefined): Promise<void> {
+    try {
+      if (work) await this.#piece.inTurns(work)
+    } catch (fault) {
+      this.#answer = undefined
+      this.#noteFault(fault)
+    }
+  }
+
+  async readPrompt(body: CallBytes): Promise<void> {
     const { keyId } = this.#call.principal
     if (!this.#scans.room.take(body.length, keyId)) {
       this.#noteUnsearched()
@@ -152,12 +199,11 @@ class CallScan {
     }
   }
 
-  async #searchPrompt(body: Buffer): Promise<void> {
+  async #searchPrompt(body: CallBytes): Promise<void> {
     const texts: string[] = []
     const found = new KeyTexts((text) => texts.push(text))
     const reader = new KeyReader(found)
-    for (let start = 0; start < body.length; start += blockBytes) {
-      const block = body.subarray(start, start + blockBytes)
+    for (const block of body.blocks) {
       await this.#piece.inTurns(readBlock(block, reader, this.#budget))
       for (const text of texts.splice(0)) await this.#search(text, 'prompt')
     }
@@ -255,7 +301,7 @@ function* readBlock(block: Buffer, reader: KeyReader, budget: WorkBudget): Slice
   for (let start = 0; start < block.length; start += sliceBytes) {
     const part = block.toString('latin1', start, start + sliceBytes)
     reader.push(part)
-    budget.count(part.length * unitsOfByte)
+    budget.count(readingUnits(part))
     if (budget.isSliceOver()) yield
   }
 }

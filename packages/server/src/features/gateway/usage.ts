@@ -1,4 +1,5 @@
 import type { GatewayKind } from '../../config/gateway.ts'
+import { FieldsToRead, JsonFields, type WantedFields } from './answer-fields.ts'
 
 /** What a provider says of one call; absent: it did not say, or the answer ended before. */
 export interface Usage {
@@ -12,10 +13,6 @@ export interface Usage {
   tools?: string[]
 }
 
-/** A line of a stream that is longer holds content, not usage. */
-const maxLineBytes = 1024 * 1024
-/** An answer that is longer is passed on and not read. */
-const maxJsonBytes = 8 * 1024 * 1024
 type CountName = 'input_tokens' | 'output_tokens' | 'cached_tokens' | 'cache_write_tokens'
 const maxTools = 50
 const maxText = 100
@@ -24,93 +21,105 @@ type Fields = Record<string, unknown>
 const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
 const listOf = (value: unknown): Fields[] => (Array.isArray(value) ? value.map(fieldsOf) : [])
 
-/** Parts of lines that can have what is read: the text of an answer arrives in many lines that have none of them. */
-const telling: Record<GatewayKind, RegExp> = {
-  openai: /"usage"|"tool_calls"|"finish_reason":\s*"|"type":\s*"response\.(completed|incomplete|failed)"/,
-  anthropic: /"type":\s*"(message_start|message_delta|content_block_start)"/,
-  gemini: /"usageMetadata"|"functionCall"|"finishReason"/,
+const cachedTokens = { cached_tokens: true } as const
+const toolCalls = { tool_calls: { function: { name: true } } } as const
+const namedBlock = { type: true, name: true } as const
+
+const openaiResponse: WantedFields = {
+  usage: {
+    ...{ prompt_tokens: true, input_tokens: true, completion_tokens: true, output_tokens: true },
+    ...{ prompt_tokens_details: cachedTokens, input_tokens_details: cachedTokens },
+  },
+  object: true,
+  status: true,
+  output: namedBlock,
+  choices: { finish_reason: true, delta: toolCalls, message: toolCalls },
+}
+const anthropicMessage: WantedFields = {
+  usage: {
+    ...{ input_tokens: true, output_tokens: true },
+    ...{ cache_creation_input_tokens: true, cache_read_input_tokens: true },
+  },
+  stop_reason: true,
+  content: namedBlock,
+}
+/** Texts of an answer, of thinking, and of the arguments of a tool. */
+const contents = new Set(['text', 'content', 'delta', 'thinking', 'partial_json', 'arguments', 'refusal'])
+const read = (wanted: WantedFields) => new FieldsToRead(wanted, contents)
+
+const fields: Record<GatewayKind, FieldsToRead> = {
+  openai: read({ ...openaiResponse, response: openaiResponse }),
+  anthropic: read({
+    ...anthropicMessage,
+    message: anthropicMessage,
+    delta: { stop_reason: true },
+    content_block: namedBlock,
+  }),
+  gemini: read({
+    usageMetadata: {
+      ...{ promptTokenCount: true, toolUsePromptTokenCount: true, candidatesTokenCount: true },
+      ...{ thoughtsTokenCount: true, cachedContentTokenCount: true },
+    },
+    candidates: { finishReason: true, content: { parts: { functionCall: { name: true } } } },
+  }),
 }
 
-/** Texts in events of a stream: of an answer, of thinking, and of the arguments of a tool. */
-const contents = /"(?:text|content|delta|thinking|partial_json|arguments|refusal)":\s*"((?:[^"\\]|\\.)*)"/g
+const dataPrefix = Buffer.from('data:')
+const newline = 10
 
 /** Reads the usage of one answer while it passes. It keeps no content and changes nothing. */
 export class UsageReader {
-  readonly #kind: GatewayKind
   readonly #isStream: boolean
   readonly #usage: Usage = {}
   readonly #tools = new Set<string>()
-  #parts: Buffer[] = []
-  #bytes = 0
-  #isTooLong = false
-  #uncountedBytes = 0
+  readonly #fields: JsonFields
+  /** Bytes of `data:` that the line has so far; -1: it is another line. */
+  #prefix = 0
 
   constructor(kind: GatewayKind, isStream: boolean) {
-    this.#kind = kind
     this.#isStream = isStream
+    const readers = { openai: this.#readOpenai, anthropic: this.#readAnthropic, gemini: this.#readGemini }
+    // Gemini streams a list of its events if the call does not ask for `alt=sse`.
+    this.#fields = new JsonFields(fields[kind], (event) => readers[kind].call(this, event))
   }
 
   push(chunk: Buffer): void {
     if (!this.#isStream) {
-      this.#keep(chunk, maxJsonBytes)
+      this.#fields.push(chunk)
       return
     }
     let start = 0
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
-      this.#keep(chunk.subarray(start, end), maxLineBytes)
-      this.#readLine()
+    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
+      this.#readLine(chunk, start, end)
+      this.#endLine()
       start = end + 1
     }
-    if (start < chunk.length) this.#keep(chunk.subarray(start), maxLineBytes)
+    this.#readLine(chunk, start, chunk.length)
   }
 
   /** Returns what was read. Call once, when the answer ended or was cut. */
   end(): Usage {
-    if (this.#isStream) this.#readLine()
-    else this.#read(this.#take())
+    this.#endLine()
     return { ...this.#usage, ...(this.#tools.size > 0 ? { tools: [...this.#tools] } : {}) }
   }
 
-  /** Bytes of the stream's content since the provider last counted its output; an estimate if the stream broke off. */
+  /** Bytes of content since the provider last counted its output; an estimate if the stream broke off. */
   get uncountedBytes(): number {
-    return this.#uncountedBytes
+    return this.#fields.textBytes
   }
 
-  #keep(part: Buffer, max: number): void {
-    this.#bytes += part.length
-    this.#isTooLong ||= this.#bytes > max
-    if (this.#isTooLong) this.#parts = []
-    // A copy: the chunk that it is a part of would otherwise stay in memory.
-    else if (part.length > 0) this.#parts.push(Buffer.from(part))
-  }
-
-  #take(): string {
-    const text = this.#isTooLong ? '' : Buffer.concat(this.#parts).toString()
-    this.#parts = []
-    this.#bytes = 0
-    this.#isTooLong = false
-    return text
-  }
-
-  #readLine(): void {
-    // What is too long to be read still has passed.
-    if (this.#isTooLong) this.#uncountedBytes += this.#bytes
-    const line = this.#take()
-    if (!line.startsWith('data:')) return
-    for (const [, content] of line.matchAll(contents)) this.#uncountedBytes += content!.length
-    if (line.startsWith('data:') && telling[this.#kind].test(line)) this.#read(line.slice('data:'.length))
-  }
-
-  #read(json: string): void {
-    let value: unknown
-    try {
-      value = JSON.parse(json)
-    } catch {
-      return
+  #readLine(chunk: Buffer, from: number, to: number): void {
+    let at = from
+    while (at < to && this.#prefix >= 0 && this.#prefix < dataPrefix.length) {
+      this.#prefix = chunk[at] === dataPrefix[this.#prefix] ? this.#prefix + 1 : -1
+      at += 1
     }
-    const readers = { openai: this.#readOpenai, anthropic: this.#readAnthropic, gemini: this.#readGemini }
-    // Gemini streams a list of its events if the call does not ask for `alt=sse`.
-    for (const event of Array.isArray(value) ? listOf(value) : [fieldsOf(value)]) readers[this.#kind].call(this, event)
+    if (at < to && this.#prefix > 0) this.#fields.push(chunk, at, to)
+  }
+
+  #endLine(): void {
+    this.#prefix = 0
+    this.#fields.end()
   }
 
   #count(name: CountName, ...counts: unknown[]): void {
@@ -119,7 +128,7 @@ export class UsageReader {
     const sum = (known as number[]).reduce((sum, count) => sum + count, 0)
     // Counts are cumulative; a later one can leave parts of an earlier one out.
     this.#usage[name] = Math.max(this.#usage[name] ?? 0, sum)
-    if (name === 'output_tokens') this.#uncountedBytes = 0
+    if (name === 'output_tokens') this.#fields.textBytes = 0
   }
 
   #finish(value: unknown): void {
