@@ -2583,6 +2583,23 @@ class SupervisorTest(ServiceTest):
                 until('all running', run.runs)
                 run.end()
 
+    # None of them lives as long as a sweep takes.
+    def test_processes_that_start_the_next_one_and_end_are_held_before_it_is_reported(self) -> None:
+        link = pathlib.Path(self.file('link'))
+        link.write_text('printf x >> "$1/steps"; [ -e "$1/link" ] && setsid sh "$1/link" "$1" &', encoding='ascii')
+        self.addCleanup(link.unlink)
+        door = self.door()
+        run = self.supervise('for n in 1 2 3; do setsid sh "$1/link" "$1" & done; echo ready; exec sleep $2', url=door.url)
+        steps = pathlib.Path(self.file('steps'))
+        until('a hundred steps', lambda: steps.exists() and steps.stat().st_size > 100)
+        self.kill()
+        until('evidence', lambda: [evidence['left'] == 0 for evidence in self.sent(door, '/ack')], any)
+        before = steps.stat().st_size
+        until('an answered drill', self.drilled(door))
+        self.assertEqual(steps.stat().st_size, before)
+        self.resume()
+        until('more steps', lambda: steps.stat().st_size > before)
+
     def test_without_proc_the_tree_is_held_by_what_ps_lists(self) -> None:
         as_elsewhere = (
             'import sys, wardline; wardline._HAS_PROC = False; wardline._prctl = lambda *_: False; '

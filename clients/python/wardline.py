@@ -6535,8 +6535,8 @@ _SWEEP_SHARE = 20
 _HOLD_TIMEOUT = 5.0
 # Sweeps in a row that find nothing new and nothing that runs: what began behind the back of the first is in the second.
 _QUIET_SWEEPS = 2
-# Processes of others come and go as well, so that their ends delay an acknowledgement for this long only.
-_UNSETTLED = 0.1
+# Processes of others come and go as well, so that their ends delay the end of the supervisor for this long only.
+_UNSETTLED = 1.0
 # Between SIGTERM and SIGKILL.
 _GRACE = 5.0
 # A watcher that is ended all the time must not keep a processor busy.
@@ -6595,22 +6595,30 @@ def _process(pid: int) -> Optional[_Process]:
     return None
 
 
-def _processes_of_proc() -> Tuple[Dict[int, _Process], bool]:
-    """All processes, and whether one was gone when it was read: it may have started another that is not listed."""
+def _newest_first(pids: Iterable[int]) -> List[int]:
+    """Processes that start another one and end are among the newest. Pids start over at the lowest one."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        newest = int(_read_file('/proc/loadavg').split()[-1])
+        return sorted(pids, key=lambda pid: (pid > newest, -pid))
+    return sorted(pids, reverse=True)
+
+
+def _processes_of_proc(on_read: Optional[Callable[[_Process], None]] = None) -> Tuple[Dict[int, _Process], Set[int]]:
+    """All processes, and the pids of those that were gone when they were read."""
     found: Dict[int, _Process] = {}
-    has_vanished = False
-    for name in os.listdir('/proc'):
-        if name.isdigit():
-            pid = int(name)
-            process = _process(pid)
-            if process is not None:
-                found[pid] = process
-            elif not os.path.exists(f'/proc/{name}'):
-                has_vanished = True
-    return found, has_vanished
+    vanished: Set[int] = set()
+    for pid in _newest_first(int(name) for name in os.listdir('/proc') if name.isdigit()):
+        process = _process(pid)
+        if process is not None:
+            found[pid] = process
+            if on_read is not None:
+                on_read(process)
+        elif not os.path.exists(f'/proc/{pid}'):
+            vanished.add(pid)
+    return found, vanished
 
 
-def _processes_of_ps() -> Tuple[Dict[int, _Process], bool]:
+def _processes_of_ps() -> Tuple[Dict[int, _Process], Set[int]]:
     """The same where the system has no /proc. Processes carry no token here."""
     found: Dict[int, _Process] = {}
     with subprocess.Popen(
@@ -6627,7 +6635,7 @@ def _processes_of_ps() -> Tuple[Dict[int, _Process], bool]:
                 with contextlib.suppress(OSError):
                     session = os.getsid(pid)
                 found[pid] = _Process(pid, int(fields[1]), int(fields[2]), session, fields[3][0], fields[4])
-    return found, False
+    return found, set()
 
 
 def _signal_process(process: _Process, number: int) -> bool:
@@ -6757,17 +6765,32 @@ class _Tree:
         self._stopped_before: Dict[int, str] = {}
         """Members that stood still before they were held, and are not continued."""
         self._is_held = self._was_frozen = False
-        self.has_vanished = False
+        self._listed: Set[int] = set()
+        self._unread: Dict[int, _Process] = {}
+        """Processes whose environment was empty: they had just ended, or became another program."""
+        self.is_settled = False
+        """Whether the last sweep found no new member, and no process that ended before it was known whose it is."""
 
     def begin(self, pid: int) -> None:
         self.root = (_process(pid) if _HAS_PROC else None) or _processes_of_ps()[0].get(pid)
         if self.root is not None:
             self.known[pid] = self.root.started
 
-    def sweep(self) -> List[_Process]:
-        """The members, the oldest first."""
+    def sweep(self, on_found: Optional[Callable[[_Process], None]] = None) -> List[_Process]:
+        """The members, the oldest first. `on_found` is called at once with those that are known by themselves: one that
+        starts another and ends is gone when all have been read."""
         with self._lock:
-            everything, self.has_vanished = _processes_of_proc() if _HAS_PROC else _processes_of_ps()
+            before, self._unread = self._unread, {}
+            self._in_cgroup = self._cgroup.pids() if self._cgroup is not None else set()
+
+            def look(one: _Process) -> None:
+                is_known = self.known.get(one.pid) == one.started
+                if on_found is not None and one.pid not in self.spared and (is_known or self._has_token(one)):
+                    on_found(one)
+
+            everything, vanished = _processes_of_proc(look) if _HAS_PROC else _processes_of_ps()
+            self.is_settled = vanished <= self._listed
+            self._listed = set(everything)
             # What began before the agent is not from it.
             first = int(self.root.started) if self.root is not None and _HAS_PROC else 0
             rest = {
@@ -6778,7 +6801,6 @@ class _Tree:
             members: Dict[int, _Process] = {}
             sessions: Set[int] = set()
             groups = {one.group for one in everything.values()} & self._groups
-            self._in_cgroup = self._cgroup.pids() if self._cgroup is not None else set()
 
             def belongs(one: _Process) -> bool:
                 return (
@@ -6802,6 +6824,16 @@ class _Tree:
                     if one.session != self._own_session:
                         sessions.add(one.session)
             self._groups = groups
+            self.is_settled &= all(self.known.get(pid) == one.started for pid, one in members.items())
+            # Orphans become children of one of them: what has another parent is no orphan of the tree.
+            reapers = {os.getpid()}
+            parent = os.getppid()
+            while parent not in reapers:
+                reapers.add(parent)
+                parent = everything[parent].parent if parent in everything else parent
+            for pid, one in self._unread.items():
+                is_news = pid not in before or before[pid].started != one.started
+                self.is_settled &= not is_news or one.parent not in reapers
             self.known = {pid: one.started for pid, one in members.items()}
             self._foreign = {pid: one.started for pid, one in rest.items() if self._foreign.get(pid) == one.started}
             return sorted(members.values(), key=lambda one: (int(one.started) if _HAS_PROC else 0, one.pid))
@@ -6811,13 +6843,16 @@ class _Tree:
             return False
         try:
             environment = _read_file(f'/proc/{process.pid}/environ', _ENVIRONMENT_BYTES)
-        except OSError:
+        except PermissionError:
             environment = b'?'
+        except OSError:
+            environment = b''
         if self._token in environment.split(b'\0'):
             return True
-        # Empty is that of a process that becomes another program at this moment.
         if environment:
             self._foreign[process.pid] = process.started
+        else:
+            self._unread[process.pid] = process
         return False
 
     def _is_still(self, process: _Process, is_frozen: bool) -> bool:
@@ -6836,30 +6871,33 @@ class _Tree:
             # Not frozen, and not thawed either, while one of its processes is being killed.
             if self._cgroup is not None and self._cgroup.is_thawed():
                 self._was_frozen = False
-            began = unsettled = time.monotonic()
+            began = time.monotonic()
             if self._cgroup is not None:
                 self._cgroup.freeze(True)
             quiet = rounds = 0
-            seen: Optional[Dict[int, str]] = None
+            is_frozen = False
+
+            def stop_at_once(one: _Process) -> None:
+                if one.pid not in self._in_cgroup and not self._is_still(one, is_frozen):
+                    _signal_process(one, signal.SIGSTOP)
+
             while True:
                 self._was_frozen |= self._cgroup is not None and self._cgroup.is_frozen()
                 is_frozen = self._was_frozen
-                members = self.sweep()
+                members = self.sweep(stop_at_once)
                 if not self._is_held:
                     self._is_held = True
                     self._stopped_before = {one.pid: one.started for one in members if one.state == 'T'}
                 running = [one for one in members if not self._is_still(one, is_frozen)]
                 refused = self._stop(running, rounds == 0)
-                now = time.monotonic()
-                if len(running) > refused or self.known != seen:
-                    quiet, unsettled = 0, now
-                elif not self.has_vanished or now - unsettled > _UNSETTLED:
-                    quiet += 1
+                quiet = quiet + 1 if len(running) <= refused and self.is_settled else 0
                 if was_held and rounds == 0 and len(running) > refused:
                     return _Held(len(members), len(running))
-                if quiet >= _QUIET_SWEEPS or now - began > _HOLD_TIMEOUT:
+                if quiet >= _QUIET_SWEEPS:
                     return _Held(len(members), len(running))
-                seen = self.known
+                if time.monotonic() - began > _HOLD_TIMEOUT:
+                    # A tree that still changes runs, although no sweep was in time to see which process.
+                    return _Held(len(members), max(len(running), 0 if self.is_settled else 1))
                 rounds += 1
                 reap()
 
@@ -6902,7 +6940,7 @@ class _Tree:
             members = self.sweep()
             if members:
                 return members
-            quiet = 0 if self.has_vanished and time.monotonic() - began < _UNSETTLED else quiet + 1
+            quiet = quiet + 1 if self.is_settled or time.monotonic() - began > _UNSETTLED else 0
         return []
 
     def end(self, grace: float, reap: Callable[[], None]) -> _Held:

@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, vi } from 'vitest'
 import { AgentHome, ended } from './agent-command.ts'
@@ -25,9 +26,15 @@ const statOf = (pid: number): string[] => {
   return text.slice(text.lastIndexOf(')') + 2).split(' ')
 }
 
+export const parentOf = (pid: number): number => Number(statOf(pid)[1])
 export const groupOf = (pid: number): number => Number(statOf(pid)[2])
 export const stateOf = (pid: number): string => statOf(pid)[0]!
 export const isAlive = (pid: number): boolean => !['', 'Z', 'X'].includes(stateOf(pid))
+/** States of the threads that have not ended. */
+export const threadStates = (pid: number): string[] =>
+  (existsSync(`/proc/${pid}/task`) ? readdirSync(`/proc/${pid}/task`) : [])
+    .map((thread) => procText(`${pid}/task/${thread}`, 'stat').replace(/^.*\) (.).*$/s, '$1'))
+    .sort()
 export const environmentOf = (pid: number): string[] => procText(pid, 'environ').split('\0')
 export const groupsOf = (pid: number): string => /^Groups:(.*)$/m.exec(procText(pid, 'status'))![1]!.trim()
 export const userOf = (pid: number): number => Number(/^Uid:\s+(\d+)/m.exec(procText(pid, 'status'))![1])
@@ -53,11 +60,22 @@ function cgroupOf(pid: number): string | undefined {
   return `${mounts.find((line) => line.includes(' - cgroup2 '))!.split(' ')[4]}${folder}`
 }
 
+/** Moves a process to the cgroup of its supervisor, as one with the same rights can. Returns whether it was in another. */
+export function leaveCgroup(pid: number): boolean {
+  const folder = cgroupOf(pid)
+  if (folder !== undefined) writeFileSync(join(dirname(folder), 'cgroup.procs'), String(pid))
+  return folder !== undefined
+}
+
 /** Undoes that a supervisor holds the process, as another process of the same user can. */
 export function letGo(pid: number): void {
   const folder = cgroupOf(pid)
   if (folder !== undefined) writeFileSync(`${folder}/cgroup.freeze`, '0')
-  process.kill(pid, 'SIGCONT')
+  try {
+    process.kill(pid, 'SIGCONT')
+  } catch {
+    // It ended when the cgroup was thawed.
+  }
 }
 
 /** Not the program that gives it a terminal, nor its watcher. */
@@ -67,11 +85,24 @@ export const isSupervisor = (pid: number): boolean => /wardline-agent\.ts\0run\0
 const withoutCgroup = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none /sys/fs/cgroup; exec "$@"', 'sh']
 export const canHideCgroup = spawnSync(withoutCgroup[0]!, [...withoutCgroup.slice(1), 'true']).status === 0
 
+/** Loaded into the supervisor and its watcher, it hides /proc from them, so that they use `ps`. */
+const withoutProc = `data:text/javascript,${encodeURIComponent(`
+  import fs from 'node:fs'
+  import { syncBuiltinESMExports } from 'node:module'
+  const { existsSync, readFileSync } = fs
+  const isProc = (file) => String(file).startsWith('/proc/')
+  fs.existsSync = (file) => !isProc(file) && existsSync(file)
+  fs.readFileSync = (file, ...more) => readFileSync(isProc(file) ? '/nowhere' : file, ...more)
+  syncBuiltinESMExports()`)}`
+
 interface SupervisedOptions {
   options?: string[]
   env?: Record<string, string>
   onTerminal?: boolean
   hidesCgroup?: boolean
+  hidesProc?: boolean
+  /** A command that starts the supervisor. */
+  starter?: string[]
 }
 
 /** A home folder, and supervisors in it whose processes all end with the test, whatever the test has found. */
@@ -105,8 +136,13 @@ export class Supervised {
     return this.processes('all').find((pid) => /\0_watch/.test(procText(pid, 'cmdline')))
   }
 
-  start(command: string[], { options = [], env = {}, onTerminal, hidesCgroup }: SupervisedOptions = {}) {
-    const own = [process.execPath, '--conditions=wardline-source', program, 'run', ...options, '--', ...command]
+  start(command: string[], { options = [], env = {}, onTerminal, hidesCgroup, ...more }: SupervisedOptions = {}) {
+    const node = [
+      process.execPath,
+      '--conditions=wardline-source',
+      ...(more.hidesProc ? ['--import', withoutProc] : []),
+    ]
+    const own = [...(more.starter ?? []), ...node, program, 'run', ...options, '--', ...command]
     const line = own.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
     const wrapped = onTerminal ? ['script', '-qefc', `exec ${line}`, '/dev/null'] : own
     const [file, ...args] = [...(hidesCgroup ? withoutCgroup : []), ...wrapped]

@@ -9,6 +9,7 @@ import {
   groupsOf,
   hasProgram,
   isAlive,
+  isHeld,
   isSupervisor,
   Supervised,
   stateOf,
@@ -153,6 +154,20 @@ describe('the end of the supervisor', slow, () => {
     expect(isAlive(pid!)).toBe(true)
   })
 
+  test('SIGKILL of its group, and SIGTERM to its watcher before, end the agent', async ({ skip }) => {
+    if (!hasProgram('setsid')) return skip('setsid is not installed')
+    const supervised = new Supervised(fleet)
+    const { child } = supervised.start(shell(`(setsid sleep 600 &) ; ${loop}`), { starter: ['setsid'] })
+    await begun(child)
+    const watcher = await eventually(() => {
+      expect(supervised.watcher).toBeDefined()
+      return supervised.watcher!
+    })
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(watcher, signal)
+    process.kill(-child.pid!, 'SIGKILL')
+    await supervised.gone()
+  })
+
   // An agent of the same user could end the one first, then the other.
   test('a watcher that was ended is replaced', async () => {
     const supervised = new Supervised(fleet)
@@ -253,6 +268,79 @@ describe('during a suspension', slow, () => {
     await closed.says('The command starts with the resume.')
     fleet.wire.mode = 'pass'
     expect(await closed.ended).toMatchObject({ code: 0, stdout: 'begun\n' })
+  })
+
+  // Another program with the id of a suspended agent, or the same one on a machine without its state.
+  test('two agents under one id are both held, and a third one does not start', async () => {
+    const [first, second, third] = [new Supervised(fleet), new Supervised(fleet), new Supervised(fleet)]
+    for (const each of [first, second]) await begun(each.start(shell(loop)).child)
+    await fleet.kill('test')
+    const started = third.start(shell('echo begun'))
+    await Promise.all([first.held(1), second.held(1), started.says('The command starts with the resume.')])
+    expect(third.processes()).toEqual([])
+    await fleet.resume()
+    expect(await started.ended).toMatchObject({ code: 0, stdout: 'begun\n' })
+    await Promise.all([first.running(1), second.running(1)])
+  })
+
+  test('a kill arrives without the control stream, and holds while the service is away', async () => {
+    const supervised = new Supervised(fleet)
+    fleet.wire.cut = /\/control$/
+    const started = supervised.start(shell(loop))
+    const { child } = started
+    await begun(child)
+    await fleet.kill('test')
+    await started.says('held within')
+    fleet.wire.mode = 'refuse'
+    fleet.wire.cutAll()
+    await started.says('No answer from')
+    expect(supervised.processes().filter((pid) => !isHeld(pid))).toEqual([])
+    fleet.wire.mode = 'pass'
+    fleet.wire.cut = /(?!)/
+    await fleet.resume()
+    await supervised.running(1)
+    child.kill('SIGKILL')
+  })
+
+  test('failing closed, an agent is held after silence, until the next contact', async () => {
+    const supervised = new Supervised(fleet)
+    const { home } = supervised
+    // The only setting that the command does not have.
+    const module = (name: string) => JSON.stringify(new URL(name, import.meta.url).href)
+    const file = home.write(
+      'wardline-agent.ts',
+      `import { readOptions } from ${module('../../options.ts')}
+       import { readRunOptions } from ${module('./run-options.ts')}
+       import { Supervisor } from ${module('./supervisor.ts')}
+       const { env } = process
+       const settings = readOptions({ url: env.WARDLINE_URL, key: env.WARDLINE_KEY, instanceId: env.WARDLINE_INSTANCE_ID, name: 'x', failMode: 'closed', staleAfterMs: 2_000 })
+       const options = readRunOptions(['--on-crash', 'leave', '--', 'sh', '-c', ${JSON.stringify(loop)}])
+       process.exit(await new Supervisor({ settings, options, account: undefined, env, warn: () => {} }).run())`,
+    )
+    const child = spawn(process.execPath, ['--conditions=wardline-source', file, 'run'], { env: home.env })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    await begun(child)
+    fleet.wire.mode = 'refuse'
+    fleet.wire.cutAll()
+    await supervised.held(1)
+    fleet.wire.mode = 'pass'
+    await supervised.running(1)
+  })
+
+  test('a resume that arrives during the end of --on-suspend end changes nothing', async () => {
+    const supervised = new Supervised(fleet)
+    const { child, ended } = supervised.start(shell(`trap 'echo asked' TERM; ${loop}`), {
+      options: ['--on-suspend', 'end'],
+    })
+    let text = ''
+    child.stdout!.on('data', (more) => {
+      text += more
+    })
+    await eventually(() => expect(text).toContain('begun'))
+    await fleet.kill('test')
+    await eventually(() => expect(text).toContain('asked'))
+    await fleet.resume()
+    expect((await ended).code).toBe(137)
   })
 
   test('--on-suspend end sends SIGTERM, and SIGKILL to what stays', async () => {

@@ -77,7 +77,7 @@ export class Supervisor implements Enforcer {
   constructor(parts: SupervisorParts) {
     this.#parts = parts
     const table = openProcessTable()
-    const { pid, group, session } = table.list().find((each) => each.pid === process.pid)!
+    const { pid, group, session } = table.list().processes.find((each) => each.pid === process.pid)!
     this.#cgroup = Cgroup.create(`wardline-${process.pid}-${this.#token.slice(0, 8)}`)
     this.#tree = new ProcessTree({ table, token: this.#token, cgroup: this.#cgroup, origin: { pid, group, session } })
     this.#holder = new TreeHolder(this.#tree, table, this.#cgroup)
@@ -175,7 +175,9 @@ export class Supervisor implements Enforcer {
   #prove(action: Evidence['action'], { processes, left }: Held, { since }: Wanted): void {
     const isKnown = this.#evidence?.action === action && this.#evidence.left === left
     const ms = Math.round(performance.now() - since)
+    const isCorrected = this.#evidence !== undefined && this.#evidence.left !== left
     this.#evidence = { action, processes, left, ms }
+    if (isCorrected) void this.#link.renew()
     if (!this.#child || isKnown) return
     const result = `${processes} processes ${action === 'end' ? 'ended' : 'held'}`
     this.#parts.warn(left > 0 ? `${result}, of which ${left} cannot be stopped.` : `${result} within ${ms} ms.`)
@@ -251,13 +253,15 @@ export class Supervisor implements Enforcer {
       this.#change()
       void this.#link.renew()
     } else {
-      const { processes, left } = this.#holder.keep()
-      this.#processes = processes
-      if (this.#evidence && left !== this.#evidence.left) {
-        if (left > this.#evidence.left) this.#parts.warn(`${left} of ${processes} held processes were running again.`)
-        this.#evidence = { ...this.#evidence, processes, left }
+      const held = this.#holder.keep()
+      this.#processes = held.processes
+      if (this.#evidence && held.left > this.#evidence.left) {
+        this.#parts.warn(`${held.left} of ${held.processes} held processes were running again.`)
+        this.#evidence = { ...this.#evidence, ...held }
         void this.#link.renew()
       }
+      // One look that finds none is no proof.
+      if (this.#evidence && (held.left < this.#evidence.left || this.#holder.canHoldMore(held))) this.#change()
     }
     this.#noteTree()
   }

@@ -41,16 +41,26 @@ export class TreeHolder {
     // Twice: a process that has just ended may have started one that the first sweep did not list yet.
     for (let clean = 0; ; ) {
       const held = this.keep()
-      clean = held.left <= this.#unreachable.size ? clean + 1 : 0
-      if (clean === 2 || performance.now() > until) return held
+      const { isSettled } = this.#tree
+      clean = held.left <= this.#unreachable.size && isSettled ? clean + 1 : 0
+      if (clean === 2) return held
+      // A tree that still changes runs, although no sweep was in time to see which process.
+      if (performance.now() > until) return { ...held, left: Math.max(held.left, isSettled ? 0 : 1) }
       if (!isCurrent()) return undefined
       await sleep(clean > 0 ? 0 : sweepEveryMs)
     }
   }
 
+  /** Whether more attempts can hold more of the tree than `left` says. */
+  canHoldMore({ left }: Held): boolean {
+    return left > this.#unreachable.size
+  }
+
   /** Stops what runs in a held tree, such as a process that another one has continued. */
   keep(): Held {
-    const members = this.#tree.sweep()
+    const members = this.#tree.sweep((each) => {
+      if (!this.#isFreezing && this.#mayRun(each)) this.#signal(each, 'SIGSTOP')
+    })
     if (this.#before === undefined) {
       const stopped = members.filter(({ state }) => state === 'T')
       this.#before = new Map(stopped.map(({ pid, started }) => [pid, started]))
@@ -115,10 +125,10 @@ export class TreeHolder {
     const killed = new Set<number>()
     for (let clean = 0; ; ) {
       this.#cgroup?.kill()
-      const members = this.#tree.sweep()
+      const members = this.#tree.sweep((each) => this.#signal(each, 'SIGKILL'))
       this.#signalAll(members, 'SIGKILL')
       for (const { pid } of members) killed.add(pid)
-      clean = members.length <= this.#unreachable.size ? clean + 1 : 0
+      clean = members.length <= this.#unreachable.size && this.#tree.isSettled ? clean + 1 : 0
       if (clean === 2 || performance.now() > until) return { processes: killed.size, left: members.length }
       await sleep(sweepEveryMs)
     }
