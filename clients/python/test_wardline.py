@@ -2917,7 +2917,7 @@ class SupervisorTest(ServiceTest):
         self.kill()
         until('an acknowledgement', self.confirmed)
         self.assertTrue(run.is_still())
-        self.assertEqual(len([line for line in run.errors if 'ignores the evidence' in line]), 1)
+        self.assertEqual(len([line for line in run.errors if f'--instance {self.instance_id} --supervisor' in line]), 1)
 
     def test_a_service_that_refuses_the_evidence_receives_the_messages_without_it(self) -> None:
         door = self.door()

@@ -2736,7 +2736,7 @@ class _Link:
         self._problems.over('heartbeat')
         if supervisor is not None:
             if answer.headers.get('wardline-supervisor') == 'ignored':
-                self._problems.note('evidence', _IGNORED)
+                self._problems.note('evidence', _IGNORED.format(self._heartbeat['instance_id']))
             else:
                 self._problems.over('evidence')
             # The evidence travels with the acknowledgement.
@@ -3018,7 +3018,7 @@ class _Link:
 _NONCE = re.compile(r'[\w-]{1,64}', re.ASCII)
 _IGNORED = (
     'The agent is held, but the service ignores the evidence of this supervisor: create its key with '
-    '`wardline keys create --scope agent --supervisor`.'
+    '`wardline keys create --scope agent --instance {} --supervisor`.'
 )
 _UNSIGNED = 'it has no valid signature. Does public_key belong to this service?'
 

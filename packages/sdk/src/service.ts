@@ -86,6 +86,10 @@ export const keyCommand = (instanceId: string): string =>
       : `--name ${instanceId} --instance ${instanceId}`
   }`
 
+/** Command that creates a key with which a supervisor proves that it holds the agent. */
+export const supervisorKeyCommand = (instanceId: string): string =>
+  `wardline keys create --scope agent --instance ${instanceId} --supervisor`
+
 /** Returns the public part of a key, as shown by `wardline keys list`. */
 const keyId = (key: string): string | undefined => /^wl_[a-z]+_([0-9a-z]{8})_/.exec(key)?.[1]
 
@@ -94,10 +98,12 @@ export class Service {
   readonly #base: URL
   readonly #key: string
   readonly #instanceId: string
+  readonly #keyCommand: (instanceId: string) => string
   /** Called with the control version of each answer that says that the agent is suspended. */
   onSuspended: (version: number) => void = () => {}
 
-  constructor({ url, key, instanceId }: { url: string; key: string; instanceId: string }) {
+  constructor({ url, key, instanceId }: { url: string; key: string; instanceId: string }, newKeyCommand = keyCommand) {
+    this.#keyCommand = newKeyCommand
     this.#base = new URL(`${url.replace(/\/+$/, '')}/api/`)
     this.#key = key
     this.#instanceId = instanceId
@@ -159,7 +165,7 @@ export class Service {
     const { host } = this.#base
     const id = keyId(this.#key)
     const key = id === undefined ? 'the key' : `the key ${id}`
-    const remedy = `Create one where the service runs: ${keyCommand(this.#instanceId)}`
+    const remedy = `Create one where the service runs: ${this.#keyCommand(this.#instanceId)}`
     if (fault === unsigned) {
       return new MonitorError(
         'unsigned',

@@ -8,13 +8,13 @@ import { Listeners } from '../../listeners.ts'
 import type { Settings } from '../../options.ts'
 import { usualPace } from '../../pace.ts'
 import { Reports } from '../../reports.ts'
-import { Service } from '../../service.ts'
+import { Service, supervisorKeyCommand } from '../../service.ts'
 
 /** Maximum time for the last messages, in milliseconds. */
 const endWithinMs = 2_000
 
-const ignoredText =
-  'The agent is held, but the service ignores the evidence of this supervisor: create its key with `wardline keys create --scope agent --supervisor`.'
+const ignoredText = (instanceId: string) =>
+  `The agent is held, but the service ignores the evidence of this supervisor: create its key with \`${supervisorKeyCommand(instanceId)}\`.`
 
 /** Connection of a supervisor to the service: the kill switch of the SDK, without the checks of calls. */
 export class SupervisorLink {
@@ -25,7 +25,7 @@ export class SupervisorLink {
   readonly #ending = new AbortController()
 
   constructor(settings: Settings, enforcer: Enforcer) {
-    const service = new Service(settings)
+    const service = new Service(settings, supervisorKeyCommand)
     const faults = new ActiveFaults(this.listeners)
     this.#killSwitch = new KillSwitch(settings, this.listeners)
     this.#reports = new Reports(service, faults, usualPace, settings.instanceId)
@@ -38,7 +38,8 @@ export class SupervisorLink {
       understands: 'drill',
       hear: ({ header }) => {
         const counts = header('wardline-supervisor')
-        if (counts === 'ignored') faults.raise('evidence', new MonitorError('unauthorized', ignoredText))
+        if (counts === 'ignored')
+          faults.raise('evidence', new MonitorError('unauthorized', ignoredText(settings.instanceId)))
         else if (counts !== null) faults.clear('evidence')
       },
       notice: () => false,

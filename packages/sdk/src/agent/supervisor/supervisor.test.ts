@@ -217,7 +217,7 @@ describe('during a suspension', slow, () => {
       await eventually(async () => expect(await state()).toBe(expected))
       await fleet.resume()
       child.kill('SIGTERM')
-      expect((await ended).stderr.includes('ignores the evidence')).toBe(expected === 'confirmed')
+      expect((await ended).stderr.includes(`--instance ${agentId} --supervisor`)).toBe(expected === 'confirmed')
     }
   })
 
