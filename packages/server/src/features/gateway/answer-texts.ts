@@ -12,6 +12,8 @@ const unitsOfEventByte = 20
 /** Texts of one answer that arrive in pieces: choices, blocks and arguments of tools. */
 const maxTexts = 200
 const maxDepth = 8
+/** Memory of a text besides its characters. */
+const heldByReader = 200
 
 /** Fields of events that hold a piece of a text, and those that say of which text. */
 const pieces = new Set([
@@ -59,6 +61,13 @@ export class AnswerTexts {
     this.#onRead = onRead
     this.#onTooMany = onTooMany
     this.#bytes = new KeyReader(found)
+  }
+
+  /** Characters that are kept until the answer ends, as an estimate. */
+  get held(): number {
+    let held = this.#found.held + this.#bytes.held + this.#line.length
+    for (const [place, reader] of this.#texts) held += place.length + reader.held + heldByReader
+    return held
   }
 
   /** Reads the next bytes. */

@@ -5,6 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Upstream } from '../../config/gateway.ts'
 import type { CallBytes } from './call-body.ts'
 import { type Format, type FormatError, formats } from './formats.ts'
+import type { RoomOwner, SharedRoom } from './shared-room.ts'
 import { type Usage, UsageReader } from './usage.ts'
 
 /** A model may think for minutes before the first byte; nothing at all for longer is a dead connection. */
@@ -101,6 +102,11 @@ export class Exchange {
   #isBehind = false
   #isPassing = false
   #end: ExchangeResult['end'] | undefined
+  #unsent: { room: SharedRoom; owner: RoomOwner } | undefined
+  #leaveBody = () => {}
+  /** Resolves when the body is sent and not needed any more, or the call is over. */
+  readonly bodyLeft: Promise<void>
+  #hasBegun = false
   /** Is called when the first byte of the answer's body arrives. */
   onFirstByte: () => void = () => {}
   readonly ended: Promise<ExchangeResult>
@@ -110,11 +116,13 @@ export class Exchange {
     this.#response = response
     this.#upstream = upstream
     this.#format = formats[upstream.kind]
+    this.bodyLeft = new Promise((resolve) => (this.#leaveBody = resolve))
     this.ended = new Promise((resolve) => {
       response.once('close', () => {
         this.#end ??= response.writableFinished ? 'complete' : 'left'
         // A provider that goes on generating for a client that left charges for it.
         this.#outgoing?.destroy()
+        this.#leaveBody()
         const usage = this.#reader?.end() ?? {}
         resolve({
           status: response.headersSent ? response.statusCode : null,
@@ -194,14 +202,23 @@ export class Exchange {
     socket.uncork()
   }
 
-  /** Sends the request to the upstream. `path`: below the name of the upstream, with its query. */
-  pass(path: string, body: CallBytes, mayReuse = true): void {
+  /**
+   * Sends the request to the upstream. `path`: below the name of the upstream, with its query. `room`: for what a client
+   * that reads slowly has not read.
+   */
+  pass(path: string, body: CallBytes, room: SharedRoom, owner: RoomOwner): void {
+    this.#unsent = { room, owner }
+    this.#send(path, body, true)
+  }
+
+  #send(path: string, sent: CallBytes, mayReuse: boolean): void {
+    let body: CallBytes | undefined = sent
     const { url, key } = this.#upstream
     const { method, headers, rawHeaders } = this.#request
     const [keyName, keyValue] = this.#format.keyHeader(key)
     const kept = withoutHeaders(rawHeaders, headers.connection, ofGateway)
     const own = ['host', url.host, keyName, keyValue, 'accept-encoding', 'identity']
-    if (method !== 'GET') own.push('content-length', String(body.length))
+    if (method !== 'GET') own.push('content-length', String(sent.length))
     const send = url.protocol === 'https:' ? requestTls : requestPlain
     const outgoing = send({
       agent: mayReuse && agents[url.protocol as keyof typeof agents],
@@ -219,12 +236,23 @@ export class Exchange {
       if (syscall === 'connect' || syscall === 'getaddrinfo') this.#isSent = false
       // The provider closed an idle connection before it read the request. Others may be as old: repeat on a new one.
       const isClosed = outgoing.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE')
-      if (isClosed && !this.isOver && !this.#response.headersSent) this.pass(path, body, false)
+      if (isClosed && body && !this.isOver && !this.#response.headersSent) this.#send(path, body, false)
       else this.#fail()
     })
-    outgoing.on('response', (answer) => this.#passBack(answer))
-    const [only, ...more] = body.blocks
-    if (more.length > 0) Readable.from(inTurns(body)).pipe(outgoing)
+    // An answer can take minutes: it does not hold the body, which is needed only to send it again.
+    const drop = () => {
+      body = undefined
+      this.#leaveBody()
+    }
+    outgoing.on('finish', () => {
+      if (!outgoing.reusedSocket) drop()
+    })
+    outgoing.on('response', (answer) => {
+      drop()
+      this.#passBack(answer)
+    })
+    const [only, ...more] = sent.blocks
+    if (more.length > 0) Readable.from(inTurns(sent)).pipe(outgoing)
     else outgoing.end(only)
   }
 
@@ -262,7 +290,6 @@ export class Exchange {
     this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
     // Clients wait for the head of a stream, whose first event may come minutes later.
     this.#response.flushHeaders()
-    answer.once('readable', () => this.onFirstByte())
     answer.on('readable', () => void this.#passOn(answer))
     answer.on('end', () => this.#response.end())
     answer.on('error', () => this.#fail(answer))
@@ -275,12 +302,31 @@ export class Exchange {
     while (!this.isOver) {
       const chunk = answer.read() as Buffer | null
       if (!chunk) break
+      if (!this.#hasBegun) this.onFirstByte()
+      this.#hasBegun = true
       const read = this.#copyOf(chunk)
-      if (!this.#response.write(chunk)) await new Promise((resolve) => this.#response.once('drain', resolve))
+      if (!this.#response.write(chunk)) await this.#drained()
       if (read) await read
       else if (chunk.length >= largeChunk) await nextTurn()
     }
     this.#isPassing = false
+  }
+
+  /** Resolves when the client has read on. What waits until then takes room; without room the answer is broken off. */
+  async #drained(): Promise<void> {
+    // As much again waits behind what is to be sent.
+    const bytes = 2 * this.#response.writableLength
+    const { room, owner } = this.#unsent!
+    if (!room.take(bytes, owner)) {
+      this.#outgoing?.destroy()
+      this.#fail()
+      return
+    }
+    await new Promise<void>((resolve) => {
+      this.#response.once('drain', resolve)
+      this.#response.once('close', resolve)
+    })
+    room.give(bytes, owner)
   }
 
   #copyOf(chunk: Buffer): Promise<void> | undefined {

@@ -22,14 +22,16 @@ import { cutAll, Exchange, type ExchangeResult, largeChunk } from './exchange.ts
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
-import { SharedRoom } from './shared-room.ts'
+import { type RoomOwner, SharedRoom } from './shared-room.ts'
 import { nameWithoutKeys, TextScans } from './text-scans.ts'
 
 const limits = {
   /** Anthropic's maximum for a request, the largest of the providers. */
   bodyBytes: 32 * 1024 * 1024,
-  /** Bodies that are being read or sent, together. */
+  /** Bodies that are being read or sent, together; one that may have to be sent again is kept until its answer begins. */
   allBodyBytes: 512 * 1024 * 1024,
+  /** What clients that read slowly have not read, together: some 250 KiB each, until an answer is broken off. */
+  unsentBytes: 256 * 1024 * 1024,
   /** Enough for a body of the maximum over a slow connection. */
   requestTimeoutMs: 120_000,
   headersTimeoutMs: 5_000,
@@ -66,6 +68,7 @@ const statuses: Partial<Record<ErrorCode, FormatError['status']>> = {
   instance_limit: 403,
   quota_exceeded: 429,
   too_many_failures: 429,
+  overloaded: 503,
 }
 
 /** Returns undefined if the call was not refused, but could not be checked. */
@@ -98,7 +101,9 @@ class ModelGateway {
   readonly #open = new Map<string, Set<Exchange>>()
   readonly #agents: CallingAgents
   #calls = 0
+  readonly #callRoom = new SharedRoom(limits.calls)
   readonly #bodyRoom = new SharedRoom(limits.allBodyBytes)
+  readonly #unsentRoom = new SharedRoom(limits.unsentBytes)
 
   constructor(deps: Deps, parts: Parts) {
     this.#deps = deps
@@ -132,7 +137,7 @@ class ModelGateway {
       metrics.gatewayFirstByteSeconds.observe({ upstream: name }, (clock.monotonic() - startedAt) / 1000)
     metrics.gatewayOpenCalls.inc({ upstream: name })
     let instanceId: string | undefined
-    let model: string | null = null
+    let taken: RoomOwner | undefined
     this.#calls += 1
     try {
       const route = formats[upstream.kind].routes.find(
@@ -141,32 +146,14 @@ class ModelGateway {
       if (!route) throw new Refusal(404, `The gateway does not pass on ${request.method} ${path.slice(0, 200)}.`)
       const principal = await this.#principalOf(request)
       const id = this.#instanceOf(request, principal)
-      this.#admit(id, exchange)
+      // The agents of a key for several share what the key may have.
+      const owner = { keyId: principal.keyId, instanceId: onlyName(principal.instances ?? []) ? undefined : id }
+      this.#admit(id, owner, exchange)
       instanceId = id
+      taken = owner
       const isChecked = await this.#agents.assertActive(id, principal, plainAddress(request.socket.remoteAddress))
-      const { bytes: body, read } = await this.#bodyOf(request, principal)
-      let metered: Awaited<ReturnType<typeof meter>>
-      try {
-        const call = { upstream, path: below, body: read }
-        const named = modelOf(call)
-        model = named === undefined ? null : nameWithoutKeys(named).slice(0, limits.modelText)
-        assertMayCall(principal, request.method, call)
-        metered = await meter(this.#budgets(isChecked), exchange, {
-          ...call,
-          instanceId: id,
-          method: request.method,
-          bytes: body.length,
-        })
-        if (!exchange.isOver) {
-          const address = plainAddress(request.socket.remoteAddress)
-          const scanned = { instanceId: id, principal, address, upstream: upstream.name, model }
-          const scan = this.scans.open(scanned, body, exchange.ended)
-          exchange.copyTo((isStream) => scan.readAnswer(isStream))
-          exchange.pass(upstreamPath(upstream, below, query), body)
-        }
-      } finally {
-        this.#bodyRoom.give(body.length, principal.keyId)
-      }
+      const call = { id, isChecked, principal, owner, upstream, below, query }
+      const { metered, model } = await this.#pass(exchange, request, call)
       const result = await exchange.ended
       const cost = metered.costOf(result)
       countCall(metrics, name, metered.price, result, cost)
@@ -180,11 +167,37 @@ class ModelGateway {
         log.error({ err: fault }, 'a call through the gateway failed')
     } finally {
       this.#calls -= 1
+      if (taken) this.#callRoom.give(1, taken)
       metrics.gatewayOpenCalls.dec({ upstream: name })
       const open = instanceId === undefined ? undefined : this.#open.get(instanceId)
       open?.delete(exchange)
       if (open?.size === 0) this.#open.delete(instanceId!)
     }
+  }
+
+  /** Reads the body and passes the call on. Its frame ends with that: an answer, which takes minutes, must not hold the body. */
+  async #pass(exchange: Exchange, request: IncomingMessage, call: AdmittedCall) {
+    const { id, isChecked, principal, owner, upstream, below, query } = call
+    const { bytes, read } = await this.#bodyOf(request, owner)
+    void exchange.bodyLeft.then(() => this.#bodyRoom.give(bytes.length, owner))
+    const asked = { upstream, path: below, body: read }
+    const named = modelOf(asked)
+    const model = named === undefined ? null : nameWithoutKeys(named).slice(0, limits.modelText)
+    assertMayCall(principal, request.method, asked)
+    const metered = await meter(this.#budgets(isChecked), exchange, {
+      ...asked,
+      instanceId: id,
+      method: request.method,
+      bytes: bytes.length,
+    })
+    if (!exchange.isOver) {
+      const address = plainAddress(request.socket.remoteAddress)
+      const scanned = { instanceId: id, principal, owner, address, upstream: upstream.name, model }
+      const scan = this.scans.open(scanned, bytes, exchange.ended)
+      exchange.copyTo((isStream) => scan.readAnswer(isStream))
+      exchange.pass(upstreamPath(upstream, below, query), bytes, this.#unsentRoom, owner)
+    }
+    return { metered, model }
   }
 
   /** Returns the caller. The key stands where the provider's key would. */
@@ -217,12 +230,15 @@ class ModelGateway {
   }
 
   /** Registers the call before its agent is looked up: a kill in between cuts it. */
-  #admit(instanceId: string, exchange: Exchange): void {
+  #admit(instanceId: string, owner: RoomOwner, exchange: Exchange): void {
     const open = this.#open.get(instanceId) ?? new Set()
     if (open.size >= limits.callsPerInstance) {
       throw new Refusal(429, `This agent has ${limits.callsPerInstance} calls open: wait until one ends.`)
     }
     if (this.#calls > limits.calls) throw new AppError('overloaded', 'Too many calls are open.', 1)
+    if (!this.#callRoom.take(1, owner)) {
+      throw new Refusal(429, 'This key has as many calls open as the calls of other keys allow: wait until one ends.')
+    }
     this.#open.set(instanceId, open.add(exchange))
   }
 
@@ -238,22 +254,22 @@ class ModelGateway {
     }
   }
 
-  async #bodyOf(request: IncomingMessage, { keyId }: Principal): Promise<{ bytes: CallBytes; read: CallBody }> {
+  async #bodyOf(request: IncomingMessage, owner: RoomOwner): Promise<{ bytes: CallBytes; read: CallBody }> {
     if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) throw tooLarge
     const bytes = new CallBytes()
     const reader = new CallBodyReader(request.headers)
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         if (bytes.length + chunk.length > limits.bodyBytes) throw tooLarge
-        if (!this.#bodyRoom.take(chunk.length, keyId))
-          throw new AppError('overloaded', 'Too many bodies are being read.', 1)
+        if (!this.#bodyRoom.take(chunk.length, owner))
+          throw new AppError('overloaded', 'Too many bodies are being read or sent.', 1)
         bytes.push(chunk)
         reader.push(chunk)
         if (chunk.length >= largeChunk) await nextTurn()
       }
       return { bytes, read: reader.end() }
     } catch (fault) {
-      this.#bodyRoom.give(bytes.length, keyId)
+      this.#bodyRoom.give(bytes.length, owner)
       // Leaving the loop also ends the request, so what was thrown in it is distinguished by its class.
       if (fault instanceof Refusal || fault instanceof AppError || !request.errored) throw fault
       throw new Refusal(400, 'The request ended before its body.')
@@ -279,6 +295,16 @@ class ModelGateway {
     })
     ingest.store([event]).catch((fault) => this.#deps.log.warn({ err: fault }, 'the event of a model call is lost'))
   }
+}
+
+interface AdmittedCall {
+  id: string
+  isChecked: boolean
+  principal: Principal
+  owner: RoomOwner
+  upstream: Upstream
+  below: string
+  query: string | undefined
 }
 
 interface Call {

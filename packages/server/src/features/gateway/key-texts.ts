@@ -46,10 +46,14 @@ export function readingUnits(part: string): number {
   return units
 }
 
+/** Returns a text that does not keep the longer one in memory of which it is a part. */
+export const ownCopy = (text: string): string => ` ${text}`.slice(1)
+
 /** Collects what may be a key, with what stands before it, as texts to search. */
 export class KeyTexts {
   readonly #emit: (text: string) => void
   readonly #seen = new Set<string>()
+  #seenLength = 0
   #text = ''
 
   constructor(emit: (text: string) => void) {
@@ -59,9 +63,17 @@ export class KeyTexts {
   /** `isApart`: more stands between this and what was added before. */
   add(context: string, run: string, isApart: boolean): void {
     if (this.#seen.has(run)) return
-    if (run.length <= maxSeenLength && this.#seen.size < maxSeen) this.#seen.add(run)
-    this.#text += `${isApart ? '\n' : ''}${context}${run}`
+    if (run.length <= maxSeenLength && this.#seen.size < maxSeen) {
+      this.#seen.add(ownCopy(run))
+      this.#seenLength += run.length
+    }
+    this.#text += ownCopy(`${isApart ? '\n' : ''}${context}${run}`)
     if (this.#text.length >= textLength) this.flush()
+  }
+
+  /** Characters that are kept. */
+  get held(): number {
+    return this.#seenLength + this.#text.length
   }
 
   flush(): void {
@@ -81,6 +93,11 @@ export class KeyReader {
 
   constructor(found: Pick<KeyTexts, 'add'>) {
     this.#found = found
+  }
+
+  /** Characters that are kept. */
+  get held(): number {
+    return this.#rest.length
   }
 
   push(part: string): void {
@@ -118,7 +135,7 @@ export class KeyReader {
     }
     const from = isLong ? open : Math.max(end, open - contextLength)
     this.#isRestApart = isApart || isLong || from > end
-    this.#rest = text.slice(from)
+    this.#rest = ownCopy(text.slice(from))
   }
 
   /** Reads a run that is too long for one key: several in lines, or data. */

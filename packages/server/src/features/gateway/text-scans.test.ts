@@ -120,7 +120,9 @@ describe('a decoy key', () => {
     const scan = (principal: Principal, instanceId: string, body: Buffer) => {
       const bytes = new CallBytes()
       bytes.push(body)
-      scans.open({ instanceId, principal, address: null, upstream: 'openai', model: null }, bytes, Promise.resolve())
+      const owner = { keyId: principal.keyId }
+      const call = { instanceId, principal, owner, address: null, upstream: 'openai', model: null }
+      scans.open(call, bytes, Promise.resolve())
     }
     const large = Buffer.alloc(32 * 1024 * 1024, ' ')
     for (let count = 0; count < 5; count++) scan(keyring.findById(otherKey)!, 'other', large)
@@ -128,6 +130,36 @@ describe('a decoy key', () => {
     await scans.whenIdle()
     expect(await hits()).toMatchObject([{ instance_id: 'bot' }])
     expect((await eventsOf('decoy_check_exhausted')).map(({ metadata }) => metadata?.key_id)).toEqual([otherKey])
+  }, 60_000)
+
+  it('of an agent is found while the open answers of another key keep as much as they may', async () => {
+    const decoy = await plant('github')
+    const { id: otherKey } = await test.service.createKey('agent', ['other'])
+    const { keyring } = test.service.services
+    const scans = new TextScans(test.service.deps, test.service.services, 4 * 1024 * 1024)
+    const ends: (() => void)[] = []
+    const answer = (principal: Principal, instanceId: string) => {
+      const owner = { keyId: principal.keyId }
+      const call = { instanceId, principal, owner, address: null, upstream: 'openai', model: null }
+      const ended = new Promise<void>((resolve) => ends.push(resolve))
+      return scans.open(call, new CallBytes(), ended).readAnswer(true)
+    }
+    // Each of the texts could be the beginning of a key.
+    const choices = Array.from({ length: 200 }, (_, index) =>
+      line({ choices: [{ index, delta: { content: 'a'.repeat(2_000) } }] }),
+    )
+    for (let count = 0; count < 5; count++) {
+      const read = answer(keyring.findById(otherKey)!, 'other')
+      for (const choice of choices) await read(Buffer.from(choice))
+    }
+    const own = answer(keyring.find(key)!, 'bot')
+    for (const content of piecesOf(decoy.key)) await own(Buffer.from(line({ choices: [{ delta: { content } }] })))
+    for (const end of ends) end()
+    await scans.whenIdle()
+    expect(await hits()).toMatchObject([{ instance_id: 'bot' }])
+    expect((await eventsOf('decoy_check_exhausted')).map(({ metadata }) => metadata?.key_id)).toEqual([otherKey])
+    // All is given back.
+    expect(scans.answerRoom.take(2 * 1024 * 1024, { keyId: 'any' })).toBe(true)
   }, 60_000)
 
   it('that Gemini writes in the pieces of a list is a hit', async () => {

@@ -9,14 +9,16 @@ import { withoutEscapes } from '../honeypots/text-escapes.ts'
 import { AnswerTexts } from './answer-texts.ts'
 import type { CallBytes } from './call-body.ts'
 import type { AnswerReader } from './exchange.ts'
-import { KeyReader, KeyTexts, readingUnits } from './key-texts.ts'
-import { SharedRoom } from './shared-room.ts'
+import { KeyReader, KeyTexts, ownCopy, readingUnits } from './key-texts.ts'
+import { type RoomOwner, SharedRoom } from './shared-room.ts'
 
 const limits = {
   /** Bodies and texts that wait for their search, together. What comes then is passed on and not searched. */
   waitingBytes: 128 * 1024 * 1024,
-  /** Answers that are being read, together. */
+  /** What the searches of open answers keep, together: one that puts 200 texts together can keep a megabyte. */
   answerBytes: 128 * 1024 * 1024,
+  /** Of a secret, to tell it from others. */
+  secretLength: 200,
   /** Of an answer that is behind its reading: the next bytes wait for it. Ordinary answers are read at once. */
   unreadBytes: 256 * 1024,
   /** Texts of one answer that wait: a search takes milliseconds, and a model does not write so fast. */
@@ -32,6 +34,9 @@ const sliceBytes = 16 * 1024
 /** Cost per character of comparing a text with the formats of secrets. */
 const unitsOfFormats = 20
 
+/** Of a text, which may have others than those of ASCII. */
+const bytesOfCharacter = 2
+
 type Direction = 'prompt' | 'answer'
 
 interface ScanParts {
@@ -42,6 +47,7 @@ interface ScanParts {
 interface ScannedCall {
   instanceId: string
   principal: Principal
+  owner: RoomOwner
   address: string | null
   upstream: string
   model: string | null
@@ -77,11 +83,12 @@ export class TextScans {
   readonly #log: Deps['log']
   readonly #running = new Set<Promise<void>>()
   readonly room = new SharedRoom(limits.waitingBytes)
-  readonly answerRoom = new SharedRoom(limits.answerBytes)
+  readonly answerRoom: SharedRoom
 
-  constructor({ log }: Pick<Deps, 'log'>, parts: ScanParts) {
+  constructor({ log }: Pick<Deps, 'log'>, parts: ScanParts, answerBytes: number = limits.answerBytes) {
     this.#log = log
     this.#parts = parts
+    this.answerRoom = new SharedRoom(answerBytes)
   }
 
   /** Begins to scan a call. `ended`: resolves when its answer has ended. */
@@ -110,11 +117,14 @@ class CallScan {
   /** Decoys that are recorded as touched by this call. */
   readonly #recorded = new Set<string>()
   readonly #secrets = new Set<string>()
+  #secretsLength = 0
   readonly #found: Found = { prompt: {}, answer: {} }
   /** The answer as far as it is not read yet. */
   readonly #unread: Buffer[] = []
   #unreadBytes = 0
   #answer: AnswerTexts | undefined
+  /** Bytes of the room of answers that this call has taken. */
+  #held = 0
   #reading: Promise<void> | undefined
   /** Texts of the answer that are not searched yet. */
   readonly #waiting: string[] = []
@@ -151,9 +161,8 @@ class CallScan {
 
   #takeAnswer(chunk: Buffer): Promise<void> | undefined {
     if (!this.#answer) return undefined
-    if (this.#piece.spent() > limits.units || !this.#scans.answerRoom.take(chunk.length, this.#call.principal.keyId)) {
-      this.#answer = undefined
-      this.#noteUnsearched()
+    if (this.#piece.spent() > limits.units || !this.#hold(chunk.length)) {
+      this.#leaveAnswer()
       return undefined
     }
     this.#unread.push(chunk)
@@ -166,27 +175,49 @@ class CallScan {
     for (let chunk = this.#unread.shift(); chunk; chunk = this.#unread.shift()) {
       await this.#inTurns(this.#answer?.read(chunk, this.#budget))
       this.#unreadBytes -= chunk.length
-      this.#scans.answerRoom.give(chunk.length, this.#call.principal.keyId)
+      if (!this.#hold(0)) this.#leaveAnswer()
     }
     this.#reading = undefined
   }
 
   async #endAnswer(): Promise<void> {
     await this.#inTurns(this.#answer?.end(this.#budget))
+    this.#answer = undefined
+    this.#hold(0)
+  }
+
+  /** Takes the room for what is kept of the answer, and some bytes more. Returns false if there is none. */
+  #hold(more: number): boolean {
+    const { answerRoom } = this.#scans
+    const { owner } = this.#call
+    const characters = this.#answer ? this.#answer.held + this.#secretsLength : 0
+    const wanted = more + this.#unreadBytes + bytesOfCharacter * characters
+    const isHeld = wanted <= this.#held || answerRoom.take(wanted - this.#held, owner)
+    if (!isHeld) return false
+    if (wanted < this.#held) answerRoom.give(this.#held - wanted, owner)
+    this.#held = wanted
+    return true
+  }
+
+  /** Searches no more of the answer. */
+  #leaveAnswer(): void {
+    this.#answer = undefined
+    this.#noteUnsearched()
+    this.#hold(0)
   }
 
   async #inTurns(work: Slices<void> | undefined): Promise<void> {
     try {
       if (work) await this.#piece.inTurns(work)
     } catch (fault) {
-      this.#answer = undefined
-      this.#noteFault(fault)
+      this.#scans.logFault(fault)
+      this.#leaveAnswer()
     }
   }
 
   async readPrompt(body: CallBytes): Promise<void> {
-    const { keyId } = this.#call.principal
-    if (!this.#scans.room.take(body.length, keyId)) {
+    const { owner } = this.#call
+    if (!this.#scans.room.take(body.length, owner)) {
       this.#noteUnsearched()
       return
     }
@@ -195,7 +226,7 @@ class CallScan {
     } catch (fault) {
       this.#noteFault(fault)
     } finally {
-      this.#scans.room.give(body.length, keyId)
+      this.#scans.room.give(body.length, owner)
     }
   }
 
@@ -213,10 +244,7 @@ class CallScan {
   }
 
   #waitFor(text: string): void {
-    if (
-      this.#waiting.length >= limits.waitingTexts ||
-      !this.#scans.room.take(text.length, this.#call.principal.keyId)
-    ) {
+    if (this.#waiting.length >= limits.waitingTexts || !this.#scans.room.take(text.length, this.#call.owner)) {
       this.#noteUnsearched()
       return
     }
@@ -226,7 +254,7 @@ class CallScan {
 
   async #searchWaiting(): Promise<void> {
     for (let text = this.#waiting.shift(); text !== undefined; text = this.#waiting.shift()) {
-      this.#scans.room.give(text.length, this.#call.principal.keyId)
+      this.#scans.room.give(text.length, this.#call.owner)
       await this.#search(text, 'answer')
     }
     this.#searching = undefined
@@ -265,9 +293,10 @@ class CallScan {
     this.#budget.count(text.length * unitsOfFormats)
     const counts = this.#found[direction]
     for (const [format, secret] of secretsIn(withoutEscapes(text))) {
-      const known = `${direction} ${secret}`
+      const known = ownCopy(`${direction} ${secret.slice(0, limits.secretLength)}`)
       if (this.#secrets.has(known) || this.#secrets.size >= limits.secrets) continue
       this.#secrets.add(known)
+      this.#secretsLength += known.length
       counts[format] = (counts[format] ?? 0) + 1
     }
     if (this.#budget.isSliceOver()) yield
