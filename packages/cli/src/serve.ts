@@ -57,7 +57,8 @@ async function serveDemo(): Promise<void> {
   const mayAttest = () => demo?.isStoryOver() === true
   const [{ newPast }, { openReceiver }] = await Promise.all([import('./demo/history.ts'), import('./demo/receiver.ts')])
   const past = newPast(config, Date.now())
-  const receiver = await openReceiver(config.port === 0 ? 0 : config.port + 1)
+  // The ports beside that of the service are those of the gateway and of decoy URLs in the guides.
+  const receiver = await openReceiver(config.port === 0 ? 0 : config.port + 10)
   if (past) console.log('Preparing a day of history for the demo…')
   const server = await startServer(config, {
     onFatal,
