@@ -107,6 +107,8 @@ export class Exchange {
   /** Resolves when the body is sent and not needed any more, or the call is over. */
   readonly bodyLeft: Promise<void>
   #hasBegun = false
+  /** Ends the wait for a client that reads slowly. */
+  #goOn = () => {}
   /** Is called when the first byte of the answer's body arrives. */
   onFirstByte: () => void = () => {}
   readonly ended: Promise<ExchangeResult>
@@ -123,6 +125,7 @@ export class Exchange {
         // A provider that goes on generating for a client that left charges for it.
         this.#outgoing?.destroy()
         this.#leaveBody()
+        this.#goOn()
         const usage = this.#reader?.end() ?? {}
         resolve({
           status: response.headersSent ? response.statusCode : null,
@@ -290,6 +293,7 @@ export class Exchange {
     this.#response.writeHead(status, statusMessage, withoutHeaders(rawHeaders, headers.connection, ofConnection))
     // Clients wait for the head of a stream, whose first event may come minutes later.
     this.#response.flushHeaders()
+    this.#response.on('drain', () => this.#goOn())
     answer.on('readable', () => void this.#passOn(answer))
     answer.on('end', () => this.#response.end())
     answer.on('error', () => this.#fail(answer))
@@ -322,10 +326,7 @@ export class Exchange {
       this.#fail()
       return
     }
-    await new Promise<void>((resolve) => {
-      this.#response.once('drain', resolve)
-      this.#response.once('close', resolve)
-    })
+    await new Promise<void>((resolve) => (this.#goOn = resolve))
     room.give(bytes, owner)
   }
 

@@ -72,9 +72,15 @@ describe.each([
 ])('an answer of 15 MiB of %s', (type, text) => {
   it('passes unchanged in pieces for each turn of the event loop, and has its usage', async () => {
     test.answer = ({ response }) => void response.writeHead(200, { 'content-type': type }).end(text)
+    const warnings: Error[] = []
+    const warn = (warning: Error) => void warnings.push(warning)
+    process.on('warning', warn)
     const counted = bytesByTurn(UsageReader.prototype)
     const answer = await (await test.send(chat, { key })).text()
     const pieces = counted()
+    process.off('warning', warn)
+    // For example of listeners that are added with each chunk.
+    expect(warnings).toEqual([])
     expect(digestOf(answer)).toBe(digestOf(text))
     expect(sumOf(pieces)).toBe(text.length)
     expect(Math.max(...pieces)).toBeLessThanOrEqual(maxInTurn)
