@@ -2469,16 +2469,21 @@ def marked(mark: str) -> List[int]:
     return found
 
 
-def is_frozen(pid: int) -> bool:
-    try:
+def cgroup_of(pid: int) -> Optional[pathlib.Path]:
+    """The folder of its cgroup of version 2."""
+    with contextlib.suppress(OSError, StopIteration):
         lines = pathlib.Path(f'/proc/{pid}/cgroup').read_text(encoding='utf-8').splitlines()
         path = next(line[3:] for line in lines if line.startswith('0::'))
         for place in ('/sys/fs/cgroup', '/sys/fs/cgroup/unified'):
-            events = pathlib.Path(place + path, 'cgroup.events')
-            if events.exists():
-                return 'frozen 1' in events.read_text(encoding='utf-8')
-    except (OSError, StopIteration):
-        pass
+            if pathlib.Path(place + path, 'cgroup.events').exists():
+                return pathlib.Path(place + path)
+    return None
+
+
+def is_frozen(pid: int) -> bool:
+    cgroup = cgroup_of(pid)
+    with contextlib.suppress(OSError):
+        return cgroup is not None and 'frozen 1' in (cgroup / 'cgroup.events').read_text(encoding='utf-8')
     return False
 
 
@@ -2741,7 +2746,10 @@ class SupervisorTest(ServiceTest):
                     until('an answer that counts both', self.drilled(door), lambda counts: 2 in counts)
                     # The supervisor has swept again, and its watcher knows what it found.
                     until('another answer', self.drilled(door), lambda counts: len(counts) > 1)
-                    run.process.kill()
+                    # As when a service is stopped: signals to its watcher, which is in no group of it.
+                    for watcher in self.children_of(run, '_watch'):
+                        os.kill(watcher, signal.SIGTERM)
+                    os.killpg(run.process.pid, signal.SIGKILL)
                     until('no processes', run.members, lambda members: not members)
                     self.assertEqual(run.code(), -signal.SIGKILL)
 
@@ -2749,6 +2757,34 @@ class SupervisorTest(ServiceTest):
         """Starts a drill; the result is the numbers of processes in its answers."""
         admin('POST', '/api/drills', {'selector': {'instances': [self.instance_id]}})
         return lambda: [evidence['processes'] for evidence in self.sent(door, '/drill')]
+
+    @unittest.skipUnless(IS_ROOT, 'changing the user needs root')
+    def test_the_next_supervisor_removes_an_empty_cgroup_that_was_left_and_no_other(self) -> None:
+        run = self.supervise('echo ready; exec sleep $2', root=True)
+        run.says('ready')
+        cgroup = cgroup_of(run.members()[0])
+        if cgroup is None or not cgroup.name.startswith('wardline-'):
+            return
+        [watcher] = until('a watcher', lambda: self.children_of(run, '_watch'))
+        for pid in (watcher, run.process.pid, *run.members()):
+            os.kill(pid, signal.SIGKILL)
+        run.process.wait()
+        until('no processes', run.members, lambda members: not members)
+        # No process has the first pid.
+        in_use = cgroup.parent / 'wardline-4194998-00000000'
+        others = [cgroup.parent / f'wardline-{os.getpid()}-00000000', in_use, in_use / 'empty']
+        inside = subprocess.Popen(['sleep', self.mark])
+        for other in others:
+            other.mkdir(parents=True, exist_ok=True)
+            self.addCleanup(other.rmdir)
+        self.addCleanup(lambda: until('an empty cgroup', (in_use / 'cgroup.procs').read_text, lambda text: not text))
+        self.addCleanup(inside.wait)
+        self.addCleanup(inside.kill)
+        (in_use / 'cgroup.procs').write_text(str(inside.pid))
+        again = self.supervise('echo ready; exec sleep $2', root=True)
+        again.says('ready')
+        self.assertFalse(cgroup.exists())
+        self.assertEqual([other.exists() for other in others], [True, True, True])
 
     def test_on_crash_leave_leaves_the_tree(self) -> None:
         run = self.supervise('sleep $2 & echo ready; wait', '--on-crash', 'leave')
@@ -2888,6 +2924,50 @@ class SupervisorTest(ServiceTest):
         [evidence] = self.sent(door, '/ack')
         self.assertEqual((evidence['processes'], evidence['left']), (2, 0))
         os.kill(pid, signal.SIGKILL)
+
+    # A supervisor without this right stands for one that has fewer rights than a process that its agent has started.
+    @unittest.skipUnless(IS_ROOT, 'changing the user needs root')
+    def test_a_process_that_cannot_be_stopped_is_reported_as_left_and_by_a_drill(self) -> None:
+        import ctypes
+
+        def without_kill() -> None:
+            os.setsid()
+            # PR_CAPBSET_DROP, CAP_KILL
+            ctypes.CDLL(None).prctl(24, 5, 0, 0, 0)
+
+        without_cgroup = (
+            'import sys, wardline; wardline._Cgroup.make = lambda name: None; sys.exit(wardline._main(sys.argv[1:]))'
+        )
+        door = self.door()
+        script = "%s -c 'import os, sys; os.setuid(65534); os.execvp(\"sleep\", sys.argv[1:])' sleep $2 & echo ready; wait"
+        run = self.supervise(
+            script % self.python, url=door.url, root=True, preexec_fn=without_kill, program=['-c', without_cgroup]
+        )
+        run.says('ready')
+        until(
+            'a process of another user',
+            lambda: sorted(os.stat(f'/proc/{pid}').st_uid for pid in run.members()),
+            lambda users: users == [0, 65534],
+        )
+        self.kill()
+        until('an acknowledgement', self.confirmed)
+        [evidence] = self.sent(door, '/ack')
+        self.assertEqual((evidence['action'], evidence['processes'], evidence['left']), ('freeze', 2, 1))
+        until('an answer', self.drilled(door))
+        self.assertEqual(self.sent(door, '/drill')[-1], {'processes': 2, 'unreachable': 1})
+
+    def test_a_tree_is_not_held_while_processes_end_before_it_is_known_whose_they_are(self) -> None:
+        child = subprocess.Popen(['sleep', self.mark], start_new_session=True)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        tree = wardline._Tree('x', None, None, os.getsid(0))
+        tree.begin(child.pid)
+        read = wardline._processes_of_proc
+        ended = iter(range(-1, -(10**9), -1))
+        with mock.patch.object(wardline, '_processes_of_proc', lambda look=None: (read(look)[0], {next(ended)})):
+            with mock.patch.object(wardline, '_HOLD_TIMEOUT', 0.2):
+                self.assertEqual(tree.hold(lambda: None), (1, 1))
+        self.assertEqual(tree.hold(lambda: None), (1, 0))
 
     def test_a_sigterm_ends_a_held_tree_at_once(self) -> None:
         run = self.supervise('trap "" TERM; echo ready; while :; do sleep $2; done')

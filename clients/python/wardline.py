@@ -6685,6 +6685,7 @@ class _Cgroup:
                 return None
             place = os.path.normpath(mount.group(2) + '/' + os.path.relpath(own.group(1), mount.group(1)))
             cgroup = _Cgroup(os.path.join(place, name))
+            _Cgroup._remove_leftovers(place)
             os.mkdir(cgroup.path)
         except (OSError, ValueError):
             return None
@@ -6692,6 +6693,18 @@ class _Cgroup:
             return cgroup
         cgroup.remove()
         return None
+
+    @staticmethod
+    def _remove_leftovers(place: str) -> None:
+        """What supervisors have left that were killed together with their watchers. One that waits for a resume is empty
+        as well."""
+        for name in os.listdir(place):
+            found = re.fullmatch(r'wardline-(\d+)-[0-9a-f]{8}', name, re.ASCII)
+            if found is not None and not os.path.exists(f'/proc/{found.group(1)}'):
+                left = _Cgroup(os.path.join(place, name))
+                with contextlib.suppress(OSError):
+                    if b'populated 0' in _read_file(os.path.join(left.path, 'cgroup.events')):
+                        left.remove()
 
     def _write(self, name: str, text: str) -> bool:
         try:
@@ -6702,6 +6715,9 @@ class _Cgroup:
             return False
 
     def add(self, pid: int) -> bool:
+        # A supervisor of another namespace of pids does not see this process, and may have removed an empty cgroup.
+        with contextlib.suppress(OSError):
+            os.makedirs(self.path, exist_ok=True)
         return self._write('cgroup.procs', str(pid))
 
     def freeze(self, frozen: bool) -> None:
@@ -7201,16 +7217,21 @@ class _Supervisor:
     def _start_watcher(self) -> None:
         if self._options.on_crash == 'leave':
             return
-        self._watcher = subprocess.Popen(
-            [sys.executable, '-I', os.path.abspath(__file__), _WATCH],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            env={name: value for name, value in os.environ.items() if name not in _KEY_VARIABLES},
-            # A signal to the group or the session of the supervisor does not reach it.
-            start_new_session=True,
-            bufsize=0,
-            cwd='/',
-        )
+        # Blocked in the watcher as well, which ignores them only once its program has been read.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            self._watcher = subprocess.Popen(
+                [sys.executable, '-I', os.path.abspath(__file__), _WATCH],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if name not in _KEY_VARIABLES},
+                # A signal to the group or the session of the supervisor does not reach it.
+                start_new_session=True,
+                bufsize=0,
+                cwd='/',
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._tree.spared.add(self._watcher.pid)
         os.set_blocking(self._watcher.stdin.fileno(), False)  # type: ignore[union-attr]
         tree: Dict[str, Any] = {'token': self._token, 'session': os.getsid(0), 'supervisor': os.getpid()}

@@ -53,7 +53,7 @@ export function isHeld(pid: number): boolean {
 }
 
 /** Folder of the cgroup that a supervisor has put the process into. */
-function cgroupOf(pid: number): string | undefined {
+export function cgroupOf(pid: number): string | undefined {
   const folder = /^0::(.*\/wardline-.*)$/m.exec(procText(pid, 'cgroup'))?.[1]
   if (folder === undefined) return undefined
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')

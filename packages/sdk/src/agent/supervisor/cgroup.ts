@@ -30,6 +30,32 @@ function pidsIn(folder: string): string[] {
   ]
 }
 
+/** Removes a cgroup with those below it. Throws if a process is in one of them. */
+function removeFolder(folder: string): void {
+  const below = existsSync(folder) ? readdirSync(folder, { withFileTypes: true, recursive: true }) : []
+  for (const entry of below.filter((each) => each.isDirectory()).reverse()) {
+    rmdirSync(join(entry.parentPath, entry.name))
+  }
+  rmdirSync(folder)
+}
+
+/** What a supervisor has left that was killed together with its watcher. One that waits for a resume is empty as well. */
+function isLeftover(folder: string): boolean {
+  const pid = /\/wardline-(\d+)-[0-9a-f]{8}$/.exec(folder)?.[1]
+  if (pid === undefined || existsSync(`/proc/${pid}`)) return false
+  return /^populated 0$/m.test(readFileSync(join(folder, 'cgroup.events'), 'utf8'))
+}
+
+function removeLeftovers(home: string): void {
+  for (const name of readdirSync(home)) {
+    try {
+      if (isLeftover(join(home, name))) removeFolder(join(home, name))
+    } catch {
+      // Another supervisor has removed it.
+    }
+  }
+}
+
 /**
  * A version 2 cgroup for the processes of one run. It is never taken for the whole tree: a process with the rights of the
  * supervisor can move to another one. Each failure leaves the tree to signals.
@@ -51,6 +77,7 @@ export class Cgroup {
     if (home === undefined) return undefined
     const folder = join(home, name)
     try {
+      removeLeftovers(home)
       mkdirSync(folder)
     } catch {
       return undefined
@@ -63,6 +90,12 @@ export class Cgroup {
 
   /** Calls `start` while this process is in the cgroup: what it starts is in it from its first instruction. */
   startInside<Result>(start: () => Result): Result {
+    try {
+      // A supervisor of another namespace of pids does not see this process, and may have removed an empty cgroup.
+      mkdirSync(this.folder, { recursive: true })
+    } catch {
+      // Then it cannot be used either.
+    }
     if (this.#home === undefined || !this.#write('cgroup.procs', String(process.pid))) {
       this.#isUsable = false
       return start()
@@ -123,11 +156,7 @@ export class Cgroup {
   async remove(): Promise<void> {
     for (let attempt = 0; attempt < removeAttempts; attempt++) {
       try {
-        const below = existsSync(this.folder) ? readdirSync(this.folder, { withFileTypes: true, recursive: true }) : []
-        for (const entry of below.filter((each) => each.isDirectory()).reverse()) {
-          rmdirSync(join(entry.parentPath, entry.name))
-        }
-        rmdirSync(this.folder)
+        removeFolder(this.folder)
         return
       } catch (fault) {
         if ((fault as { code?: string }).code !== 'EBUSY') return

@@ -1,9 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { AgentHome } from '../../testing/agent-command.ts'
 import { TestFleet } from '../../testing/service.ts'
 import {
   canHideCgroup,
+  cgroupOf,
   eventually,
   hasProgram,
   isAlive,
@@ -178,6 +181,37 @@ test('a process that has left the cgroup is held as well', slow, async ({ skip }
   await fleet.resume()
   await supervised.running(2)
 })
+
+test(
+  'the next supervisor removes the empty cgroup of one that was killed with its watcher, and no other',
+  slow,
+  async ({ skip }) => {
+    const supervised = new Supervised(fleet)
+    const { home } = supervised
+    const { child } = supervised.start(['sh', '-c', counts()])
+    await eventually(() => expect(stepsIn(home)).toBeGreaterThan(2))
+    const left = cgroupOf(supervised.processes()[0]!)
+    if (left === undefined) return skip('no cgroup can be created')
+    for (const pid of [supervised.watcher!, child.pid!, ...supervised.processes()]) process.kill(pid, 'SIGKILL')
+    await eventually(() => expect(supervised.processes('all')).toEqual([]))
+    // No process has such a pid.
+    const inUse = join(dirname(left), 'wardline-4194999-00000000')
+    const others = [join(inUse, 'empty'), inUse, join(dirname(left), `wardline-${process.pid}-00000000`), `${left}x`]
+    for (const folder of others) mkdirSync(folder, { recursive: true })
+    const inside = spawn('sleep', ['600'])
+    writeFileSync(join(inUse, 'cgroup.procs'), String(inside.pid))
+    onTestFinished(async () => {
+      inside.kill('SIGKILL')
+      for (const folder of others) await eventually(() => rmdirSync(folder))
+    })
+    const next = supervised.start(['sh', '-c', counts('next')])
+    await eventually(() => expect(stepsIn(home, 'next')).toBeGreaterThan(2))
+    expect(existsSync(left)).toBe(false)
+    expect(others.map((folder) => existsSync(folder))).toEqual([true, true, true, true])
+    next.child.kill('SIGKILL')
+    await supervised.gone()
+  },
+)
 
 // A supervisor without this right stands for one that has fewer rights than a process that its agent has started.
 const withoutKill = ['setpriv', '--bounding-set=-kill', '--inh-caps=-kill']
