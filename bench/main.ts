@@ -15,6 +15,7 @@ import { measureGuards } from './parts/guards.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIncident } from './parts/incident.ts'
 import { measureIngest } from './parts/ingest.ts'
+import { measureOtlp } from './parts/otlp.ts'
 import { measurePolicy } from './parts/policy.ts'
 import { measurePoll } from './parts/poll.ts'
 import { measurePostgres } from './parts/postgres.ts'
@@ -48,6 +49,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   containment: measureContainment,
   approvals: measureApprovals,
   gateway: measureGateway,
+  otlp: measureOtlp,
   supervisor: measureSupervisor,
   rules: measureRules,
   'false-alarms': () => measureFalseAlarms(options.sessions),

@@ -25,6 +25,11 @@ export interface Endpoint {
   largeBody?: boolean
   /** Set when the handler parses the body itself, because it comes in several forms. */
   rawBody?: { contentTypes: readonly string[]; description: string }
+  /**
+   * Speaks OTLP/HTTP: the key may be a bearer, and errors are a google.rpc.Status, in the form of the request. The body may
+   * have `limits.otlpBytes`.
+   */
+  isOtlp?: boolean
   /** Descriptions of the request headers that the endpoint reads, by name. */
   headers?: Record<string, string>
   /** Descriptions of the headers of a success response, by name. */

@@ -29,6 +29,7 @@ import { ruleEndpoints } from './stored-rules.ts'
 import { streamEndpoints } from './stream.ts'
 import { suspensionEndpoints } from './suspensions.ts'
 import { systemEndpoints } from './system.ts'
+import { telemetryEndpoints } from './telemetry.ts'
 import { trustEndpoints } from './trust.ts'
 import { viewEndpoints } from './views.ts'
 
@@ -36,6 +37,7 @@ import { viewEndpoints } from './views.ts'
 export const endpoints = {
   ...instanceEndpoints,
   ...eventEndpoints,
+  ...telemetryEndpoints,
   ...baselineEndpoints,
   ...killSwitchEndpoints,
   ...containmentsEndpoints,

@@ -34,6 +34,8 @@ export const limits = {
   bodyBytes: 256 * 1024,
   batchBytes: 1024 * 1024,
   batchEvents: 1000,
+  /** Bytes of telemetry, before and after inflating: a batch of 512 spans has some 1 MiB. Each request holds as much. */
+  otlpBytes: 4 * 1024 * 1024,
   pageSize: 1000,
   /** Above about this many bars, a chart looks like a line. */
   histogramBuckets: 500,

@@ -249,7 +249,9 @@ export type Lever = Static<typeof Lever>
 
 const InstanceReply = Type.Object({
   ...InstanceDetail.properties,
-  levers: Type.Array(Lever, { description: 'What a suspension reaches now, the strongest first' }),
+  levers: Type.Array(Lever, {
+    description: 'What a suspension reaches now, the strongest first; none if only telemetry is heard of it',
+  }),
 })
 
 export const instanceEndpoints = {

@@ -31,6 +31,7 @@ import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
 import { mountSuspensions } from './features/suspensions/routes.ts'
 import { mountSystem } from './features/system/routes.ts'
+import { mountTelemetry } from './features/telemetry/routes.ts'
 import { mountTrust } from './features/trust/routes.ts'
 import { mountViews } from './features/views/routes.ts'
 import type { Authenticator } from './http/auth.ts'
@@ -79,6 +80,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const reaches = services.decoyChecks.reaches
   mountInstances(router, deps, { ...services, reaches })
   mountEvents(router, deps, services)
+  mountTelemetry(router, services)
   mountDetection(router, services)
   mountKillSwitch(router, deps, {
     ...services,

@@ -59,6 +59,7 @@ import { SuspensionFacts } from './features/suspensions/suspension-facts.ts'
 import { createSuspensionStates } from './features/suspensions/suspensions.ts'
 import { createSuspensionWatch } from './features/suspensions/watch.ts'
 import { JobRuns } from './features/system/job-runs.ts'
+import { Telemetry } from './features/telemetry/telemetry.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
 /** Stateful parts of the features: queues, caches, open streams. */
@@ -107,6 +108,7 @@ async function createServices(deps: Deps) {
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
+  const heartbeats = createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) })
   return {
     ...parts,
     autoSuspension,
@@ -118,7 +120,8 @@ async function createServices(deps: Deps) {
     scout: createScout(deps, parts),
     blindness: createBlindness(deps, parts),
     decoyFetches: new DecoyFetches(deps, parts),
-    heartbeats: createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) }),
+    heartbeats,
+    telemetry: new Telemetry(deps, { events, heartbeats }),
     acks: createAcks(deps, parts),
     containmentWork: new ContainmentWork(deps, parts),
     suspensionWatch: createSuspensionWatch(deps, parts),

@@ -101,24 +101,36 @@ function heldOutside(levers: AgentDetail['levers']): ReachItemProps[] {
   })
 }
 
-/** What suspending an agent reaches and what it does not: what holds it, and what it reports. */
-function reachOf({ status, fail_mode, control, levers }: AgentDetail): ReachItemProps[] {
-  const isHeld = levers.some(({ kind }) => kind === 'process')
+/** What the agent's own client stops, if it has one. */
+function stoppedByItself({ status, control, levers }: AgentDetail): ReachItemProps {
+  if (!levers.some(({ kind }) => kind === 'poll')) {
+    return {
+      what: 'The agent itself',
+      how: 'only its telemetry is heard: it never asks whether it is suspended',
+    }
+  }
   const isKnown = control.applied_version !== null
-  const isOffline = status === 'offline'
   const isMissed = !control.confirmed
+  return {
+    what: 'New tool calls and tasks guarded by its SDK',
+    how: isMissed
+      ? 'this agent has not confirmed the last control message'
+      : isKnown
+        ? 'this agent confirms control messages'
+        : 'no control message was sent to this agent yet; this dialog shows when it confirms',
+    isReached: isKnown && !isMissed && status !== 'offline',
+    isUnknown: !isKnown && !isMissed && status !== 'offline',
+  }
+}
+
+/** What suspending an agent reaches and what it does not: what holds it, and what it reports. */
+function reachOf(agent: AgentDetail): ReachItemProps[] {
+  const { status, fail_mode, levers } = agent
+  const isHeld = levers.some(({ kind }) => kind === 'process')
+  const isOffline = status === 'offline'
   return [
     ...heldOutside(levers),
-    {
-      what: 'New tool calls and tasks guarded by its SDK',
-      how: isMissed
-        ? 'this agent has not confirmed the last control message'
-        : isKnown
-          ? 'this agent confirms control messages'
-          : 'no control message was sent to this agent yet; this dialog shows when it confirms',
-      isReached: isKnown && !isMissed && !isOffline,
-      isUnknown: !isKnown && !isMissed && !isOffline,
-    },
+    stoppedByItself(agent),
     ...(isOffline ? [{ what: 'Work while it is offline', how: 'the suspension applies when it reconnects' }] : []),
     ...(isHeld ? [] : [{ what: 'A command that is running already', how: 'not reached: end it on its host' }]),
     { what: 'Keys and tokens held by the agent', how: 'not revoked by Wardline' },

@@ -20,6 +20,7 @@ import { type Authenticator, authenticate, IdentityMismatch, type Principal, typ
 import { admitConnection } from './connections.ts'
 import { type Call, type DirectRoutes, earlierFailure, instanceOf, type SuspendedVersion } from './direct.ts'
 import { assertSearchable } from './json.ts'
+import { bearerKey, otlpStatus } from './otlp.ts'
 import { claimSocket, releaseSocket } from './sse.ts'
 
 declare module 'fastify' {
@@ -95,6 +96,8 @@ const refusals: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden', '
 /** Whether the request has the query parameter that requires a key. */
 const needsKeyForQuery = ({ keyedBy }: Endpoint, { query }: FastifyRequest): boolean =>
   keyedBy !== undefined && Object.hasOwn(query as object, keyedBy)
+
+const isHook = <Hook>(hook: Hook | false | undefined): hook is Hook => hook !== false && hook !== undefined
 
 function schemaOf({ params, query, body }: Endpoint) {
   return { ...(params ? { params } : {}), ...(query ? { querystring: query } : {}), ...(body ? { body } : {}) }
@@ -177,9 +180,13 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       url: endpoint.path,
       schema: schemaOf(endpoint),
       config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml },
-      bodyLimit: endpoint.rawBody || endpoint.largeBody ? limits.batchBytes : limits.bodyBytes,
-      onRequest: [hooks.first, authenticateHook(endpoint), hooks.last].filter((hook) => hook !== undefined),
-      onSend: [suspendedHook(endpoint), hooks.onSend].filter((hook) => hook !== undefined),
+      bodyLimit: endpoint.isOtlp
+        ? limits.otlpBytes
+        : endpoint.rawBody || endpoint.largeBody
+          ? limits.batchBytes
+          : limits.bodyBytes,
+      onRequest: [endpoint.isOtlp && bearerKey, hooks.first, authenticateHook(endpoint), hooks.last].filter(isHook),
+      onSend: [suspendedHook(endpoint), hooks.onSend, endpoint.isOtlp && otlpStatus].filter(isHook),
       handler: respond,
     })
   }

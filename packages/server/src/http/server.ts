@@ -11,6 +11,7 @@ import { capConnections, isBeyondCap } from './connections.ts'
 import { createHostCheck } from './host-check.ts'
 import { bodyText, parseJson } from './json.ts'
 import { httpLimits } from './limits.ts'
+import { protobufType } from './otlp.ts'
 import { noStore, problemHandler, sendProblem } from './problem.ts'
 import { isSocketClaimed } from './sse.ts'
 
@@ -143,6 +144,11 @@ export function createServer(
     }
   })
   app.addContentTypeParser('application/x-ndjson', { parseAs: 'buffer' }, (request, body, done) => {
+    if (request.routeOptions.config.rawBody) return done(null, body)
+    done(new AppError('unsupported_media_type', 'The body must be application/json.'))
+  })
+
+  app.addContentTypeParser(protobufType, { parseAs: 'buffer' }, (request, body, done) => {
     if (request.routeOptions.config.rawBody) return done(null, body)
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))
   })

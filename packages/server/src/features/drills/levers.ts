@@ -42,7 +42,7 @@ export function createLevers(
         ...enforcingLevers(reach, points, now).map((kind) => lever(kind, provenAt[kind])),
         // A drill comes over the stream; so does a suspension that was acknowledged, while one is open.
         ...(listening.length > 0 ? [lever('control_stream', latest(proofs.stream, reach.provenAt))] : []),
-        lever('poll', proofs.poll),
+        ...(reach.isObserved ? [] : [lever('poll', proofs.poll)]),
       ]
     },
   }

@@ -63,6 +63,11 @@ export interface Reporter {
   idempotencyKey: string | undefined
 }
 
+export interface KeyedReport {
+  report: NewEvent
+  idempotencyKey: string
+}
+
 /** The body of a batch, and how its events are validated. */
 interface Batch {
   bytes: Buffer
@@ -79,6 +84,11 @@ interface Batch {
 export interface Events {
   /** Stores a reported event. Throws AppError synchronously or rejects with it. */
   report(report: NewEvent, reporter: Reporter): Promise<EventCreated>
+  /**
+   * Stores reports, each once for its `idempotencyKey`, with one charge to the quotas for all: what failed is stored when
+   * they are reported again. Rejects with AppError.
+   */
+  reportEach(reports: readonly KeyedReport[], reporter: Omit<Reporter, 'idempotencyKey'>): Promise<void>
   /** Stores the valid events of a batch in one transaction; resolves with their ids and the errors of the others. */
   reportBatch(batch: Batch, reporter: Reporter): Promise<EventBatchReply>
   /** Stores what the service measured of an agent, judged like what agents report; once for each `key`. */
@@ -238,6 +248,22 @@ export function createEvents(
       if (isUrgent(event)) quotas.takeEvents(principal.keyId, 0, 1, 0)
       else quotas.takeEvents(principal.keyId, 1, 0, eventBytes(event))
       return store([event], 'event', reporter).then((earlier) => ({ ok: true, id: earlier?.[0] ?? event.id }))
+    },
+
+    async reportEach(reports, { principal, address }) {
+      const now = clock.now()
+      const events = reports.map(({ report, idempotencyKey }) => {
+        assertMayActFor(principal, report.instance_id)
+        return { event: eventToStore(report, address, now), idempotencyKey }
+      })
+      const bytes = events.reduce((total, { event }) => total + eventBytes(event), 0)
+      if (events.length > 0) quotas.takeEvents(principal.keyId, events.length, 0, bytes)
+      const results = await Promise.allSettled(
+        events.map(async ({ event, idempotencyKey }) =>
+          store([event], 'event', { principal, address, idempotencyKey }),
+        ),
+      )
+      for (const result of results) if (result.status === 'rejected') throw result.reason
     },
 
     async reportBatch(batch, reporter) {

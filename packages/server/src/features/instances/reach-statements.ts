@@ -1,3 +1,4 @@
+import { observedAgentType } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import { allTags } from './tags.ts'
 
@@ -10,6 +11,8 @@ export interface Reach {
   provenAt: number | null
   supervisorProvenAt: number | null
   modelProvenAt: number | null
+  /** Whether only its telemetry is heard: it asks for nothing. */
+  isObserved: boolean
 }
 
 export async function readReach(db: Db, id: string): Promise<Reach | undefined> {
@@ -23,6 +26,7 @@ export async function readReach(db: Db, id: string): Promise<Reach | undefined> 
       'last_proven_at',
       'supervisor_proven_at',
       'model_proven_at',
+      'agent_type',
     ])
     .where('id', '=', id)
     .executeTakeFirst()
@@ -34,6 +38,7 @@ export async function readReach(db: Db, id: string): Promise<Reach | undefined> 
       provenAt: row.last_proven_at,
       supervisorProvenAt: row.supervisor_proven_at,
       modelProvenAt: row.model_proven_at,
+      isObserved: row.agent_type === observedAgentType,
     }
   )
 }

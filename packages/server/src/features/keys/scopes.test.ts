@@ -72,7 +72,7 @@ describe('authorization', () => {
       for (const [title, key] of Object.entries(attempts)) {
         const answer = await call(endpoint, key)
         expect(answer.status, title).toBe(401)
-        expect(Object.keys(answer.body), title).toEqual(['error'])
+        expect(Object.keys(answer.body), title).toEqual(endpoint.isOtlp ? ['code', 'message'] : ['error'])
         expect(answer.headers['x-error-code'], title).toBe('unauthorized')
       }
     },

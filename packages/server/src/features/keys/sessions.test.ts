@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
-import { endpoints, sessionHeader } from '@wardline/contract'
+import { type Endpoint, endpoints, sessionHeader } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listJobs } from '../../jobs.ts'
 import { openTestService, type TestService, type TestSession } from '../../testing/service.ts'
@@ -82,16 +82,16 @@ describe('a browser session', () => {
       expect(await read({ headers: { ...headers, ...own } as never }), named).toBe(401)
       expect(await write({ ...session, headers: headers as never }, own), named).toBe(401)
     }
-    for (const { method, path } of Object.values(endpoints).filter(({ access }) => Array.isArray(access))) {
+    const all: Endpoint[] = Object.values(endpoints)
+    for (const { method, path, isOtlp } of all.filter(({ access }) => Array.isArray(access))) {
       const answer = await service.call(method, path.replaceAll(/:\w+/g, 'x'), {
         key: null,
-        headers: { cookie: session.cookie, ...own },
+        headers: { cookie: session.cookie, ...own, ...(isOtlp ? { 'content-type': 'application/json' } : {}) },
       })
       expect([answer.status, answer.headers['set-cookie']], path).toEqual([401, undefined])
-      expect(answer.body, path).toEqual({
-        error:
-          "The session cookie is accepted only with the session's secret in the header wardline-session: sign in again.",
-      })
+      const sentence =
+        "The session cookie is accepted only with the session's secret in the header wardline-session: sign in again."
+      expect(answer.body, path).toEqual(isOtlp ? { code: 16, message: sentence } : { error: sentence })
     }
     expect([await read(session), await read(other)]).toEqual([200, 200])
   })

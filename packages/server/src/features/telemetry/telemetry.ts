@@ -1,0 +1,224 @@
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { eventTypes, limits, type NewEvent, observedAgentType } from '@wardline/contract'
+import { onlyName } from '@wardline/text'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { mayActFor, type Principal } from '../../http/auth.ts'
+import { workLane } from '../../work-turns.ts'
+import type { Events, KeyedReport } from '../events/events.ts'
+import type { Heartbeats } from '../instances/instances.ts'
+import { readTraits } from '../instances/traits.ts'
+import { type Observation, observationOf, proposedIds, wantedKeys } from './conventions.ts'
+import { readJson } from './otlp-json.ts'
+import { readProtobuf } from './protobuf.ts'
+import { type Attributes, maxRecords, type Signal, type TelemetryRecord, tooMany, type Visitor } from './records.ts'
+
+/** The source of events made from telemetry. */
+const source = 'otlp'
+/** Between two heartbeats for an agent that only its telemetry shows. */
+const heartbeatMs = 15_000
+/** Agents that are remembered as heard, and names of spans: about 200 bytes each. */
+const maxHeard = 10_000
+const maxCounted = 20_000
+/** Requests of one key that are read at a time: each holds a body. */
+const maxRequests = 4
+/** Cost of mapping a record. */
+const unitsOfRecord = 3_000
+
+interface Parts {
+  events: Pick<Events, 'reportEach'>
+  heartbeats: Pick<Heartbeats, 'beat'>
+}
+
+export interface TelemetryRequest {
+  signal: Signal
+  body: Buffer
+  isJson: boolean
+  encoding: string | undefined
+  principal: Principal
+  address: string | null
+  /** Receives the agents of which it is. */
+  named: Set<string>
+}
+
+/** How many records were refused, and why. */
+export interface Refused {
+  count: number
+  reason: string
+}
+
+const inflate = promisify(gunzip)
+
+async function inflated(body: Buffer, encoding: string | undefined): Promise<Buffer> {
+  if (encoding === undefined || encoding === 'identity') return body
+  if (encoding !== 'gzip') {
+    throw new AppError('unsupported_media_type', 'Content-Encoding must be gzip, or absent.')
+  }
+  try {
+    return await inflate(body, { maxOutputLength: limits.otlpBytes })
+  } catch (fault) {
+    if ((fault as { code?: string }).code !== 'ERR_BUFFER_TOO_LARGE') {
+      throw new AppError('invalid', 'The body is not gzip.')
+    }
+    throw new AppError('too_large', `The body has more than ${limits.otlpBytes / 1024 / 1024} MiB when inflated.`)
+  }
+}
+
+/** Turns any text into an instance id; '' if nothing of it can be one. */
+const slug = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, limits.instanceId)
+
+/** Returns the agent that a resource describes, or the reason for refusing what follows it. */
+function agentOf(principal: Principal, resource: Attributes): { id: string } | { reason: string } {
+  const bound = onlyName(principal.instances ?? [])
+  if (bound !== undefined) return { id: bound }
+  const { own, others } = proposedIds(resource)
+  // What an operator configured is not replaced by another proposal.
+  const ids = (own === undefined ? others : [own]).map(slug).filter((id) => id !== '')
+  if (ids.length === 0) return { reason: 'The resource names no agent: set its attribute wardline.instance.id.' }
+  const id = ids.find((proposed) => mayActFor(principal, proposed))
+  return id === undefined ? { reason: `The key may not act for ${ids[0]}: it is bound to other agents.` } : { id }
+}
+
+const withoutUndefined = (fields: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+
+/** Builds the event of an observation. It has no content, such as arguments. */
+function eventOf(instanceId: string, observed: Observation, traceId: string): NewEvent {
+  const common = { source, instance_id: instanceId }
+  const session = observed.sessionId === undefined ? {} : { session_id: observed.sessionId.slice(0, limits.sessionId) }
+  const witness = { via: 'otlp', trace_id: traceId === '' ? undefined : traceId }
+  if (observed.is === 'model') {
+    const { inputTokens, outputTokens, cost, model } = observed
+    const metrics = withoutUndefined({ input_tokens: inputTokens, output_tokens: outputTokens, cost_usd: cost })
+    const metadata = withoutUndefined({ ...witness, model })
+    return {
+      ...common,
+      ...session,
+      severity: 'info',
+      event_type: eventTypes.sessionMetrics,
+      description: JSON.stringify(metrics),
+      metadata,
+    }
+  }
+  const { tool, callId, isDenied, ok, ms } = observed
+  const duration = ms === undefined ? undefined : Math.round(ms)
+  return {
+    ...{ ...common, ...session },
+    severity: 'info',
+    event_type: isDenied ? eventTypes.toolBlocked : eventTypes.toolCall,
+    description: `${isDenied ? 'Denied' : 'Called'} the tool ${tool}`.slice(0, limits.description),
+    metadata: withoutUndefined({
+      ...witness,
+      toolName: tool,
+      callId,
+      ...(isDenied ? {} : { durationMs: duration, ok }),
+    }),
+  }
+}
+
+/** Takes OTLP/HTTP in: batches are heartbeats, tool calls and tokens become events of the agent, as it would report them. */
+export class Telemetry {
+  readonly #deps: Deps
+  readonly #parts: Parts
+  /** When this process last looked at an agent, in monotonic milliseconds. */
+  readonly #heard = new Map<string, number>()
+  /** The tools of spans that were counted, by the name of the span or of its parent. The oldest one first. */
+  readonly #counted = new Map<string, string>()
+
+  constructor(deps: Deps, parts: Parts) {
+    this.#deps = deps
+    this.#parts = parts
+  }
+
+  /** Resolves once everything is on disk. Rejects with AppError; the same request may then be sent again. */
+  async take(request: TelemetryRequest): Promise<Refused> {
+    const { signal, isJson, principal, address, named: agents } = request
+    const body = await inflated(request.body, request.encoding)
+    const refused: Refused = { count: 0, reason: '' }
+    const refuse = (count: number, reason: string) => {
+      refused.count += count
+      refused.reason ||= reason
+    }
+    const events: KeyedReport[] = []
+    const counted = new Map<string, string>()
+    let agent: ReturnType<typeof agentOf> = { reason: '' }
+    let resource: Attributes = new Map()
+    let records = 0
+    const piece = workLane.open(`telemetry of ${principal.keyId}`, { max: maxRequests })
+    const budget = piece.budget(Number.MAX_SAFE_INTEGER)
+    const visitor: Visitor = {
+      wanted: wantedKeys,
+      resource: (attributes) => {
+        resource = attributes
+        agent = agentOf(principal, attributes)
+        if ('id' in agent) agents.add(agent.id)
+      },
+      refuse: () => refuse(1, 'A record has more than 256 KiB: do not record content, or send protobuf.'),
+      record: (record) => {
+        budget.count(unitsOfRecord)
+        if (++records > maxRecords) throw tooMany
+        if ('reason' in agent) return refuse(record.points, agent.reason)
+        const observed = signal === 'metrics' ? undefined : observationOf(record, resource, signal)
+        if (!observed || this.#isCounted(agent.id, record, observed, counted)) return
+        const report = eventOf(agent.id, observed, record.traceId)
+        events.push({ report, idempotencyKey: idempotencyKey(report, observed.id) })
+      },
+    }
+    await piece.inTurns((isJson ? readJson : readProtobuf)(signal, body, visitor, budget)).finally(() => piece.end())
+    for (const id of agents) await this.#sayAlive(id, principal, address)
+    await this.#parts.events.reportEach(events, { principal, address })
+    this.#remember(counted)
+    return refused
+  }
+
+  /**
+   * Whether a call was counted already by another span around it or within it, as instrumented clients of tool servers
+   * send one for each side. `counted`: those of this request.
+   */
+  #isCounted(
+    agent: string,
+    { traceId, spanId, parentId }: TelemetryRecord,
+    observed: Observation,
+    counted: Map<string, string>,
+  ): boolean {
+    if (observed.is !== 'tool' || spanId === '') return false
+    const [own, parent] = [`${agent} ${traceId} ${spanId}`, `${agent} ${traceId} ${parentId}`]
+    const isSame = (name: string) => (counted.get(name) ?? this.#counted.get(name)) === observed.tool
+    const isCounted = isSame(parent) || isSame(`around ${own}`)
+    counted.set(own, observed.tool)
+    if (parentId !== '') counted.set(`around ${parent}`, observed.tool)
+    return isCounted
+  }
+
+  #remember(counted: ReadonlyMap<string, string>): void {
+    for (const [name, tool] of counted) {
+      if (this.#counted.size >= maxCounted) this.#counted.delete(this.#counted.keys().next().value!)
+      this.#counted.set(name, tool)
+    }
+  }
+
+  /** Registers an agent that is not known, and sends the heartbeats of one that only its telemetry shows. */
+  async #sayAlive(id: string, principal: Principal, address: string | null): Promise<void> {
+    const { clock, database } = this.#deps
+    const now = clock.monotonic()
+    if (now - (this.#heard.get(id) ?? -Infinity) < heartbeatMs) return
+    const known = (await readTraits(database.db, [id])).get(id)
+    if (!known || known.agentType === observedAgentType) {
+      const heartbeat = { instance_id: id, name: id, agent_type: observedAgentType }
+      await this.#parts.heartbeats.beat(heartbeat, principal, address)
+    }
+    if (this.#heard.size >= maxHeard) this.#heard.clear()
+    this.#heard.set(id, now)
+  }
+}
+
+/** The same for each time that a record is sent, in whatever batch. */
+const idempotencyKey = ({ instance_id, event_type }: NewEvent, id: string): string =>
+  `otlp ${createHash('sha256').update(`${instance_id} ${event_type} ${id}`).digest('base64url')}`
