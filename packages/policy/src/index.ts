@@ -15,4 +15,4 @@ export {
 } from './policy-set.ts'
 export { isLabelFile, readLabels } from './read-labels.ts'
 export type { PolicyFault } from './reader.ts'
-export { keyFormatOf, keySource, privateKeySource } from './secret-formats.ts'
+export { keyFormatOf, keySource, keyTextSource, privateKeySource } from './secret-formats.ts'

@@ -18,8 +18,10 @@ const keyStarts: Readonly<Record<string, string>> = {
 }
 const keyNames = Object.entries(keyStarts).map(([name, start]) => [name, new RegExp(`^(?:${start})`)] as const)
 
-/** Source of a pattern for what begins like a key or token. */
-export const keySource = `(?<![A-Za-z0-9])(?:${Object.values(keyStarts).join('|')})[\\w.~+/=-]{8,}`
+/** Source of a pattern for what begins like a key or token, also within a word. */
+export const keyTextSource = `(?:${Object.values(keyStarts).join('|')})[\\w.~+/=-]{8,}`
+/** Source of a pattern for a word that begins like a key or token. */
+export const keySource = `(?<![A-Za-z0-9])${keyTextSource}`
 
 /** Returns the name of the format of a match of `keySource`. */
 export const keyFormatOf = (key: string): string => keyNames.find(([, start]) => start.test(key))![0]

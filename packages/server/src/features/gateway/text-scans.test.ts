@@ -4,8 +4,9 @@ import OpenAI from 'openai'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Principal } from '../../http/auth.ts'
 import { openTestGateway } from '../../testing/model-gateway.ts'
+import { generateDecoyKey } from '../honeypots/decoy-keys.ts'
 import { CallBytes } from './call-body.ts'
-import { TextScans } from './text-scans.ts'
+import { nameWithoutKeys, TextScans } from './text-scans.ts'
 
 let test: Awaited<ReturnType<typeof openTestGateway>>
 let key: string
@@ -340,4 +341,21 @@ describe('a secret of a known format', () => {
     await searched()
     expect(await secrets()).toEqual([])
   })
+})
+
+describe('the name of a model or a tool in an event', () => {
+  it('is left out if it has a key behind other letters, of whatever characters', () => {
+    for (const type of ['openai', 'anthropic', 'github'] as const) {
+      const keys = Array.from({ length: 2_000 }, () => generateDecoyKey(type).value)
+      expect(keys.filter((key) => nameWithoutKeys(`x${key}`) !== '(has a key)')).toEqual([])
+    }
+  })
+
+  it.each([
+    'gpt-5.1-codex-max-2026-01-01',
+    'claude-sonnet-4-5-20250929',
+    'meta-llama-Llama-4-Maverick-17B-128E-Instruct-FP8',
+    'task-completion-model-v1-20250101',
+    'mcp__github__create_or_update_file',
+  ])('stays as it is: %s', (name) => expect(nameWithoutKeys(name)).toBe(name))
 })

@@ -1,5 +1,5 @@
 import { eventTypes } from '@wardline/contract'
-import { keyFormatOf, keySource, privateKeySource } from '@wardline/policy'
+import { keyFormatOf, keySource, keyTextSource, privateKeySource } from '@wardline/policy'
 import type { Deps } from '../../deps.ts'
 import type { Principal } from '../../http/auth.ts'
 import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-turns.ts'
@@ -72,10 +72,14 @@ function* secretsIn(text: string): Generator<[format: string, secret: string]> {
 
 /** No name of a model or a tool has so long a part with a digit; keys do, also behind other letters. */
 const longPart = /(?=[A-Za-z+/]*[0-9])[A-Za-z0-9+/]{32,}/
+const keyText = new RegExp(keyTextSource, 'g')
 
-/** Returns a name that a call has, for its event; one that is or has a key is left out. */
-export const nameWithoutKeys = (name: string): string =>
-  longPart.test(name) || !secretsIn(withoutEscapes(name)).next().done ? '(has a key)' : name
+/** Returns a name that a call has, for its event; one that is or has a key, also behind other letters, is left out. */
+export function nameWithoutKeys(name: string): string {
+  const plain = withoutEscapes(name)
+  const hasKey = [...plain.matchAll(keyText)].some(([key]) => key.length >= 20 && keyPart.test(key))
+  return hasKey || longPart.test(name) || plain.includes('PRIVATE KEY-----') ? '(has a key)' : name
+}
 
 /** Looks for decoy keys and secrets in what passes the gateway, after it has passed. Keeps nothing of it. */
 export class TextScans {
