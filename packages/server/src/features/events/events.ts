@@ -63,8 +63,8 @@ export interface Reporter {
   idempotencyKey: string | undefined
 }
 
-export interface KeyedReport {
-  report: NewEvent
+export interface KeyedReports {
+  reports: NewEvent[]
   idempotencyKey: string
 }
 
@@ -85,10 +85,10 @@ export interface Events {
   /** Stores a reported event. Throws AppError synchronously or rejects with it. */
   report(report: NewEvent, reporter: Reporter): Promise<EventCreated>
   /**
-   * Stores reports, each once for its `idempotencyKey`, with one charge to the quotas for all: what failed is stored when
-   * they are reported again. Rejects with AppError.
+   * Stores groups of reports, each group once for its `idempotencyKey`, with one charge to the quotas for all: what failed is
+   * stored when they are reported again. Rejects with AppError.
    */
-  reportEach(reports: readonly KeyedReport[], reporter: Omit<Reporter, 'idempotencyKey'>): Promise<void>
+  reportGroups(groups: readonly KeyedReports[], reporter: Omit<Reporter, 'idempotencyKey'>): Promise<void>
   /** Stores the valid events of a batch in one transaction; resolves with their ids and the errors of the others. */
   reportBatch(batch: Batch, reporter: Reporter): Promise<EventBatchReply>
   /** Stores what the service measured of an agent, judged like what agents report; once for each `key`. */
@@ -250,18 +250,17 @@ export function createEvents(
       return store([event], 'event', reporter).then((earlier) => ({ ok: true, id: earlier?.[0] ?? event.id }))
     },
 
-    async reportEach(reports, { principal, address }) {
+    async reportGroups(groups, { principal, address }) {
       const now = clock.now()
-      const events = reports.map(({ report, idempotencyKey }) => {
-        assertMayActFor(principal, report.instance_id)
-        return { event: eventToStore(report, address, now), idempotencyKey }
+      const kept = groups.map(({ reports, idempotencyKey }) => {
+        for (const { instance_id } of reports) assertMayActFor(principal, instance_id)
+        return { events: reports.map((report) => eventToStore(report, address, now)), idempotencyKey }
       })
-      const bytes = events.reduce((total, { event }) => total + eventBytes(event), 0)
-      if (events.length > 0) quotas.takeEvents(principal.keyId, events.length, 0, bytes)
+      const all = kept.flatMap(({ events }) => events)
+      const bytes = all.reduce((total, event) => total + eventBytes(event), 0)
+      if (all.length > 0) quotas.takeEvents(principal.keyId, all.length, 0, bytes)
       const results = await Promise.allSettled(
-        events.map(async ({ event, idempotencyKey }) =>
-          store([event], 'event', { principal, address, idempotencyKey }),
-        ),
+        kept.map(async ({ events, idempotencyKey }) => store(events, 'batch', { principal, address, idempotencyKey })),
       )
       for (const result of results) if (result.status === 'rejected') throw result.reason
     },

@@ -137,6 +137,15 @@ describe('spans of the official exporters', () => {
     expect(await events()).toHaveLength(4)
   })
 
+  it('with tokens are counted once, however often their request is sent', async () => {
+    const key = await agentKey('bot')
+    const answer = { 'gen_ai.operation.name': 'chat', 'gen_ai.usage.input_tokens': '5' }
+    const spans = Array.from({ length: 450 }, (_, n) => span((n + 1).toString(16).padStart(16, '0'), answer))
+    for (let n = 0; n < 3; n++) expect((await send(json(key, 'traces', spansOf({}, ...spans)))).status).toBe(200)
+    await send(json(key, 'traces', spansOf({}, span('0000000000001000', answer))))
+    expect(await events()).toHaveLength(451)
+  })
+
   it.each([
     ['the call before its parts', [0, 1, 2]],
     ['the parts before the call', [2, 1, 0]],

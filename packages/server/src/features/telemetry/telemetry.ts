@@ -7,7 +7,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { workLane } from '../../work-turns.ts'
-import type { Events, KeyedReport } from '../events/events.ts'
+import type { Events, KeyedReports } from '../events/events.ts'
 import type { Heartbeats } from '../instances/instances.ts'
 import { readTraits } from '../instances/traits.ts'
 import { type Observation, observationOf, proposedIds, wantedKeys } from './conventions.ts'
@@ -24,11 +24,13 @@ const maxHeard = 10_000
 const maxCounted = 20_000
 /** Requests of one key that are read at a time: each holds a body. */
 const maxRequests = 4
+/** Tokens and costs that are judged and stored together: one by one, each would wait for the one before. */
+const groupReports = 200
 /** Cost of mapping a record. */
 const unitsOfRecord = 3_000
 
 interface Parts {
-  events: Pick<Events, 'reportEach'>
+  events: Pick<Events, 'reportGroups'>
   heartbeats: Pick<Heartbeats, 'beat'>
 }
 
@@ -146,7 +148,8 @@ export class Telemetry {
       refused.count += count
       refused.reason ||= reason
     }
-    const events: KeyedReport[] = []
+    const calls: KeyedReports[] = []
+    const measured: NamedReport[] = []
     const counted = new Map<string, string>()
     let agent: ReturnType<typeof agentOf> = { reason: '' }
     let resource: Attributes = new Map()
@@ -168,12 +171,14 @@ export class Telemetry {
         const observed = signal === 'metrics' ? undefined : observationOf(record, resource, signal)
         if (!observed || this.#isCounted(agent.id, record, observed, counted)) return
         const report = eventOf(agent.id, observed, record.traceId)
-        events.push({ report, idempotencyKey: idempotencyKey(report, observed.id) })
+        const name = `${agent.id} ${report.event_type} ${observed.id}`
+        if (observed.is === 'model') measured.push({ report, name })
+        else calls.push({ reports: [report], idempotencyKey: keyOf([name]) })
       },
     }
     await piece.inTurns((isJson ? readJson : readProtobuf)(signal, body, visitor, budget)).finally(() => piece.end())
     for (const id of agents) await this.#sayAlive(id, principal, address)
-    await this.#parts.events.reportEach(events, { principal, address })
+    await this.#parts.events.reportGroups([...calls, ...groupsOf(measured)], { principal, address })
     this.#remember(counted)
     return refused
   }
@@ -219,6 +224,21 @@ export class Telemetry {
   }
 }
 
-/** The same for each time that a record is sent, in whatever batch. */
-const idempotencyKey = ({ instance_id, event_type }: NewEvent, id: string): string =>
-  `otlp ${createHash('sha256').update(`${instance_id} ${event_type} ${id}`).digest('base64url')}`
+/** A report, and its name: the same for each time that it is sent. */
+interface NamedReport {
+  report: NewEvent
+  name: string
+}
+
+/** Exporters repeat a request as it was, so its reports have one name together. */
+function groupsOf(reports: readonly NamedReport[]): KeyedReports[] {
+  const groups: KeyedReports[] = []
+  for (let start = 0; start < reports.length; start += groupReports) {
+    const group = reports.slice(start, start + groupReports)
+    groups.push({ reports: group.map(({ report }) => report), idempotencyKey: keyOf(group.map(({ name }) => name)) })
+  }
+  return groups
+}
+
+const keyOf = (names: readonly string[]): string =>
+  `otlp ${createHash('sha256').update(names.join('\n')).digest('base64url')}`
