@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Answer } from './call.ts'
 import { expectRefusal } from './expectations.ts'
 import { allEvents, anEvent, beat, createKey, createKeyDecoy, newInstance, postEvent, unique } from './fleet.ts'
 import { keyedRoutes, openRoutes, pathWith, type Route, type Scope } from './routes.ts'
@@ -23,6 +24,13 @@ const send = (route: Route, key: string | null) => {
   const id = route.path.startsWith('/api/honeypots/:') ? noDecoy : instanceId
   return service.call(route.method, pathWith(route, id), { key, body: route.body?.(id) })
 }
+/** OTLP has its own form: a google.rpc.Status, here as JSON. */
+const asRefusal = ({ path }: Route, answer: Answer): Answer => {
+  if (!path.startsWith('/v1/')) return answer
+  const { code, message, ...others } = answer.body as { code: number; message: string }
+  expect(code).toBe({ 401: 16, 403: 7, 429: 8 }[answer.status])
+  return { ...answer, body: { error: message, ...others } }
+}
 const isSuspended = async (id: string) =>
   (await service.call<{ suspended: boolean }>('GET', `/api/instances/${id}/status`)).body.suspended
 
@@ -40,7 +48,7 @@ describe('without a valid key', () => {
       'wl_admin',
     ]) {
       // From the 21st invalid key of an address within a minute, over all routes, the response is 429.
-      expectRefusal(await send(route, key), key === null ? 401 : [401, 429])
+      expectRefusal(asRefusal(route, await send(route, key)), key === null ? 401 : [401, 429])
     }
   })
 
@@ -126,7 +134,7 @@ describe('with a key of a scope', () => {
     // checked.
     const held = forbidden.filter((route) => scope !== 'operator' || !/\/(ack|check)/.test(route.path))
     test.each(titled(held))(`${scope}: %s answers 403`, async (_title, route) => {
-      expectRefusal(await send(route, keys[scope]), 403)
+      expectRefusal(asRefusal(route, await send(route, keys[scope])), 403)
       expect(await isSuspended(instanceId)).toBe(false)
     })
   }
