@@ -21,7 +21,10 @@ import { median, quantile } from '../statistics.ts'
 const ruleCount = 100
 const eventBytes = 322
 const roundCount = 6
-const restMs = 4_000
+/** The disk may still write data of the last round. */
+const restMs = 2_000
+/** Longer would be a fault of the rules. */
+const maxCatchUpMs = 60_000
 const connections = 64
 /** An empty folder of rules, in place of the starter rules of a new database. */
 const onlyOwnRules = () => ({ WARDLINE_RULES_DIR: temporaryFolder() })
@@ -193,11 +196,17 @@ async function measureCost(): Promise<Figure> {
     requests: bodies.map((body) => service.prepare('POST', '/api/events', body)),
   })
   let lag = 0
-  // Rules that catch up after a flood would slow down the other side, so both sides and the disk rest equally long.
+  let longestMs = 0
+  // Rules that catch up after a flood would slow down the other side.
   async function catchUp(): Promise<void> {
     lag = Math.max(lag, await lagOf(withRules))
+    const startedAt = performance.now()
+    while ((await lagOf(withRules)) > 0) {
+      if (performance.now() - startedAt > maxCatchUpMs) throw new Error('The rules do not catch up.')
+      await sleep(100)
+    }
+    longestMs = Math.max(longestMs, performance.now() - startedAt)
     await sleep(restMs)
-    if ((await lagOf(withRules)) > 0) throw new Error('The rules need longer to catch up than the rounds wait.')
   }
   const pairs = await pairedLoads(roundCount, load('with rules', withRules), load('without', without), catchUp)
   const rounds = ratios(pairs, (result) => result.perSecond)
@@ -208,7 +217,7 @@ async function measureCost(): Promise<Figure> {
     min: 0.95,
     sides: [sideOf('with rules', pairs.a), sideOf('without', pairs.b)],
     rounds,
-    notes: [`at most ${lag} events behind after a round, caught up ${restMs / 1_000} s later`],
+    notes: [`at most ${lag} events behind after a round, caught up ${(longestMs / 1_000).toFixed(1)} s later`],
     faults: pairs.faults,
   }
   await withRules.stop()
