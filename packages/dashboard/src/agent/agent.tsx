@@ -110,7 +110,11 @@ function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
           </span>
         </span>
       ))}
-      {!isHeld && <span className="warning">This agent can only be asked to stop.</span>}
+      {!isHeld && (
+        <span className="warning">
+          {levers.length > 0 ? 'This agent can only be asked to stop.' : 'Nothing: only its telemetry is heard.'}
+        </span>
+      )}
     </div>
   )
 }
