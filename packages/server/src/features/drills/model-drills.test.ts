@@ -114,6 +114,16 @@ it('is a silent lever if no gateway answers, until the last call is a day old', 
   expect(await finished(await start(), 34_000)).toMatchObject({ state: 'complete', silent_count: 0 })
 })
 
+it('is not silent for an agent that calls its first model during the drill', async () => {
+  gateway = await openGateway(service.deps, service.services)
+  await callModel('busy')
+  await service.call('POST', '/api/heartbeat', { body: { instance_id: 'a-late', name: 'a-late' } })
+  const id = await start()
+  await expect.poll(() => read(id)).toMatchObject({ model_count: 1 })
+  await callModel('a-late')
+  expect(await finished(id, 34_000)).toMatchObject({ state: 'complete', model_count: 1, silent_count: 0 })
+})
+
 it('is drilled once per period, unless drills are off', async () => {
   gateway = await openGateway(service.deps, service.services)
   await callModel('busy')

@@ -62,6 +62,7 @@ export function countAsks(
   const complete: Drill['supervisors'] = []
   const incomplete: Drill['supervisors'] = []
   const levers: Drill['silent'] = []
+  const unanswered: Drill['silent'] = []
   let asked = 0
   let models = 0
   let calls = 0
@@ -70,7 +71,7 @@ export function countAsks(
     const { instance_id, asked_at, answered_at, processes, unreachable, model_at, reason } = row
     const isLate = (at: number | null) => at !== null && now - at >= withinMs
     if (processes === null && isLate(asked_at) && row.is_supervised) levers.push({ instance_id, lever: 'process' })
-    if (model_at === null && isLate(startedAt) && row.is_caller) levers.push({ instance_id, lever: 'model' })
+    if (model_at === null && isLate(startedAt) && row.is_caller) unanswered.push({ instance_id, lever: 'model' })
     if (model_at !== null) {
       models += 1
       calls += row.model_calls ?? 0
@@ -83,6 +84,8 @@ export function countAsks(
     else if (isLate(asked_at)) silent.push({ instance_id, reason: 'no_answer' })
     else if (reason !== null) notAsked.push({ instance_id, reason })
   }
+  // A gateway answers for all agents: one that it did not know of called its first model meanwhile.
+  if (models === 0) levers.push(...unanswered)
   times.sort((one, other) => one - other)
   return {
     asked,

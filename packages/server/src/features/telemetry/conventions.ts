@@ -4,7 +4,6 @@ type Meaning =
   | 'instance'
   | 'service'
   | 'host'
-  | 'agent'
   | 'operation'
   | 'kind'
   | 'tool'
@@ -30,7 +29,6 @@ const table: readonly (readonly [Meaning, key: string, source: string])[] = [
   ['instance', 'service.instance.id', 'semantic conventions 1.45, resource'],
   ['service', 'service.name', 'semantic conventions 1.45, resource'],
   ['host', 'host.name', 'semantic conventions 1.45, resource'],
-  ['agent', 'gen_ai.agent.name', 'GenAI conventions 0.1.0'],
   ['operation', 'gen_ai.operation.name', 'GenAI conventions 0.1.0'],
   ['operation', 'ai.operationId', 'AI SDK 5 and 6'],
   ['operation', 'mcp.method.name', 'MCP conventions 0.1.0'],

@@ -190,6 +190,8 @@ const hostile: [string, 'JSON' | 'protobuf', Buffer][] = [
   ['members', 'JSON', Buffer.from(`{${filled('"a":1,')}`)],
   ['quotes', 'JSON', Buffer.from(`{${filled('"')}`)],
   ['escapes', 'JSON', Buffer.from(`{"${filled('\\')}`)],
+  ['escaped quotes', 'JSON', Buffer.from(`{"${filled('\\"')}`)],
+  ['signs within a text', 'JSON', Buffer.from(`{"${filled('[{,:')}`)],
   ['spaces', 'JSON', Buffer.from(filled(' '))],
   ['empty groups', 'JSON', Buffer.from(`{"resourceSpans":[${filled('{},')}`)],
   ['empty spans', 'JSON', Buffer.from(`{"resourceSpans":[{"scopeSpans":[{"spans":[${filled('{},')}`)],

@@ -31,20 +31,10 @@ const names: Record<Signal, [resources: string, scopes: string, records: string]
 type Range = readonly [start: number, end: number]
 type Parts = (readonly [name: string, range: Range])[]
 
-/** Returns the index after a quoted string that begins at `start`. */
-function endOfText(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
-    let escapes = 0
-    while (text[end - 1 - escapes] === '\\') escapes++
-    if (escapes % 2 === 0) return end + 1
-  }
-  throw malformed
-}
-
 /** Finds the elements of an array, or of an object with their names, without parsing them. */
 function* partsOf(text: string, [start, end]: Range, open: '[' | '{', budget: WorkBudget): Slices<Parts> {
   const parts: Parts = []
-  const signs = /["[\]{},:]/g
+  const signs = /["[\]{},:\\]/g
   const first = start + text.slice(start, Math.min(end, start + 64)).search(/[^ \t\n\r]/)
   if (text[first] !== open) throw malformed
   signs.lastIndex = first + 1
@@ -52,14 +42,19 @@ function* partsOf(text: string, [start, end]: Range, open: '[' | '{', budget: Wo
   let name = ''
   let from = first + 1
   let lastText: Range | undefined
+  /** Where the text begins that is passed now; in it only its end and escapes count. */
+  let textFrom = -1
   for (let sign = signs.exec(text); sign !== null && sign.index < end; sign = signs.exec(text)) {
     budget.count(unitsOfSign)
     if (budget.isSliceOver()) yield
     const character = sign[0]
-    if (character === '"') {
-      signs.lastIndex = endOfText(text, sign.index)
-      budget.count(signs.lastIndex - sign.index)
-      if (depth === 0) lastText = [sign.index + 1, signs.lastIndex - 1]
+    if (character === '\\') signs.lastIndex += 1
+    else if (textFrom >= 0) {
+      if (character !== '"') continue
+      if (depth === 0) lastText = [textFrom, sign.index]
+      textFrom = -1
+    } else if (character === '"') {
+      textFrom = sign.index + 1
     } else if (character === '[' || character === '{') depth += 1
     else if (depth > 0) depth -= character === ']' || character === '}' ? 1 : 0
     else if (character === ':') {

@@ -177,7 +177,7 @@ export class Telemetry {
       },
     }
     await piece.inTurns((isJson ? readJson : readProtobuf)(signal, body, visitor, budget)).finally(() => piece.end())
-    for (const id of agents) await this.#sayAlive(id, principal, address)
+    await this.#sayAlive(agents, principal, address)
     await this.#parts.events.reportGroups([...calls, ...groupsOf(measured)], { principal, address })
     this.#remember(counted)
     return refused
@@ -209,18 +209,20 @@ export class Telemetry {
     }
   }
 
-  /** Registers an agent that is not known, and sends the heartbeats of one that only its telemetry shows. */
-  async #sayAlive(id: string, principal: Principal, address: string | null): Promise<void> {
+  /** Registers agents that are not known, and sends the heartbeats of those that only their telemetry shows. */
+  async #sayAlive(agents: ReadonlySet<string>, principal: Principal, address: string | null): Promise<void> {
     const { clock, database } = this.#deps
     const now = clock.monotonic()
-    if (now - (this.#heard.get(id) ?? -Infinity) < heartbeatMs) return
-    const known = (await readTraits(database.db, [id])).get(id)
-    if (!known || known.agentType === observedAgentType) {
-      const heartbeat = { instance_id: id, name: id, agent_type: observedAgentType }
-      await this.#parts.heartbeats.beat(heartbeat, principal, address)
-    }
-    if (this.#heard.size >= maxHeard) this.#heard.clear()
-    this.#heard.set(id, now)
+    const due = [...agents].filter((id) => now - (this.#heard.get(id) ?? -Infinity) >= heartbeatMs)
+    const known = await readTraits(database.db, due)
+    const observed = due.filter((id) => !known.has(id) || known.get(id)!.agentType === observedAgentType)
+    await Promise.all(
+      observed.map((id) =>
+        this.#parts.heartbeats.beat({ instance_id: id, name: id, agent_type: observedAgentType }, principal, address),
+      ),
+    )
+    if (this.#heard.size + due.length > maxHeard) this.#heard.clear()
+    for (const id of due) this.#heard.set(id, now)
   }
 }
 
