@@ -28,6 +28,7 @@ afterAll(async () => {
 const event = { severity: 'info', source: 's', event_type: 'note', description: 'd' }
 
 interface Sent {
+  method?: 'GET'
   body?: unknown
   key?: string | undefined
   headers?: Record<string, string>
@@ -37,17 +38,23 @@ interface Sent {
 }
 
 /** Sends one request on a separate connection. Returns status, headers and body of the response. */
-function send({ body = event, key = adminKey, headers = {}, path = '/api/events', pieces }: Sent) {
+function send({
+  method,
+  body = method ? '' : event,
+  key = adminKey,
+  headers = {},
+  path = '/api/events',
+  pieces,
+}: Sent) {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const lines = Object.entries({
     host: `127.0.0.1:${port}`,
     connection: 'close',
     'x-monitor-key': key,
-    'content-type': 'application/json',
-    'content-length': String(bytes.length),
+    ...(method ? {} : { 'content-type': 'application/json', 'content-length': String(bytes.length) }),
     ...headers,
   }).map(([name, value]) => `${name}: ${value}\r\n`)
-  const request = Buffer.concat([Buffer.from(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`), bytes])
+  const request = Buffer.concat([Buffer.from(`${method ?? 'POST'} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`), bytes])
   return new Promise<{ status: number; headers: Record<string, string>; body: Record<string, unknown> }>(
     (resolve, reject) => {
       let text = ''
@@ -63,7 +70,7 @@ function send({ body = event, key = adminKey, headers = {}, path = '/api/events'
         resolve({
           status: Number(first.split(' ')[1]),
           headers: Object.fromEntries(named.map(([name, value]) => [name.toLowerCase(), value])),
-          body: JSON.parse(answer),
+          body: answer === '' ? {} : JSON.parse(answer),
         })
       })
       const size = pieces ?? request.length
@@ -170,5 +177,70 @@ describe('a direct request', () => {
     expect(answer).toMatchObject({ status: 500, headers: { 'x-error-code': 'database' } })
     await back()
     expect((await send({})).status).toBe(201)
+  })
+})
+
+describe('a poll', () => {
+  const path = '/api/instances/agent-1/status'
+  const poll = (sent: Sent = {}) => send({ method: 'GET', path, key: agentKey, ...sent })
+  /** Bypasses the direct route, which leaves requests with a body to the framework. */
+  const pollGenerally = (sent: Sent = {}) => poll({ ...sent, headers: { 'content-length': '0', ...sent.headers } })
+  const undated = <Answer extends { headers: object }>(answer: Answer) => ({
+    ...answer,
+    headers: { ...answer.headers, date: '' },
+  })
+
+  /** Compares both paths, and returns the direct answer. */
+  async function same(sent: Sent, isDirect: boolean) {
+    const before = general
+    const direct = await poll(sent)
+    expect(general - before).toBe(isDirect ? 0 : 1)
+    expect(undated(direct)).toEqual(undated(await pollGenerally(sent)))
+    expect(general - before).toBe(isDirect ? 1 : 2)
+    return direct
+  }
+
+  beforeAll(async () => {
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-1', name: 'agent-1' } })
+    await service.call('POST', '/api/heartbeat', { body: { instance_id: 'agent-2', name: 'agent-2' } })
+    await Promise.all(['agent-1', 'agent-2'].map((id) => service.call('GET', `/api/instances/${id}/status`)))
+  })
+
+  it('is answered without the framework, like by it: with a body, as 304, of a suspended agent, and after its resume', async () => {
+    const active = await same({}, true)
+    expect(active).toMatchObject({ status: 200, body: { suspended: false } })
+    const unchanged = { headers: { 'if-none-match': active.headers.etag! } }
+    expect(await same(unchanged, true)).toMatchObject({ status: 304, body: {} })
+    await service.call('POST', '/api/kill/agent-1', { body: { reason: 'test' } })
+    const suspended = await same(unchanged, true)
+    expect(suspended).toMatchObject({ status: 200, body: { suspended: true, reason: 'test' } })
+    expect(suspended.headers).toMatchObject({ 'wardline-suspended': '1', 'x-wardline-decoys': 'none' })
+    const { body } = await service.call<{ suspensions: object[] }>('GET', '/api/instances/agent-1/suspensions')
+    expect(body.suspensions[0]).toMatchObject({ delivered_by: 'poll' })
+    await service.call('POST', '/api/resume/agent-1', { body: {} })
+    expect(await same(unchanged, true)).toMatchObject({ status: 200, body: { suspended: false } })
+  })
+
+  it.each<[string, number, Sent]>([
+    ['of an unknown agent', 404, { key: adminKey, path: '/api/instances/nobody/status' }],
+    ['of an agent to which the key is not bound', 403, { path: '/api/instances/agent-2/status' }],
+    ['with an id that cannot be one', 400, { path: '/api/instances/Agent%201/status' }],
+    ['with a long id', 400, { path: `/api/instances/${'a'.repeat(200)}/status` }],
+    ['with a wrong key', 401, { key: 'wrong' }],
+    ['for another host', 421, { headers: { host: 'evil.example' } }],
+  ])('%s is left to the framework', async (_, status, sent) => {
+    const before = general
+    const direct = await poll(sent)
+    const usual = await pollGenerally(sent)
+    expect(direct.status).toBe(status)
+    expect(undated(direct)).toEqual(undated(usual))
+    expect((general - before) % 2).toBe(0)
+  })
+
+  it('with a query, or with the name of an object that all have, is left to the framework', async () => {
+    const before = general
+    expect((await poll({ path: `${path}?a=/status` })).status).toBe(200)
+    expect(general).toBe(before + 1)
+    expect((await poll({ key: adminKey, path: '/api/instances/constructor/status' })).status).toBe(404)
   })
 })

@@ -21,6 +21,22 @@ export interface Call<Body> {
 
 type Respond = (call: Call<never>) => Promise<unknown>
 
+/** A read about one agent. */
+export interface Read {
+  instanceId: string
+  principal: Principal
+  headers: IncomingHttpHeaders
+}
+
+/** What a read found: the body, or that the caller has it already (304). */
+export interface Found<Body> {
+  headers: Readonly<Record<string, string>>
+  body: Body | undefined
+}
+
+/** Returns undefined to leave the request to the framework path, such as when it must be refused or something be read. */
+export type Reader<Body> = (read: Read) => Found<Body> | undefined
+
 interface DirectRoute {
   method: string
   scopes: readonly Scope[]
@@ -31,14 +47,17 @@ interface DirectRoute {
   answered(): void
 }
 
-const usualHeaders = [
-  'content-type',
-  'application/json; charset=utf-8',
-  'x-content-type-options',
-  'nosniff',
-  'cache-control',
-  noStore,
-]
+/** A route whose path has the id of an agent between these parts. */
+interface ReadRoute {
+  before: string
+  after: string
+  scopes: readonly Scope[]
+  find: Reader<unknown>
+  answered: Readonly<Record<200 | 304, () => void>>
+}
+
+const everyHeader = ['x-content-type-options', 'nosniff', 'cache-control', noStore]
+const usualHeaders = ['content-type', 'application/json; charset=utf-8', ...everyHeader]
 
 /** Requests that failed here, with the instance that the body names; the framework path sends the response. */
 const failed = new WeakMap<IncomingMessage, { fault: unknown; named: unknown }>()
@@ -49,6 +68,8 @@ export const earlierFailure = (request: IncomingMessage): { fault: unknown; name
 /** Returns what a body names as its instance, which may be any value. */
 export const instanceOf = (body: unknown): unknown =>
   (body as { instance_id?: unknown } | null | undefined)?.instance_id
+
+const plainId = /^[a-z0-9_-]+$/
 
 const jsonTypes: ReadonlySet<unknown> = new Set(['application/json', 'application/json; charset=utf-8'])
 
@@ -73,6 +94,7 @@ export type SuspendedVersion = (principal: Principal, named: readonly unknown[])
  */
 class DirectRoutes {
   readonly #routes = new Map<string, DirectRoute>()
+  readonly #reads: ReadRoute[] = []
   readonly #tools: DirectTools
   #isClosing = false
 
@@ -86,6 +108,12 @@ class DirectRoutes {
     this.#routes.set(path, { method, scopes, status, faultOf: faultFinder(body!), respond, answered })
   }
 
+  /** Adds a read. `answered` is called for each response, by its status. */
+  addRead({ path, access }: Endpoint, find: Reader<unknown>, answered: ReadRoute['answered']): void {
+    const [before = '', after = ''] = path.split(':instanceId')
+    this.#reads.push({ before, after, scopes: access as readonly Scope[], find, answered })
+  }
+
   /** Leaves all further requests to the framework path, which responds that the service is shutting down. */
   close(): void {
     this.#isClosing = true
@@ -94,6 +122,10 @@ class DirectRoutes {
   /** Returns a listener that serves the direct routes and passes other requests to `general`. */
   before(general: RequestListener): RequestListener {
     return (request, response) => {
+      if (request.method === 'GET') {
+        if (!this.#read(request, response)) general(request, response)
+        return
+      }
       const route = this.#routes.get(request.url!)
       const principal = route && this.#principalOf(route, request)
       if (principal) this.#serve(route, principal, request, response, general)
@@ -103,28 +135,57 @@ class DirectRoutes {
 
   /** Returns the caller if the request can be served directly. */
   #principalOf(route: DirectRoute, request: IncomingMessage): Principal | undefined {
-    const { headers, socket } = request
+    const { headers } = request
     const length = Number(headers['content-length'])
-    const key = headers['x-monitor-key']
     if (
-      this.#isClosing ||
       request.method !== route.method ||
       !(length > 0 && length <= limits.bodyBytes) ||
-      typeof key !== 'string' ||
       !jsonTypes.has(headers['content-type']) ||
-      (this.#tools.hasProxies && headers['x-forwarded-for'] !== undefined) ||
-      isSocketClaimed(socket) ||
-      isBeyondCap(socket)
+      (this.#tools.hasProxies && headers['x-forwarded-for'] !== undefined)
     ) {
       return undefined
     }
+    return this.#caller(route.scopes, request)
+  }
+
+  /** Returns the owner of the key if the request needs no other check than these. */
+  #caller(scopes: readonly Scope[], request: IncomingMessage): Principal | undefined {
+    const { headers, socket } = request
+    const key = headers['x-monitor-key']
+    if (this.#isClosing || typeof key !== 'string' || isSocketClaimed(socket) || isBeyondCap(socket)) return undefined
     try {
       this.#tools.assertHost(request)
     } catch {
       return undefined
     }
     const principal = this.#tools.authenticator.byKey(key)
-    return principal && route.scopes.includes(principal.scope) ? principal : undefined
+    return principal && scopes.includes(principal.scope) ? principal : undefined
+  }
+
+  /** Returns whether it responded. */
+  #read(request: IncomingMessage, response: ServerResponse): boolean {
+    const { headers, socket } = request
+    const url = request.url!
+    const route = this.#reads.find(({ before, after }) => url.startsWith(before) && url.endsWith(after))
+    const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+    if (!route || hasBody) return false
+    const instanceId = url.slice(route.before.length, url.length - route.after.length)
+    if (instanceId.length > limits.instanceId || !plainId.test(instanceId)) return false
+    const principal = this.#caller(route.scopes, request)
+    const found = principal && route.find({ instanceId, principal, headers })
+    if (!found) return false
+    admitConnection(socket)
+    const text = found.body === undefined ? undefined : JSON.stringify(found.body)
+    const status = text === undefined ? 304 : 200
+    const answer =
+      text === undefined ? [...everyHeader] : [...usualHeaders, 'content-length', `${Buffer.byteLength(text)}`]
+    for (const name in found.headers) answer.push(name, found.headers[name]!)
+    const version = this.#tools.suspendedVersion(principal, [instanceId])
+    if (version !== undefined) answer.push(suspendedHeader, String(version))
+    route.answered[status]()
+    response.writeHead(status, answer)
+    response.end(text)
+    return true
   }
 
   #serve(

@@ -18,7 +18,14 @@ import type { Metrics } from '../metrics.ts'
 import { clientAddress } from './actor.ts'
 import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
 import { admitConnection } from './connections.ts'
-import { type Call, type DirectRoutes, earlierFailure, instanceOf, type SuspendedVersion } from './direct.ts'
+import {
+  type Call,
+  type DirectRoutes,
+  earlierFailure,
+  instanceOf,
+  type Reader,
+  type SuspendedVersion,
+} from './direct.ts'
 import { assertSearchable } from './json.ts'
 import { bearerKey, otlpStatus } from './otlp.ts'
 import { claimSocket, releaseSocket } from './sse.ts'
@@ -63,6 +70,8 @@ export interface Router {
   handle<Name extends EndpointName>(name: Name, handler: Handler<Name>, admit?: (principal: Principal) => void): void
   /** Serves an endpoint with so many requests that they bypass the framework; see direct.ts. */
   direct<Name extends EndpointName>(name: Name, handler: (call: Call<BodyOf<Name>>) => Promise<ReplyOf<Name>>): void
+  /** Lets an endpoint that `handle` serves answer the usual request without the framework, from memory; see direct.ts. */
+  read<Name extends EndpointName>(name: Name, find: Reader<ReplyOf<Name>>): void
   /** Serves an endpoint that responds with Server-Sent Events. */
   stream<Name extends EndpointName>(name: Name, handler: StreamHandler<Name>): void
   /** Reports a refused caller to the refusal watch. Errors thrown by handlers are reported automatically. */
@@ -221,6 +230,10 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
   return {
     noteRefusal,
     direct: handleDirectly,
+    read(name, find) {
+      const [ok, unchanged] = ['2xx', '3xx'].map((status) => metrics.requests.labels(name, status))
+      directRoutes.addRead(endpoints[name], find, { 200: () => ok!.inc(), 304: () => unchanged!.inc() })
+    },
     handle(name, handler, admit) {
       const { status } = endpoints[name]
       const answered = answeredMetric(name)

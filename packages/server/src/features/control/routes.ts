@@ -1,9 +1,9 @@
 import { controlHeader, decoysHeader, type KillSwitchState, policyHeader, streamedKinds } from '@wardline/contract'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { unknownInstance } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
-import { assertMayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
+import { assertMayActFor, mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
+import type { Found, Read } from '../../http/direct.ts'
 import { matchesTag } from '../../http/etag.ts'
 import type { Router } from '../../http/route.ts'
 import { answerSupervisor } from '../../http/supervisor.ts'
@@ -16,19 +16,6 @@ import type { Acks } from './acks.ts'
 import type { ControlStates, KnownState } from './control-states.ts'
 import type { ControlStream } from './control-stream.ts'
 import { type KillSwitchParts, type ResumeCondition, resumeInstance, suspendInstance } from './kill-switch.ts'
-
-function answerPoll(
-  instanceId: string,
-  known: KnownState | undefined,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): KillSwitchState {
-  if (!known) throw unknownInstance(instanceId)
-  reply.header('etag', known.etag)
-  reply.header(controlHeader, known.control)
-  if (matchesTag(request.headers['if-none-match'], known.etag)) reply.code(304).send()
-  return known.state
-}
 
 interface KillSwitchRoutes extends Pick<KillSwitchParts, 'outbox' | 'enforcement' | 'pendingResumes'> {
   controlStates: ControlStates
@@ -61,20 +48,39 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
     return { ok: true, instance_id: instanceId, status: 'active' }
   })
 
-  router.handle('getInstanceStatus', ({ params, principal, request }, reply) => {
-    if (principal.scope === 'agent') assertMayActFor(principal, params.instanceId)
-    reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
-    reply.header(policyHeader, policySets.version)
-    const answer = (known: KnownState | undefined) => {
-      if (known && principal.scope === 'agent') activityCounts.noteRequest(params.instanceId, deps.clock.now())
-      const answered = answerPoll(params.instanceId, known, request, reply)
-      if (answered.suspended && known && mayBeAgent(principal)) {
-        suspensionFacts.noteDelivered(params.instanceId, known.version, known.issuedAt, 'poll')
-      }
-      return answered
+  const callerHeaders = (principal: Principal) => ({
+    [decoysHeader]: reaches(principal) ? 'some' : 'none',
+    [policyHeader]: String(policySets.version),
+  })
+
+  /** What a poll gets, which is noted as the agent's. */
+  function polled({ instanceId, principal, headers }: Read, known: KnownState): Found<KillSwitchState> {
+    if (principal.scope === 'agent') activityCounts.noteRequest(instanceId, deps.clock.now())
+    if (known.state.suspended && mayBeAgent(principal)) {
+      suspensionFacts.noteDelivered(instanceId, known.version, known.issuedAt, 'poll')
     }
-    const known = controlStates.peek(params.instanceId)
-    return known ? answer(known) : controlStates.read(params.instanceId).then(answer)
+    return {
+      headers: { ...callerHeaders(principal), etag: known.etag, [controlHeader]: known.control },
+      body: matchesTag(headers['if-none-match'], known.etag) ? undefined : known.state,
+    }
+  }
+
+  router.read('getInstanceStatus', (read) => {
+    const { principal, instanceId } = read
+    if (principal.scope === 'agent' && !mayActFor(principal, instanceId)) return undefined
+    const known = controlStates.peek(instanceId)
+    return known && polled(read, known)
+  })
+
+  router.handle('getInstanceStatus', async ({ params: { instanceId }, principal, request }, reply) => {
+    if (principal.scope === 'agent') assertMayActFor(principal, instanceId)
+    reply.headers(callerHeaders(principal))
+    const known = controlStates.peek(instanceId) ?? (await controlStates.read(instanceId))
+    if (!known) throw unknownInstance(instanceId)
+    const { headers, body } = polled({ instanceId, principal, headers: request.headers }, known)
+    reply.headers(headers)
+    if (body === undefined) reply.code(304).send()
+    return known.state
   })
 
   router.stream('streamControl', async ({ params, query, principal }, reply) => {
