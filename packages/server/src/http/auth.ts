@@ -177,12 +177,9 @@ function assertScope(principal: Principal, scopes: readonly Scope[]): void {
 /** Only invalid keys count and wait: a caller with a valid key is not delayed by guesses from the same address. */
 function refuseKey(request: FastifyRequest, watch: RefusalWatch): never {
   const waitSeconds = watch.badKey(clientAddress(request))
-  if (waitSeconds === undefined) throw new AppError('unauthorized', 'The key in X-Monitor-Key is not valid.')
-  throw new AppError(
-    'too_many_failures',
-    'The key in X-Monitor-Key is not valid, and too many such keys came from this address.',
-    waitSeconds,
-  )
+  const notValid = `The key in ${request.hasKeyAsBearer ? 'Authorization' : 'X-Monitor-Key'} is not valid`
+  if (waitSeconds === undefined) throw new AppError('unauthorized', `${notValid}.`)
+  throw new AppError('too_many_failures', `${notValid}, and too many such keys came from this address.`, waitSeconds)
 }
 
 function refuseSession(request: FastifyRequest, watch: RefusalWatch): undefined {
@@ -218,7 +215,10 @@ export function authenticate(
       .then((principal) => (principal ? admitted(principal) : refuseKey(request, watch)))
   }
   return sessionPrincipal(request, authenticator, watch).then((principal) => {
-    if (!principal) throw new AppError('unauthorized', 'A key is required in the header X-Monitor-Key.')
+    if (!principal) {
+      const bearer = request.routeOptions.config.isOtlp ? ', or as bearer in Authorization' : ''
+      throw new AppError('unauthorized', `A key is required in the header X-Monitor-Key${bearer}.`)
+    }
     request.principal = principal
     assertScope(principal, scopes)
     return principal

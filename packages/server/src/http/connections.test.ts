@@ -8,7 +8,7 @@ import { exemptAddresses } from './connections.ts'
 interface Client {
   socket: Socket
   /** Sends a request and returns the head of the response, or the bytes before the connection ended. */
-  get(path: string, header?: string): Promise<string>
+  get(path: string, header?: string, method?: string): Promise<string>
 }
 
 /** Opens clients with real connections from made-up addresses. */
@@ -30,7 +30,7 @@ async function clientsOf(service: TestService): Promise<{ open(address: string):
       service.app.server.emit('connection', other)
       return {
         socket,
-        get: (path, header = '') =>
+        get: (path, header = '', method = 'GET') =>
           new Promise((resolve) => {
             let answer = ''
             const finish = () => resolve(answer)
@@ -39,7 +39,8 @@ async function clientsOf(service: TestService): Promise<{ open(address: string):
               if (answer.includes('\r\n\r\n')) finish()
             })
             socket.on('close', finish)
-            socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n${header}\r\n`)
+            const length = method === 'GET' ? '' : 'content-length: 0\r\n'
+            socket.write(`${method} ${path} HTTP/1.1\r\nhost: localhost\r\n${length}${header}\r\n`)
           }),
       }
     },
@@ -93,6 +94,12 @@ describe('the connections of one address', () => {
     for (const path of ['/', '/docs', '/api/stream', '/metrics', '/nowhere']) {
       expect(status(await (await clients.open('203.0.113.7')).get(path)), path).toBe('429')
     }
+    const bearer = (presented: string) => `authorization: Bearer ${presented}\r\n`
+    const exporter = await clients.open('203.0.113.7')
+    expect(status(await exporter.get('/v1/traces', bearer(adminKey), 'POST'))).toBe('415')
+    expect(status(await (await clients.open('203.0.113.7')).get('/v1/traces', bearer('wrong'), 'POST'))).toBe('401')
+    expect(status(await (await clients.open('203.0.113.7')).get('/v1/traces', '', 'POST'))).toBe('429')
+    expect(status(await (await clients.open('203.0.113.7')).get('/healthz', bearer(adminKey)))).toBe('429')
   })
 
   it('are closed without reading at twice the cap', async () => {

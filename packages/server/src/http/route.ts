@@ -27,7 +27,7 @@ import {
   type SuspendedVersion,
 } from './direct.ts'
 import { assertSearchable } from './json.ts'
-import { bearerKey, otlpStatus } from './otlp.ts'
+import { bearerKey, OtlpBodies, otlpStatus } from './otlp.ts'
 import { claimSocket, releaseSocket } from './sse.ts'
 
 declare module 'fastify' {
@@ -35,6 +35,8 @@ declare module 'fastify' {
     principal: Principal
     /** Instances that a body names which the handler parses itself. */
     namedInstances?: ReadonlySet<string>
+    /** The key came in `Authorization`, not in X-Monitor-Key. */
+    hasKeyAsBearer?: true
   }
   interface FastifyContextConfig {
     /** Name in the endpoint table. */
@@ -43,6 +45,8 @@ declare module 'fastify' {
     rawBody?: boolean
     /** The body may be YAML: the name under which the handler gets its text. */
     yaml?: string | undefined
+    /** The key may be a bearer. */
+    isOtlp?: boolean
   }
 }
 
@@ -124,6 +128,7 @@ function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
   const { authenticator, watch, metrics, directRoutes, suspendedVersion, openStream, configured } = options
   app.decorateRequest('principal', null as unknown as Principal)
+  const otlpBodies = new OtlpBodies()
 
   function noteRefusal(request: FastifyRequest, fault: unknown): void {
     if (!(fault instanceof AppError) || !refusals.has(fault.code)) return
@@ -188,14 +193,21 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
       method: endpoint.method,
       url: endpoint.path,
       schema: schemaOf(endpoint),
-      config: { endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml },
+      config: {
+        ...{ endpoint: name, rawBody: endpoint.rawBody !== undefined, yaml: endpoint.yaml },
+        isOtlp: endpoint.isOtlp === true,
+      },
       bodyLimit: endpoint.isOtlp
         ? limits.otlpBytes
         : endpoint.rawBody || endpoint.largeBody
           ? limits.batchBytes
           : limits.bodyBytes,
       onRequest: [endpoint.isOtlp && bearerKey, hooks.first, authenticateHook(endpoint), hooks.last].filter(isHook),
-      onSend: [suspendedHook(endpoint), hooks.onSend, endpoint.isOtlp && otlpStatus].filter(isHook),
+      preParsing: endpoint.isOtlp ? [otlpBodies.read] : [],
+      onSend: [
+        endpoint.isOtlp && otlpBodies.release,
+        ...[suspendedHook(endpoint), hooks.onSend, endpoint.isOtlp && otlpStatus],
+      ].filter(isHook),
       handler: respond,
     })
   }

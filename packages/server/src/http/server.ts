@@ -11,7 +11,7 @@ import { capConnections, isBeyondCap } from './connections.ts'
 import { createHostCheck } from './host-check.ts'
 import { bodyText, parseJson } from './json.ts'
 import { httpLimits } from './limits.ts'
-import { protobufType } from './otlp.ts'
+import { bearerOf, protobufType } from './otlp.ts'
 import { noStore, problemHandler, sendProblem } from './problem.ts'
 import { isSocketClaimed } from './sse.ts'
 
@@ -47,7 +47,8 @@ function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
 /** Limits a connection over its address's cap to one request, which must present a key or session. */
 function assertKeyBeyondCap(request: FastifyRequest, reply: FastifyReply): void {
   reply.header('connection', 'close')
-  if (request.headers['x-monitor-key'] !== undefined || sessionProof(request) !== undefined) return
+  const hasBearer = request.routeOptions.config.isOtlp === true && bearerOf(request) !== undefined
+  if (hasBearer || request.headers['x-monitor-key'] !== undefined || sessionProof(request) !== undefined) return
   throw new AppError('quota_exceeded', 'Too many connections without a valid key are open from this address.', 5)
 }
 

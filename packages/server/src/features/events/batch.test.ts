@@ -85,16 +85,26 @@ test('rejects an array with changed characters exactly when JSON.parse does', ()
 })
 
 test.each([
-  ['an array', false],
-  ['lines', true],
-])('reads a MiB of %s in slices', (_form, isLines) => {
-  const event = JSON.stringify({ severity: 'info', description: 'x'.repeat(900) })
+  ['an array', 'x', false],
+  ['lines', 'x', true],
+  ['an array of escaped quotes', '"', false],
+])('reads a MiB of %s in slices', (_form, character, isLines) => {
+  const event = JSON.stringify({ severity: 'info', description: character.repeat(900) })
   const events = Array.from({ length: 1_000 }, () => event)
   const text = isLines ? events.join('\n') : `[${events}]`
   const work = batchItems(Buffer.from(text), isLines, endless())
   let slices = 1
   for (let step = work.next(); !step.done; step = work.next()) slices++
   expect(slices).toBeGreaterThan((text.length * 10) / sliceUnits)
+})
+
+test('finds the end of a text of a MiB of escaped quotes in slices', () => {
+  const work = batchItems(Buffer.from(`["${'\\"'.repeat(512 * 1024)}`), false, endless())
+  let slices = 1
+  expect(() => {
+    for (let step = work.next(); !step.done; step = work.next()) slices++
+  }).toThrow('must be a JSON array')
+  expect(slices).toBeGreaterThan((512 * 1024 * 40) / sliceUnits / 2)
 })
 
 test('rejects only the event that is too long or has too many fields', () => {

@@ -72,8 +72,14 @@ function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, e
     budget.count(40)
     if (budget.isSliceOver()) yield
     const character = sign[0]
-    if (character === '"') signs.lastIndex = endOfText(text, sign.index)
-    else if (character === '[' || character === '{') depth++
+    if (character === '"') {
+      let end = text.indexOf('"', sign.index + 1)
+      for (; end !== -1 && isEscaped(text, end); end = text.indexOf('"', end + 1)) {
+        budget.count(40)
+        if (budget.isSliceOver()) yield
+      }
+      signs.lastIndex = end === -1 ? text.length : end + 1
+    } else if (character === '[' || character === '{') depth++
     else if (depth > 0) depth -= character === ',' ? 0 : 1
     else {
       elements.push([start, sign.index])
@@ -88,14 +94,10 @@ function* elementsOf(text: string, budget: WorkBudget): Slices<[start: number, e
   return elements.length === 1 && trimJson(text.slice(...only!)) === '' ? [] : elements
 }
 
-/** Returns the index after a quoted string. */
-function endOfText(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
-    let escapes = 0
-    while (text[end - 1 - escapes] === '\\') escapes++
-    if (escapes % 2 === 0) return end + 1
-  }
-  return text.length
+function isEscaped(text: string, place: number): boolean {
+  let escapes = 0
+  while (text[place - 1 - escapes] === '\\') escapes++
+  return escapes % 2 === 1
 }
 
 /** Parses element by element, because a whole batch takes longer than the event loop may be blocked. */

@@ -3,9 +3,9 @@ import { request as requestTls, Agent as TlsAgent } from 'node:https'
 import { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Upstream } from '../../config/gateway.ts'
+import type { RoomOwner, SharedRoom } from '../../shared-room.ts'
 import type { CallBytes } from './call-body.ts'
 import { type Format, type FormatError, formats } from './formats.ts'
-import type { RoomOwner, SharedRoom } from './shared-room.ts'
 import { type Usage, UsageReader } from './usage.ts'
 
 /** A model may think for minutes before the first byte; nothing at all for longer is a dead connection. */

@@ -10,6 +10,7 @@ import { AppError } from '../../errors.ts'
 import { plainAddress } from '../../http/actor.ts'
 import { mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import { httpLimits } from '../../http/limits.ts'
+import { type RoomOwner, SharedRoom } from '../../shared-room.ts'
 import type { ModelDrills } from '../drills/model-drills.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
@@ -22,7 +23,6 @@ import { cutAll, Exchange, type ExchangeResult, largeChunk } from './exchange.ts
 import { type FormatError, formats, Refusal } from './formats.ts'
 import { type Cost, countCall, meter } from './metering.ts'
 import { createOperations, findPrincipal, type KeyParts } from './operations.ts'
-import { type RoomOwner, SharedRoom } from './shared-room.ts'
 import { nameWithoutKeys, TextScans } from './text-scans.ts'
 
 const limits = {

@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { createServer, get, request as startRequest } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { SharedRoom } from '../../shared-room.ts'
 import { openTestGateway } from '../../testing/model-gateway.ts'
 import { startProvider } from '../../testing/model-provider.ts'
 import { CallBytes } from './call-body.ts'
 import { Exchange } from './exchange.ts'
-import { SharedRoom } from './shared-room.ts'
 
 const mebibyte = 1024 * 1024
 const chat = '/openai/v1/chat/completions'

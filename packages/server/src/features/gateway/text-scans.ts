@@ -2,6 +2,7 @@ import { eventTypes } from '@wardline/contract'
 import { keyFormatOf, keySource, keyTextSource, privateKeySource } from '@wardline/policy'
 import type { Deps } from '../../deps.ts'
 import type { Principal } from '../../http/auth.ts'
+import { type RoomOwner, SharedRoom } from '../../shared-room.ts'
 import { type Piece, type Slices, type WorkBudget, workLane } from '../../work-turns.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
 import type { DecoyChecks } from '../honeypots/check.ts'
@@ -10,7 +11,6 @@ import { AnswerTexts } from './answer-texts.ts'
 import type { CallBytes } from './call-body.ts'
 import type { AnswerReader } from './exchange.ts'
 import { KeyReader, KeyTexts, ownCopy, readingUnits } from './key-texts.ts'
-import { type RoomOwner, SharedRoom } from './shared-room.ts'
 
 const limits = {
   /** Bodies and texts that wait for their search, together. What comes then is passed on and not searched. */

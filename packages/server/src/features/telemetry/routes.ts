@@ -1,3 +1,4 @@
+import { AppError } from '../../errors.ts'
 import { clientAddress } from '../../http/actor.ts'
 import { isJsonRequest, protobufMessage, protobufType } from '../../http/otlp.ts'
 import type { Handler, Router } from '../../http/route.ts'
@@ -11,12 +12,15 @@ export function mountTelemetry(router: Router, { telemetry }: { telemetry: Pick<
     (signal: Signal): Handler<'sendTraces' | 'sendLogs' | 'sendMetrics'> =>
     async ({ principal, request }, reply) => {
       const isJson = isJsonRequest(request)
+      const { body } = request
+      if (!Buffer.isBuffer(body)) {
+        throw new AppError('unsupported_media_type', `The body must be ${protobufType} or application/json.`)
+      }
       const named = new Set<string>()
       request.namedInstances = named
       const { count, reason } = await telemetry.take({
         ...{ signal, isJson, principal, named },
-        encoding: request.headers['content-encoding'],
-        body: request.body as Buffer,
+        body,
         address: clientAddress(request),
       })
       if (isJson) return count === 0 ? {} : { partialSuccess: { [rejected[signal]]: count, errorMessage: reason } }

@@ -1,10 +1,7 @@
 import { createHash } from 'node:crypto'
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
 import { eventTypes, limits, type NewEvent, observedAgentType } from '@wardline/contract'
 import { onlyName } from '@wardline/text'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { workLane } from '../../work-turns.ts'
 import type { Events, KeyedReports } from '../events/events.ts'
@@ -38,7 +35,6 @@ export interface TelemetryRequest {
   signal: Signal
   body: Buffer
   isJson: boolean
-  encoding: string | undefined
   principal: Principal
   address: string | null
   /** Receives the agents of which it is. */
@@ -49,23 +45,6 @@ export interface TelemetryRequest {
 export interface Refused {
   count: number
   reason: string
-}
-
-const inflate = promisify(gunzip)
-
-async function inflated(body: Buffer, encoding: string | undefined): Promise<Buffer> {
-  if (encoding === undefined || encoding === 'identity') return body
-  if (encoding !== 'gzip') {
-    throw new AppError('unsupported_media_type', 'Content-Encoding must be gzip, or absent.')
-  }
-  try {
-    return await inflate(body, { maxOutputLength: limits.otlpBytes })
-  } catch (fault) {
-    if ((fault as { code?: string }).code !== 'ERR_BUFFER_TOO_LARGE') {
-      throw new AppError('invalid', 'The body is not gzip.')
-    }
-    throw new AppError('too_large', `The body has more than ${limits.otlpBytes / 1024 / 1024} MiB when inflated.`)
-  }
 }
 
 /** Turns any text into an instance id; '' if nothing of it can be one. */
@@ -141,8 +120,7 @@ export class Telemetry {
 
   /** Resolves once everything is on disk. Rejects with AppError; the same request may then be sent again. */
   async take(request: TelemetryRequest): Promise<Refused> {
-    const { signal, isJson, principal, address, named: agents } = request
-    const body = await inflated(request.body, request.encoding)
+    const { signal, isJson, principal, address, body, named: agents } = request
     const refused: Refused = { count: 0, reason: '' }
     const refuse = (count: number, reason: string) => {
       refused.count += count
