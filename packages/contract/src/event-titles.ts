@@ -103,6 +103,10 @@ const reportedNouns: Record<string, string> = {
   [eventTypes.egressBlocked]: 'a blocked connection',
   [eventTypes.toolBlocked]: 'a blocked tool call',
   [eventTypes.policyObserved]: 'what a policy would have done',
+  [eventTypes.modelRefused]: 'a refusal of its model',
+  [eventTypes.modelFailed]: 'a failed call of its model',
+  [eventTypes.permissionModeChanged]: 'a change of its permission mode',
+  [eventTypes.toolServerConnection]: 'a connection to a tool server',
 }
 
 const nounOf = (eventType: string): string | undefined =>

@@ -9,6 +9,10 @@ export const eventTypes = {
   egressBlocked: 'egress_blocked',
   toolBlocked: 'tool_blocked',
   policyObserved: 'policy_observed',
+  modelRefused: 'model_refused',
+  modelFailed: 'model_failed',
+  permissionModeChanged: 'permission_mode_changed',
+  toolServerConnection: 'tool_server_connection',
   honeypotTriggered: 'honeypot_triggered',
   honeypotIgnored: 'honeypot_ignored',
   decoySwept: 'decoy_swept',
@@ -71,6 +75,10 @@ const reportedTypes: readonly string[] = [
   eventTypes.egressBlocked,
   eventTypes.toolBlocked,
   eventTypes.policyObserved,
+  eventTypes.modelRefused,
+  eventTypes.modelFailed,
+  eventTypes.permissionModeChanged,
+  eventTypes.toolServerConnection,
 ]
 
 /** Types that only the service itself reports: all others. From a caller they are only a claim. */

@@ -141,6 +141,10 @@ describe.each(Object.keys(ways))('sent as a %s', (way) => {
         'model_answer',
         'tool_blocked',
         'policy_observed',
+        'model_refused',
+        'model_failed',
+        'permission_mode_changed',
+        'tool_server_connection',
       ].includes(type)
       expect(isClaimed(alert!)).toBe(isOwnType)
     }

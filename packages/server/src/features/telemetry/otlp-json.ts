@@ -19,6 +19,8 @@ const malformed = new AppError('invalid', 'The body is not a request of OTLP as 
 /** Characters of a record or resource: parsing this much takes a few milliseconds. */
 const maxParsed = 256 * 1024
 const unitsOfSign = 40
+/** Of a list of texts, such as finish reasons. */
+const maxItems = 16
 /** Cost of parsing a character, several times that of reading it. */
 const unitsOfParsing = 20
 
@@ -95,11 +97,18 @@ const timeOf = (value: unknown): number => {
 }
 
 function plainValue(given: unknown): string | number | boolean | undefined {
-  const { stringValue, boolValue, intValue, doubleValue } = Object(given) as Record<string, unknown>
+  const { stringValue, boolValue, intValue, doubleValue, arrayValue } = Object(given) as Record<string, unknown>
   if (typeof stringValue === 'string') return cleanText(stringValue)
   if (typeof boolValue === 'boolean') return boolValue
+  if (arrayValue !== undefined) return listOf(arrayValue)
   const number = intValue ?? doubleValue
   return typeof number === 'string' || typeof number === 'number' ? Number(number) : undefined
+}
+
+function listOf(given: unknown): string {
+  const { values } = Object(given) as Record<string, unknown>
+  const items = Array.isArray(values) ? values.slice(0, maxItems) : []
+  return items.map((item) => textOf((Object(item) as Record<string, unknown>).stringValue)).join(',')
 }
 
 function attributesOf(given: unknown, wanted: ReadonlySet<string>): Attributes {

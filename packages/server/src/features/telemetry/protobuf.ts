@@ -104,7 +104,7 @@ class Fields {
       : 0
 }
 
-/** Returns the value of an AnyValue; undefined for a list, a map or bytes. */
+/** Returns the value of an AnyValue, a list of texts with commas; undefined for a map or bytes. */
 function plainValue(fields: Fields): string | number | boolean | undefined {
   let value: string | number | boolean | undefined
   while (fields.next()) {
@@ -112,8 +112,18 @@ function plainValue(fields: Fields): string | number | boolean | undefined {
     else if (fields.id === 2) value = fields.number !== 0
     else if (fields.id === 3) value = fields.number
     else if (fields.id === 4) value = fields.double()
+    else if (fields.id === 5) value = listOf(fields.inner(maxSmall))
   }
   return value
+}
+
+function listOf(fields: Fields): string {
+  const texts: string[] = []
+  while (fields.next()) {
+    if (fields.id !== 1) continue
+    for (const item = fields.inner(maxSmall); item.next(); ) if (item.id === 1) texts.push(item.text())
+  }
+  return texts.join(',')
 }
 
 function readAttribute(fields: Fields, wanted: ReadonlySet<string>, into: Attributes): void {

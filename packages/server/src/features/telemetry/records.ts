@@ -1,6 +1,6 @@
 import { AppError } from '../../errors.ts'
 
-/** A value of an attribute. Others, such as lists, are not read. */
+/** A value of an attribute; a list of texts with commas. Others are not read. */
 export type Attributes = Map<string, string | number | boolean>
 
 export const signals = ['traces', 'logs', 'metrics'] as const

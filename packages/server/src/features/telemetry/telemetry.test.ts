@@ -356,6 +356,117 @@ describe('logs of coding agents', () => {
   })
 })
 
+describe('refusals, errors and changes of settings', () => {
+  const sendLog = async (name: string, attributes: Record<string, string>, at = '1767225600000000000') => {
+    const record = {
+      timeUnixNano: at,
+      body: { stringValue: `claude_code.${name}` },
+      attributes: attributesOf({ 'session.id': 's-1', 'event.name': name, ...attributes }),
+    }
+    const body = { resourceLogs: [{ scopeLogs: [{ logRecords: [record] }] }] }
+    expect((await send(json(key, 'logs', body))).status).toBe(200)
+  }
+  let key: string
+  beforeEach(async () => {
+    key = await agentKey('bot')
+  })
+
+  it.each<[string, Record<string, string>, object | undefined]>([
+    [
+      'api_refusal',
+      { model: 'm', request_id: 'r-1', server_fallback_hop: 'false', category: 'cyber' },
+      { event_type: 'model_refused', severity: 'warning', metadata: { model: 'm', reason: 'cyber' } },
+    ],
+    ['api_refusal', { model: 'm', server_fallback_hop: 'true' }, undefined],
+    [
+      'api_error',
+      { model: 'm', status_code: '403', error: 'secret' },
+      { event_type: 'model_failed', severity: 'info', metadata: { model: 'm', status: '403' } },
+    ],
+    [
+      'permission_mode_changed',
+      { from_mode: 'default', to_mode: 'bypassPermissions', trigger: 'shift_tab' },
+      {
+        ...{ event_type: 'permission_mode_changed', severity: 'warning' },
+        metadata: { from_mode: 'default', to_mode: 'bypassPermissions', trigger: 'shift_tab' },
+      },
+    ],
+    [
+      'permission_mode_changed',
+      { from_mode: 'bypassPermissions', to_mode: 'plan' },
+      { severity: 'info', description: 'The permission mode is now plan' },
+    ],
+    [
+      'mcp_server_connection',
+      { status: 'failed', transport_type: 'stdio', server_scope: 'project', server_name: 'files', error: 'secret' },
+      {
+        ...{ event_type: 'tool_server_connection', severity: 'info', description: 'Tool server files: failed' },
+        metadata: { status: 'failed', server: 'files', scope: 'project', transport: 'stdio' },
+      },
+    ],
+    ['hook_registered', { hook_event: 'PreToolUse' }, undefined],
+  ])('of Claude Code: %s with %o', async (name, attributes, expected) => {
+    for (let count = 0; count < 2; count++) await sendLog(name, attributes)
+    const found = await events()
+    expect(found).toMatchObject(expected ? [{ session_id: 's-1', ...expected }] : [])
+    expect(JSON.stringify(found)).not.toContain('secret')
+  })
+
+  const chat = { 'gen_ai.operation.name': 'chat', 'gen_ai.usage.input_tokens': '5' }
+  it.each<[string, Record<string, string>, string[]]>([
+    ['GenAI', { ...chat, 'gen_ai.response.finish_reasons': 'content_filter' }, ['session_metrics', 'model_refused']],
+    ['GenAI, of an ordinary answer', { ...chat, 'gen_ai.response.finish_reasons': 'stop' }, ['session_metrics']],
+    ['OpenInference', { 'openinference.span.kind': 'LLM', 'llm.finish_reason': 'SAFETY' }, ['model_refused']],
+    [
+      'AI SDK 6',
+      { 'ai.operationId': 'ai.streamText.doStream', 'ai.response.finishReason': 'content-filter' },
+      ['model_refused'],
+    ],
+    ['a guardrail of OpenLLMetry', { 'gen_ai.guardrail.status': 'FAILED' }, ['policy_violation']],
+    ['a guardrail of OpenLLMetry that passed', { 'gen_ai.guardrail.status': 'PASSED' }, []],
+    ['a guardrail of OpenInference that passed', { 'openinference.span.kind': 'GUARDRAIL' }, []],
+  ])('of spans: %s', async (_, attributes, types) => {
+    await send(json(key, 'traces', spansOf({}, span('00000000000000aa', attributes))))
+    expect((await events()).map(({ event_type }) => event_type)).toEqual(types)
+  })
+
+  it('of spans: a guardrail of OpenInference that threw', async () => {
+    const guard = span('00000000000000aa', { 'openinference.span.kind': 'GUARDRAIL' }, { status: { code: 2 } })
+    await send(json(key, 'traces', spansOf({}, guard)))
+    expect(await events()).toMatchObject([{ event_type: 'policy_violation', severity: 'warning' }])
+  })
+
+  it.each(['protobuf', 'JSON'] as const)('a list of finish reasons is read from %s', async (form) => {
+    const { tracer, flush } = openTracer(key, {}, form)
+    const attributes = { ...chatSpan, 'gen_ai.response.finish_reasons': ['stop', 'content_filter'] }
+    tracer.startSpan('chat', { attributes }).end()
+    await flush()
+    expect(await events()).toMatchObject([
+      { event_type: 'session_metrics' },
+      { event_type: 'model_refused', metadata: { reason: 'content_filter', model: 'm-1' } },
+    ])
+  })
+
+  it('the spans of Claude Code repeat its logs, and are not counted', async () => {
+    // As version 2.1.266 names them, besides the operation, which later ones may add.
+    const common = { 'session.id': 's-1', 'gen_ai.system': 'anthropic' }
+    const answer = { ...common, 'span.type': 'llm_request', model: 'm', input_tokens: '2', output_tokens: '1200' }
+    const call = { ...common, 'span.type': 'tool', tool_name: 'Bash', tool_use_id: 't-1', 'gen_ai.tool.call.id': 't-1' }
+    const spans = [
+      span('00000000000000aa', { ...answer, 'gen_ai.operation.name': 'chat' }, { name: 'claude_code.llm_request' }),
+      span('00000000000000bb', { ...call, 'gen_ai.tool.name': 'Bash' }, { name: 'claude_code.tool' }),
+      span('00000000000000cc', { 'gen_ai.tool.call.id': 't-1' }, { name: 'claude_code.tool.execution' }),
+    ]
+    await send(json(key, 'traces', spansOf({}, ...spans)))
+    await sendLog('api_request', { model: 'm', cost_usd: '0.5', input_tokens: '2', output_tokens: '1200' })
+    await sendLog('tool_result', { tool_name: 'Bash', tool_use_id: 't-1', success: 'true' })
+    expect((await events()).map(({ event_type, description }) => [event_type, description])).toEqual([
+      ['tool_call', 'Called the tool Bash'],
+      ['session_metrics', '{"input_tokens":2,"output_tokens":1200,"cost_usd":0.5}'],
+    ])
+  })
+})
+
 it('metrics are heartbeats, and no figures', async () => {
   const exporter = new OTLPMetricExporter(optionsOf('protobuf', 'metrics', await agentKey('bot')))
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })

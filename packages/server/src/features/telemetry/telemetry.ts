@@ -7,7 +7,7 @@ import { workLane } from '../../work-turns.ts'
 import type { Events, KeyedReports } from '../events/events.ts'
 import type { Heartbeats } from '../instances/instances.ts'
 import { readTraits } from '../instances/traits.ts'
-import { type Observation, observationOf, proposedIds, wantedKeys } from './conventions.ts'
+import { type Observation, observationsOf, proposedIds, wantedKeys } from './conventions.ts'
 import { readJson } from './otlp-json.ts'
 import { readProtobuf } from './protobuf.ts'
 import { type Attributes, maxRecords, type Signal, type TelemetryRecord, tooMany, type Visitor } from './records.ts'
@@ -88,6 +88,11 @@ function eventOf(instanceId: string, observed: Observation, traceId: string): Ne
       metadata,
     }
   }
+  if (observed.is === 'notice') {
+    const { type, severity, description, metadata } = observed
+    const said = { severity, event_type: type, description: description.slice(0, limits.description) }
+    return { ...common, ...session, ...said, metadata: withoutUndefined({ ...witness, ...metadata }) }
+  }
   const { tool, callId, isDenied, ok, ms } = observed
   const duration = ms === undefined ? undefined : Math.round(ms)
   return {
@@ -146,12 +151,13 @@ export class Telemetry {
         budget.count(unitsOfRecord)
         if (++records > maxRecords) throw tooMany
         if ('reason' in agent) return refuse(record.points, agent.reason)
-        const observed = signal === 'metrics' ? undefined : observationOf(record, resource, signal)
-        if (!observed || this.#isCounted(agent.id, record, observed, counted)) return
-        const report = eventOf(agent.id, observed, record.traceId)
-        const name = `${agent.id} ${report.event_type} ${observed.id}`
-        if (observed.is === 'model') measured.push({ report, name })
-        else calls.push({ reports: [report], idempotencyKey: keyOf([name]) })
+        for (const observed of signal === 'metrics' ? [] : observationsOf(record, resource, signal)) {
+          if (this.#isCounted(agent.id, record, observed, counted)) continue
+          const report = eventOf(agent.id, observed, record.traceId)
+          const name = `${agent.id} ${report.event_type} ${observed.id}`
+          if (observed.is === 'model') measured.push({ report, name })
+          else calls.push({ reports: [report], idempotencyKey: keyOf([name]) })
+        }
       },
     }
     await piece.inTurns((isJson ? readJson : readProtobuf)(signal, body, visitor, budget)).finally(() => piece.end())
