@@ -13,11 +13,22 @@ import { connect } from './postgres-session.ts'
 export interface PostgresPair extends AsyncDisposable {
   /** URL of the current primary, with user and password of a superuser; the database is the same after a failover. */
   readonly url: string
+  /** URL of the current standby. */
+  readonly standbyUrl: string
   /** Kills the primary with SIGKILL and promotes the standby. Resolves with the new URL once that accepts writes. */
   failOver(): Promise<string>
+  /** Promotes the standby beside the primary. Resolves with the former primary, which the caller ends. */
+  promote(): Promise<FormerPrimary>
+  /** The current primary, for faults before `promote`. */
+  readonly primary: Pick<TestPostgres, 'kill' | 'freeze'>
   /** Gives the current primary a new standby. Resolves once commits wait for it. */
   addStandby(): Promise<void>
   stop(): Promise<void>
+}
+
+/** A primary that was replaced and may not know it. */
+interface FormerPrimary extends Pick<TestPostgres, 'url' | 'thaw'> {
+  end(): Promise<void>
 }
 
 /** Folders that a copy of a running server must have but whose content it must not (see pg_basebackup). */
@@ -94,18 +105,30 @@ export async function startPrimaryWithStandby(): Promise<PostgresPair> {
     }
   }
 
-  async function failOver(): Promise<string> {
+  async function promote(): Promise<FormerPrimary> {
     if (!standby) throw new Error('there is no standby: call addStandby first')
-    const before = { cluster, primary }
-    await primary.kill()
+    const former = { cluster, primary }
     const client = await connect(standby.server.url)
     await client.query('select pg_promote(true)')
     await client.end()
     ;({ cluster, server: primary } = standby)
     standby = undefined
-    // All use the binaries in the first folder, if they had to be copied.
-    if (before.cluster === first) ended.push(before.primary)
-    else await before.primary.stop()
+    const { url, thaw, kill, stop: end } = former.primary
+    return {
+      url,
+      thaw,
+      async end() {
+        await kill()
+        // All use the binaries in the first folder, if they had to be copied.
+        if (former.cluster === first) ended.push(former.primary)
+        else await end()
+      },
+    }
+  }
+
+  async function failOver(): Promise<string> {
+    await primary.kill()
+    await (await promote()).end()
     return primary.url
   }
 
@@ -121,7 +144,14 @@ export async function startPrimaryWithStandby(): Promise<PostgresPair> {
     get url() {
       return primary.url
     },
+    get standbyUrl() {
+      return standby!.server.url
+    },
     failOver,
+    promote,
+    get primary() {
+      return primary
+    },
     addStandby,
     stop,
     [Symbol.asyncDispose]: stop,

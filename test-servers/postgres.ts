@@ -14,6 +14,10 @@ export interface TestPostgres extends AsyncDisposable {
   createDatabase(): Promise<string>
   /** Sends SIGKILL to the server and all its processes, like a machine failure. Resolves when they have exited. */
   kill(): Promise<void>
+  /** Stops all its processes where they are, like a machine that hangs: its connections stay open and answer nothing. */
+  freeze(): void
+  /** Lets them continue after `freeze`. */
+  thaw(): void
   /** Restarts it after `kill` with the same port and data. Resolves when it accepts connections. */
   start(): Promise<void>
   /** Terminates it if it runs, and removes its data. */
@@ -51,11 +55,11 @@ function processes(): { pid: number; parent: number }[] {
     })
 }
 
-function killAll(postmaster: number): void {
+function signalAll(postmaster: number, signal: NodeJS.Signals): void {
   // While stopped, it can neither start further children nor notify others that one died.
   process.kill(postmaster, 'SIGSTOP')
-  for (const { pid, parent } of processes()) if (parent === postmaster) process.kill(pid, 'SIGKILL')
-  process.kill(postmaster, 'SIGKILL')
+  for (const { pid, parent } of processes()) if (parent === postmaster) process.kill(pid, signal)
+  process.kill(postmaster, signal)
 }
 
 async function run(url: string, statement: string): Promise<void> {
@@ -126,9 +130,11 @@ export async function startCluster(
       return urlOn(port, name)
     },
     async kill() {
-      if (server && !server.hasEnded()) killAll(server.pid)
+      if (server && !server.hasEnded()) signalAll(server.pid, 'SIGKILL')
       await server?.ended
     },
+    freeze: () => signalAll(server!.pid, 'SIGSTOP'),
+    thaw: () => signalAll(server!.pid, 'SIGCONT'),
     start: () => startOn(port),
     stop,
     log: () => server?.output() ?? '',

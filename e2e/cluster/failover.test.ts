@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
-import { readMetric, seededRandom, settingsOn, startProcesses, useReplicatedServers } from '../cluster.ts'
+import { query, readMetric, seededRandom, settingsOn, startProcesses, useReplicatedServers } from '../cluster.ts'
 import { allEvents, anEvent, unique } from '../fleet.ts'
 import { type Service, until } from '../service.ts'
 import type { Created, EventPage, Severity, StatusView } from '../shapes.ts'
@@ -45,13 +45,8 @@ async function listed(service: Service, filter: string): Promise<number[]> {
 
 // Lists by agent and type, the stream and the counts trail the log. An event that one of them passes over is stored and
 // acknowledged, but a search for the agent that reported it does not find it.
-test('failovers to a synchronous standby lose no acknowledged event, in any list, count or stream', async () => {
-  const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-  const random = seededRandom(seed)
-  const { postgres, redis } = servers
-  const proxy = await startTcpProxy(postgres.url)
-  const services = await startProcesses(settingsOn(proxy.through(postgres.url), redis), 2)
-  const followers = await Promise.all(services.map(followStream))
+/** Writes without a pause until `stop`, to all processes in turn. */
+function startWriters(services: Service[]) {
   const acknowledged = new Map<string, string>()
   let stopped = false
   /** Pending while a standby is copied, which takes longer beside writers. */
@@ -69,16 +64,37 @@ test('failovers to a synchronous standby lose no acknowledged event, in any list
     }
   }
   const writing = Promise.all(Array.from({ length: writers }, (_, writer) => write(writer)))
-  const moreAreTaken = async (count: number) => {
-    const enough = acknowledged.size + count
-    const taken = until(
-      `${count} more events taken (seed ${seed})`,
-      () => acknowledged.size,
-      (size) => size >= enough,
-      300_000,
-    )
-    await Promise.race([taken, writing.then(() => taken)])
+  return {
+    acknowledged,
+    async moreAreTaken(count: number) {
+      const enough = acknowledged.size + count
+      const taken = until(
+        `${count} more events taken`,
+        () => acknowledged.size,
+        (size) => size >= enough,
+        300_000,
+      )
+      await Promise.race([taken, writing.then(() => taken)])
+    },
+    waitFor(work: Promise<void>) {
+      mayWrite = work
+      return work
+    },
+    async stop() {
+      stopped = true
+      await writing
+    },
   }
+}
+
+test('failovers to a synchronous standby lose no acknowledged event, in any list, count or stream', async () => {
+  const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
+  const random = seededRandom(seed)
+  const { postgres, redis } = servers
+  const proxy = await startTcpProxy(postgres.url)
+  const services = await startProcesses(settingsOn(proxy.through(postgres.url), redis), 2)
+  const followers = await Promise.all(services.map(followStream))
+  const { acknowledged, moreAreTaken, waitFor, stop } = startWriters(services)
 
   for (let round = 1; round <= failovers; round++) {
     await moreAreTaken(100 + Math.floor(random() * 300))
@@ -86,11 +102,9 @@ test('failovers to a synchronous standby lose no acknowledged event, in any list
     await pause(random() * 500)
     proxy.aim(await postgres.failOver())
     await moreAreTaken(100)
-    mayWrite = postgres.addStandby()
-    await mayWrite
+    await waitFor(postgres.addStandby())
   }
-  stopped = true
-  await writing
+  await stop()
 
   const rows = (await allEvents(services[0]!)).toReversed()
   console.log(`seed ${seed}: ${rows.length} events, ${failovers} failovers`)
@@ -118,4 +132,60 @@ test('failovers to a synchronous standby lose no acknowledged event, in any list
   }
   for (const service of services) await service.stop()
   await proxy.close()
+}, 900_000)
+
+const faults = ['killed', 'frozen', 'cut off'] as const
+/** Of each fault. */
+const times = effort(1, 7)
+
+// The address of each server stays the same, as that of machines does. The former primary comes back where it was, and
+// accepts writes: what is stored there is lost.
+test('with several hosts the promoted standby is found, and a former primary that comes back gets nothing', async () => {
+  const { postgres, redis } = servers
+  const first = await startTcpProxy(postgres.url)
+  const second = await startTcpProxy(postgres.standbyUrl)
+  const { host } = new URL(second.through(postgres.url))
+  const hosts = first.through(postgres.url).replace(/@([^/]+)/, `@${host},$1`)
+  const services = await startProcesses(settingsOn(`${hosts}?target_session_attrs=read-write`, redis), 2)
+  const { acknowledged, moreAreTaken, waitFor, stop } = startWriters(services)
+  let [primaryProxy, standbyProxy] = [first, second]
+  const table: string[] = []
+  for (let round = 0; round < faults.length * times; round++) {
+    const fault = faults[round % faults.length]!
+    await moreAreTaken(200)
+    if (fault === 'killed') await postgres.primary.kill()
+    else if (fault === 'frozen') postgres.primary.freeze()
+    else primaryProxy.swallow()
+    const former = await postgres.promote()
+    const promotedAt = performance.now()
+    await moreAreTaken(writers + 1)
+    table.push(`${fault}: writes ${Math.round(performance.now() - promotedAt)} ms after the promotion`)
+    if (fault !== 'killed') {
+      if (fault === 'frozen') former.thaw()
+      primaryProxy.heal()
+      const count = async () => (await query<{ count: string }>(former.url, 'select count(*) from events'))[0]!.count
+      const before = await count()
+      // The only one that answers accepts writes, but was replaced.
+      const logged = services.map((service) => service.logs().length)
+      standbyProxy.swallow()
+      for (const [at, service] of services.entries()) {
+        const since = () => service.logs().slice(logged[at])
+        await until('each process refuses it', since, (text) => text.includes('replaced by another primary'), 30_000)
+      }
+      expect(await count()).toBe(before)
+      standbyProxy.heal()
+      await moreAreTaken(writers + 1)
+    }
+    await former.end()
+    await waitFor(postgres.addStandby())
+    primaryProxy.aim(postgres.standbyUrl)
+    ;[primaryProxy, standbyProxy] = [standbyProxy, primaryProxy]
+  }
+  await stop()
+  const rows = (await allEvents(services[0]!)).toReversed()
+  console.log([`${rows.length} events, none lost or doubled`, ...table].join('\n'))
+  expect(new Map(rows.map(({ description, id }) => [description, id]))).toEqual(acknowledged)
+  expect(rows.map(({ seq }) => seq)).toEqual(rows.map((_, index) => index + 1))
+  for (const service of services) await service.stop()
+  for (const proxy of [first, second]) await proxy.close()
 }, 900_000)

@@ -9,6 +9,7 @@ import { hostSettings } from './hosts.ts'
 import { limitSettings } from './limits.ts'
 import { logSettings } from './log.ts'
 import { quotaSettings } from './quotas.ts'
+import { serverUrls } from './server-urls.ts'
 import {
   address,
   backplaneUrl,
@@ -39,8 +40,8 @@ const isPostgresUrl = (url: string): boolean => /^postgres(ql)?:\/\//.test(url)
 
 function databaseUrl(value: string): string {
   if (value.startsWith('sqlite:') && value.length > 'sqlite:'.length) return value
-  if (isPostgresUrl(value) && URL.canParse(value)) return value
-  return refuse('must be sqlite:<file> or postgres://<user>:<password>@<host>/<database>')
+  serverUrls(value)
+  return value
 }
 
 /** All settings, in the order of the reference documentation. */
@@ -62,7 +63,7 @@ export const settings = {
     env: 'DATABASE_URL',
     unset: undefined,
     meaning:
-      'Database: `sqlite:<file>` or `postgres://<user>:<password>@<host>/<database>`; default: SQLite, `wardline.db` in the data folder',
+      'Database: `sqlite:<file>`, or `postgres://<user>:<password>@<host>/<database>`, with `<host>,<host>` for a primary and its standbys; default: SQLite, `wardline.db` in the data folder',
     parse: databaseUrl,
     secret: true,
   }),

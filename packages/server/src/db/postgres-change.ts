@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { CompiledQuery } from 'kysely'
-import { Pool } from 'pg'
+import type { Pool } from 'pg'
 import { DatabaseError } from '../errors.ts'
 import type { Statement } from './database.ts'
 import { PostgresBatch } from './postgres-batch.ts'
 import { isLockedOut, toDatabaseError } from './postgres-errors.ts'
+import { connectTo, type PostgresServers } from './postgres-servers.ts'
 
 /** Statements of other processes queue behind a change that waits for a lock, and time out after 1.5 seconds. */
 const lockTimeoutMs = 750
@@ -23,9 +24,8 @@ const maxChanges = 2
 const idleMs = 1_000
 
 /** Opens the connections for changes: without a statement timeout, because building an index on a large table is slow. */
-export function openChanges(url: string): Pool {
-  const pool = new Pool({
-    connectionString: url,
+export function openChanges(servers: PostgresServers): Pool {
+  const pool = servers.open({
     application_name: 'wardline migration',
     max: maxChanges,
     idleTimeoutMillis: idleMs,
@@ -36,7 +36,7 @@ export function openChanges(url: string): Pool {
 }
 
 async function attempt(pool: Pool, statements: readonly Statement[]): Promise<void> {
-  const client = await pool.connect()
+  const client = await connectTo(pool)
   try {
     await client.query(new PostgresBatch([begin, limitLocks, ...statements, commit])).done
     client.release()

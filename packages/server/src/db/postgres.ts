@@ -8,7 +8,7 @@ import {
   PostgresQueryCompiler,
   type QueryResult,
 } from 'kysely'
-import { Pool, type PoolClient } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { DatabaseError } from '../errors.ts'
 import type { Database, Row, Statement } from './database.ts'
 import { abandonedAfterMs, endAbandoned } from './postgres-abandoned.ts'
@@ -17,6 +17,7 @@ import { change, openChanges } from './postgres-change.ts'
 import { expiredDays, prepareDays } from './postgres-days.ts'
 import { postgresDialect } from './postgres-dialect.ts'
 import { breaksConnection, isWorthRepeating, startFault, toDatabaseError } from './postgres-errors.ts'
+import { connectTo, PostgresServers } from './postgres-servers.ts'
 import { noteDeleted, usedBytes } from './postgres-size.ts'
 import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
@@ -45,9 +46,8 @@ function dropUnused(pool: Pool): void {
   for (const { connection } of unusedOf.get(pool) ?? []) connection.stream.destroy()
 }
 
-function openPool(url: string, name: string, max: number, unused: Set<PoolClient>): Pool {
-  const pool = new Pool({
-    connectionString: url,
+function openPool(servers: PostgresServers, name: string, max: number, unused: Set<PoolClient>): Pool {
+  const pool = servers.open({
     application_name: `wardline ${name}`,
     max,
     connectionTimeoutMillis: deadlineMs,
@@ -71,7 +71,7 @@ function openPool(url: string, name: string, max: number, unused: Set<PoolClient
 
 /** Runs `work` with a connection from the pool. A connection that broke or may still be busy is not reused. */
 async function lend<Result>(pool: Pool, work: (client: PoolClient) => Promise<Result>): Promise<Result> {
-  const client = await pool.connect().catch((fault) => {
+  const client = await connectTo(pool).catch((fault) => {
     throw toDatabaseError(fault)
   })
   try {
@@ -111,7 +111,7 @@ class PostgresConnection implements DatabaseConnection {
   }
 
   async begin(): Promise<void> {
-    this.#transaction = await this.#pools.writes.connect().catch((fault) => {
+    this.#transaction = await connectTo(this.#pools.writes).catch((fault) => {
       throw toDatabaseError(fault)
     })
     await this.executeQuery(CompiledQuery.raw('begin'))
@@ -242,19 +242,20 @@ const adapt = (pools: { reads: Pool; writes: Pool }) =>
   })
 
 /**
- * Opens a PostgreSQL database, version 15 or newer. Rejects with DatabaseError if the server is unreachable or may lose
- * committed data. Reconnects automatically when the server comes back.
+ * Opens a PostgreSQL database, version 15 or newer, on one or several servers. Rejects with DatabaseError if none is
+ * reachable or it may lose committed data. Reconnects automatically when a server comes back, or another is promoted.
  */
 export async function openPostgres(url: string): Promise<Database> {
   const unused = new Set<PoolClient>()
+  const servers = new PostgresServers(url)
   const pools = {
-    reads: openPool(url, 'reads', readers, unused),
-    writes: openPool(url, 'writes', writers, unused),
+    reads: openPool(servers, 'reads', readers, unused),
+    writes: openPool(servers, 'writes', writers, unused),
   }
-  const controlPool = openPool(url, 'control', controllers, unused)
-  const scanPool = openPool(url, 'scans', scanners, unused)
+  const controlPool = openPool(servers, 'control', controllers, unused)
+  const scanPool = openPool(servers, 'scans', scanners, unused)
   const scanLane = new ScanLane(scanners)
-  const changes = openChanges(url)
+  const changes = openChanges(servers)
   const close = async () =>
     void (await Promise.all([pools.reads, pools.writes, controlPool, scanPool, changes].map((pool) => pool.end())))
   try {
