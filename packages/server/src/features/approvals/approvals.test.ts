@@ -14,8 +14,10 @@ import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
 import { indexEvents } from '../events/event-index.ts'
 import { forgetOldEvents } from '../events/retention.ts'
+import type { AllowanceRow } from './approval-rules.ts'
 import { forgetApprovals } from './approvals.ts'
 import { closeExpired } from './decisions.ts'
+import { changeAllowance } from './queries.ts'
 import { requestApproval } from './requests.ts'
 
 const policy = '01980000-0000-7000-8000-00000000a001'
@@ -491,6 +493,16 @@ describe('an allowance', () => {
     service.clock.advance(hourMs)
     expect(await stateOf(call({ args_sha256: hashOf('c') }))).toBe('pending')
     expect((await allowances())[0]).toMatchObject({ state: 'expired' })
+  })
+
+  it('that was revoked since a call was checked against it does not grant that call', async () => {
+    const { allowanceId } = await allow()
+    const [checked] = await service.rows<AllowanceRow>('select * from allowances')
+    expect((await service.call('DELETE', `/api/allowances/${allowanceId}`, { key: operator.key })).status).toBe(200)
+    const { database } = service.deps
+    const use = database.batch(changeAllowance(database, checked!, { used: 2 }))
+    await expect(use).rejects.toMatchObject({ stale: true })
+    expect(await allowances()).toMatchObject([{ state: 'revoked', used: 1 }])
   })
 
   it('grants no more calls than it has, however many ask at the same time', async () => {
