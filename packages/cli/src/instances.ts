@@ -8,6 +8,8 @@ import {
   instanceStatuses,
   type Lever,
   limits,
+  type Witness,
+  witnesses,
 } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import { type Command, Option } from 'commander'
@@ -22,6 +24,7 @@ interface InstancesOptions extends ServiceFlags {
   status?: InstanceStatus
   prefix?: string
   tag?: string
+  witness?: Witness
   onlyAsked?: boolean
 }
 
@@ -59,6 +62,11 @@ const leversText = (levers: readonly Lever[]): string =>
     )
     .join(', ')
 
+function heardText({ witnesses: heard }: InstanceDetail): string | null {
+  if (heard.length === 0) return null
+  return heard.map(({ witness, since, last_at }) => `${witness} since ${since}, last ${last_at}`).join('; ')
+}
+
 function detailTable(detail: InstanceDetail & { levers: readonly Lever[] }): string {
   const rows: [string, string | null][] = [
     ['Id', detail.id],
@@ -67,6 +75,7 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[] }): str
     ['Reason', detail.suspension_reason],
     ['Control', controlText(detail)],
     ['Levers', leversText(detail.levers)],
+    ['Heard by', heardText(detail)],
     ['Agent type', detail.agent_type],
     ['Version', detail.version],
     ['Fail mode', detail.fail_mode],
@@ -80,7 +89,7 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[] }): str
 /** Returns all matching instances from all pages. */
 async function readAll(
   call: Client,
-  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag'>,
+  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag' | 'witness'>,
 ): Promise<FleetInstance[]> {
   const all: FleetInstance[] = []
   let after: string | undefined
@@ -94,20 +103,20 @@ async function readAll(
 }
 
 async function list(id: string | undefined, options: InstancesOptions): Promise<void> {
-  const { json, status, prefix, tag, onlyAsked } = options
+  const { json, status, prefix, tag, witness, onlyAsked } = options
   const { call } = await findService(options)
   if (id !== undefined) {
     const detail = await call('getInstance', { params: { instanceId: id } })
     console.log(json ? safeJson(detail, 2) : detailTable(detail))
     return
   }
-  const found = await readAll(call, { status, prefix, tag })
+  const found = await readAll(call, { status, prefix, tag, witness })
   const shown = onlyAsked ? found.filter(({ enforcing_levers }) => enforcing_levers === undefined) : found
   if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
   else
     console.error(
-      status || prefix || tag || onlyAsked
+      status || prefix || tag || witness || onlyAsked
         ? 'No instance matches.'
         : 'No instances: an agent appears with its first heartbeat.',
     )
@@ -175,6 +184,7 @@ export function addInstances(program: Command): void {
     .addOption(new Option('--status <status>', 'only these values').choices(instanceStatuses))
     .option('--prefix <text>', 'only ids with this prefix')
     .option('--tag <tag>', 'only instances with this tag')
+    .addOption(new Option('--witness <witness>', 'only instances heard by this').choices(witnesses))
     .option('--only-asked', 'only agents that a suspension can only ask to stop: no supervisor, gateway or point')
   withService(listing).action(list)
   const activity = instances

@@ -36,6 +36,11 @@ export const Tag = Pattern('^[a-z0-9_.:-]+$', 'may contain only lower-case lette
 })
 export const Tags = (description: string) => Type.Array(Tag, { maxItems: limits.tags, description })
 
+/** By what an agent is heard: its clients, and what sees it from outside. */
+export const witnesses = ['sdk', 'hook', 'mcp', 'supervisor', 'gateway', 'otlp'] as const
+export type Witness = (typeof witnesses)[number]
+const witness = (description?: string) => choice(witnesses, description)
+
 export const Heartbeat = Type.Object({
   instance_id: InstanceId,
   name: NotBlank({ minLength: 1, maxLength: limits.name, description: 'Display name' }),
@@ -128,6 +133,10 @@ const EnforcingLevers = Type.Optional(
   }),
 )
 
+const heardByText =
+  'By what the agent is heard: sdk = a client in the agent, hook = the hook of a coding agent, mcp = the proxy of a tool server, supervisor, gateway = its calls of models, otlp = telemetry; those of the last 30 days'
+const HeardBy = Type.Array(witness(), { description: heardByText })
+
 export const FleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
@@ -139,6 +148,7 @@ export const FleetInstance = Type.Object({
   last_proven_stoppable_at: nullable(LastProven),
   suspension: InstanceSuspension,
   enforcing_levers: EnforcingLevers,
+  heard_by: HeardBy,
   history: Type.Optional(InstanceHistory),
 })
 export type FleetInstance = Static<typeof FleetInstance>
@@ -146,6 +156,7 @@ export type FleetInstance = Static<typeof FleetInstance>
 export const InstanceQuery = Type.Object({
   status: Type.Optional(choice(instanceStatuses)),
   tag: Type.Optional({ ...Tag, description: 'Only instances with this tag, set by the agent or by operators' }),
+  witness: Type.Optional(witness('Only instances that are heard by this')),
   prefix: Type.Optional({ ...InstanceId, description: 'Prefix of the id' }),
   ids: Type.Optional(
     Pattern('^[a-z0-9_-]+(,[a-z0-9_-]+)*$', 'must be ids of instances, separated by commas', {
@@ -188,6 +199,7 @@ const SharedFleetInstance = Type.Object({
     nullable({ ...LastProven, description: `${LastProven.description}; absent = never` }),
   ),
   enforcing_levers: EnforcingLevers,
+  heard_by: Type.Optional({ ...HeardBy, description: `${heardByText}; absent = none` }),
 })
 export const SharedFleet = Type.Object({
   at: { ...Timestamp, description: 'When it was read' },
@@ -228,6 +240,15 @@ export const InstanceDetail = Type.Object({
   control: ControlConfirmation,
   last_proven_stoppable_at: nullable(LastProven),
   suspension: InstanceSuspension,
+  heard_by: HeardBy,
+  witnesses: Type.Array(
+    Type.Object({
+      witness: witness(),
+      since: { ...Timestamp, description: 'When it was first heard' },
+      last_at: { ...Timestamp, description: 'When it was last heard, to about a minute' },
+    }),
+    { description: 'Since when each of `heard_by` is heard' },
+  ),
 })
 export type InstanceDetail = Static<typeof InstanceDetail>
 

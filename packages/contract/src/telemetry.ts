@@ -6,7 +6,10 @@ import { Type } from './type.ts'
 export const observedAgentType = 'otlp'
 
 const rejected = (records: string) =>
-  Type.Optional({ ...Count, description: `${records} that name no agent of this key, or are too large` })
+  Type.Optional({
+    ...Count,
+    description: `${records} that name no agent of this key, are too large, or are of an agent beyond the limit of instances`,
+  })
 
 const otlp = {
   method: 'POST',

@@ -16,6 +16,7 @@ import { createFolderCompletion } from './features/honeypots/honeypots.ts'
 import { forgetOldHits } from './features/honeypots/retention.ts'
 import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
+import { forgetWitnesses } from './features/instances/heard-by.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
 import { forgetFirings } from './features/rules/retention.ts'
@@ -110,6 +111,8 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'clock', everyMs: 1_000, ofGateway: true, run: () => deps.timekeeping.check() },
     { name: 'control', everyMs: 1_000, ofGateway: true, run: () => controlRelay.run() },
     { name: 'suspension-facts', everyMs: 1_000, ofGateway: true, run: () => services.suspensionFacts.write() },
+    // A new witness is shown, and compared with the others, within a second.
+    { name: 'heard-by', everyMs: 1_000, ofGateway: true, run: () => services.heardBy.write() },
     { name: 'control-streams', everyMs: 1_000, run: () => services.openStreams.write() },
     {
       name: 'drills',
@@ -228,6 +231,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       run: (stopping) => services.useReports.run(services.ruleRunner.isHolder, stopping),
     },
     { name: 'budget-retention', everyMs: hourMs, run: (stopping) => services.modelBudgets.forget(stopping) },
+    { name: 'heard-by-retention', everyMs: hourMs, run: (stopping) => forgetWitnesses(deps, stopping) },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },

@@ -39,6 +39,7 @@ import { completeFolders } from './features/honeypots/honeypots.ts'
 import { createReportedCalls } from './features/honeypots/reported-calls.ts'
 import { createBootWatch } from './features/instances/boots.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
+import { HeardBy } from './features/instances/heard-by.ts'
 import { ActivityCounts } from './features/instances/history.ts'
 import { createHeartbeats } from './features/instances/instances.ts'
 import { SharedFleets } from './features/instances/shared-fleet.ts'
@@ -69,9 +70,11 @@ async function createServices(deps: Deps) {
   const alerting = createAlerting(deps, (id) => findRequest(deps, id))
   const { outbox, protectionAlerts } = alerting
   const activityCounts = new ActivityCounts(deps)
+  const heardBy = new HeardBy(deps)
   const suspendedAgents = new SuspendedAgents(deps)
   const ingest = createIngest(deps, outbox, (events, at) => {
     activityCounts.noteEvents(events, at)
+    heardBy.noteEvents(events, at)
     suspendedAgents.noteStored(events)
   })
   const countedReports = new CountedReports(deps, ingest)
@@ -87,6 +90,7 @@ async function createServices(deps: Deps) {
     outbox,
     protectionAlerts,
     activityCounts,
+    heardBy,
     countedReports,
     quotas,
     controlStream,
@@ -121,7 +125,7 @@ async function createServices(deps: Deps) {
     blindness: createBlindness(deps, parts),
     decoyFetches: new DecoyFetches(deps, parts),
     heartbeats,
-    telemetry: new Telemetry(deps, { events, heartbeats }),
+    telemetry: new Telemetry(deps, { events, heartbeats, heardBy }),
     acks: createAcks(deps, parts),
     containmentWork: new ContainmentWork(deps, parts),
     suspensionWatch: createSuspensionWatch(deps, parts),
@@ -202,6 +206,7 @@ const endings: Record<string, (services: Services, options: Ending) => Promise<u
   'open streams': ({ openStreams }) => openStreams.end(),
   'facts of suspensions': ({ suspensionFacts }) => suspensionFacts.write(),
   'activity of suspended agents': ({ suspendedAgents }) => suspendedAgents.writeUnlogged(),
+  'by what agents are heard': ({ heardBy }) => heardBy.write(),
   'the history of the last minute': ({ activityCounts }) => activityCounts.write(),
   deliveries: ({ dispatcher, enforcement }, { graceMs }) =>
     Promise.all([dispatcher.close(graceMs), enforcement.close(graceMs)]),

@@ -11,6 +11,7 @@ import { type Agent, type AgentDetail, agentQuery, refreshMs } from '../data/fle
 import { shownStatus } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { useMayOperate } from '../data/session.ts'
+import { witnessNames } from '../data/witnesses.ts'
 import { StatusMark } from '../parts/marks.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { Tags } from '../parts/tags.tsx'
@@ -115,6 +116,24 @@ function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
           {levers.length > 0 ? 'This agent can only be asked to stop.' : 'Nothing: only its telemetry is heard.'}
         </span>
       )}
+    </div>
+  )
+}
+
+/** By what the agent is heard, and since when. */
+function HeardRow({ detail: { witnesses } }: { detail: AgentDetail }) {
+  return (
+    <div className={`${css.levers} ${css.row}`}>
+      <span className="quiet">Heard by:</span>
+      {witnesses.map(({ witness, since, last_at }) => (
+        <span key={witness}>
+          {witnessNames[witness]}{' '}
+          <span className="quiet">
+            since <Time at={since} />, last <Time at={last_at} />
+          </span>
+        </span>
+      ))}
+      {witnesses.length === 0 && <span className="quiet">nothing in the last 30 days</span>}
     </div>
   )
 }
@@ -248,6 +267,7 @@ export function AgentPage() {
     >
       <div>
         <TagRow agent={agent} />
+        <HeardRow detail={detail} />
         <LeversRow detail={detail} />
         <DrillRow detail={detail} />
       </div>

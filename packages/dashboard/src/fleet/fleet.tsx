@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'react'
+import { witnessNames } from '../data/witnesses.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
 import { Button, ChipGroup, RemovableChip } from '../ui/button.tsx'
@@ -8,7 +9,7 @@ import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
 import { Fault, Panel, Screen } from '../ui/panel.tsx'
 import { AgentTable } from './agent-table.tsx'
 import css from './fleet.module.css'
-import { statusFilters } from './search.ts'
+import { statusFilters, witnessFilters } from './search.ts'
 import { type FleetState, useFleet } from './use-fleet.ts'
 import { byAllTags, countsText } from './view.ts'
 
@@ -55,7 +56,7 @@ export function Fleet() {
 }
 
 function Filters({ search, found, counts, groups, field, show, setAt }: FleetState) {
-  const { q = '', group = '', from, status } = search
+  const { q = '', group = '', heard = '', from, status } = search
   const [text, setText] = useState(q)
   // A saved view changes the filter from outside the field.
   useEffect(() => {
@@ -85,6 +86,15 @@ function Filters({ search, found, counts, groups, field, show, setAt }: FleetSta
         </RemovableChip>
       )}
       <span className="end">
+        <Select
+          label="Heard by"
+          value={heard}
+          options={[
+            ['', 'Heard by any'],
+            ...witnessFilters.map((name) => [name, `Heard by ${witnessNames[name]}`] as const),
+          ]}
+          onChange={({ target }) => show({ heard: witnessFilters.find((name) => name === target.value) })}
+        />
         <Select
           label="Group by"
           value={group}

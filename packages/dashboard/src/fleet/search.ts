@@ -1,6 +1,9 @@
+import type { Witness } from '@wardline/contract'
 import { flag, oneOf, type SearchOf, searchParams, text, texts } from '../data/search-params.ts'
+import { witnessNames } from '../data/witnesses.ts'
 
 export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline', 'asked'] as const
+export const witnessFilters = Object.keys(witnessNames) as Witness[]
 const sortKeys = ['id', 'status', 'version', 'fails', 'control', 'heartbeat'] as const
 export type SortKey = (typeof sortKeys)[number]
 
@@ -11,6 +14,7 @@ const maxClosed = 200
 export const fleetSearch = searchParams({
   status: oneOf(statusFilters),
   q: text,
+  heard: oneOf(witnessFilters),
   sort: oneOf(sortKeys),
   down: flag,
   /** The list begins at this id; links of the fleet strip's marks set it. */

@@ -28,7 +28,7 @@ describe('the list of the fleet', () => {
     agent('a', { tags: ['env:prod', 'finance'], version: '4.10.0', fail_mode: 'closed' }),
     agent('b', { tags: ['env:prod'], version: '4.9.0', ...unconfirmed }),
     agent('c', { tags: ['env:lab'], status: 'offline', fail_mode: 'open' }),
-    agent('d', { enforcing_levers: ['process'] }),
+    agent('d', { enforcing_levers: ['process'], heard_by: ['hook', 'otlp'] }),
   ]
 
   test('filters by status and by words of the id, tags and version', () => {
@@ -38,6 +38,7 @@ describe('the list of the fleet', () => {
     expect(names(shownAgents(fleet, { status: 'unconfirmed' }))).toEqual(['b'])
     expect(names(shownAgents(fleet, { status: 'asked' }))).toEqual(['a', 'b', 'c'])
     expect(names(shownAgents(fleet, { from: 'c' }))).toEqual(['c', 'd'])
+    expect(names(shownAgents(fleet, { heard: 'hook' }))).toEqual(['d'])
     expect(countsOf(fleet)).toEqual({
       all: 4,
       active: 2,

@@ -51,13 +51,17 @@ export function countsText({ all, suspended, unconfirmed, offline }: FleetCounts
   return [counted(all, 'agent'), ...parts].join(', ')
 }
 
-export function shownAgents(agents: readonly Agent[], { status, sort = 'id', down, from }: FleetSearch): Agent[] {
+export function shownAgents(
+  agents: readonly Agent[],
+  { status, heard, sort = 'id', down, from }: FleetSearch,
+): Agent[] {
   const kept = agents.filter(
     (agent) =>
       (status === undefined ||
         agent.status === status ||
         (status === 'unconfirmed' && isUnconfirmed(shownStatus(agent))) ||
         (status === 'asked' && isOnlyAsked(agent))) &&
+      (heard === undefined || agent.heard_by?.includes(heard)) &&
       (from === undefined || agent.id >= from),
   )
   // The service already sorts by id, so ten thousand rows need no sorting.

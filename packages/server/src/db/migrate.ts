@@ -66,6 +66,7 @@ import { enforced } from './migrations/0062-enforced.ts'
 import { modelCalls } from './migrations/0063-model-calls.ts'
 import { drillsSupervised } from './migrations/0064-drills-supervised.ts'
 import { drillsOfModels } from './migrations/0065-drills-of-models.ts'
+import { witnesses } from './migrations/0066-witnesses.ts'
 
 interface Migration {
   version: number
@@ -142,6 +143,7 @@ const migrations: Migration[] = [
   { version: 63, name: 'model-calls', statements: modelCalls },
   { version: 64, name: 'drills-supervised', statements: drillsSupervised },
   { version: 65, name: 'drills-of-models', statements: drillsOfModels },
+  { version: 66, name: 'witnesses', statements: witnesses },
 ]
 
 const newest = migrations.at(-1)!.version

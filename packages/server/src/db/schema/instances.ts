@@ -1,3 +1,5 @@
+import type { Witness } from '@wardline/contract'
+
 interface InstancesTable {
   id: string
   name: string
@@ -92,7 +94,17 @@ interface InstanceHoursTable {
   counts: string
 }
 
+/** By what an instance is heard. */
+interface InstanceWitnessesTable {
+  instance_id: string
+  witness: Witness
+  since: number
+  /** At most about a minute older than what was last heard. */
+  last_at: number
+}
+
 export interface InstanceTables {
+  instance_witnesses: InstanceWitnessesTable
   instance_hours: InstanceHoursTable
   instances: InstancesTable
   instance_counts: InstanceCountsTable

@@ -3,23 +3,18 @@ import type { Deps } from '../../deps.ts'
 import { DatabaseError } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import type { KnownState } from '../control/control-states.ts'
-import type { Heartbeats } from '../instances/instances.ts'
+import { callingAgentType } from '../instances/heard-by.ts'
+import { ObservedAgents, type ObservedParts } from '../instances/observed-agents.ts'
 import { noteModelCall } from '../instances/reach-statements.ts'
-import { readTraits } from '../instances/traits.ts'
 import { noteModelCut } from '../suspensions/suspension-statements.ts'
 import { type FormatError, Refusal } from './formats.ts'
 import { KnownAgents } from './known-agents.ts'
 
-/** Between two heartbeats for an agent that only the gateway hears. */
-const heartbeatMs = 15_000
-/** Instances that are remembered as heard: more than have calls within a few seconds. */
-const maxHeard = 10_000
-/** Type of agents that registered by calling a model; one that sends heartbeats itself has another. */
-const agentType = 'model-gateway'
+/** Suspensions that are remembered as noted: more than have calls within a few seconds. */
+const maxCut = 10_000
 
-export interface AgentParts {
+export interface AgentParts extends ObservedParts {
   controlStates: { peek(id: string): KnownState | undefined; readStored(id: string): Promise<KnownState | undefined> }
-  heartbeats: Pick<Heartbeats, 'beat'>
 }
 
 export const suspendedText = (reason: string | null): FormatError => ({
@@ -36,8 +31,7 @@ export class CallingAgents {
   readonly #deps: Deps
   readonly #parts: AgentParts
   readonly #known = new KnownAgents()
-  /** When this process last looked at an instance, in monotonic milliseconds. */
-  readonly #heard = new Map<string, number>()
+  readonly #observed: ObservedAgents
   /** Control versions of suspensions that this process has noted as applied. */
   readonly #cut = new Map<string, number>()
   /** Answers of the database so far. One that came while another call waited in vain shows that it is not away. */
@@ -48,19 +42,20 @@ export class CallingAgents {
   constructor(deps: Deps, parts: AgentParts) {
     this.#deps = deps
     this.#parts = parts
+    this.#observed = new ObservedAgents(deps, parts, { witness: 'gateway', agentType: callingAgentType })
   }
 
   /** Takes a kill or a resume in. `isCalling`: the agent has calls open. */
   hear(message: ControlMessage, isCalling: boolean): void {
     const { instance_id: id, action, version } = message
     if (isCalling || this.#known.get(id)) this.#known.hear(message)
-    if (action === 'suspend' && (isCalling || this.#heard.has(id))) this.#noteCut(id, version)
+    if (action === 'suspend' && (isCalling || this.#observed.has(id))) this.#noteCut(id, version)
   }
 
   /** Records once that the calls of a suspended agent are refused. */
   #noteCut(instanceId: string, version: number): void {
     if (this.#cut.get(instanceId) === version) return
-    if (this.#cut.size >= maxHeard) this.#cut.clear()
+    if (this.#cut.size >= maxCut) this.#cut.clear()
     this.#cut.set(instanceId, version)
     const { database, clock, log } = this.#deps
     noteModelCut(database.db, instanceId, version, clock.now()).catch((fault) => {
@@ -84,7 +79,7 @@ export class CallingAgents {
     try {
       const known = await this.#findState(instanceId)
       this.#refuseSuspended(instanceId, known)
-      await this.#sayAlive(instanceId, known, principal, address)
+      await this.#sayAlive(instanceId, principal, address)
       this.#isUnchecked = false
       return true
     } catch (fault) {
@@ -136,24 +131,14 @@ export class CallingAgents {
   }
 
   /** Registers an agent that is not known, and sends the heartbeats of one that only the gateway hears. */
-  async #sayAlive(
-    instanceId: string,
-    known: KnownState | undefined,
-    principal: Principal,
-    address: string | null,
-  ): Promise<void> {
-    const now = this.#deps.clock.monotonic()
-    if (now - (this.#heard.get(instanceId) ?? -Infinity) < heartbeatMs) return
+  async #sayAlive(instanceId: string, principal: Principal, address: string | null): Promise<void> {
+    const { due, unknown, refused } = await this.#observed.sayAlive([instanceId], principal, address)
+    if (due.length === 0) return
+    const refusal = refused.get(instanceId)
+    if (refusal) throw refusal
+    // An agent can begin suspended.
+    if (unknown.has(instanceId)) this.#refuseSuspended(instanceId, await this.#findState(instanceId))
     const { database, clock, log } = this.#deps
-    const { agentType: type } = (await readTraits(database.db, [instanceId])).get(instanceId) ?? {}
-    if (!known || type === agentType) {
-      const heartbeat = { instance_id: instanceId, name: instanceId, agent_type: agentType }
-      await this.#parts.heartbeats.beat(heartbeat, principal, address)
-      // An agent can begin suspended.
-      if (!known) this.#refuseSuspended(instanceId, await this.#findState(instanceId))
-    }
-    if (this.#heard.size >= maxHeard) this.#heard.clear()
-    this.#heard.set(instanceId, now)
     noteModelCall(database.db, instanceId, clock.now()).catch((fault) =>
       log.warn({ err: fault }, 'a call of a model is not recorded as a way to hold its agent'),
     )

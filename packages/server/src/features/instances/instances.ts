@@ -22,6 +22,7 @@ import type { Quotas } from '../keys/quotas.ts'
 import { type Beat, controlVersionOf, joinBeats } from './beats.ts'
 import type { BootWatch } from './boots.ts'
 import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
+import { type HeardBy, heardSince, namesOf, readHeardBy, senderOf, viewWitnesses } from './heard-by.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
@@ -71,13 +72,14 @@ interface HeartbeatParts {
   countedReports: Pick<CountedReports, 'note'>
   quotas: Pick<Quotas, 'takeInstance' | 'returnInstance'>
   activityCounts: Pick<ActivityCounts, 'noteHeartbeat'>
+  heardBy: Pick<HeardBy, 'note'>
   bootWatch: BootWatch
   registrationStops: RegistrationStops
 }
 
 export function createHeartbeats(
   { config, database, clock, metrics }: Deps,
-  { countedReports, quotas, activityCounts, heartbeatAcks, bootWatch, registrationStops }: HeartbeatParts,
+  { countedReports, quotas, activityCounts, heardBy, heartbeatAcks, bootWatch, registrationStops }: HeartbeatParts,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
   const queue = new GroupCommit<Beat, AppError | undefined>({
@@ -104,6 +106,10 @@ export function createHeartbeats(
       if (changes.length > 0) await bootWatch.note(changes, latest, now)
       for (const claim of claims) reportClaim(countedReports, claim, latest.get(claim.instanceId)!.keyId)
       for (const id of latest.keys()) activityCounts.noteHeartbeat(id, now)
+      for (const { heartbeat } of beats) {
+        const sender = senderOf(heartbeat)
+        if (sender) heardBy.note(heartbeat.instance_id, sender, now)
+      }
       if (unknown.size === 0) return beats.map(() => undefined)
       const strangers = [...unknown].map((id) => latest.get(id)!)
       // Refused agents retry every minute, which must neither use quota nor delay registrations.
@@ -227,13 +233,20 @@ interface ListReading {
 /** Returns a page of the fleet, ordered by id. Throws AppError `invalid`. */
 export async function listInstances(
   db: Db,
-  { status, tag, ids, prefix, after, include }: InstanceQuery,
+  { status, tag, witness, ids, prefix, after, include }: InstanceQuery,
   { limit, now, suspensionStates, points }: ListReading,
 ): Promise<InstanceList> {
-  const rows = await readInstances(db, { status, tag, ids: namedIds(ids), prefix, after: after ?? '', limit, now })
+  const rows = await readInstances(db, {
+    ...{ status, tag, prefix, limit, now },
+    ids: namedIds(ids),
+    heard: witness && { by: witness, since: heardSince(now) },
+    after: after ?? '',
+  })
   const next = rows.length === limit ? rows.at(-1)!.id : null
   const histories = include ? await readHistories(db, rows, include === 'hour' ? lastHour : lastDay, now) : undefined
   const suspensions = await readSuspensionStates(db, rows, suspensionStates)
+  const listed = rows.map(({ id }) => id)
+  const heard = await readHeardBy(db, listed, now)
   const instances = rows.map((row) => {
     const { version, fail_mode } = row
     const history = histories?.get(row.id)
@@ -250,6 +263,7 @@ export async function listInstances(
       last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
       suspension: suspensions.get(row.id) ?? null,
       ...(levers.length > 0 ? { enforcing_levers: levers } : {}),
+      heard_by: namesOf(heard.get(row.id)),
       ...(history ? { history } : {}),
     }
   })
@@ -265,6 +279,7 @@ export async function viewInstance(
 ): Promise<InstanceDetail> {
   const row = await findInstance(db, id)
   if (!row) throw unknownInstance(id)
+  const heard = (await readHeardBy(db, [id], now)).get(id)
   return {
     id: row.id,
     name: row.name,
@@ -283,5 +298,7 @@ export async function viewInstance(
     control: viewControl(row),
     last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
     suspension: (await readSuspensionStates(db, [row], suspensionStates)).get(id) ?? null,
+    heard_by: namesOf(heard),
+    witnesses: viewWitnesses(heard),
   }
 }

@@ -1,8 +1,9 @@
-import { type InstanceStatus, offlineAfterMs } from '@wardline/contract'
+import { type InstanceStatus, offlineAfterMs, type Witness } from '@wardline/contract'
 import { sql } from 'kysely'
 import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isHeardBy } from './heard-by-queries.ts'
 
 /** Columns from which the status of an instance is derived. */
 const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const
@@ -90,6 +91,7 @@ export async function countInstances(db: Db): Promise<number> {
 interface InstanceFilter {
   status: InstanceStatus | undefined
   tag: string | undefined
+  heard: { by: Witness; since: number } | undefined
   ids: readonly string[] | undefined
   prefix: string | undefined
   after: string
@@ -100,7 +102,7 @@ interface InstanceFilter {
 /** Reads instances after an id, in the order of ids. */
 export function readInstances(
   db: Db,
-  { status, tag, ids, prefix, after, limit, now }: InstanceFilter,
+  { status, tag, heard, ids, prefix, after, limit, now }: InstanceFilter,
 ): Promise<Pick<Schema['instances'], (typeof listColumns)[number]>[]> {
   let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
   if (ids !== undefined) query = query.where('id', 'in', ids)
@@ -110,6 +112,7 @@ export function readInstances(
     const has = (column: string) => sql<boolean>`${sql.ref(column)} like ${pattern} escape '\\'`
     query = query.where((e) => e.or(tagColumns.map(has)))
   }
+  if (heard !== undefined) query = query.where(isHeardBy(heard.by, heard.since))
   // No character of an id sorts after "z", so a range on the primary key finds the prefix.
   if (prefix !== undefined) query = query.where('id', '>=', prefix).where('id', '<', `${prefix}~`)
   if (status !== undefined) query = query.where('suspended', '=', sql.lit(status === 'suspended' ? 1 : 0))
@@ -193,6 +196,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
     // With the instance its tags are gone.
     raiseToTimeAgain('policy_set', now).compile(db),
     db.deleteFrom('instance_hours').where('instance_id', '=', id).compile(),
+    db.deleteFrom('instance_witnesses').where('instance_id', '=', id).compile(),
     ...(version > 0 ? [remember.compile()] : []),
   ]
 }

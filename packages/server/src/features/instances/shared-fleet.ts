@@ -6,6 +6,8 @@ import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
 import { SharedRun } from '../../shared-run.ts'
 import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
+import { namesOf, readHeardBy } from './heard-by.ts'
+import type { WitnessRow } from './heard-by-queries.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { readTags } from './tags.ts'
@@ -32,6 +34,7 @@ function viewShared(
   now: number,
   suspension: CurrentSuspension | undefined,
   points: readonly Point[],
+  heard: readonly WitnessRow[] | undefined,
 ): SharedFleet['instances'][number] {
   const { control_version: version, applied_version } = row
   const reach = reachOf(row)
@@ -54,6 +57,7 @@ function viewShared(
     ...(version === 0 && applied_version === null ? {} : { control }),
     ...(row.last_proven_at === null ? {} : { last_proven_stoppable_at: isoTime(row.last_proven_at) }),
     ...(levers.length > 0 ? { enforcing_levers: levers } : {}),
+    ...(heard ? { heard_by: namesOf(heard) } : {}),
   }
 }
 
@@ -101,14 +105,16 @@ export class SharedFleets {
     let last = first
     let next: string | null = null
     for (let isEnd = false; !isEnd; ) {
-      const { rows, suspensions } = await database.scan('fleet', async (db) => {
+      const { rows, suspensions, heard } = await database.scan('fleet', async (db) => {
         const rows = await readShared(db, last, chunkRows + 1)
-        return { rows, suspensions: await readSuspensionStates(db, rows, this.#suspensionStates) }
+        const ids = rows.map(({ id }) => id)
+        const suspensions = await readSuspensionStates(db, rows, this.#suspensionStates)
+        return { rows, suspensions, heard: await readHeardBy(db, ids, now) }
       })
       // One row more than the chunk shows whether there is a next page.
       const hasMore = rows.length > chunkRows
       for (const row of rows.slice(0, chunkRows)) {
-        const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id), this.#points))
+        const text = JSON.stringify(viewShared(row, now, suspensions.get(row.id), this.#points, heard.get(row.id)))
         texts.push(text)
         bytes += Buffer.byteLength(text)
         last = row.id

@@ -560,6 +560,22 @@ describe('the agent of a batch', () => {
     expect([await instanceIds(), await events()]).toEqual([[], []])
   })
 
+  it('beyond the limit of instances is rejected alone', async () => {
+    const body = { scope: 'agent', name: 'k', instances: ['bot-*'], max_instances: 1 }
+    const { key } = (await service.call<KeyCreated>('POST', '/api/keys', { body })).body
+    const [known] = spansOf({ 'wardline.instance.id': 'bot-a' }, span('00000000000000aa', toolSpan)).resourceSpans
+    await send(json(key, 'traces', { resourceSpans: [known] }))
+    const strange = [span('00000000000000bb', toolSpan), span('00000000000000cc', toolSpan), span('0d', {})]
+    const [beyond] = spansOf({ 'wardline.instance.id': 'bot-b' }, ...strange).resourceSpans
+    const [more] = spansOf({ 'wardline.instance.id': 'bot-a' }, span('00000000000000dd', toolSpan)).resourceSpans
+    const reply = await send(json(key, 'traces', { resourceSpans: [beyond, more] }))
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([
+      200,
+      { partialSuccess: { rejectedSpans: 3, errorMessage: expect.stringContaining('max_instances of the key') } },
+    ])
+    expect((await events()).map(({ instance_id }) => instance_id)).toEqual(['bot-a', 'bot-a'])
+  })
+
   it('keeps the type of one that sends heartbeats itself', async () => {
     const key = await agentKey('bot')
     await service.call('POST', '/api/heartbeat', { key, body: { instance_id: 'bot', name: 'Bot', agent_type: 'own' } })

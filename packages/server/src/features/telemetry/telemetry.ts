@@ -5,8 +5,7 @@ import type { Deps } from '../../deps.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
 import { workLane } from '../../work-turns.ts'
 import type { Events, KeyedReports } from '../events/events.ts'
-import type { Heartbeats } from '../instances/instances.ts'
-import { readTraits } from '../instances/traits.ts'
+import { ObservedAgents, type ObservedParts } from '../instances/observed-agents.ts'
 import { type Observation, observationsOf, proposedIds, wantedKeys } from './conventions.ts'
 import { readJson } from './otlp-json.ts'
 import { readProtobuf } from './protobuf.ts'
@@ -14,10 +13,7 @@ import { type Attributes, maxRecords, type Signal, type TelemetryRecord, tooMany
 
 /** The source of events made from telemetry. */
 const source = 'otlp'
-/** Between two heartbeats for an agent that only its telemetry shows. */
-const heartbeatMs = 15_000
-/** Agents that are remembered as heard, and names of spans: about 200 bytes each. */
-const maxHeard = 10_000
+/** Names of spans that are remembered: about 200 bytes each. */
 const maxCounted = 20_000
 /** Requests of one key that are read at a time: each holds a body. */
 const maxRequests = 4
@@ -26,9 +22,8 @@ const groupReports = 200
 /** Cost of mapping a record. */
 const unitsOfRecord = 3_000
 
-interface Parts {
+interface Parts extends ObservedParts {
   events: Pick<Events, 'reportGroups'>
-  heartbeats: Pick<Heartbeats, 'beat'>
 }
 
 export interface TelemetryRequest {
@@ -111,16 +106,14 @@ function eventOf(instanceId: string, observed: Observation, traceId: string): Ne
 
 /** Takes OTLP/HTTP in: batches are heartbeats, tool calls and tokens become events of the agent, as it would report them. */
 export class Telemetry {
-  readonly #deps: Deps
   readonly #parts: Parts
-  /** When this process last looked at an agent, in monotonic milliseconds. */
-  readonly #heard = new Map<string, number>()
+  readonly #observed: ObservedAgents
   /** The tools of spans that were counted, by the name of the span or of its parent. The oldest one first. */
   readonly #counted = new Map<string, string>()
 
   constructor(deps: Deps, parts: Parts) {
-    this.#deps = deps
     this.#parts = parts
+    this.#observed = new ObservedAgents(deps, parts, { witness: 'otlp', agentType: observedAgentType })
   }
 
   /** Resolves once everything is on disk. Rejects with AppError; the same request may then be sent again. */
@@ -131,7 +124,9 @@ export class Telemetry {
       refused.count += count
       refused.reason ||= reason
     }
-    const calls: KeyedReports[] = []
+    /** Records by agent, to count those of agents that are not registered. */
+    const points = new Map<string, number>()
+    const calls: NamedReport[] = []
     const measured: NamedReport[] = []
     const counted = new Map<string, string>()
     let agent: ReturnType<typeof agentOf> = { reason: '' }
@@ -151,18 +146,25 @@ export class Telemetry {
         budget.count(unitsOfRecord)
         if (++records > maxRecords) throw tooMany
         if ('reason' in agent) return refuse(record.points, agent.reason)
+        points.set(agent.id, (points.get(agent.id) ?? 0) + record.points)
         for (const observed of signal === 'metrics' ? [] : observationsOf(record, resource, signal)) {
           if (this.#isCounted(agent.id, record, observed, counted)) continue
           const report = eventOf(agent.id, observed, record.traceId)
           const name = `${agent.id} ${report.event_type} ${observed.id}`
-          if (observed.is === 'model') measured.push({ report, name })
-          else calls.push({ reports: [report], idempotencyKey: keyOf([name]) })
+          const named = { report, name }
+          if (observed.is === 'model') measured.push(named)
+          else calls.push(named)
         }
       },
     }
     await piece.inTurns((isJson ? readJson : readProtobuf)(signal, body, visitor, budget)).finally(() => piece.end())
-    await this.#sayAlive(agents, principal, address)
-    await this.#parts.events.reportGroups([...calls, ...groupsOf(measured)], { principal, address })
+    const said = await this.#observed.sayAlive(agents, principal, address)
+    for (const [id, fault] of said.refused) if (points.has(id)) refuse(points.get(id)!, fault.message)
+    const isKept = ({ report }: NamedReport) => !said.refused.has(report.instance_id!)
+    const single = calls
+      .filter(isKept)
+      .map(({ report, name }) => ({ reports: [report], idempotencyKey: keyOf([name]) }))
+    await this.#parts.events.reportGroups([...single, ...groupsOf(measured.filter(isKept))], { principal, address })
     this.#remember(counted)
     return refused
   }
@@ -191,22 +193,6 @@ export class Telemetry {
       if (this.#counted.size >= maxCounted) this.#counted.delete(this.#counted.keys().next().value!)
       this.#counted.set(name, tool)
     }
-  }
-
-  /** Registers agents that are not known, and sends the heartbeats of those that only their telemetry shows. */
-  async #sayAlive(agents: ReadonlySet<string>, principal: Principal, address: string | null): Promise<void> {
-    const { clock, database } = this.#deps
-    const now = clock.monotonic()
-    const due = [...agents].filter((id) => now - (this.#heard.get(id) ?? -Infinity) >= heartbeatMs)
-    const known = await readTraits(database.db, due)
-    const observed = due.filter((id) => !known.has(id) || known.get(id)!.agentType === observedAgentType)
-    await Promise.all(
-      observed.map((id) =>
-        this.#parts.heartbeats.beat({ instance_id: id, name: id, agent_type: observedAgentType }, principal, address),
-      ),
-    )
-    if (this.#heard.size + due.length > maxHeard) this.#heard.clear()
-    for (const id of due) this.#heard.set(id, now)
   }
 }
 
