@@ -10,7 +10,7 @@ import { machinePath } from '../machine-path.ts'
 import { newDataDir, until } from '../service.ts'
 import { nowhereYet, useScreens } from './browser.ts'
 
-const screens = useScreens()
+const screens = useScreens({ WARDLINE_TRACE_URL: 'https://traces.example.com/trace/{trace_id}' })
 const run = promisify(execFile)
 
 const minNode = 20
@@ -121,6 +121,27 @@ describe('what the screen shows, run as it was copied,', () => {
     await connected(page, agent)
     await page.getByRole('link', { name: 'Open agent' }).click()
     await page.getByRole('heading', { name: agent }).waitFor()
+  })
+
+  test('connects an exporter of OpenTelemetry, whose events link to their traces', async () => {
+    const page = await screens.signedIn({ at: nowhereYet })
+    const agent = unique('observed')
+    const [environment] = await connecting(page, 'OpenTelemetry', agent)
+    const traceId = '5b8efff798038103d269b633813fc60c'
+    const names = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'file-read' }
+    const attributes = Object.entries(names).map(([key, stringValue]) => ({ key, value: { stringValue } }))
+    const spans = [{ traceId, spanId: '00000000000000aa', attributes }]
+    const body = JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans }] }] })
+    // As an exporter reads these variables.
+    await newMachine().shell(
+      `${environment}\ncurl -sS --fail-with-body "$OTEL_EXPORTER_OTLP_ENDPOINT/v1/traces" -H "\${OTEL_EXPORTER_OTLP_HEADERS/=/: }" -H 'Content-Type: application/json' -d '${body}'`,
+    )
+    await connected(page, agent)
+    const [event] = (await allEvents(screens.service)).filter(({ instance_id }) => instance_id === agent)
+    expect(event).toMatchObject({ event_type: 'tool_call', metadata: { trace_id: traceId } })
+    await page.goto(`/events?open=${event!.seq}`)
+    const link = page.getByRole('link', { name: 'Open in the tracing tool' })
+    expect(await link.getAttribute('href')).toBe(`https://traces.example.com/trace/${traceId}`)
   })
 
   test('says why a program does not connect', async () => {

@@ -147,6 +147,11 @@ const SessionView = Type.Object({
   key_id: Type.String({ description: 'Id of the key' }),
   scope: choice(scopes),
   name: Type.String({ description: 'Name of the key' }),
+  trace_url: Type.Optional(
+    Type.String({
+      description: 'Address of a trace in a tracing tool, with `{trace_id}` for its id: WARDLINE_TRACE_URL',
+    }),
+  ),
 })
 
 const LoginLink = Type.Object({

@@ -5,6 +5,22 @@ import { Type } from './type.ts'
 /** Type of agents that only their telemetry shows. */
 export const observedAgentType = 'otlp'
 
+/** Whether a text is the id of a trace (W3C Trace Context): it is the agent's. */
+export const isTraceId = (text: unknown): text is string =>
+  typeof text === 'string' && /^[0-9a-f]{32}$/.test(text) && !/^0+$/.test(text)
+
+/**
+ * Returns the address of an event's trace in the user's tracing tool; null if it has none. `template`: with `{trace_id}` for
+ * the id.
+ */
+export function traceLinkOf(
+  template: string | undefined,
+  metadata: Readonly<Record<string, unknown>> | null | undefined,
+): string | null {
+  const id = metadata?.trace_id
+  return template !== undefined && isTraceId(id) ? template.replace('{trace_id}', id) : null
+}
+
 const rejected = (records: string) =>
   Type.Optional({
     ...Count,

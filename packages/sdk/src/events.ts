@@ -3,6 +3,8 @@ import type { ModelAnswer, Report, Severity, ToolCall } from './monitor.ts'
 import { redacted, redactedId, redactedText } from './redact.ts'
 import { callFields } from './tool-fields.ts'
 
+export { redactedText }
+
 /** An event as the service accepts it; a test compares it with the service's own type. */
 export interface NewEvent {
   severity: Severity

@@ -1,6 +1,17 @@
 import { flag, oneOf, type SearchOf, searchParams, text } from '../data/search-params.ts'
 
-const tabs = ['javascript', 'claude-code', 'codex', 'cursor', 'mcp', 'python', 'any', 'model', 'curl'] as const
+const tabs = [
+  'javascript',
+  'claude-code',
+  'codex',
+  'cursor',
+  'mcp',
+  'python',
+  'any',
+  'model',
+  'telemetry',
+  'curl',
+] as const
 export type Tab = (typeof tabs)[number]
 
 export const connectSearch = searchParams({

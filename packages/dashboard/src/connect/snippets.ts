@@ -175,6 +175,35 @@ supports_websockets = false`,
   ]
 }
 
+/** OpenTelemetry: no code and no hook, but the agent's word, after the fact. */
+const telemetry = ({ url, agent, key }: Given): Step[] => [
+  {
+    label: 'Any exporter: the environment of the agent (http/protobuf or http/json; gRPC is not served)',
+    text: `export OTEL_EXPORTER_OTLP_ENDPOINT=${url}
+export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer ${key}"
+export OTEL_RESOURCE_ATTRIBUTES=wardline.instance.id=${agent}`,
+  },
+  {
+    label: 'Claude Code, Claude Agent SDK: also',
+    text: 'export CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_METRICS_EXPORTER=otlp',
+  },
+  {
+    label: 'Codex: ~/.codex/config.toml, instead',
+    text: `[otel]
+exporter = { otlp-http = { endpoint = "${url}/v1/logs", protocol = "binary", headers = { Authorization = "Bearer ${key}" } } }`,
+  },
+  {
+    label: 'AI SDK 7: in the program, with the environment above (npm install @ai-sdk/otel @opentelemetry/sdk-node)',
+    text: `import { OpenTelemetry } from '@ai-sdk/otel'
+import { NodeSDK } from '@opentelemetry/sdk-node'
+import { registerTelemetry } from 'ai'
+
+new NodeSDK().start()
+registerTelemetry(new OpenTelemetry())`,
+  },
+]
+
 interface Guide {
   name: string
   /** Runs as copied: the address, the agent and its key are filled in. */
@@ -200,5 +229,6 @@ export const guides: Record<Tab, Guide> = {
   python: { name: 'Python', steps: python, hint: 'Sent when the program starts.' },
   any: { name: 'Any program', steps: any, hint: 'Sent when the supervisor starts the program.' },
   model: { name: 'Model gateway', steps: model, hint: 'Sent with the first call of a model.' },
+  telemetry: { name: 'OpenTelemetry', steps: telemetry, hint: 'Sent with the first batch of the exporter.' },
   curl: { name: 'curl', steps: curl, hint: 'Sent by the first command.' },
 }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { limits, otherFields, titleOf, toolCallOf } from '@wardline/contract'
+import { limits, otherFields, titleOf, toolCallOf, traceLinkOf } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
 import { Fragment, useState } from 'react'
 import { useChange } from '../data/change.ts'
@@ -9,6 +9,7 @@ import { eventQuery } from '../data/event-tail.ts'
 import type { EventFilter, Row } from '../data/live-tail.ts'
 import { type Match, matchesQuery } from '../data/rules.ts'
 import { saveFile } from '../data/save-file.ts'
+import { sessionQuery } from '../data/session.ts'
 import { metadataFields, spansOf } from '../parts/match-spans.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { originFacts, ReportHead } from '../parts/report.tsx'
@@ -75,6 +76,8 @@ function EventFacts({ row, rule }: { row: Row; rule: string | undefined }) {
     ))
   const { seq, ip_address, observed_ip_address } = row
   const { action, paths, hosts, command } = toolCallOf(row)
+  const { data: session } = useQuery(sessionQuery)
+  const trace = traceLinkOf(session?.trace_url, row.metadata)
   return (
     <>
       <ReportHead report={row} title={titleOf(row)} marks={spansOf(matches, ['description'], row.description)} />
@@ -96,6 +99,14 @@ function EventFacts({ row, rule }: { row: Row; rule: string | undefined }) {
           ...Object.entries(otherFields(row)).map(
             ([name, value]) => [name, <HostileText key={name} text={String(value)} />, true] as const,
           ),
+          [
+            'Trace',
+            trace !== null && (
+              <a key="trace" href={trace} target="_blank" rel="noreferrer">
+                Open in the tracing tool
+              </a>
+            ),
+          ],
           ['Saved at', row.created_at, true],
           ['Seq', seq ?? 'not saved', true],
           ['Id', row.id, true],

@@ -102,6 +102,8 @@ describe('readConfig', () => {
     ['TRUST_SIGNER_URL', 'http://signer.example /'],
     ['TRUST_AGENT_ID', '-1'],
     ['WARDLINE_LOG_LEVEL', 'INFO'],
+    ['WARDLINE_TELEMETRY_CONTENT', 'prompts'],
+    ['WARDLINE_TELEMETRY_CONTENT', 'true'],
   ])('refuses %s=%s', (name, value) => {
     expect(faultsOf({ [name]: value })).toEqual([
       expect.stringMatching(new RegExp(`^${name} must (be|not contain|begin with) .*\\.$`)),
@@ -275,9 +277,23 @@ describe('a secret', () => {
     expect(faults.join()).not.toContain('hunter2')
   })
 
+  it.each([
+    ['traces.example.com/{trace_id}', 'must be an http or https URL'],
+    ['javascript:alert(1)//{trace_id}', 'must be an http or https URL'],
+    ['https://user:hunter2@traces.example.com/{trace_id}', 'must have no user or password'],
+    ['https://traces.example.com/', 'must contain {trace_id} once'],
+    ['https://traces.example.com/{trace_id}/{trace_id}', 'must contain {trace_id} once'],
+    ['https://traces.example.com/{traceId}', 'must contain {trace_id} once'],
+    ['https://{trace_id}.example.com/', 'must have {trace_id} in its path, query or fragment'],
+  ])('is not in a refusal of the address of traces: %s', (value, rule) => {
+    const faults = faultsOf({ WARDLINE_TRACE_URL: value })
+    expect(faults).toEqual([expect.stringContaining(`WARDLINE_TRACE_URL ${rule}`)])
+    expect(faults.join()).not.toContain('hunter2')
+  })
+
   it('is every setting with the name of one', () => {
     const isNamedSo = (env: string) =>
-      /_(URL|SECRET|TOKEN|KEY)$/.test(env) && !/^WARDLINE_(PUBLIC|DECOY)_URL$/.test(env)
+      /_(URL|SECRET|TOKEN|KEY)$/.test(env) && !/^WARDLINE_(PUBLIC|TRACE|DECOY)_URL$/.test(env)
     const open = Object.values(settings).filter(({ env, secret }) => isNamedSo(env) && !secret)
     expect(open).toEqual([])
   })

@@ -10,6 +10,7 @@ import { limitSettings } from './limits.ts'
 import { logSettings } from './log.ts'
 import { quotaSettings } from './quotas.ts'
 import { serverUrls } from './server-urls.ts'
+import { telemetrySettings } from './telemetry.ts'
 import {
   address,
   backplaneUrl,
@@ -157,6 +158,7 @@ export const settings = {
       'Folder of [policy files](../guide/policies.md#policies-in-files) (`.yml`, `.yaml`, `.json`; one policy a file; `*.labels.yaml` are labels), read at startup and when they change. Default: none',
     parse: text,
   }),
+  ...telemetrySettings,
   ...quotaSettings,
   ...autoSuspensionSettings,
   ...limitSettings,
@@ -243,6 +245,7 @@ type Optional =
   | 'enforcementFile'
   | 'rulesDir'
   | 'policyDir'
+  | 'traceUrl'
   | 'maxDbMb'
   | 'trustedProxies'
   | 'trustRegistry'

@@ -133,7 +133,9 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     return sendSession(request, reply, principal, session)
   })
 
-  router.handle('getSession', ({ principal }) => sessionView(principal))
+  const { traceUrl } = deps.config
+  const configured = traceUrl === undefined ? {} : { trace_url: traceUrl }
+  router.handle('getSession', ({ principal }) => ({ ...sessionView(principal), ...configured }))
 
   router.handle('createLoginLink', async ({ principal, request }) => {
     if (principal.session !== undefined) {

@@ -1,5 +1,6 @@
 import { eventTypes } from '@wardline/contract'
-import type { Attributes, TelemetryRecord } from './records.ts'
+import { type TelemetryContent, telemetryContents } from '../../config/telemetry.ts'
+import { type Attributes, maxText, type TelemetryRecord, type WantedKeys } from './records.ts'
 
 type Meaning =
   | 'instance'
@@ -31,6 +32,7 @@ type Meaning =
   | 'server'
   | 'serverScope'
   | 'transport'
+  | TelemetryContent
 
 /**
  * The keys that are read, by meaning; of several the first one counts. Conventions for agents still change, so that older
@@ -99,12 +101,32 @@ const table: readonly (readonly [Meaning, key: string, source: string])[] = [
   ['server', 'server_name', 'Claude Code 2.1'],
   ['serverScope', 'server_scope', 'Claude Code 2.1'],
   ['transport', 'transport_type', 'Claude Code 2.1'],
+  ['arguments', 'gen_ai.tool.call.arguments', 'GenAI conventions 0.1.0'],
+  ['arguments', 'ai.toolCall.args', 'AI SDK 5 and 6'],
+  ['arguments', 'tool_input', 'Claude Code 2.1 with OTEL_LOG_TOOL_DETAILS'],
+  ['arguments', 'tool_parameters', 'Claude Code 2.1 with OTEL_LOG_TOOL_DETAILS, of a denied call'],
+  ['arguments', 'arguments', 'Codex 0.171'],
+  ['arguments', 'input.value', 'OpenInference 2.12'],
+  ['arguments', 'traceloop.entity.input', 'OpenLLMetry 0.27'],
+  ['results', 'gen_ai.tool.call.result', 'GenAI conventions 0.1.0'],
+  ['results', 'ai.toolCall.result', 'AI SDK 5 and 6'],
+  ['results', 'output', 'Codex 0.171'],
+  ['results', 'output.value', 'OpenInference 2.12'],
+  ['results', 'traceloop.entity.output', 'OpenLLMetry 0.27'],
 ]
 
 const keysOf = new Map<Meaning, string[]>()
 for (const [meaning, key] of table) keysOf.set(meaning, [...(keysOf.get(meaning) ?? []), key])
 
-export const wantedKeys: ReadonlySet<string> = new Set(table.map(([, key]) => key))
+const contents: ReadonlySet<Meaning> = new Set(telemetryContents)
+/** Of arguments and results, in characters: more than coding agents send, and what is redacted in about a millisecond. */
+const maxContent = 16 * 1024
+
+/** Returns the keys that are read. Content is among them only as far as it is switched on. */
+export function wantedKeys(content: readonly TelemetryContent[]): WantedKeys {
+  const read = table.filter(([meaning]) => !contents.has(meaning) || content.some((one) => one === meaning))
+  return new Map(read.map(([meaning, key]) => [key, contents.has(meaning) ? maxContent : maxText]))
+}
 
 type Value = string | number | boolean
 
@@ -152,6 +174,8 @@ export type Observation = {
       isDenied: boolean
       ok: boolean | undefined
       ms: number | undefined
+      /** Only what is switched on. */
+      content: Partial<Record<TelemetryContent, string>>
     }
   | {
       is: 'model'
@@ -331,6 +355,7 @@ function observation(
   const ms = isLog ? numberOf('duration', attributes) : startedAt > 0 && at >= startedAt ? at - startedAt : undefined
   return {
     ...{ is: 'tool', sessionId, tool, callId, isDenied: what === 'denial', ok: isOk(record, isLog), ms },
+    content: { arguments: textOf('arguments', attributes), results: textOf('results', attributes) },
     id: callId === undefined ? idOf(tool) : `call ${callId}`,
   }
 }

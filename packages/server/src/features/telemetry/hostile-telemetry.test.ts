@@ -148,6 +148,57 @@ it(
   effort(120_000, 3_600_000),
 )
 
+/** What a field holds in place of its value. */
+const values = [null, true, -1, 2 ** 60, 1e308, '', '\ud800', 'x'.repeat(5_000), [], [[[[]]]], {}, { a: { a: {} } }]
+
+/** Returns a copy for each field and value, with that value in that field. */
+function replaced(value: unknown): unknown[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const copyWith = (other: unknown) =>
+      Array.isArray(value) ? value.with(Number(name), other) : { ...value, [name]: other }
+    return [...values, ...replaced(inner)].map(copyWith)
+  })
+}
+
+const kindsOfWire = [0, 1, 2, 3, 4, 5, 6, 7]
+/** A field of any number and kind, whose bytes are random, at each depth: from the request to a value of an attribute. */
+const fieldFamilies = [0, 1, 2, 3, 4].flatMap((depth) =>
+  Array.from({ length: 20 }, (_, id) => id).flatMap((id) => kindsOfWire.map((kind) => ({ depth, id, kind }))),
+)
+
+it('100 families of broken requests on each endpoint, as JSON and as protobuf, leave the service serving', async () => {
+  const seed = Date.now() >>> 0
+  console.log(`seed ${seed}`)
+  const draw = seededDraws(seed)
+  const below = (bound: number) => Math.floor(draw() * bound)
+  const some = <Item>(items: Item[]): Item[] => {
+    const left = [...items]
+    return Array.from({ length: 100 }, () => left.splice(below(left.length), 1)[0]!)
+  }
+  await using service = await openTestService()
+  const { key } = await service.createKey('agent', ['bot'])
+  const post = async (signal: Signal, type: string, payload: Buffer): Promise<number> => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': type }
+    return (await service.app.inject({ method: 'POST', url: `/v1/${signal}`, headers, payload })).statusCode
+  }
+  for (const signal of signals) {
+    const statuses = new Set<number>()
+    for (const body of some(replaced(valid[signal]))) {
+      statuses.add(await post(signal, 'application/json', Buffer.from(JSON.stringify(body))))
+    }
+    for (const { depth, id, kind } of some(fieldFamilies)) {
+      const bytes = Buffer.from(Array.from({ length: below(40) }, () => below(256)))
+      let body = Buffer.concat([Buffer.from([id * 8 + kind]), bytes])
+      // A request, its resource, scope, record and attribute.
+      for (const outer of [9, 2, 2, 1].slice(4 - depth)) body = within(outer, body)
+      statuses.add(await post(signal, 'application/x-protobuf', body))
+    }
+    expect([...statuses].filter((status) => status !== 200 && status !== 400)).toEqual([])
+    expect(await post(signal, 'application/json', Buffer.from(JSON.stringify(valid[signal])))).toBe(200)
+  }
+})
+
 const bodyBytes = 4 * 1024 * 1024
 const filled = (unit: string) => unit.repeat(Math.ceil(bodyBytes / unit.length)).slice(0, bodyBytes)
 const tag = (id: number, length: number) => {
@@ -157,7 +208,7 @@ const tag = (id: number, length: number) => {
     head.push((rest % 128) + 128)
   }
 }
-const within = (id: number, inner: Buffer) => Buffer.concat([tag(id, inner.length), inner])
+const within = (id: number, inner: Buffer): Buffer<ArrayBuffer> => Buffer.concat([tag(id, inner.length), inner])
 const many = (unit: number[]) => Buffer.alloc(bodyBytes, Buffer.from(unit))
 const inSpan = (inner: Buffer) => within(1, within(2, within(2, inner)))
 const key = Buffer.from('gen_ai.tool.name')
@@ -219,7 +270,7 @@ it.each(hostile)('%s as %s hold the event loop no longer than a slice', (name, f
   for (const signal of signals) {
     let records = 0
     const visitor = {
-      wanted: wantedKeys,
+      wanted: wantedKeys(['arguments', 'results']),
       resource: () => {},
       refuse: () => {},
       record: () => {

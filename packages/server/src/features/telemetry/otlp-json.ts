@@ -10,6 +10,7 @@ import {
   type TelemetryRecord,
   tooMany,
   type Visitor,
+  type WantedKeys,
 } from './records.ts'
 
 // OTLP as JSON (opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding"): ids are hex, 64-bit numbers may be texts,
@@ -90,15 +91,15 @@ function parse(text: string, [start, end]: Range, budget: WorkBudget): Record<st
   }
 }
 
-const textOf = (value: unknown): string => (typeof value === 'string' ? cleanText(value) : '')
+const textOf = (value: unknown, max?: number): string => (typeof value === 'string' ? cleanText(value, max) : '')
 const timeOf = (value: unknown): number => {
   const time = Number(typeof value === 'string' || typeof value === 'number' ? value : 0) / 1e6
   return Number.isFinite(time) ? time : 0
 }
 
-function plainValue(given: unknown): string | number | boolean | undefined {
+function plainValue(given: unknown, max?: number): string | number | boolean | undefined {
   const { stringValue, boolValue, intValue, doubleValue, arrayValue } = Object(given) as Record<string, unknown>
-  if (typeof stringValue === 'string') return cleanText(stringValue)
+  if (typeof stringValue === 'string') return textOf(stringValue, max)
   if (typeof boolValue === 'boolean') return boolValue
   if (arrayValue !== undefined) return listOf(arrayValue)
   const number = intValue ?? doubleValue
@@ -111,11 +112,11 @@ function listOf(given: unknown): string {
   return items.map((item) => textOf((Object(item) as Record<string, unknown>).stringValue)).join(',')
 }
 
-function attributesOf(given: unknown, wanted: ReadonlySet<string>): Attributes {
+function attributesOf(given: unknown, wanted: WantedKeys): Attributes {
   const attributes: Attributes = new Map()
   for (const one of Array.isArray(given) ? given : []) {
     const { key, value } = Object(one) as Record<string, unknown>
-    const read = typeof key === 'string' && wanted.has(key) ? plainValue(value) : undefined
+    const read = typeof key === 'string' && wanted.has(key) ? plainValue(value, wanted.get(key)) : undefined
     if (read !== undefined) attributes.set(key as string, read)
   }
   return attributes
@@ -130,7 +131,7 @@ function pointsOf(given: Record<string, unknown>): number {
   }, 0)
 }
 
-function recordOf(signal: Signal, given: Record<string, unknown>, wanted: ReadonlySet<string>): TelemetryRecord {
+function recordOf(signal: Signal, given: Record<string, unknown>, wanted: WantedKeys): TelemetryRecord {
   const hex = (value: unknown) => /^[0-9a-f]{16,32}$/i.exec(textOf(value))?.[0].toLowerCase() ?? ''
   return {
     name: textOf(given.name) || textOf(given.eventName) || textOf(plainValue(given.body)),

@@ -9,6 +9,7 @@ import {
   type Signal,
   type TelemetryRecord,
   type Visitor,
+  type WantedKeys,
 } from './records.ts'
 
 // The wire format of protobuf (protobuf.dev/programming-guides/encoding) and the messages of OTLP (opentelemetry-proto
@@ -87,10 +88,10 @@ class Fields {
     return new Fields(this.#bytes, this.start, this.end, this.#budget, max)
   }
 
-  text(): string {
-    const end = Math.min(this.end, this.start + 4 * maxText)
+  text(max = maxText): string {
+    const end = Math.min(this.end, this.start + 4 * max)
     this.#budget.count(end - this.start)
-    return cleanText(this.#bytes.toString('utf8', this.start, end))
+    return cleanText(this.#bytes.toString('utf8', this.start, end), max)
   }
 
   hex = (): string => this.#bytes.toString('hex', this.start, Math.min(this.end, this.start + 16))
@@ -105,10 +106,10 @@ class Fields {
 }
 
 /** Returns the value of an AnyValue, a list of texts with commas; undefined for a map or bytes. */
-function plainValue(fields: Fields): string | number | boolean | undefined {
+function plainValue(fields: Fields, max = maxText): string | number | boolean | undefined {
   let value: string | number | boolean | undefined
   while (fields.next()) {
-    if (fields.id === 1) value = fields.text()
+    if (fields.id === 1) value = fields.text(max)
     else if (fields.id === 2) value = fields.number !== 0
     else if (fields.id === 3) value = fields.number
     else if (fields.id === 4) value = fields.double()
@@ -126,18 +127,18 @@ function listOf(fields: Fields): string {
   return texts.join(',')
 }
 
-function readAttribute(fields: Fields, wanted: ReadonlySet<string>, into: Attributes): void {
+function readAttribute(fields: Fields, wanted: WantedKeys, into: Attributes): void {
   let key = ''
   while (fields.next()) {
     if (fields.id === 1) key = fields.text()
     else if (fields.id === 2 && wanted.has(key)) {
-      const value = plainValue(fields.inner(maxSmall))
+      const value = plainValue(fields.inner(maxSmall), wanted.get(key))
       if (value !== undefined) into.set(key, value)
     }
   }
 }
 
-type Reader = (fields: Fields, record: TelemetryRecord, wanted: ReadonlySet<string>) => void
+type Reader = (fields: Fields, record: TelemetryRecord, wanted: WantedKeys) => void
 const attribute: Reader = (fields, { attributes }, wanted) => readAttribute(fields.inner(maxSmall), wanted, attributes)
 const text: Reader = (fields, record) => {
   record.name = fields.text() || record.name

@@ -24,10 +24,13 @@ export interface TelemetryRecord {
   points: number
 }
 
+/** Keys of attributes, each with the maximum length of its text in characters. */
+export type WantedKeys = ReadonlyMap<string, number>
+
 /** Receives what a request says, in its order. */
 export interface Visitor {
   /** Keys of attributes that are read; all others are skipped. */
-  wanted: ReadonlySet<string>
+  wanted: WantedKeys
   /** What follows is of this resource. */
   resource(attributes: Attributes): void
   record(record: TelemetryRecord): void

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { eventTypes, limits, type NewEvent, observedAgentType } from '@wardline/contract'
+import { eventTypes, isTraceId, limits, type NewEvent, observedAgentType } from '@wardline/contract'
+import { redactedText, toolCallEvent } from '@wardline/sdk/events'
 import { onlyName } from '@wardline/text'
 import type { Deps } from '../../deps.ts'
 import { mayActFor, type Principal } from '../../http/auth.ts'
@@ -9,7 +10,15 @@ import { ObservedAgents, type ObservedParts } from '../instances/observed-agents
 import { type Observation, observationsOf, proposedIds, wantedKeys } from './conventions.ts'
 import { readJson } from './otlp-json.ts'
 import { readProtobuf } from './protobuf.ts'
-import { type Attributes, maxRecords, type Signal, type TelemetryRecord, tooMany, type Visitor } from './records.ts'
+import {
+  type Attributes,
+  maxRecords,
+  type Signal,
+  type TelemetryRecord,
+  tooMany,
+  type Visitor,
+  type WantedKeys,
+} from './records.ts'
 
 /** The source of events made from telemetry. */
 const source = 'otlp'
@@ -19,8 +28,9 @@ const maxCounted = 20_000
 const maxRequests = 4
 /** Tokens and costs that are judged and stored together: one by one, each would wait for the one before. */
 const groupReports = 200
-/** Cost of mapping a record. */
+/** Cost of mapping a record, and of a character of content, which is searched for secrets, paths and hosts. */
 const unitsOfRecord = 3_000
+const unitsOfContent = 50
 
 interface Parts extends ObservedParts {
   events: Pick<Events, 'reportGroups'>
@@ -62,14 +72,41 @@ function agentOf(principal: Principal, resource: Attributes): { id: string } | {
   return id === undefined ? { reason: `The key may not act for ${ids[0]}: it is bound to other agents.` } : { id }
 }
 
+const lengthOf = (content: Record<string, string | undefined>): number =>
+  Object.values(content).reduce((sum, text) => sum + (text?.length ?? 0), 0)
+
 const withoutUndefined = (fields: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 
-/** Builds the event of an observation. It has no content, such as arguments. */
+/** Of a result, in characters, so that the event has room for it whatever its characters are. */
+const maxResult = 500
+
+/** Returns arguments as they were before they were a text, which they stay if they are cut. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/**
+ * Returns what the content of a call adds to its event, without secrets: as an SDK reports it, so that rules and decoys
+ * find paths, hosts and commands of both.
+ */
+function fieldsOf({ tool, content }: Observation & { is: 'tool' }, instanceId: string): Record<string, unknown> {
+  const { arguments: args, results } = content
+  const params = args === undefined ? undefined : parsed(args)
+  const result = results && { result: { length: results.length, text: redactedText(results, maxResult) } }
+  const event = params === undefined ? undefined : toolCallEvent({ toolName: tool, params }, instanceId)
+  return { ...(typeof event === 'object' ? event.metadata : {}), ...result }
+}
+
+/** Builds the event of an observation. */
 function eventOf(instanceId: string, observed: Observation, traceId: string): NewEvent {
   const common = { source, instance_id: instanceId }
   const session = observed.sessionId === undefined ? {} : { session_id: observed.sessionId.slice(0, limits.sessionId) }
-  const witness = { via: 'otlp', trace_id: traceId === '' ? undefined : traceId }
+  const witness = { via: 'otlp', trace_id: isTraceId(traceId) ? traceId : undefined }
   if (observed.is === 'model') {
     const { inputTokens, outputTokens, cost, model } = observed
     const metrics = withoutUndefined({ input_tokens: inputTokens, output_tokens: outputTokens, cost_usd: cost })
@@ -96,10 +133,9 @@ function eventOf(instanceId: string, observed: Observation, traceId: string): Ne
     event_type: isDenied ? eventTypes.toolBlocked : eventTypes.toolCall,
     description: `${isDenied ? 'Denied' : 'Called'} the tool ${tool}`.slice(0, limits.description),
     metadata: withoutUndefined({
-      ...witness,
-      toolName: tool,
-      callId,
-      ...(isDenied ? {} : { durationMs: duration, ok }),
+      ...fieldsOf(observed, instanceId),
+      ...{ ...witness, toolName: tool, callId },
+      ...(isDenied ? { durationMs: undefined, ok: undefined } : { durationMs: duration, ok }),
     }),
   }
 }
@@ -108,12 +144,14 @@ function eventOf(instanceId: string, observed: Observation, traceId: string): Ne
 export class Telemetry {
   readonly #parts: Parts
   readonly #observed: ObservedAgents
+  readonly #wanted: WantedKeys
   /** The tools of spans that were counted, by the name of the span or of its parent. The oldest one first. */
   readonly #counted = new Map<string, string>()
 
   constructor(deps: Deps, parts: Parts) {
     this.#parts = parts
     this.#observed = new ObservedAgents(deps, parts, { witness: 'otlp', agentType: observedAgentType })
+    this.#wanted = wantedKeys(deps.config.telemetryContent)
   }
 
   /** Resolves once everything is on disk. Rejects with AppError; the same request may then be sent again. */
@@ -135,7 +173,7 @@ export class Telemetry {
     const piece = workLane.open(`telemetry of ${principal.keyId}`, { max: maxRequests })
     const budget = piece.budget(Number.MAX_SAFE_INTEGER)
     const visitor: Visitor = {
-      wanted: wantedKeys,
+      wanted: this.#wanted,
       resource: (attributes) => {
         resource = attributes
         agent = agentOf(principal, attributes)
@@ -149,6 +187,7 @@ export class Telemetry {
         points.set(agent.id, (points.get(agent.id) ?? 0) + record.points)
         for (const observed of signal === 'metrics' ? [] : observationsOf(record, resource, signal)) {
           if (this.#isCounted(agent.id, record, observed, counted)) continue
+          if (observed.is === 'tool') budget.count(unitsOfContent * lengthOf(observed.content))
           const report = eventOf(agent.id, observed, record.traceId)
           const name = `${agent.id} ${report.event_type} ${observed.id}`
           const named = { report, name }

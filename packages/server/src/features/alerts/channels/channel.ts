@@ -10,6 +10,8 @@ export interface Sender {
   version: string
   /** Base URL for links to the dashboard. */
   publicUrl?: string | undefined
+  /** Address of a trace, with a place for its id. */
+  traceUrl?: string | undefined
   /** Epoch milliseconds of this attempt. */
   now: number
   /** Buttons that decide the approval which the message asks for; undefined if it has none. */

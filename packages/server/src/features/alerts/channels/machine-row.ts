@@ -1,4 +1,4 @@
-import { eventColumns } from '@wardline/contract'
+import { eventColumns, traceLinkOf } from '@wardline/contract'
 import { cutText } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
 import type { Sender } from './channel.ts'
@@ -22,6 +22,8 @@ export interface MachineContext extends Omit<AlertContext, 'suspension' | 'open'
   next: string[]
   /** Link to the dashboard; absent without WARDLINE_PUBLIC_URL. */
   url?: string
+  /** Link to the trace of the event; absent without WARDLINE_TRACE_URL, or where the event has no trace. */
+  trace_url?: string
 }
 
 /** Content of a message without an alert: a test or check. */
@@ -43,10 +45,11 @@ export function rowOf(alert: DeliveredAlert): MachineRow {
 export function contextOf(
   alert: DeliveredAlert,
   message: Message,
-  { publicUrl }: Pick<Sender, 'publicUrl'>,
+  { publicUrl, traceUrl }: Pick<Sender, 'publicUrl' | 'traceUrl'>,
 ): MachineContext {
   const { instance_name, tool, decoys, key, suspension } = alert
   const link = dashboardLink(message, publicUrl)
+  const trace = traceLinkOf(traceUrl, alert.metadata)
   return {
     instance_name,
     tool,
@@ -60,6 +63,7 @@ export function contextOf(
     },
     next: nextCommands(message),
     ...(link === null ? {} : { url: link }),
+    ...(trace === null ? {} : { trace_url: trace }),
   }
 }
 
@@ -81,7 +85,7 @@ function withShortDescription(row: MachineRow): MachineRow {
  */
 export function writeBounded(
   message: Message,
-  sender: Pick<Sender, 'publicUrl'>,
+  sender: Pick<Sender, 'publicUrl' | 'traceUrl'>,
   maxBytes: number,
   write: (data: (MachineRow & Partial<MachineContext>) | MachineTitle) => string,
 ): string {

@@ -50,6 +50,7 @@ export const senderAt = ({ config, secrets }: Pick<Deps, 'config' | 'secrets'>, 
   deployment: secrets.deployment,
   version,
   publicUrl: config.publicUrl,
+  traceUrl: config.traceUrl,
   now,
 })
 
