@@ -8,6 +8,7 @@ import {
   instanceStatuses,
   type Lever,
   limits,
+  type Mismatch,
   type Witness,
   witnesses,
 } from '@wardline/contract'
@@ -67,7 +68,17 @@ function heardText({ witnesses: heard }: InstanceDetail): string | null {
   return heard.map(({ witness, since, last_at }) => `${witness} since ${since}, last ${last_at}`).join('; ')
 }
 
-function detailTable(detail: InstanceDetail & { levers: readonly Lever[] }): string {
+function mismatchText(mismatches: readonly Mismatch[]): string | null {
+  if (mismatches.length === 0) return null
+  return mismatches
+    .map(
+      ({ missing, calls, since, tools }) =>
+        `${calls} calls not reported by ${missing} since ${since}: ${tools.join(', ')}`,
+    )
+    .join('; ')
+}
+
+function detailTable(detail: InstanceDetail & { levers: readonly Lever[]; mismatches: readonly Mismatch[] }): string {
   const rows: [string, string | null][] = [
     ['Id', detail.id],
     ['Name', detail.name],
@@ -76,6 +87,7 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[] }): str
     ['Control', controlText(detail)],
     ['Levers', leversText(detail.levers)],
     ['Heard by', heardText(detail)],
+    ['Mismatch', mismatchText(detail.mismatches)],
     ['Agent type', detail.agent_type],
     ['Version', detail.version],
     ['Fail mode', detail.fail_mode],

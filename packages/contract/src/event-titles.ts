@@ -22,6 +22,9 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.instanceCrashLoop]: (who) => `${who} is in a restart loop`,
   [eventTypes.instanceBlind]: (who, isNamed) => `${isNamed ? who : 'Many agents'} stopped reporting`,
   [eventTypes.instanceReporting]: (who, isNamed) => (isNamed ? `${who} reports again` : 'All agents report again'),
+  [eventTypes.reportMismatch]: (who, isNamed) =>
+    `${isNamed ? who : 'Many agents'}: calls that only one witness reported`,
+  [eventTypes.reportMismatchEnded]: (who) => `${who}: both witnesses report again`,
   [eventTypes.instancesOffline]: () => 'Many more agents are silent',
   [eventTypes.instancesRecovered]: () => 'Many more agents are back',
   [eventTypes.drillOverdue]: (who) => `${who} does not answer drills`,

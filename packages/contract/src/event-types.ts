@@ -28,6 +28,8 @@ export const eventTypes = {
   instanceCrashLoop: 'instance_crash_loop',
   instanceBlind: 'instance_blind',
   instanceReporting: 'instance_reporting',
+  reportMismatch: 'report_mismatch',
+  reportMismatchEnded: 'report_mismatch_ended',
   instancesOffline: 'instances_offline',
   instancesRecovered: 'instances_recovered',
   drillOverdue: 'drill_overdue',

@@ -39,6 +39,9 @@ export const Tags = (description: string) => Type.Array(Tag, { maxItems: limits.
 /** By what an agent is heard: its clients, and what sees it from outside. */
 export const witnesses = ['sdk', 'hook', 'mcp', 'supervisor', 'gateway', 'otlp'] as const
 export type Witness = (typeof witnesses)[number]
+/** Which of two witnesses does not report calls. */
+const missingWitnesses = ['hook', 'sdk', 'otlp'] as const
+export type MissingWitness = (typeof missingWitnesses)[number]
 const witness = (description?: string) => choice(witnesses, description)
 
 export const Heartbeat = Type.Object({
@@ -268,8 +271,20 @@ const Lever = Type.Object({
 })
 export type Lever = Static<typeof Lever>
 
+const Mismatch = Type.Object({
+  missing: choice(missingWitnesses, 'The witness that does not report them'),
+  severity: choice(['warning', 'critical']),
+  since: { ...Timestamp, description: 'When the first of them was received' },
+  calls: { ...Count, description: 'To about a minute' },
+  tools: Type.Array(Type.String(), { description: 'Their tools' }),
+})
+export type Mismatch = Static<typeof Mismatch>
+
 const InstanceReply = Type.Object({
   ...InstanceDetail.properties,
+  mismatches: Type.Array(Mismatch, {
+    description: 'Calls that only one of two witnesses reports, while that lasts',
+  }),
   levers: Type.Array(Lever, {
     description: 'What a suspension reaches now, the strongest first; none if only telemetry is heard of it',
   }),

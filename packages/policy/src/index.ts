@@ -4,7 +4,7 @@ export { guessLabels, type ListedTool } from './guess.ts'
 export { lintPolicy } from './lint.ts'
 export { SessionMemory, type StoredMemory } from './memory.ts'
 export { packs } from './packs.ts'
-export { type Agent, askOf, isForAgent, modeFor, type Policy, readPolicy, type Scope } from './policy.ts'
+export { type Agent, askOf, isForAgent, mayRestrict, modeFor, type Policy, readPolicy, type Scope } from './policy.ts'
 export {
   type DeliveredSet,
   PolicyDecider,

@@ -292,3 +292,11 @@ function readCase(reader: Reader, value: unknown, path: string): CaseCall {
     ...(call.at === undefined ? {} : { at: reader.time(call.at, join(path, 'at')) ?? 0 }),
   }
 }
+
+/** Whether the policy may deny a call of this tool, or ask about it. What the arguments say is not known. */
+export const mayRestrict = ({ default: byDefault, rules }: Policy, tool: string): boolean =>
+  byDefault !== 'allow' ||
+  rules.some(
+    ({ decision, match: { tools } }) =>
+      decision !== 'allow' && tools.some(({ name }) => matchesGlob(name, tool.toLowerCase())),
+  )

@@ -34,6 +34,7 @@ import { mountSystem } from './features/system/routes.ts'
 import { mountTelemetry } from './features/telemetry/routes.ts'
 import { mountTrust } from './features/trust/routes.ts'
 import { mountViews } from './features/views/routes.ts'
+import { viewMismatches } from './features/witnesses/mismatch-watch.ts'
 import type { Authenticator } from './http/auth.ts'
 import { openDirectRoutes } from './http/direct.ts'
 import { createHostCheck } from './http/host-check.ts'
@@ -78,7 +79,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const readiness = createReadiness(deps)
   mountOperations(router, deps, { readiness })
   const reaches = services.decoyChecks.reaches
-  mountInstances(router, deps, { ...services, reaches })
+  mountInstances(router, deps, { ...services, reaches, readMismatches: (id) => viewMismatches(deps, id) })
   mountEvents(router, deps, services)
   mountTelemetry(router, services)
   mountDetection(router, services)

@@ -24,6 +24,8 @@ import { forgetSuspensions } from './features/suspensions/suspensions.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
 import { attestWeekly, newAttestations } from './features/trust/trust.ts'
 import { verifyWeekly } from './features/trust/verification/published.ts'
+import { judgeEveryMs } from './features/witnesses/mismatch.ts'
+import { forgetMismatches } from './features/witnesses/mismatch-watch.ts'
 import type { Holder } from './http/auth.ts'
 import { anonymous } from './http/route.ts'
 import type { Services } from './services.ts'
@@ -231,6 +233,12 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       run: (stopping) => services.useReports.run(services.ruleRunner.isHolder, stopping),
     },
     { name: 'budget-retention', everyMs: hourMs, run: (stopping) => services.modelBudgets.forget(stopping) },
+    {
+      name: 'report-mismatches',
+      everyMs: judgeEveryMs,
+      run: () => services.mismatchWatch.run(services.ruleRunner.isHolder),
+    },
+    { name: 'report-mismatch-retention', everyMs: hourMs, run: () => forgetMismatches(deps) },
     { name: 'heard-by-retention', everyMs: hourMs, run: (stopping) => forgetWitnesses(deps, stopping) },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },

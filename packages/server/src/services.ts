@@ -61,6 +61,7 @@ import { createSuspensionStates } from './features/suspensions/suspensions.ts'
 import { createSuspensionWatch } from './features/suspensions/watch.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { Telemetry } from './features/telemetry/telemetry.ts'
+import { MismatchWatch } from './features/witnesses/mismatch-watch.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
 /** Stateful parts of the features: queues, caches, open streams. */
@@ -125,6 +126,7 @@ async function createServices(deps: Deps) {
     blindness: createBlindness(deps, parts),
     decoyFetches: new DecoyFetches(deps, parts),
     heartbeats,
+    mismatchWatch: new MismatchWatch(deps, parts),
     telemetry: new Telemetry(deps, { events, heartbeats, heardBy }),
     acks: createAcks(deps, parts),
     containmentWork: new ContainmentWork(deps, parts),

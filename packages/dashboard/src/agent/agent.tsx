@@ -121,7 +121,7 @@ function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
 }
 
 /** By what the agent is heard, and since when. */
-function HeardRow({ detail: { witnesses } }: { detail: AgentDetail }) {
+function HeardRow({ detail: { witnesses, mismatches } }: { detail: AgentDetail }) {
   return (
     <div className={`${css.levers} ${css.row}`}>
       <span className="quiet">Heard by:</span>
@@ -134,6 +134,12 @@ function HeardRow({ detail: { witnesses } }: { detail: AgentDetail }) {
         </span>
       ))}
       {witnesses.length === 0 && <span className="quiet">nothing in the last 30 days</span>}
+      {mismatches.map(({ missing, severity, since, calls, tools }) => (
+        <span key={missing} className={severity}>
+          {calls === 1 ? '1 call is' : `${calls} calls are`} missing from its {witnessNames[missing]} since{' '}
+          <Time at={since} />: <HostileText text={tools.join(', ')} max={80} />
+        </span>
+      ))}
     </div>
   )
 }

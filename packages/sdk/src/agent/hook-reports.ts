@@ -64,11 +64,16 @@ export class HookReports {
 }
 
 /** Returns the event of a call that has not run yet, so without an outcome. */
-function callEvent({ toolName, sessionId, args }: HookCall, instanceId: string, flow: object | undefined): NewEvent {
+function callEvent(
+  { toolName, sessionId, callId, args }: HookCall,
+  instanceId: string,
+  flow: object | undefined,
+): NewEvent {
   const event = toolCallEvent({ toolName, sessionId, params: args }, instanceId, undefined, flow)
   if (typeof event === 'string') throw new Error(event)
   const { ok: _, ...metadata } = event.metadata ?? {}
-  return { ...event, metadata }
+  // Telemetry of the same call names it too.
+  return { ...event, metadata: callId === undefined ? metadata : { ...metadata, callId: callId.slice(0, 200) } }
 }
 
 export function idempotencyKey(sessionId: string | undefined, callId: string | undefined): string {

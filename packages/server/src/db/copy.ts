@@ -47,6 +47,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'metric_baselines', key: ['instance_id', 'metric'], grows: false },
   { table: 'baselines', key: ['instance_id', 'metric'], grows: false },
   { table: 'baseline_episodes', key: ['id'], grows: false },
+  { table: 'report_mismatches', key: ['instance_id', 'missing'], grows: false },
   { table: 'report_habits', key: ['instance_id'], grows: false },
   { table: 'approvals', key: ['id'], grows: false },
   { table: 'approval_attempts', key: ['instance_id', 'attempt'], grows: false },

@@ -67,6 +67,7 @@ import { modelCalls } from './migrations/0063-model-calls.ts'
 import { drillsSupervised } from './migrations/0064-drills-supervised.ts'
 import { drillsOfModels } from './migrations/0065-drills-of-models.ts'
 import { witnesses } from './migrations/0066-witnesses.ts'
+import { reportMismatches } from './migrations/0067-report-mismatches.ts'
 
 interface Migration {
   version: number
@@ -144,6 +145,7 @@ const migrations: Migration[] = [
   { version: 64, name: 'drills-supervised', statements: drillsSupervised },
   { version: 65, name: 'drills-of-models', statements: drillsOfModels },
   { version: 66, name: 'witnesses', statements: witnesses },
+  { version: 67, name: 'report-mismatches', statements: reportMismatches },
 ]
 
 const newest = migrations.at(-1)!.version

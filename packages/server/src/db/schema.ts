@@ -19,6 +19,7 @@ import type { RuleTables } from './schema/rules.ts'
 import type { SuspensionTables } from './schema/suspensions.ts'
 import type { TrustTables } from './schema/trust.ts'
 import type { ViewTables } from './schema/views.ts'
+import type { WitnessTables } from './schema/witnesses.ts'
 
 /**
  * All tables. Each file in schema/ is named after the feature that owns its tables, and only that feature queries them.
@@ -45,4 +46,5 @@ export interface Schema
     PolicyTables,
     RuleTables,
     TrustTables,
-    ViewTables {}
+    ViewTables,
+    WitnessTables {}

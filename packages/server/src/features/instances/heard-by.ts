@@ -10,7 +10,7 @@ import {
   readWitnesses,
   reportedStatement,
   type WitnessRow,
-} from './heard-by-queries.ts'
+} from './heard-by-statements.ts'
 
 /** Type of agents that registered by calling a model; one that sends heartbeats itself has another. */
 export const callingAgentType = 'model-gateway'

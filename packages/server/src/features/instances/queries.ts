@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isHeardBy } from './heard-by-queries.ts'
+import { isHeardBy } from './heard-by-statements.ts'
 
 /** Columns from which the status of an instance is derived. */
 const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const

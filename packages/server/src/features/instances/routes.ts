@@ -1,4 +1,4 @@
-import { decoysHeader, type Lever, limits, policyHeader } from '@wardline/contract'
+import { decoysHeader, type Lever, limits, type Mismatch, policyHeader } from '@wardline/contract'
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
@@ -32,12 +32,14 @@ interface InstanceRoutes {
   enforcement: { points: readonly Point[] }
   /** Reads what a suspension of the agent reaches now. */
   levers: { read(instanceId: string): Promise<Lever[]> }
+  /** Reads the calls that only one witness of the agent reports. */
+  readMismatches(instanceId: string): Promise<Mismatch[]>
 }
 
 export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
   const { db } = database
   const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, enforcement } = parts
-  const { levers, protectionAlerts, policySets } = parts
+  const { levers, readMismatches, protectionAlerts, policySets } = parts
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -64,7 +66,7 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
 
   router.handle('getInstance', async ({ params: { instanceId } }) => {
     const detail = await viewInstance(db, instanceId, clock.now(), suspensionStates)
-    return { ...detail, levers: await levers.read(instanceId) }
+    return { ...detail, mismatches: await readMismatches(instanceId), levers: await levers.read(instanceId) }
   })
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))

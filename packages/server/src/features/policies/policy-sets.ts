@@ -1,5 +1,5 @@
 import type { DeliveredPolicy } from '@wardline/contract'
-import { askOf, isForAgent, modeFor, type Policy, readPolicy } from '@wardline/policy'
+import { askOf, isForAgent, mayRestrict, modeFor, type Policy, readPolicy } from '@wardline/policy'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import { SharedRun } from '../../shared-run.ts'
@@ -126,6 +126,19 @@ export class PolicySets {
     const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
     const stored = policies.find(({ id }) => id === policyId)
     return stored && { title: stored.policy.title, ask: askOf(stored.policy, rule) }
+  }
+
+  /** Whether an enforced policy of the instance may deny one of these tools, or ask about it. Throws AppError `not_found`. */
+  async restricts(instanceId: string, tools: readonly string[]): Promise<boolean> {
+    const { tags, version } = await this.#target(instanceId)
+    const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
+    const agent = { id: instanceId, tags }
+    return policies.some(
+      ({ policy }) =>
+        isForAgent(policy.for, agent) &&
+        modeFor(policy, agent) === 'enforce' &&
+        tools.some((tool) => mayRestrict(policy, tool)),
+    )
   }
 
   async #target(instanceId: string) {

@@ -37,6 +37,7 @@ const containmentProblems = [alertTypes.containmentStarted, alertTypes.containme
 /** Types of alerts that end problems, with the severity of the problems. */
 const endings: Record<string, { types: readonly string[]; severity: Severity }> = {
   [eventTypes.instanceRecovered]: { types: [eventTypes.instanceOffline], severity: 'warning' },
+  [eventTypes.reportMismatchEnded]: { types: [eventTypes.reportMismatch], severity: 'warning' },
   [eventTypes.instanceReporting]: { types: [eventTypes.instanceBlind], severity: 'warning' },
   [eventTypes.drillAnswered]: { types: [eventTypes.drillOverdue], severity: 'warning' },
   [eventTypes.drillsAnswered]: { types: [eventTypes.drillsOverdue], severity: 'warning' },

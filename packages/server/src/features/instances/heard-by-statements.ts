@@ -43,6 +43,24 @@ export function readWitnesses(db: Db, ids: readonly string[], since: number): Pr
     .execute()
 }
 
+/** Reads instances after an id that telemetry and a hook or SDK spoke for since an instant, with those witnesses. */
+export function readTwiceHeard(
+  db: Db,
+  { since, after, limit }: { since: number; after: string; limit: number },
+): Promise<{ instance_id: string; has_hook: number }[]> {
+  return db
+    .selectFrom('instance_witnesses')
+    .select(['instance_id', sql<number>`max(case when witness = 'hook' then 1 else 0 end)`.as('has_hook')])
+    .where('last_at', '>=', since)
+    .where('witness', 'in', ['sdk', 'hook', 'otlp'])
+    .where('instance_id', '>', after)
+    .groupBy('instance_id')
+    .having(sql<boolean>`max(case when witness = 'otlp' then 1 else 0 end) = 1 and count(*) > 1`)
+    .orderBy('instance_id')
+    .limit(limit)
+    .execute()
+}
+
 /** Whether the instance of the row around was heard by this witness since an instant. */
 export const isHeardBy = (witness: Witness, since: number) =>
   sql<boolean>`exists (select 1 from instance_witnesses where instance_witnesses.instance_id = instances.id
