@@ -17,6 +17,7 @@ const tools = {
   'claude-code': { name: 'Claude Code', file: '.claude/settings.json' },
   codex: { name: 'Codex', file: '.codex/hooks.json' },
   cursor: { name: 'Cursor', file: '.cursor/hooks.json' },
+  'gemini-cli': { name: 'Gemini CLI', file: '.gemini/settings.json' },
 } as const
 type Tool = keyof typeof tools
 const everyTool = Object.keys(tools) as Tool[]
@@ -86,15 +87,15 @@ async function doctor(): Promise<Report['checks']> {
 /** Runs the command in the settings of a coding agent with a shell, like the agent. */
 function call(tool: Tool) {
   const settings = JSON.parse(readFileSync(join(home, tools[tool].file), 'utf8'))
-  const [entry] = settings.hooks.PreToolUse ?? settings.hooks.preToolUse
+  const [entry] = settings.hooks.PreToolUse ?? settings.hooks.preToolUse ?? settings.hooks.BeforeTool
   const { command } = entry.hooks?.[0] ?? entry
-  const event = tool === 'cursor' ? 'preToolUse' : 'PreToolUse'
+  const event = { cursor: 'preToolUse', 'gemini-cli': 'BeforeTool' }[tool as string] ?? 'PreToolUse'
   const input = { hook_event_name: event, session_id: 's', cwd: home, tool_name: 'Bash', tool_input: { command: 'ls' } }
   return run(command, [], JSON.stringify(input))
 }
 
 describe('one key for all coding agents', { timeout: 120_000 }, () => {
-  test('installs all three, satisfies doctor, and reports their first calls', async () => {
+  test('installs all four, satisfies doctor, and reports their first calls', async () => {
     useSettings({ key: await newKey(), failMode: 'closed' })
     for (const tool of everyTool) {
       expect(await agent('install', tool, '--yes')).toMatchObject({ code: 0, stderr: '' })
@@ -128,13 +129,13 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(setup.code).toBe(0)
     // None of them is a call, so no instance is registered.
     const before = await service.call<StatusView>('GET', '/api/status')
-    expect(before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor)-/.test(id))).toEqual([])
+    expect(before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli)-/.test(id))).toEqual([])
     for (const tool of everyTool) {
       expect((await call(tool)).code).toBe(0)
       expect(await agent('status', tool)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^state +active/m) })
     }
     const after = await service.call<StatusView>('GET', '/api/status')
-    const own = after.body.instances.filter(({ id }) => /^(claude-code|codex|cursor)-/.test(id))
+    const own = after.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli)-/.test(id))
     expect(own.map(({ status }) => status)).toEqual(['active', 'active', 'active'])
   })
 

@@ -209,48 +209,52 @@ describe('what the screen shows, run as it was copied,', () => {
     })
   })
 
-  test.each([...nodes])('connects Claude Code, Codex, Cursor and an MCP server on Node %s', async (_, folder) => {
-    const page = await screens.signedIn({ at: nowhereYet })
-    const machine = newMachine(folder)
-    let isInstalled = false
-    for (const [tab, tool] of [
-      ['Claude Code', 'claude-code'],
-      ['Codex', 'codex'],
-      ['Cursor', 'cursor'],
-    ] as const) {
-      const agent = unique(tool)
-      const [install = '', settings = '', hook = ''] = await connecting(page, tab, agent)
-      // All use the same package.
-      if (!isInstalled) await machine.shell(install)
-      isInstalled = true
-      const { stdout } = await machine.shell(`${settings}\n${hook} --yes`)
-      expect(stdout).toContain(agent)
-      // The first tool call.
-      const call = { tool_name: 'Bash', tool_input: { command: 'ls' }, session_id: 'one', cwd: machine.home }
-      const child = run('wardline-agent', ['hook', tool], { cwd: machine.home, env: machine.env })
-      child.child.stdin!.end(JSON.stringify(call))
-      await child
-      await connected(page, agent)
-    }
+  test.each([...nodes])(
+    'connects Claude Code, Codex, Cursor, Gemini CLI and an MCP server on Node %s',
+    async (_, folder) => {
+      const page = await screens.signedIn({ at: nowhereYet })
+      const machine = newMachine(folder)
+      let isInstalled = false
+      for (const [tab, tool] of [
+        ['Claude Code', 'claude-code'],
+        ['Codex', 'codex'],
+        ['Cursor', 'cursor'],
+        ['Gemini CLI', 'gemini-cli'],
+      ] as const) {
+        const agent = unique(tool)
+        const [install = '', settings = '', hook = ''] = await connecting(page, tab, agent)
+        // All use the same package.
+        if (!isInstalled) await machine.shell(install)
+        isInstalled = true
+        const { stdout } = await machine.shell(`${settings}\n${hook} --yes`)
+        expect(stdout).toContain(agent)
+        // The first tool call.
+        const call = { tool_name: 'Bash', tool_input: { command: 'ls' }, session_id: 'one', cwd: machine.home }
+        const child = run('wardline-agent', ['hook', tool], { cwd: machine.home, env: machine.env })
+        child.child.stdin!.end(JSON.stringify(call))
+        await child
+        await connected(page, agent)
+      }
 
-    const agent = unique('files')
-    const [, settings = ''] = await connecting(page, 'MCP', agent)
-    const { command, args, env } = (
-      JSON.parse(settings) as { mcpServers: { files: { command: string; args: string[]; env: object } } }
-    ).mcpServers.files
-    expect(args.slice(0, 2)).toEqual(['mcp-proxy', '--'])
-    // Replaces a server that would have to be downloaded from a registry.
-    const proxy = spawn(command, [...args.slice(0, 2), 'cat'], {
-      cwd: machine.home,
-      env: { ...machine.env, ...env },
-      stdio: ['pipe', 'ignore', 'ignore'],
-    })
-    try {
-      await connected(page, agent)
-    } finally {
-      proxy.kill('SIGKILL')
-    }
-  })
+      const agent = unique('files')
+      const [, settings = ''] = await connecting(page, 'MCP', agent)
+      const { command, args, env } = (
+        JSON.parse(settings) as { mcpServers: { files: { command: string; args: string[]; env: object } } }
+      ).mcpServers.files
+      expect(args.slice(0, 2)).toEqual(['mcp-proxy', '--'])
+      // Replaces a server that would have to be downloaded from a registry.
+      const proxy = spawn(command, [...args.slice(0, 2), 'cat'], {
+        cwd: machine.home,
+        env: { ...machine.env, ...env },
+        stdio: ['pipe', 'ignore', 'ignore'],
+      })
+      try {
+        await connected(page, agent)
+      } finally {
+        proxy.kill('SIGKILL')
+      }
+    },
+  )
 })
 
 // An agent that already runs with another key does not show that the new lines work.

@@ -61,11 +61,13 @@ test('finds the hook in the settings of every coding agent', () => {
       { version: 1, hooks: { beforeShellExecution: [{ command }], preToolUse: [{ command: 'other' }] } },
       events,
     ),
+    ...findHooks({ hooks: { BeforeTool: [{ matcher: '*', hooks: [{ type: 'command', command }] }] } }, events),
   ])
   expect(found.map((hooks) => hooks.map(({ event }) => event))).toEqual([
     ['PreToolUse'],
     ['PreToolUse'],
     ['beforeShellExecution'],
+    ['BeforeTool'],
   ])
 })
 

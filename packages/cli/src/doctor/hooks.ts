@@ -57,6 +57,13 @@ export const codingAgents: readonly CodingAgent[] = [
       command,
     }),
   },
+  {
+    name: 'Gemini CLI',
+    settings: '.gemini/settings.json',
+    events: ['BeforeTool'],
+    memory: { prompt: 'BeforeAgent', result: 'AfterTool' },
+    probe: (event, command) => ({ ...shellProbe(event, command), tool_name: 'run_shell_command' }),
+  },
 ]
 
 interface FoundHook {

@@ -5,6 +5,7 @@ const tabs = [
   'claude-code',
   'codex',
   'cursor',
+  'gemini-cli',
   'mcp',
   'python',
   'any',

@@ -225,6 +225,11 @@ export const guides: Record<Tab, Guide> = {
     hint: 'Sent with the first tool call of Codex. First enter /hooks and trust the hook.',
   },
   cursor: { name: 'Cursor', steps: hook('cursor'), hint: 'Sent with the first tool call of Cursor.' },
+  'gemini-cli': {
+    name: 'Gemini CLI',
+    steps: hook('gemini-cli'),
+    hint: 'Sent with the first tool call of Gemini CLI.',
+  },
   mcp: { name: 'MCP', steps: mcp, hint: 'Sent when the client starts the server.' },
   python: { name: 'Python', steps: python, hint: 'Sent when the program starts.' },
   any: { name: 'Any program', steps: any, hint: 'Sent when the supervisor starts the program.' },

@@ -23,7 +23,9 @@ function FirstAgent() {
   return (
     <Panel title="Connect the first agent" note="It appears here within five seconds.">
       <div className={`inner ${css.steps}`}>
-        <p>Create a key and copy the lines for JavaScript, Python, Claude Code, Codex, Cursor, MCP or curl:</p>
+        <p>
+          Create a key and copy the lines for JavaScript, Python, Claude Code, Codex, Cursor, Gemini CLI, MCP or curl:
+        </p>
         <p className="chips">
           <Link to="/connect" className={buttonClass('go')}>
             Connect an agent <kbd>g c</kbd>

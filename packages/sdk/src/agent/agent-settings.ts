@@ -8,7 +8,7 @@ import { shortHash } from './short-hash.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export const codingTools = ['claude-code', 'codex', 'cursor'] as const
+export const codingTools = ['claude-code', 'codex', 'cursor', 'gemini-cli'] as const
 /** A coding agent whose tool calls are hooked. */
 export type CodingTool = (typeof codingTools)[number]
 /** `supervisor` stands for the program that it runs, whose name it takes. */
@@ -18,6 +18,7 @@ export const productNames: Record<AgentKind, string> = {
   'claude-code': 'Claude Code',
   codex: 'Codex',
   cursor: 'Cursor',
+  'gemini-cli': 'Gemini CLI',
   'mcp-proxy': 'MCP proxy',
   supervisor: 'Supervisor',
 }

@@ -49,7 +49,7 @@ export function denying(tool: CodingTool | undefined, reason: string): HookAnswe
 /**
  * Whether the coding agent asks its user when a hook says so: Claude Code except in modes that skip prompts
  * (https://github.com/anthropics/claude-code/issues/95741), Cursor except before a tool, where "ask" is not enforced. Codex
- * runs the tool (https://github.com/openai/codex/issues/28437).
+ * runs the tool (https://github.com/openai/codex/issues/28437). Gemini CLI 0.61 asks, but waits for ever without a terminal.
  */
 export const canAskUser = (tool: CodingTool | undefined, event: string, permissionMode: string | undefined): boolean =>
   tool === 'cursor'

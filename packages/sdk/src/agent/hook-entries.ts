@@ -51,6 +51,22 @@ const registrations: Record<CodingTool, Registration[]> = {
     // A prompt that was not remembered is asked about later; it must not be refused.
     { event: 'beforeSubmitPrompt', entry: (command) => ({ command, timeout: timeoutSeconds }) },
   ],
+  // Its time limits are in milliseconds.
+  'gemini-cli': [
+    {
+      event: 'BeforeTool',
+      entry: (command) => ({
+        matcher: '*',
+        hooks: [{ name: 'wardline', type: 'command', command, timeout: 1_000 * timeoutSeconds }],
+      }),
+    },
+    {
+      event: 'BeforeAgent',
+      entry: (command) => ({
+        hooks: [{ name: 'wardline', type: 'command', command, timeout: 1_000 * timeoutSeconds }],
+      }),
+    },
+  ],
 }
 
 const isFields = (value: unknown): value is Fields =>

@@ -30,6 +30,14 @@ test.each([
     'cursor.beforeReadFile.cursor-docs-2026-08',
     { tool: 'cursor', toolName: 'Read', args: { file_path: '/home/anna/shop/src/price.ts' } },
   ],
+  [
+    'gemini-cli.BeforeTool.run_shell_command.gemini-cli-0.61.0',
+    { tool: 'gemini-cli', toolName: 'Bash', cwd: '/home/anna/shop/web', callId: undefined },
+  ],
+  [
+    'gemini-cli.BeforeTool.mcp.gemini-cli-0.61.0',
+    { tool: 'gemini-cli', toolName: 'mcp__db__query', cwd: '/home/anna/shop', args: { sql: 'select 1' } },
+  ],
 ])('reads %s', (name, call) => {
   expect(parsed(name)).toMatchObject({ ...call, isBefore: true })
 })
@@ -38,6 +46,26 @@ test('does not treat other events as calls', () => {
   expect(parsed('claude-code.PostToolUse.Bash.agent-sdk-0.3.330')).toMatchObject({ isBefore: false })
   for (const event of ['Stop', 'SessionStart', 'afterFileEdit', 'postToolUse']) {
     expect(parseCall(JSON.stringify({ hook_event_name: event }), 'cursor')).toMatchObject({ isBefore: false })
+  }
+})
+
+test('reads prompts, results and answers of Gemini CLI', () => {
+  const of = (event: string) => parsed(`gemini-cli.${event}.gemini-cli-0.61.0`)
+  expect(of('BeforeAgent')).toMatchObject({ isBefore: false, prompt: 'Show me what changed' })
+  expect(of('AfterAgent')).toMatchObject({ isBefore: false, answer: 'Nothing changed.' })
+  const after = sample('gemini-cli.AfterTool.run_shell_command.gemini-cli-0.61.0')
+  const result = after.tool_response as object
+  const outcomeOf = (response: object) => parseCall(JSON.stringify({ ...after, tool_response: response }), undefined)
+  expect(outcomeOf(result)).toMatchObject({ toolName: 'Bash', outcome: { ok: true, result } })
+  expect(outcomeOf({ ...result, error: { message: 'x' } })).toMatchObject({ outcome: { ok: false } })
+})
+
+test('keeps names of tools that only Gemini CLI uses so', () => {
+  const call = { hook_event_name: 'PreToolUse', tool_name: 'replace', tool_input: {} }
+  expect(parseCall(JSON.stringify(call), 'codex')).toMatchObject({ toolName: 'replace' })
+  expect(parseCall(JSON.stringify(call), 'gemini-cli')).toMatchObject({ toolName: 'Edit' })
+  for (const tool_name of ['constructor', '__proto__']) {
+    expect(parseCall(JSON.stringify({ ...call, tool_name }), 'gemini-cli')).toMatchObject({ toolName: tool_name })
   }
 })
 

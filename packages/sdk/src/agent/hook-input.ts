@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { Scope } from '@wardline/policy'
 import { turningTimeout } from '../service.ts'
@@ -90,22 +91,31 @@ const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 
 /** Events in which a call can still be stopped. */
-const before = ['PreToolUse', 'preToolUse', 'beforeShellExecution', 'beforeMCPExecution', 'beforeReadFile']
+const before = [
+  'PreToolUse',
+  'preToolUse',
+  'beforeShellExecution',
+  'beforeMCPExecution',
+  'beforeReadFile',
+  'BeforeTool',
+]
 /** Events after a call, and whether it succeeded. */
 const after: Readonly<Record<string, boolean>> = {
   PostToolUse: true,
   PostToolUseFailure: false,
   postToolUse: true,
   postToolUseFailure: false,
+  AfterTool: true,
 }
 /** Events after an answer, of the agent and of its subagents, and the field with its text. */
 const answers: Readonly<Record<string, string>> = {
   Stop: 'last_assistant_message',
   SubagentStop: 'last_assistant_message',
   afterAgentResponse: 'text',
+  AfterAgent: 'prompt_response',
 }
 /** Events of a prompt. */
-const prompts = ['UserPromptSubmit', 'beforeSubmitPrompt']
+const prompts = ['UserPromptSubmit', 'beforeSubmitPrompt', 'BeforeAgent']
 /**
  * Authors of prompts that are people: others are tasks that a model has scheduled, or messages of other agents. Claude Code
  * names them since 2.1.300; prompts within a subagent are the model's.
@@ -113,8 +123,29 @@ const prompts = ['UserPromptSubmit', 'beforeSubmitPrompt']
 const isPersonal = ({ source, agent_id }: Fields): boolean =>
   agent_id === undefined && (source === undefined || source === 'user' || source === 'sdk')
 
-/** Cursor's names for tools, mapped to Claude Code's. */
-const cursorNames: Record<string, string> = { Shell: 'Bash' }
+/** Names of tools of Gemini CLI 0.61, mapped to Claude Code's. */
+const geminiNames: Readonly<Record<string, string>> = {
+  run_shell_command: 'Bash',
+  read_file: 'Read',
+  write_file: 'Write',
+  replace: 'Edit',
+  glob: 'Glob',
+  grep_search: 'Grep',
+  search_file_content: 'Grep',
+  list_directory: 'LS',
+  web_fetch: 'WebFetch',
+  google_web_search: 'WebSearch',
+}
+
+/** Returns Claude Code's name of the tool; undefined without one. Gemini CLI names tool server and tool apart, too. */
+function toolNameOf(tool: CodingTool, fields: Fields): string | undefined {
+  const name = text(fields.tool_name)
+  if (tool === 'cursor') return name === 'Shell' ? 'Bash' : name
+  if (tool !== 'gemini-cli' || name === undefined) return name
+  const { server_name, tool_name } = fieldsOf(fields.mcp_context)
+  if (text(server_name) && text(tool_name)) return `mcp__${server_name}__${tool_name}`
+  return Object.hasOwn(geminiNames, name) ? geminiNames[name] : name
+}
 
 /**
  * Parses a call. `given` is the coding agent that the hook was installed for; by default it is detected from the call.
@@ -145,15 +176,15 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
   }
   const ok = Object.hasOwn(after, event) ? after[event] : undefined
   if (ok !== undefined) {
-    const toolName = text(fields.tool_name) ?? 'unknown'
     const result = parsed(fields.tool_response ?? fields.tool_output ?? fields.error)
+    const isOk = ok && !(event === 'AfterTool' && fieldsOf(result).error)
     return {
       ...known,
       isBefore: false,
       ...noCall,
-      toolName: cursorNames[toolName] ?? toolName,
+      toolName: toolNameOf(known.tool, fields) ?? 'unknown',
       args: parsed(fields.tool_input),
-      outcome: { ok, result },
+      outcome: { ok: isOk, result },
     }
   }
   if (prompts.includes(event)) {
@@ -163,15 +194,16 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
   if (!before.includes(event)) return { ...known, isBefore: false, ...noCall, answer: text(fields[answerField]) }
   // Of this event only the path is an argument.
   if (event !== 'beforeReadFile' && input.length > maxCallLength) return tooLarge(`${maxCallLength} characters`)
-  const call = callOf(event, fields)
+  const call = callOf(event, fields, known.tool)
   if ('fault' in call) return call
   return { ...known, isBefore: true, ...call, scope: scopeOf(known.tool, fields), cwd: folderOf(call.args, fields) }
 }
 
 const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }
 
-function toolOf({ cursor_version, turn_id }: Fields): CodingTool {
+function toolOf({ cursor_version, turn_id, hook_event_name }: Fields): CodingTool {
   if (text(cursor_version)) return 'cursor'
+  if (/^(?:Before|After)(?:Tool|Agent)$/.test(String(hook_event_name))) return 'gemini-cli'
   return text(turn_id) ? 'codex' : 'claude-code'
 }
 
@@ -183,11 +215,11 @@ const scopeOf = (tool: CodingTool, { agent_id }: Fields): Scope | undefined => {
 
 type Arguments = Pick<HookCall, 'toolName' | 'args' | 'readings' | 'isUnreadable'>
 
-function callOf(event: string, fields: Fields): Arguments | InvalidInput {
+function callOf(event: string, fields: Fields, tool: CodingTool): Arguments | InvalidInput {
   if (event === 'beforeShellExecution') return required(fields, 'command', 'Bash')
   // Check only the path: the content is what the agent is about to read.
   if (event === 'beforeReadFile') return required(fields, 'file_path', 'Read')
-  const toolName = text(fields.tool_name)
+  const toolName = toolNameOf(tool, fields)
   if (toolName === undefined) return { fault: 'The call has no tool_name.' }
   // If a coding agent renamed this field, no call would be compared with the decoys any more.
   if (fields.tool_input === undefined) return { fault: 'The call has no tool_input.' }
@@ -199,7 +231,7 @@ function callOf(event: string, fields: Fields): Arguments | InvalidInput {
     typeof args === 'object' &&
     args !== null &&
     hasDoubledMember(fields.tool_input, args)
-  return { toolName: cursorNames[toolName] ?? toolName, args, readings, ...(isUnreadable ? { isUnreadable } : {}) }
+  return { toolName, args, readings, ...(isUnreadable ? { isUnreadable } : {}) }
 }
 
 function required(fields: Fields, name: string, toolName: string): Arguments | InvalidInput {
@@ -221,7 +253,10 @@ function parsed(args: unknown): unknown {
 
 /** Returns the tool's working directory. */
 function folderOf(args: unknown, fields: Fields): string | undefined {
-  const { working_directory, workdir } = fieldsOf(args)
+  const { working_directory, workdir, dir_path } = fieldsOf(args)
   const [root] = Array.isArray(fields.workspace_roots) ? fields.workspace_roots : []
-  return text(working_directory) ?? text(workdir) ?? text(fields.cwd) ?? text(root)
+  const cwd = text(fields.cwd) ?? text(root)
+  // Of the shell of Gemini CLI, relative to its own folder.
+  if (fields.hook_event_name === 'BeforeTool' && text(dir_path) && cwd) return resolve(cwd, text(dir_path)!)
+  return text(working_directory) ?? text(workdir) ?? cwd
 }

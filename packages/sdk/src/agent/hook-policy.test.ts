@@ -71,6 +71,7 @@ describe('with a policy', slow, () => {
     ['claude-code', 2],
     ['codex', 2],
     ['cursor', 0],
+    ['gemini-cli', 2],
   ])('a rule denies a call of %s, and other calls are decided as before', async (tool, code) => {
     const reason = 'The policy of this agent denies this call (Nothing is removed). Do not retry it.'
     const denied = await home.hook([tool], bash('sudo rm -rf /data'))
@@ -145,7 +146,7 @@ describe('with a policy', slow, () => {
     expect(closed).toMatchObject({ code: 2 })
   })
 
-  test.each(['claude-code', 'codex', 'cursor'])(
+  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli'])(
     '%s: an ask is denied with the id, and the retry takes it',
     async (tool) => {
       const denied = await home.hook([tool], bash('git push'))

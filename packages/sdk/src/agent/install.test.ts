@@ -12,6 +12,7 @@ const files = {
   'claude-code': '.claude/settings.json',
   codex: '.codex/hooks.json',
   cursor: '.cursor/hooks.json',
+  'gemini-cli': '.gemini/settings.json',
 } as const
 const tools = Object.keys(files) as (keyof typeof files)[]
 
@@ -202,7 +203,7 @@ describe('with the key from the guide', slow, () => {
   let key: string
   beforeAll(async () => {
     fleet = await TestFleet.open()
-    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*'])
+    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*', 'gemini-cli-*'])
   }, 60_000)
   afterAll(() => fleet[Symbol.asyncDispose]())
 

@@ -35,10 +35,20 @@ interface InstallRequest {
   say: (line: string) => void
 }
 
-const files: Record<CodingTool, { folder: string; folderSetting?: string; file: string }> = {
+interface SettingsFile {
+  folder: string
+  /** Variable with the path of the user's folder. */
+  folderSetting?: string
+  /** Variable with the path of the folder in which that is. */
+  homeSetting?: string
+  file: string
+}
+
+const files: Record<CodingTool, SettingsFile> = {
   'claude-code': { folder: '.claude', folderSetting: 'CLAUDE_CONFIG_DIR', file: 'settings.json' },
   codex: { folder: '.codex', folderSetting: 'CODEX_HOME', file: 'hooks.json' },
   cursor: { folder: '.cursor', file: 'hooks.json' },
+  'gemini-cli': { folder: '.gemini', homeSetting: 'GEMINI_CLI_HOME', file: 'settings.json' },
 }
 
 /**
@@ -46,8 +56,8 @@ const files: Record<CodingTool, { folder: string; folderSetting?: string; file: 
  * keeps the link.
  */
 function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
-  const { folder, folderSetting, file } = files[tool]
-  const own = (folderSetting && env[folderSetting]) || join(homedir(), folder)
+  const { folder, folderSetting, homeSetting, file } = files[tool]
+  const own = (folderSetting && env[folderSetting]) || join((homeSetting && env[homeSetting]) || homedir(), folder)
   const path = resolve(inProject ? folder : own, file)
   try {
     return realpathSync(path)
@@ -133,7 +143,8 @@ export async function install(request: InstallRequest): Promise<void> {
     keepChange(file, env, isClean ? { before, after: changed.after! } : undefined)
   }
   if (/[\\/]_npx[\\/]/.test(command)) {
-    const fate = tool === 'codex' ? 'calls are no longer checked' : 'every call is blocked'
+    const failsOpen = tool === 'codex' || tool === 'gemini-cli'
+    const fate = failsOpen ? 'calls are no longer checked' : 'every call is blocked'
     say(
       `This runs from the cache of npx. When the cache is emptied, ${fate}: npm install -g ${'url' in settings ? settings.url : '<address of the service>'}/sdk.tgz, then install again.`,
     )
