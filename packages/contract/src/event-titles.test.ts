@@ -26,6 +26,9 @@ test('the title of a report by a caller is its type, or a noun for a known one',
   expect(titleOf({ ...reported, source: 'guard', event_type: 'constructor' })).toBe(
     'bot-1: constructor, reported by another source',
   )
+  expect(titleOf({ ...reported, source: 'otlp', event_type: 'tool_call' })).toBe(
+    'bot-1: a tool call, reported by its telemetry',
+  )
   expect(titleOf({ ...reported, source: 'guard' })).toBe('bot-1: honeypot_triggered, claimed by another source')
   expect(titleOf({ ...reported, instance_id: null })).toBe(
     'An unnamed agent reports honeypot_triggered, claimed by a client',

@@ -2,6 +2,7 @@ import { alertTypes } from './alerts.ts'
 import { eventTypes } from './event-types.ts'
 import type { EventRow } from './events.ts'
 import type { Problem } from './status.ts'
+import { telemetrySource } from './telemetry.ts'
 
 const anyAgent = 'An unnamed agent'
 
@@ -134,9 +135,9 @@ export function titleOf({
   const what = nounOf(event_type) ?? event_type
   // A caller may use any type, so only reports by the service get its titles.
   const claim = own ? ', claimed by a client' : ''
-  return instance_id === null || source === instance_id
-    ? `${who} reports ${what}${claim}`
-    : `${who}: ${what}, ${claim === '' ? 'reported' : 'claimed'} by another source`
+  if (instance_id === null || source === instance_id) return `${who} reports ${what}${claim}`
+  const verb = claim === '' ? 'reported' : 'claimed'
+  return `${who}: ${what}, ${verb} by ${source === telemetrySource ? 'its telemetry' : 'another source'}`
 }
 
 /**

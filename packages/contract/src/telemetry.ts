@@ -5,6 +5,9 @@ import { Type } from './type.ts'
 /** Type of agents that only their telemetry shows. */
 export const observedAgentType = 'otlp'
 
+/** Source of the events made from telemetry. */
+export const telemetrySource = 'otlp'
+
 /** Whether a text is the id of a trace (W3C Trace Context): it is the agent's. */
 export const isTraceId = (text: unknown): text is string =>
   typeof text === 'string' && /^[0-9a-f]{32}$/.test(text) && !/^0+$/.test(text)

@@ -85,7 +85,7 @@ function Filters({ search, found, counts, groups, field, show, setAt }: FleetSta
           From id <HostileText text={from} line max={64} />
         </RemovableChip>
       )}
-      <span className="end">
+      <span className="end chips">
         <Select
           label="Heard by"
           value={heard}

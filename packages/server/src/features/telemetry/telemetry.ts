@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { eventTypes, isTraceId, limits, type NewEvent, observedAgentType } from '@wardline/contract'
+import { eventTypes, isTraceId, limits, type NewEvent, observedAgentType, telemetrySource } from '@wardline/contract'
 import { redactedText, toolCallEvent } from '@wardline/sdk/events'
 import { onlyName } from '@wardline/text'
 import type { Deps } from '../../deps.ts'
@@ -20,8 +20,6 @@ import {
   type WantedKeys,
 } from './records.ts'
 
-/** The source of events made from telemetry. */
-const source = 'otlp'
 /** Names of spans that are remembered: about 200 bytes each. */
 const maxCounted = 20_000
 /** Requests of one key that are read at a time: each holds a body. */
@@ -104,7 +102,7 @@ function fieldsOf({ tool, content }: Observation & { is: 'tool' }, instanceId: s
 
 /** Builds the event of an observation. */
 function eventOf(instanceId: string, observed: Observation, traceId: string): NewEvent {
-  const common = { source, instance_id: instanceId }
+  const common = { source: telemetrySource, instance_id: instanceId }
   const session = observed.sessionId === undefined ? {} : { session_id: observed.sessionId.slice(0, limits.sessionId) }
   const witness = { via: 'otlp', trace_id: isTraceId(traceId) ? traceId : undefined }
   if (observed.is === 'model') {
