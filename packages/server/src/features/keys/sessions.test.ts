@@ -34,6 +34,19 @@ describe('a browser session', () => {
     expect(setCookie).toMatch(/^wardline=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200$/)
   })
 
+  it('says where traces are shown, if an address is set', async () => {
+    const template = 'https://traces.example/t/{trace_id}'
+    await using traced = await openTestService({ env: { WARDLINE_TRACE_URL: template } })
+    for (const [on, trace_url] of [
+      [traced, template],
+      [service, undefined],
+    ] as const) {
+      const { headers } = await logIn(undefined, {}, on)
+      const { body } = await on.call<{ trace_url?: string }>('GET', '/api/session', { key: null, headers })
+      expect(body.trace_url).toBe(trace_url)
+    }
+  })
+
   it('uses a __Host- cookie behind a proxy that terminates HTTPS', async () => {
     await using behind = await openTestService({ env: { WARDLINE_TRUSTED_PROXIES: '127.0.0.1' } })
     const { setCookie } = await logIn(undefined, { 'x-forwarded-proto': 'https' }, behind)

@@ -37,6 +37,18 @@ describe('the standard body', () => {
     expect(body).toContain(String.raw`=HYPERLINK(\"https://evil.example\")\u001b[2J\r\nseverity=info cs1=x | `)
   })
 
+  test('links to the trace of the event if an address is set and the id is one', () => {
+    const traceUrl = 'https://traces.example/t/{trace_id}?tab=1'
+    const linkOf = (trace_id: string, sender = { ...sampleSender, traceUrl }) => {
+      const alert = { ...sampleAlerts.harmless, metadata: { trace_id } }
+      return JSON.parse(webhook.request(messageOf(alert), { url }, sender).body).data.trace_url
+    }
+    const id = '5b8efff798038103d269b633813fc60c'
+    expect(linkOf(id)).toBe(`https://traces.example/t/${id}?tab=1`)
+    expect(linkOf('../../x')).toBeUndefined()
+    expect(linkOf(id, sampleSender as never)).toBeUndefined()
+  })
+
   test('has a separate type for a test and a check', () => {
     expect(bodyOf(testMessage)).toBe(
       '{"type":"channel.test","timestamp":"2026-11-21T12:22:30.000Z","data":{"title":"Wardline: a test, asked for by an operator."}}',
