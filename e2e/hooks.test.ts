@@ -18,6 +18,7 @@ const tools = {
   codex: { name: 'Codex', file: '.codex/hooks.json' },
   cursor: { name: 'Cursor', file: '.cursor/hooks.json' },
   'gemini-cli': { name: 'Gemini CLI', file: '.gemini/settings.json' },
+  'copilot-cli': { name: 'Copilot CLI', file: '.copilot/hooks/wardline.json' },
 } as const
 type Tool = keyof typeof tools
 const everyTool = Object.keys(tools) as Tool[]
@@ -95,7 +96,7 @@ function call(tool: Tool) {
 }
 
 describe('one key for all coding agents', { timeout: 120_000 }, () => {
-  test('installs all four, satisfies doctor, and reports their first calls', async () => {
+  test('installs all of them, satisfies doctor, and reports their first calls', async () => {
     useSettings({ key: await newKey(), failMode: 'closed' })
     for (const tool of everyTool) {
       expect(await agent('install', tool, '--yes')).toMatchObject({ code: 0, stderr: '' })
@@ -129,14 +130,16 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(setup.code).toBe(0)
     // None of them is a call, so no instance is registered.
     const before = await service.call<StatusView>('GET', '/api/status')
-    expect(before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli)-/.test(id))).toEqual([])
+    expect(
+      before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli|copilot-cli)-/.test(id)),
+    ).toEqual([])
     for (const tool of everyTool) {
       expect((await call(tool)).code).toBe(0)
       expect(await agent('status', tool)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^state +active/m) })
     }
     const after = await service.call<StatusView>('GET', '/api/status')
-    const own = after.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli)-/.test(id))
-    expect(own.map(({ status }) => status)).toEqual(['active', 'active', 'active'])
+    const own = after.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli|copilot-cli)-/.test(id))
+    expect(own.map(({ status }) => status)).toEqual(everyTool.map(() => 'active'))
   })
 
   // A stub accepts any key: only the real service knows that this one allows every call.

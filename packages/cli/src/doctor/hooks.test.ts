@@ -68,6 +68,7 @@ test('finds the hook in the settings of every coding agent', () => {
     ['PreToolUse'],
     ['beforeShellExecution'],
     ['BeforeTool'],
+    ['PreToolUse'],
   ])
 })
 

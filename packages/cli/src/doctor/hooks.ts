@@ -64,6 +64,13 @@ export const codingAgents: readonly CodingAgent[] = [
     memory: { prompt: 'BeforeAgent', result: 'AfterTool' },
     probe: (event, command) => ({ ...shellProbe(event, command), tool_name: 'run_shell_command' }),
   },
+  {
+    name: 'Copilot CLI',
+    settings: '.copilot/hooks/wardline.json',
+    events: ['PreToolUse'],
+    memory: { prompt: 'UserPromptSubmit', result: 'PostToolUse' },
+    probe: (event, command) => ({ ...shellProbe(event, command), timestamp: new Date().toISOString() }),
+  },
 ]
 
 interface FoundHook {

@@ -6,6 +6,7 @@ const tabs = [
   'codex',
   'cursor',
   'gemini-cli',
+  'copilot-cli',
   'mcp',
   'python',
   'any',

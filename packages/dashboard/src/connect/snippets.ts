@@ -230,6 +230,11 @@ export const guides: Record<Tab, Guide> = {
     steps: hook('gemini-cli'),
     hint: 'Sent with the first tool call of Gemini CLI.',
   },
+  'copilot-cli': {
+    name: 'Copilot CLI',
+    steps: hook('copilot-cli'),
+    hint: 'Sent with the first tool call of Copilot CLI.',
+  },
   mcp: { name: 'MCP', steps: mcp, hint: 'Sent when the client starts the server.' },
   python: { name: 'Python', steps: python, hint: 'Sent when the program starts.' },
   any: { name: 'Any program', steps: any, hint: 'Sent when the supervisor starts the program.' },

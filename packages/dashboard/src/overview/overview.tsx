@@ -24,7 +24,8 @@ function FirstAgent() {
     <Panel title="Connect the first agent" note="It appears here within five seconds.">
       <div className={`inner ${css.steps}`}>
         <p>
-          Create a key and copy the lines for JavaScript, Python, Claude Code, Codex, Cursor, Gemini CLI, MCP or curl:
+          Create a key and copy the lines for JavaScript, Python, Claude Code, Codex, Cursor, Gemini CLI, Copilot CLI,
+          MCP or curl:
         </p>
         <p className="chips">
           <Link to="/connect" className={buttonClass('go')}>

@@ -37,10 +37,15 @@ export function passing(tool: CodingTool | undefined, warnings: readonly string[
 /**
  * Blocks the call even if something else writes to standard output, such as a greeting in the shell profile. Exit code
  * 2 blocks, with standard error as the reason, which must not be empty for Codex. Cursor also blocks on 2, but passes
- * the reason on only as JSON; if it cannot parse that, it fails closed.
+ * the reason on only as JSON; if it cannot parse that, it fails closed. Copilot CLI blocks on 2 as well, and takes the
+ * reason from JSON if nothing else was written.
  */
 export function denying(tool: CodingTool | undefined, reason: string): HookAnswer {
   const said = plainLine(reason)
+  if (tool === 'copilot-cli') {
+    const answer = { permissionDecision: 'deny', permissionDecisionReason: said }
+    return { exitCode: 2, stdout: `${JSON.stringify(answer)}\n`, stderr: `${said}\n` }
+  }
   if (tool !== 'cursor') return { exitCode: 2, stdout: '', stderr: `${said}\n` }
   const answer = { permission: 'deny', user_message: said, agent_message: said }
   return { exitCode: 0, stdout: `${JSON.stringify(answer)}\n`, stderr: '' }
@@ -50,20 +55,24 @@ export function denying(tool: CodingTool | undefined, reason: string): HookAnswe
  * Whether the coding agent asks its user when a hook says so: Claude Code except in modes that skip prompts
  * (https://github.com/anthropics/claude-code/issues/95741), Cursor except before a tool, where "ask" is not enforced. Codex
  * runs the tool (https://github.com/openai/codex/issues/28437). Gemini CLI 0.61 asks, but waits for ever without a terminal.
+ * Copilot CLI 1.0.102 asks in every mode, also with --allow-all, and denies without a terminal.
  */
 export const canAskUser = (tool: CodingTool | undefined, event: string, permissionMode: string | undefined): boolean =>
   tool === 'cursor'
     ? cursorPermission(event) === 'ask'
-    : tool === 'claude-code' && /^(?:default|acceptEdits|plan)$/.test(permissionMode ?? 'default')
+    : tool === 'copilot-cli' ||
+      (tool === 'claude-code' && /^(?:default|acceptEdits|plan)$/.test(permissionMode ?? 'default'))
 
 /** Has the coding agent ask its user, if `canAskUser`. */
 export function asking(tool: CodingTool | undefined, reason: string): HookAnswer {
   const said = plainLine(reason)
-  const decision = { hookEventName: 'PreToolUse', permissionDecision: 'ask', permissionDecisionReason: said }
+  const decision = { permissionDecision: 'ask', permissionDecisionReason: said }
   const answer =
     tool === 'cursor'
       ? { permission: 'ask', user_message: said, agent_message: said }
-      : { hookSpecificOutput: decision }
+      : tool === 'copilot-cli'
+        ? decision
+        : { hookSpecificOutput: { hookEventName: 'PreToolUse', ...decision } }
   return { exitCode: 0, stdout: `${JSON.stringify(answer)}\n`, stderr: '' }
 }
 

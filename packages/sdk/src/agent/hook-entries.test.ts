@@ -39,6 +39,16 @@ test.each([
       },
     },
   ],
+  [
+    'copilot-cli',
+    {
+      version: 1,
+      hooks: {
+        PreToolUse: [{ type: 'command', command, timeoutSec: 5 }],
+        UserPromptSubmit: [{ type: 'command', command, timeoutSec: 5 }],
+      },
+    },
+  ],
 ] as const)('puts a hook before every tool and after every prompt of %s', (tool, settings) => {
   for (const text of ['', '\n', '{}', '{ }\n', '{"hooks":null}', '\ufeff']) {
     expect(parseSettings(withHook(text, tool, command))).toEqual(settings)

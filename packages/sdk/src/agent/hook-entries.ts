@@ -67,6 +67,11 @@ const registrations: Record<CodingTool, Registration[]> = {
       }),
     },
   ],
+  // Of events with Claude Code's names, the input has the form and the names of tools of Claude Code.
+  'copilot-cli': ['PreToolUse', 'UserPromptSubmit'].map((event) => ({
+    event,
+    entry: (command) => ({ type: 'command', command, timeoutSec: timeoutSeconds }),
+  })),
 }
 
 const isFields = (value: unknown): value is Fields =>
@@ -122,9 +127,10 @@ function withEntry(text: string, tool: CodingTool, { event, entry }: Registratio
   const own = ownPlaces(entries)
   const wanted = entry(command)
   let next = /[^\s\ufeff]/.test(text) ? text : `${text}{}\n`
-  // Cursor ignores a file without a version.
+  // Cursor ignores a file without a version, which Copilot CLI documents as required.
   const settings = parseSettings(next) as Fields
-  if (tool === 'cursor' && settings.version === undefined) next = withMember(next, [], 'version', 1, 0)
+  const isVersioned = tool === 'cursor' || tool === 'copilot-cli'
+  if (isVersioned && settings.version === undefined) next = withMember(next, [], 'version', 1, 0)
   if (own.length === 1 && JSON.stringify(entries[own[0]![0]]) === JSON.stringify(wanted)) return next
   if (!isFields(settings.hooks)) next = withMember(next, [], 'hooks', {})
   if (!Array.isArray(hooks[event])) next = withMember(next, ['hooks'], event, [])

@@ -38,6 +38,15 @@ test.each([
     'gemini-cli.BeforeTool.mcp.gemini-cli-0.61.0',
     { tool: 'gemini-cli', toolName: 'mcp__db__query', cwd: '/home/anna/shop', args: { sql: 'select 1' } },
   ],
+  [
+    'copilot-cli.PreToolUse.Bash.copilot-1.0.102',
+    { tool: 'copilot-cli', toolName: 'Bash', cwd: '/home/anna/shop', scope: 'main' },
+  ],
+  [
+    'copilot-cli.PreToolUse.subagent.copilot-1.0.102',
+    { tool: 'copilot-cli', toolName: 'Bash', scope: 'subagent', sessionId: 'd0c92d74-cbfd-4da7-95ac-54227154430d' },
+  ],
+  ['copilot-cli.PreToolUse.mcp.copilot-1.0.102', { tool: 'copilot-cli', toolName: 'db-query' }],
 ])('reads %s', (name, call) => {
   expect(parsed(name)).toMatchObject({ ...call, isBefore: true })
 })
@@ -58,6 +67,14 @@ test('reads prompts, results and answers of Gemini CLI', () => {
   const outcomeOf = (response: object) => parseCall(JSON.stringify({ ...after, tool_response: response }), undefined)
   expect(outcomeOf(result)).toMatchObject({ toolName: 'Bash', outcome: { ok: true, result } })
   expect(outcomeOf({ ...result, error: { message: 'x' } })).toMatchObject({ outcome: { ok: false } })
+})
+
+test('reads results of Copilot CLI', () => {
+  const after = sample('copilot-cli.PostToolUse.Bash.copilot-1.0.102')
+  const result = 'M web/price.ts\n<shellId: 0 completed with exit code 0>'
+  expect(parseCall(JSON.stringify(after), undefined)).toMatchObject({ toolName: 'Bash', outcome: { ok: true, result } })
+  const failed = { ...after, tool_result: { result_type: 'failure', text_result_for_llm: result } }
+  expect(parseCall(JSON.stringify(failed), undefined)).toMatchObject({ outcome: { ok: false, result } })
 })
 
 test('keeps names of tools that only Gemini CLI uses so', () => {

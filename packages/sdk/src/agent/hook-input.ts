@@ -176,8 +176,10 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
   }
   const ok = Object.hasOwn(after, event) ? after[event] : undefined
   if (ok !== undefined) {
-    const result = parsed(fields.tool_response ?? fields.tool_output ?? fields.error)
-    const isOk = ok && !(event === 'AfterTool' && fieldsOf(result).error)
+    const { result_type, text_result_for_llm } = fieldsOf(fields.tool_result)
+    const result = parsed(fields.tool_response ?? fields.tool_output ?? text_result_for_llm ?? fields.error)
+    const hasFailed = event === 'AfterTool' ? fieldsOf(result).error : text(result_type) && result_type !== 'success'
+    const isOk = ok && !hasFailed
     return {
       ...known,
       isBefore: false,
@@ -201,15 +203,16 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
 
 const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }
 
-function toolOf({ cursor_version, turn_id, hook_event_name }: Fields): CodingTool {
+function toolOf({ cursor_version, turn_id, hook_event_name, timestamp }: Fields): CodingTool {
   if (text(cursor_version)) return 'cursor'
   if (/^(?:Before|After)(?:Tool|Agent)$/.test(String(hook_event_name))) return 'gemini-cli'
-  return text(turn_id) ? 'codex' : 'claude-code'
+  if (text(turn_id)) return 'codex'
+  return text(timestamp) ? 'copilot-cli' : 'claude-code'
 }
 
-/** Claude Code names the subagent that makes a call, and nobody otherwise. Codex and Cursor say nothing about it. */
+/** Claude Code and Copilot CLI name the subagent that makes a call, and nobody otherwise. The others say nothing about it. */
 const scopeOf = (tool: CodingTool, { agent_id }: Fields): Scope | undefined => {
-  if (tool !== 'claude-code') return undefined
+  if (tool !== 'claude-code' && tool !== 'copilot-cli') return undefined
   return agent_id === undefined ? 'main' : 'subagent'
 }
 

@@ -72,12 +72,15 @@ describe('with a policy', slow, () => {
     ['codex', 2],
     ['cursor', 0],
     ['gemini-cli', 2],
+    ['copilot-cli', 2],
   ])('a rule denies a call of %s, and other calls are decided as before', async (tool, code) => {
     const reason = 'The policy of this agent denies this call (Nothing is removed). Do not retry it.'
     const denied = await home.hook([tool], bash('sudo rm -rf /data'))
     expect(denied.code).toBe(code)
     if (tool === 'cursor')
       expect(JSON.parse(denied.stdout)).toMatchObject({ permission: 'deny', agent_message: reason })
+    else if (tool === 'copilot-cli')
+      expect(JSON.parse(denied.stdout)).toEqual({ permissionDecision: 'deny', permissionDecisionReason: reason })
     else expect(denied).toMatchObject({ stdout: '', stderr: `${reason}\n` })
     const allowed = await home.hook([tool], bash('ls'))
     // A bare "allow" would replace the approval of the user, or make Codex run a tool that it asks about.
@@ -92,7 +95,7 @@ describe('with a policy', slow, () => {
     expect(await fleet.events('tool_call')).toHaveLength(1)
   })
 
-  test('a rule for subagents is for the calls that Claude Code says one makes, and for all of agents that say nothing', async () => {
+  test('a rule for subagents is for the calls that the coding agent says one makes, and for all of agents that say nothing', async () => {
     const document = {
       title: 'Subagents',
       rules: [{ title: 'Read only', decision: 'deny', match: { scope: 'subagent' } }],
@@ -100,6 +103,8 @@ describe('with a policy', slow, () => {
     await fleet.addPolicy(document)
     expect(await claude(bash('ls'))).toMatchObject({ code: 0 })
     expect(await claude(bash('ls', { agent_id: 'a1', agent_type: 'Explore' }))).toMatchObject({ code: 2 })
+    expect(await home.hook(['copilot-cli'], bash('ls'))).toMatchObject({ code: 0 })
+    expect(await home.hook(['copilot-cli'], bash('ls', { agent_id: 'a1' }))).toMatchObject({ code: 2 })
     expect(await home.hook(['codex'], bash('ls'))).toMatchObject({ code: 2 })
   })
 
@@ -146,7 +151,7 @@ describe('with a policy', slow, () => {
     expect(closed).toMatchObject({ code: 2 })
   })
 
-  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli'])(
+  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli'])(
     '%s: an ask is denied with the id, and the retry takes it',
     async (tool) => {
       const denied = await home.hook([tool], bash('git push'))
@@ -205,6 +210,8 @@ describe('with a policy', slow, () => {
     expect(JSON.parse(cursor.stdout)).toMatchObject({ permission: 'deny' })
     const shell = { ...sample('cursor.beforeShellExecution.cursor-docs-2026-08'), command: 'git push' }
     expect(JSON.parse((await home.hook(['cursor'], shell, env)).stdout)).toMatchObject({ permission: 'ask' })
+    const copilot = await home.hook(['copilot-cli'], bash('git push'), env)
+    expect(JSON.parse(copilot.stdout)).toMatchObject({ permissionDecision: 'ask' })
     expect(await claude(bash('rm -rf /data'), env)).toMatchObject({ code: 2 })
   })
 

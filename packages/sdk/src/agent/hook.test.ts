@@ -53,6 +53,7 @@ describe('an allowed call', slow, () => {
     ['claude-code', 'claude-code.PreToolUse.mcp.hooks-reference', silence, 'mcp__memory__create_entities'],
     ['codex', 'codex.PreToolUse.Bash.codex-schema-3be4afd', silence, 'Bash'],
     ['codex', 'codex.PreToolUse.apply_patch.codex-rs-54ea2bf', silence, 'apply_patch'],
+    ['copilot-cli', 'copilot-cli.PreToolUse.Bash.copilot-1.0.102', silence, 'Bash'],
     ['cursor', 'cursor.preToolUse.Shell.cursor-docs-2026-08', cursorAllow, 'Bash'],
     ['cursor', 'cursor.beforeShellExecution.cursor-docs-2026-08', cursorAsk, 'Bash'],
     ['cursor', 'cursor.beforeMCPExecution.cursor-docs-2026-08', cursorAsk, 'query'],

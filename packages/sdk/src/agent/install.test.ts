@@ -13,6 +13,7 @@ const files = {
   codex: '.codex/hooks.json',
   cursor: '.cursor/hooks.json',
   'gemini-cli': '.gemini/settings.json',
+  'copilot-cli': '.copilot/hooks/wardline.json',
 } as const
 const tools = Object.keys(files) as (keyof typeof files)[]
 
@@ -68,13 +69,14 @@ describe.each(tools)('install %s', slow, (tool) => {
     const second = await home.run(['install', tool, '--yes'])
     expect(second.stdout).toContain('already installed')
     expect(home.read(files[tool])).toBe(written)
-    expect(backups(home, `.${tool.split('-')[0]}`)).toEqual([])
+    expect(backups(home, dirname(files[tool]))).toEqual([])
   })
 
   test('is undone by uninstall, byte for byte', async () => {
     const home = new AgentHome()
     const before = foreign.replace('"PreToolUse"', tool === 'cursor' ? '"beforeSubmitPrompt"' : '"PreToolUse"')
-    const text = tool === 'cursor' ? before.replace('{\n', '{\n  "version": 1,\n') : before
+    const isVersioned = tool === 'cursor' || tool === 'copilot-cli'
+    const text = isVersioned ? before.replace('{\n', '{\n  "version": 1,\n') : before
     home.write(files[tool], text)
     await home.run(['install', tool, '--yes'])
     expect(home.read(files[tool])).not.toBe(text)
@@ -203,7 +205,7 @@ describe('with the key from the guide', slow, () => {
   let key: string
   beforeAll(async () => {
     fleet = await TestFleet.open()
-    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*', 'gemini-cli-*'])
+    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*', 'gemini-cli-*', 'copilot-cli-*'])
   }, 60_000)
   afterAll(() => fleet[Symbol.asyncDispose]())
 

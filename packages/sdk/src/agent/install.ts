@@ -41,6 +41,8 @@ interface SettingsFile {
   folderSetting?: string
   /** Variable with the path of the folder in which that is. */
   homeSetting?: string
+  /** The folder in a project, if it has another name. */
+  projectFolder?: string
   file: string
 }
 
@@ -49,6 +51,13 @@ const files: Record<CodingTool, SettingsFile> = {
   codex: { folder: '.codex', folderSetting: 'CODEX_HOME', file: 'hooks.json' },
   cursor: { folder: '.cursor', file: 'hooks.json' },
   'gemini-cli': { folder: '.gemini', homeSetting: 'GEMINI_CLI_HOME', file: 'settings.json' },
+  // It reads every file in the folder.
+  'copilot-cli': {
+    folder: '.copilot',
+    folderSetting: 'COPILOT_HOME',
+    projectFolder: '.github',
+    file: join('hooks', 'wardline.json'),
+  },
 }
 
 /**
@@ -56,9 +65,9 @@ const files: Record<CodingTool, SettingsFile> = {
  * keeps the link.
  */
 function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
-  const { folder, folderSetting, homeSetting, file } = files[tool]
+  const { folder, folderSetting, homeSetting, projectFolder, file } = files[tool]
   const own = (folderSetting && env[folderSetting]) || join((homeSetting && env[homeSetting]) || homedir(), folder)
-  const path = resolve(inProject ? folder : own, file)
+  const path = resolve(inProject ? (projectFolder ?? folder) : own, file)
   try {
     return realpathSync(path)
   } catch {

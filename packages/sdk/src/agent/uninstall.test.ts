@@ -145,6 +145,7 @@ describe('the installed program', { timeout: 60_000 }, () => {
     ['cursor', '.cursor/hooks.json', '{"hooks":{}}'],
     ['claude-code', '.claude/settings.json', undefined],
     ['gemini-cli', '.gemini/settings.json', '{ "hooks": { "BeforeTool": [] }, "security": {} }'],
+    ['copilot-cli', '.copilot/hooks/wardline.json', undefined],
     ['codex', '.codex/hooks.json', '{ "hooks": { "PreToolUse": [] } }'],
   ])('restores the previous settings of %s in %s: %j', async (tool, file, before) => {
     const home = new AgentHome()
