@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -165,6 +175,22 @@ test('reports missing hooks and invalid settings, and skips if there are no sett
   expect(await checkHooks(home)).toMatchObject([
     { name: 'hook of Codex', status: 'fail', detail: expect.stringContaining('is not valid JSON') },
     { name: 'hook of Cursor', status: 'fail', fix: 'Install it: wardline-agent install cursor' },
+  ])
+})
+
+// A program that may write to the folder must not be able to hang or mislead the check.
+test.skipIf(process.platform === 'win32')('tells settings that cannot be read from missing ones', async () => {
+  const home = newHome()
+  const [claude, codex, cursor] = codingAgents.map(({ settings }) => join(home, settings)) as [string, string, string]
+  for (const file of [claude, codex, cursor]) mkdirSync(dirname(file))
+  execFileSync('mkfifo', [claude])
+  symlinkSync('hooks.json', codex)
+  writeFileSync(cursor, '')
+  truncateSync(cursor, 5 * 1024 * 1024)
+  expect((await checkHooks(home)).map(({ status, detail }) => [status, detail])).toEqual([
+    ['fail', `${claude} is not a regular file.`],
+    ['fail', `${codex} cannot be read (ELOOP).`],
+    ['fail', `${cursor} is longer than 4 MiB.`],
   ])
 })
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { type Check, fail, ok, skip, warn } from './check.ts'
@@ -170,11 +170,36 @@ async function checkRealKey(agent: CodingAgent, { command }: FoundHook): Promise
   )
 }
 
-function readSettings(file: string): unknown {
+/** Windows has no O_NONBLOCK. */
+const { O_RDONLY, O_NONBLOCK = 0 } = constants
+/** Settings are a few kilobytes; parsing this much takes about 50 ms. */
+const maxSettingsBytes = 4 * 1024 * 1024
+
+/** Content of a settings file, or why it is not known; undefined without a file. */
+type ReadSettings = { content: unknown } | { problem: string } | undefined
+
+/** Reads JSON from a regular file, also by a link. What cannot be read is not the same as what does not exist. */
+export function readSettings(file: string): ReadSettings {
+  let text: string
   try {
-    return JSON.parse(readFileSync(file, 'utf8'))
+    // Opening a FIFO would wait for a writer, and a device never ends.
+    const descriptor = openSync(file, O_RDONLY | O_NONBLOCK)
+    try {
+      const found = fstatSync(descriptor)
+      if (!found.isFile()) return { problem: `${file} is not a regular file.` }
+      if (found.size > maxSettingsBytes) return { problem: `${file} is longer than 4 MiB.` }
+      text = readFileSync(descriptor, 'utf8')
+    } finally {
+      closeSync(descriptor)
+    }
   } catch (fault) {
-    return (fault as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : fault
+    const { code } = fault as NodeJS.ErrnoException
+    return code === 'ENOENT' ? undefined : { problem: `${file} cannot be read (${code}).` }
+  }
+  try {
+    return { content: JSON.parse(text) }
+  } catch {
+    return { problem: `${file} is not valid JSON.` }
   }
 }
 
@@ -193,10 +218,10 @@ export interface FoundAgent {
 export function installedAgents(home = homedir()): (FoundAgent | { fault: Check })[] {
   return codingAgents.flatMap((agent): (FoundAgent | { fault: Check })[] => {
     const file = join(home, agent.settings)
-    const settings = readSettings(file)
-    if (settings === undefined) return []
-    if (settings instanceof Error)
-      return [{ fault: fail(`hook of ${agent.name}`, `${file} is not valid JSON.`, 'Correct the file.') }]
+    const read = readSettings(file)
+    if (read === undefined) return []
+    if ('problem' in read) return [{ fault: fail(`hook of ${agent.name}`, read.problem, 'Correct the file.') }]
+    const { content: settings } = read
     return [{ agent, settings, file, hooks: findHooks(settings, agent.events) }]
   })
 }

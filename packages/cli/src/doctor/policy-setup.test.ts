@@ -31,7 +31,7 @@ interface Setup {
   matcher?: string
   events?: readonly string[]
   further?: object
-  managed?: object
+  managed?: unknown
 }
 
 async function check({
@@ -58,7 +58,8 @@ async function check({
   mkdirSync(dirname(file))
   writeFileSync(file, JSON.stringify(settings))
   const managedFile = join(home, 'managed.json')
-  if (managed) writeFileSync(managedFile, JSON.stringify(managed))
+  if (managed === 'a folder') mkdirSync(managedFile)
+  else if (managed) writeFileSync(managedFile, JSON.stringify(managed))
   return checkPolicySetup(home, managedFile)
 }
 
@@ -101,6 +102,8 @@ test.each<[string, Setup, string, RegExp]>([
     /allowManagedHooksOnly/,
   ],
   ['managed settings without hooks', { managed: { disableAllHooks: true } }, 'fail', /disableAllHooks/],
+  // They may forbid the hook.
+  ['managed settings that cannot be read', { managed: 'a folder' }, 'warn', /not known: .* is not a regular file/],
 ])('reports %s', async (_case, setup, status, detail) => {
   const [, , reach] = await check(setup)
   expect(reach).toMatchObject({ name: 'reach of Claude Code', status, detail: expect.stringMatching(detail) })

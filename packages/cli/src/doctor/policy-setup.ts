@@ -1,7 +1,15 @@
-import { readFileSync } from 'node:fs'
 import { type Check, fail, ok, skip, warn } from './check.ts'
 import { runHook } from './hook-run.ts'
-import { type FoundAgent, findHooks, installedAgents, installLine, isDenied, isOurs, reinstall } from './hooks.ts'
+import {
+  type FoundAgent,
+  findHooks,
+  installedAgents,
+  installLine,
+  isDenied,
+  isOurs,
+  readSettings,
+  reinstall,
+} from './hooks.ts'
 
 /** Denies a command that does nothing. */
 const denyTrue = {
@@ -74,15 +82,24 @@ function checkMemory({ agent, settings }: FoundAgent): Check {
 }
 
 /** Settings by which the coding agent does not run the hook, or not for every tool. */
-function checkReach({ agent, settings, hooks: [hook] }: FoundAgent, managed: unknown): Check {
+function checkReach({ agent, settings, hooks: [hook] }: FoundAgent, managed: ReturnType<typeof readSettings>): Check {
   const name = `reach of ${agent.name}`
   if (Object(settings).disableAllHooks === true) {
     return fail(name, 'disableAllHooks is set: no hook runs.', 'Remove disableAllHooks from the settings.')
   }
-  const { disableAllHooks, allowManagedHooksOnly } = Object(managed)
-  if (agent.name === 'Claude Code' && (disableAllHooks === true || allowManagedHooksOnly === true)) {
+  const isClaude = agent.name === 'Claude Code'
+  if (isClaude && managed && 'problem' in managed) {
+    return warn(
+      name,
+      `Whether the hook may run is not known: ${managed.problem}`,
+      'Correct the managed settings, or make them readable for this user.',
+    )
+  }
+  const managedSettings = managed && 'content' in managed ? managed.content : undefined
+  const { disableAllHooks, allowManagedHooksOnly } = Object(managedSettings)
+  if (isClaude && (disableAllHooks === true || allowManagedHooksOnly === true)) {
     const setting = disableAllHooks === true ? 'disableAllHooks' : 'allowManagedHooksOnly'
-    const has = findHooks(managed, agent.events).length > 0
+    const has = findHooks(managedSettings, agent.events).length > 0
     if (setting === 'disableAllHooks' || !has) {
       return fail(
         name,
@@ -101,19 +118,12 @@ function checkReach({ agent, settings, hooks: [hook] }: FoundAgent, managed: unk
   return ok(name, 'The hook runs before every tool, of subagents too.')
 }
 
-function readManaged(file: string | undefined): unknown {
-  try {
-    return file === undefined ? undefined : JSON.parse(readFileSync(file, 'utf8'))
-  } catch {
-    return undefined
-  }
-}
-
 /**
  * Checks whether each coding agent of this user really enforces policies: runs its hook with harmless calls against a
  * fake service with a policy, and reads its settings.
  */
 export async function checkPolicySetup(home?: string, managedFile = managedFiles[process.platform]): Promise<Check[]> {
+  const managed = managedFile === undefined ? undefined : readSettings(managedFile)
   const checks: Check[] = []
   for (const found of installedAgents(home)) {
     if ('fault' in found) checks.push(found.fault)
@@ -121,7 +131,7 @@ export async function checkPolicySetup(home?: string, managedFile = managedFiles
       const { name } = found.agent
       checks.push(fail(`policy of ${name}`, `${name} has no Wardline hook.`, `Install it: ${installLine(found.agent)}`))
     } else {
-      checks.push(await checkDecisions(found), checkMemory(found), checkReach(found, readManaged(managedFile)))
+      checks.push(await checkDecisions(found), checkMemory(found), checkReach(found, managed))
     }
   }
   return checks.length > 0 ? checks : [skip('policy', 'No settings of a coding agent exist in your home folder.')]
