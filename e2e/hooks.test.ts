@@ -19,6 +19,7 @@ const tools = {
   cursor: { name: 'Cursor', file: '.cursor/hooks.json' },
   'gemini-cli': { name: 'Gemini CLI', file: '.gemini/settings.json' },
   'copilot-cli': { name: 'Copilot CLI', file: '.copilot/hooks/wardline.json' },
+  opencode: { name: 'OpenCode', file: '.config/opencode/plugins/wardline.js' },
 } as const
 type Tool = keyof typeof tools
 const everyTool = Object.keys(tools) as Tool[]
@@ -85,8 +86,18 @@ async function doctor(): Promise<Report['checks']> {
   return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
 }
 
+/** Calls the plugin like OpenCode, which loads it and reports what it throws. */
+function callPlugin() {
+  const script = `
+    const { Wardline } = await import(${JSON.stringify(join(home, tools.opencode.file))})
+    const { 'tool.execute.before': before } = await Wardline({ directory: ${JSON.stringify(home)} })
+    await before({ tool: 'bash', sessionID: 's', callID: 'c' }, { args: { command: 'ls' } })`
+  return run(process.execPath, ['--input-type=module', '--eval', script])
+}
+
 /** Runs the command in the settings of a coding agent with a shell, like the agent. */
 function call(tool: Tool) {
+  if (tool === 'opencode') return callPlugin()
   const settings = JSON.parse(readFileSync(join(home, tools[tool].file), 'utf8'))
   const [entry] = settings.hooks.PreToolUse ?? settings.hooks.preToolUse ?? settings.hooks.BeforeTool
   const { command } = entry.hooks?.[0] ?? entry
@@ -131,14 +142,16 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     // None of them is a call, so no instance is registered.
     const before = await service.call<StatusView>('GET', '/api/status')
     expect(
-      before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli|copilot-cli)-/.test(id)),
+      before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode)-/.test(id)),
     ).toEqual([])
     for (const tool of everyTool) {
       expect((await call(tool)).code).toBe(0)
       expect(await agent('status', tool)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^state +active/m) })
     }
     const after = await service.call<StatusView>('GET', '/api/status')
-    const own = after.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli|copilot-cli)-/.test(id))
+    const own = after.body.instances.filter(({ id }) =>
+      /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode)-/.test(id),
+    )
     expect(own.map(({ status }) => status)).toEqual(everyTool.map(() => 'active'))
   })
 

@@ -81,8 +81,8 @@ export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status
  */
 export const keyCommand = (instanceId: string): string =>
   `wardline keys create --scope agent ${
-    /^(claude-code|codex|cursor|gemini-cli|copilot-cli)-/.test(instanceId)
-      ? "--name coding-agents --instance 'claude-code-*' --instance 'codex-*' --instance 'cursor-*' --instance 'gemini-cli-*' --instance 'copilot-cli-*'"
+    /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode)-/.test(instanceId)
+      ? "--name coding-agents --instance 'claude-code-*' --instance 'codex-*' --instance 'cursor-*' --instance 'gemini-cli-*' --instance 'copilot-cli-*' --instance 'opencode-*'"
       : `--name ${instanceId} --instance ${instanceId}`
   }`
 

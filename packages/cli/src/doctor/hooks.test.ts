@@ -79,6 +79,7 @@ test('finds the hook in the settings of every coding agent', () => {
     ['beforeShellExecution'],
     ['BeforeTool'],
     ['PreToolUse'],
+    [],
   ])
 })
 

@@ -9,6 +9,8 @@ interface CodingAgent {
   name: string
   /** Path below the home folder. */
   settings: string
+  /** Reads the settings; default: as JSON. */
+  parse?: (text: string) => unknown
   /** Names of the events before a tool. */
   events: readonly string[]
   /** Events of prompts and of results, from which a policy knows what a session has read. */
@@ -70,6 +72,14 @@ export const codingAgents: readonly CodingAgent[] = [
     events: ['PreToolUse'],
     memory: { prompt: 'UserPromptSubmit', result: 'PostToolUse' },
     probe: (event, command) => ({ ...shellProbe(event, command), timestamp: new Date().toISOString() }),
+  },
+  {
+    name: 'OpenCode',
+    settings: '.config/opencode/plugins/wardline.js',
+    parse: (text) => ({ hooks: JSON.parse(/^const hooks = (.*)$/m.exec(text)?.[1] ?? '{}') }),
+    events: ['tool.execute.before'],
+    memory: { prompt: 'chat.message', result: 'tool.execute.after' },
+    probe: (_event, command) => shellProbe('PreToolUse', command),
   },
 ]
 
@@ -179,7 +189,7 @@ const maxSettingsBytes = 4 * 1024 * 1024
 type ReadSettings = { content: unknown } | { problem: string } | undefined
 
 /** Reads JSON from a regular file, also by a link. What cannot be read is not the same as what does not exist. */
-export function readSettings(file: string): ReadSettings {
+export function readSettings(file: string, parse: (text: string) => unknown = JSON.parse): ReadSettings {
   let text: string
   try {
     // Opening a FIFO would wait for a writer, and a device never ends.
@@ -197,7 +207,7 @@ export function readSettings(file: string): ReadSettings {
     return code === 'ENOENT' ? undefined : { problem: `${file} cannot be read (${code}).` }
   }
   try {
-    return { content: JSON.parse(text) }
+    return { content: parse(text) }
   } catch {
     return { problem: `${file} is not valid JSON.` }
   }
@@ -218,7 +228,7 @@ export interface FoundAgent {
 export function installedAgents(home = homedir()): (FoundAgent | { fault: Check })[] {
   return codingAgents.flatMap((agent): (FoundAgent | { fault: Check })[] => {
     const file = join(home, agent.settings)
-    const read = readSettings(file)
+    const read = readSettings(file, agent.parse)
     if (read === undefined) return []
     if ('problem' in read) return [{ fault: fail(`hook of ${agent.name}`, read.problem, 'Correct the file.') }]
     const { content: settings } = read

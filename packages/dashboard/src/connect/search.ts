@@ -7,6 +7,7 @@ const tabs = [
   'cursor',
   'gemini-cli',
   'copilot-cli',
+  'opencode',
   'mcp',
   'python',
   'any',

@@ -8,7 +8,7 @@ import { shortHash } from './short-hash.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export const codingTools = ['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli'] as const
+export const codingTools = ['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode'] as const
 /** A coding agent whose tool calls are hooked. */
 export type CodingTool = (typeof codingTools)[number]
 /** `supervisor` stands for the program that it runs, whose name it takes. */
@@ -20,6 +20,7 @@ export const productNames: Record<AgentKind, string> = {
   cursor: 'Cursor',
   'gemini-cli': 'Gemini CLI',
   'copilot-cli': 'Copilot CLI',
+  opencode: 'OpenCode',
   'mcp-proxy': 'MCP proxy',
   supervisor: 'Supervisor',
 }

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { codingTools } from './agent-settings.ts'
-import { withHook, withoutHook } from './hook-entries.ts'
+import { codingTools as all } from './agent-settings.ts'
+import { type JsonTool, withHook, withoutHook } from './hook-entries.ts'
 import { parseSettings } from './settings-text.ts'
 import { textDiff } from './text-diff.ts'
 
+const codingTools = all.filter((tool): tool is JsonTool => tool !== 'opencode')
 const command = "'/usr/bin/node' '/opt/wardline-agent.js' hook claude-code"
 
 test.each([

@@ -15,7 +15,10 @@ interface Registration {
   entry(command: string): Fields
 }
 
-const registrations: Record<CodingTool, Registration[]> = {
+/** A coding agent with settings in JSON. */
+export type JsonTool = Exclude<CodingTool, 'opencode'>
+
+const registrations: Record<JsonTool, Registration[]> = {
   'claude-code': [
     {
       event: 'PreToolUse',
@@ -117,11 +120,11 @@ function withMember(text: string, path: readonly string[], key: string, value: u
 }
 
 /** Returns the settings with the hook added, replacing earlier ones of ours. Throws InvalidFile. */
-export function withHook(text: string, tool: CodingTool, command: string): string {
+export function withHook(text: string, tool: JsonTool, command: string): string {
   return registrations[tool].reduce((next, registration) => withEntry(next, tool, registration, command), text)
 }
 
-function withEntry(text: string, tool: CodingTool, { event, entry }: Registration, command: string): string {
+function withEntry(text: string, tool: JsonTool, { event, entry }: Registration, command: string): string {
   const hooks = hooksOf(text)
   const entries = entriesOf(hooks, event)
   const own = ownPlaces(entries)

@@ -73,6 +73,7 @@ describe('with a policy', slow, () => {
     ['cursor', 0],
     ['gemini-cli', 2],
     ['copilot-cli', 2],
+    ['opencode', 2],
   ])('a rule denies a call of %s, and other calls are decided as before', async (tool, code) => {
     const reason = 'The policy of this agent denies this call (Nothing is removed). Do not retry it.'
     const denied = await home.hook([tool], bash('sudo rm -rf /data'))
@@ -151,7 +152,7 @@ describe('with a policy', slow, () => {
     expect(closed).toMatchObject({ code: 2 })
   })
 
-  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli'])(
+  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode'])(
     '%s: an ask is denied with the id, and the retry takes it',
     async (tool) => {
       const denied = await home.hook([tool], bash('git push'))

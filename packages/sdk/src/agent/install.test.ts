@@ -205,29 +205,32 @@ describe('with the key from the guide', slow, () => {
   let key: string
   beforeAll(async () => {
     fleet = await TestFleet.open()
-    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*', 'gemini-cli-*', 'copilot-cli-*'])
+    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*', 'gemini-cli-*', 'copilot-cli-*', 'opencode-*'])
   }, 60_000)
   afterAll(() => fleet[Symbol.asyncDispose]())
 
   const newHome = (env: Record<string, string> = {}) =>
     new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: key, ...env })
 
-  test.each(tools)('%s is installed without a call at first, and active after its first call', async (tool) => {
-    const home = newHome()
-    const installed = await home.run(['install', tool, '--yes'])
-    expect(installed).toMatchObject({ code: 0, stderr: '' })
-    expect(installed.stdout).toContain(`Calls are reported as ${tool}-`)
-    expect(installed.stdout).not.toContain('not checked')
-    const waiting = await home.run(['status', tool])
-    expect(waiting).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('installed; no call yet') })
-    expect(waiting.stdout).not.toContain('not installed')
-    const { code } = await home.hook([tool, '--fail-closed'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
-    expect(code).toBe(0)
-    expect(await home.run(['status', tool])).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining('active, version 0'),
-    })
-  })
+  test.each([...tools, 'opencode'])(
+    '%s is installed without a call at first, and active after its first call',
+    async (tool) => {
+      const home = newHome()
+      const installed = await home.run(['install', tool, '--yes'])
+      expect(installed).toMatchObject({ code: 0, stderr: '' })
+      expect(installed.stdout).toContain(`Calls are reported as ${tool}-`)
+      expect(installed.stdout).not.toContain('not checked')
+      const waiting = await home.run(['status', tool])
+      expect(waiting).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('installed; no call yet') })
+      expect(waiting.stdout).not.toContain('not installed')
+      const { code } = await home.hook([tool, '--fail-closed'], sample('claude-code.PreToolUse.Bash.agent-sdk-0.3.330'))
+      expect(code).toBe(0)
+      expect(await home.run(['status', tool])).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('active, version 0'),
+      })
+    },
+  )
 
   // A hook with such settings would allow every call, or block every call.
   const refused: Record<string, [says: RegExp, env: () => Promise<Record<string, string>> | Record<string, string>]> = {

@@ -16,6 +16,7 @@ import { checkAccess } from './access.ts'
 import { type CodingTool, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 import { withHook, withoutHook } from './hook-entries.ts'
+import { isPlugin, pluginText } from './opencode-plugin.ts'
 import { InvalidFile } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
 import { textDiff } from './text-diff.ts'
@@ -39,8 +40,9 @@ interface SettingsFile {
   folder: string
   /** Variable with the path of the user's folder. */
   folderSetting?: string
-  /** Variable with the path of the folder in which that is. */
+  /** Variable with the path of the folder in which that is, and the path below the home folder otherwise. */
   homeSetting?: string
+  home?: string
   /** The folder in a project, if it has another name. */
   projectFolder?: string
   file: string
@@ -58,6 +60,13 @@ const files: Record<CodingTool, SettingsFile> = {
     projectFolder: '.github',
     file: join('hooks', 'wardline.json'),
   },
+  opencode: {
+    folder: 'opencode',
+    homeSetting: 'XDG_CONFIG_HOME',
+    home: '.config',
+    projectFolder: '.opencode',
+    file: join('plugins', 'wardline.js'),
+  },
 }
 
 /**
@@ -65,8 +74,9 @@ const files: Record<CodingTool, SettingsFile> = {
  * keeps the link.
  */
 function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
-  const { folder, folderSetting, homeSetting, projectFolder, file } = files[tool]
-  const own = (folderSetting && env[folderSetting]) || join((homeSetting && env[homeSetting]) || homedir(), folder)
+  const { folder, folderSetting, homeSetting, home = '', projectFolder, file } = files[tool]
+  const own =
+    (folderSetting && env[folderSetting]) || join((homeSetting && env[homeSetting]) || join(homedir(), home), folder)
   const path = resolve(inProject ? (projectFolder ?? folder) : own, file)
   try {
     return realpathSync(path)
@@ -124,12 +134,25 @@ function keepChange(file: string, env: Environment, change: Change | undefined):
   } catch {}
 }
 
+/** Returns the file with the hook. Throws InvalidFile. */
+function added(text: string | null, tool: CodingTool, command: string): string {
+  if (tool !== 'opencode') return withHook(text ?? '', tool, command)
+  if (text !== null && !isPlugin(text)) throw new InvalidFile('It is not the plugin of wardline-agent.')
+  return pluginText(command)
+}
+
+/** Returns the file without our hooks; null stands for no file. Throws InvalidFile. */
+function removed(text: string, tool: CodingTool): string | null {
+  if (tool !== 'opencode') return withoutHook(text)
+  return isPlugin(text) ? null : text
+}
+
 /** Whether the settings of the user or of this folder contain the hook. */
 export function isInstalled(tool: CodingTool, env: Environment): boolean {
   return [false, true].some((inProject) => {
     try {
       const text = readIfThere(hooksFile({ tool, inProject, env })) ?? ''
-      return withoutHook(text) !== text
+      return removed(text, tool) !== text
     } catch {
       return false
     }
@@ -143,12 +166,12 @@ export async function install(request: InstallRequest): Promise<void> {
   if (access?.isRefused) throw new CommandFault(`${access.fault} Nothing was written.`)
   const command = hookCommand(request)
   const file = hooksFile(request)
-  const changed = await change(request, file, (text) => withHook(text ?? '', tool, command), 'already installed')
+  const changed = await change(request, file, (text) => added(text, tool, command), 'already installed')
   if (changed) {
     const earlier = lastChange(file, env)
     const before = earlier?.after === changed.before ? earlier.before : changed.before
     // An uninstall must not restore a file that already contained the hook.
-    const isClean = before === null || withoutHook(before) === before
+    const isClean = before === null || removed(before, tool) === before
     keepChange(file, env, isClean ? { before, after: changed.after! } : undefined)
   }
   if (/[\\/]_npx[\\/]/.test(command)) {
@@ -170,11 +193,11 @@ export async function install(request: InstallRequest): Promise<void> {
 }
 
 export async function uninstall(request: InstallRequest): Promise<void> {
-  const { env } = request
+  const { tool, env } = request
   const file = hooksFile(request)
   const last = lastChange(file, env)
   const edit = (text: string | null) =>
-    text !== null && text === last?.after ? last.before : text && withoutHook(text)
+    text !== null && text === last?.after ? last.before : text && removed(text, tool)
   if (await change(request, file, edit, 'not installed')) keepChange(file, env, undefined)
 }
 
