@@ -1,7 +1,7 @@
 // OpenCode has no hooks that run a command, but loads every file in its folder of plugins. Ours runs the hook there, and
 // blocks the call by throwing.
 
-const firstLine = '// Plugin of wardline-agent for OpenCode. To remove it: wardline-agent uninstall opencode'
+const firstLine = "// Wardline's plugin for OpenCode. To remove it: wardline-agent uninstall opencode"
 
 export const isPlugin = (text: string): boolean => text.startsWith(firstLine)
 
