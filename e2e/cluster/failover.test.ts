@@ -142,10 +142,13 @@ const times = effort(1, 7)
 // accepts writes: what is stored there is lost.
 test('with several hosts the promoted standby is found, and a former primary that comes back gets nothing', async () => {
   const { postgres, redis } = servers
+  // The other test of this file has the first database.
+  await query(postgres.url, 'create database several_hosts')
+  const named = (url: string) => url.replace(/postgres$/, 'several_hosts')
   const first = await startTcpProxy(postgres.url)
   const second = await startTcpProxy(postgres.standbyUrl)
   const { host } = new URL(second.through(postgres.url))
-  const hosts = first.through(postgres.url).replace(/@([^/]+)/, `@${host},$1`)
+  const hosts = named(first.through(postgres.url)).replace(/@([^/]+)/, `@${host},$1`)
   const services = await startProcesses(settingsOn(`${hosts}?target_session_attrs=read-write`, redis), 2)
   const { acknowledged, moreAreTaken, waitFor, stop } = startWriters(services)
   let [primaryProxy, standbyProxy] = [first, second]
@@ -163,7 +166,8 @@ test('with several hosts the promoted standby is found, and a former primary tha
     if (fault !== 'killed') {
       if (fault === 'frozen') former.thaw()
       primaryProxy.heal()
-      const count = async () => (await query<{ count: string }>(former.url, 'select count(*) from events'))[0]!.count
+      const count = async () =>
+        (await query<{ count: string }>(named(former.url), 'select count(*) from events'))[0]!.count
       const before = await count()
       // The only one that answers accepts writes, but was replaced.
       const logged = services.map((service) => service.logs().length)

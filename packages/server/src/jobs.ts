@@ -238,7 +238,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
       everyMs: judgeEveryMs,
       run: () => services.mismatchWatch.run(services.ruleRunner.isHolder),
     },
-    { name: 'report-mismatch-retention', everyMs: hourMs, run: () => forgetMismatches(deps) },
+    { name: 'mismatch-retention', everyMs: hourMs, run: () => forgetMismatches(deps) },
     { name: 'heard-by-retention', everyMs: hourMs, run: (stopping) => forgetWitnesses(deps, stopping) },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
