@@ -9,6 +9,7 @@ import {
   type Lever,
   limits,
   type Mismatch,
+  type ReplyOf,
   type Witness,
   witnesses,
 } from '@wardline/contract'
@@ -26,6 +27,7 @@ interface InstancesOptions extends ServiceFlags {
   prefix?: string
   tag?: string
   witness?: Witness
+  server?: string
   onlyAsked?: boolean
 }
 
@@ -101,7 +103,7 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[]; mismat
 /** Returns all matching instances from all pages. */
 async function readAll(
   call: Client,
-  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag' | 'witness'>,
+  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag' | 'witness' | 'server'>,
 ): Promise<FleetInstance[]> {
   const all: FleetInstance[] = []
   let after: string | undefined
@@ -115,20 +117,20 @@ async function readAll(
 }
 
 async function list(id: string | undefined, options: InstancesOptions): Promise<void> {
-  const { json, status, prefix, tag, witness, onlyAsked } = options
+  const { json, status, prefix, tag, witness, server, onlyAsked } = options
   const { call } = await findService(options)
   if (id !== undefined) {
     const detail = await call('getInstance', { params: { instanceId: id } })
     console.log(json ? safeJson(detail, 2) : detailTable(detail))
     return
   }
-  const found = await readAll(call, { status, prefix, tag, witness })
+  const found = await readAll(call, { status, prefix, tag, witness, server })
   const shown = onlyAsked ? found.filter(({ enforcing_levers }) => enforcing_levers === undefined) : found
   if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
   else
     console.error(
-      status || prefix || tag || witness || onlyAsked
+      status || prefix || tag || witness || server || onlyAsked
         ? 'No instance matches.'
         : 'No instances: an agent appears with its first heartbeat.',
     )
@@ -187,6 +189,26 @@ async function history(id: string, flags: ServiceFlags): Promise<void> {
   else console.log(historyTable(reply))
 }
 
+function configTable({ configs }: ReplyOf<'getConfig'>): string {
+  return configs
+    .map(({ source, since, items }) => {
+      const rows = items.map(({ kind, name, command, address, version, sha256 }) =>
+        [kind, name, version ?? '', command ?? address ?? '', sha256.slice(0, 12)].map(sanitize),
+      )
+      return `${sanitize(source)}, since ${since}\n${textTable([['KIND', 'NAME', 'VERSION', 'RUNS', 'HASH'], ...rows])}`
+    })
+    .join('\n\n')
+}
+
+async function showConfig(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply = await call('getConfig', { params: { instanceId: id } })
+  if (flags.json) console.log(safeJson(reply, 2))
+  else if (reply.configs.length === 0)
+    console.error(`Nobody reported the configuration of ${sanitize(id)}: hooks of coding agents and the MCP proxy do.`)
+  else console.log(configTable(reply))
+}
+
 export function addInstances(program: Command): void {
   const instances = program.command('instances').description('list, show and delete instances')
   const listing = instances
@@ -197,12 +219,17 @@ export function addInstances(program: Command): void {
     .option('--prefix <text>', 'only ids with this prefix')
     .option('--tag <tag>', 'only instances with this tag')
     .addOption(new Option('--witness <witness>', 'only instances heard by this').choices(witnesses))
+    .option('--server <name>', 'only instances whose configuration names this tool server')
     .option('--only-asked', 'only agents that a suspension can only ask to stop: no supervisor, gateway or point')
   withService(listing).action(list)
   const activity = instances
     .command('history <id>')
     .description('show heartbeats received and due, events and tool calls of the last 24 hours, by the hour')
   withService(activity).action(history)
+  const configuring = instances
+    .command('config <id>')
+    .description('show the hooks, permissions, tool servers, skills and instructions of an agent, by name and hash')
+  withService(configuring).action(showConfig)
   const tagging = instances
     .command('tag <id> [tags]')
     .description(

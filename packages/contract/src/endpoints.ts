@@ -1,4 +1,5 @@
 import type { Static, TSchema } from 'typebox'
+import { agentConfigEndpoints } from './agent-configs.ts'
 import { channelEndpoints } from './alert-channels.ts'
 import { messageEndpoints } from './alert-messages.ts'
 import { alertEndpoints } from './alerts.ts'
@@ -36,6 +37,7 @@ import { viewEndpoints } from './views.ts'
 /** The whole HTTP API. Routing, validation, authorisation, OpenAPI and the client all use this table. */
 export const endpoints = {
   ...instanceEndpoints,
+  ...agentConfigEndpoints,
   ...eventEndpoints,
   ...telemetryEndpoints,
   ...baselineEndpoints,

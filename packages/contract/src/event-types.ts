@@ -30,6 +30,7 @@ export const eventTypes = {
   instanceReporting: 'instance_reporting',
   reportMismatch: 'report_mismatch',
   reportMismatchEnded: 'report_mismatch_ended',
+  agentConfigChanged: 'agent_config_changed',
   instancesOffline: 'instances_offline',
   instancesRecovered: 'instances_recovered',
   drillOverdue: 'drill_overdue',

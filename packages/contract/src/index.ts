@@ -1,3 +1,4 @@
+export * from './agent-configs.ts'
 export * from './alert-channels.ts'
 export * from './alert-messages.ts'
 export * from './alerts.ts'

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { ServerName } from './agent-configs.ts'
 import { access, define } from './endpoint.ts'
 import {
   Count,
@@ -160,6 +161,7 @@ export const InstanceQuery = Type.Object({
   status: Type.Optional(choice(instanceStatuses)),
   tag: Type.Optional({ ...Tag, description: 'Only instances with this tag, set by the agent or by operators' }),
   witness: Type.Optional(witness('Only instances that are heard by this')),
+  server: Type.Optional({ ...ServerName, description: 'Only instances whose configuration names this tool server' }),
   prefix: Type.Optional({ ...InstanceId, description: 'Prefix of the id' }),
   ids: Type.Optional(
     Pattern('^[a-z0-9_-]+(,[a-z0-9_-]+)*$', 'must be ids of instances, separated by commas', {

@@ -14,6 +14,7 @@ import { forgetOldEvents } from './features/events/retention.ts'
 import { createSizeRetention } from './features/events/size-retention.ts'
 import { createFolderCompletion } from './features/honeypots/honeypots.ts'
 import { forgetOldHits } from './features/honeypots/retention.ts'
+import { forgetConfigs } from './features/instances/agent-configs.ts'
 import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetWitnesses } from './features/instances/heard-by.ts'
@@ -240,6 +241,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     },
     { name: 'mismatch-retention', everyMs: hourMs, run: () => forgetMismatches(deps) },
     { name: 'heard-by-retention', everyMs: hourMs, run: (stopping) => forgetWitnesses(deps, stopping) },
+    { name: 'config-retention', everyMs: hourMs, run: (stopping) => forgetConfigs(deps, stopping) },
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },

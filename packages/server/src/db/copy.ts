@@ -32,6 +32,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'deleted_instances', key: ['id'], grows: false },
   { table: 'instance_hours', key: ['instance_id', 'hour', 'writer'], grows: false },
   { table: 'instance_witnesses', key: ['instance_id', 'witness'], grows: false },
+  { table: 'agent_configs', key: ['instance_id', 'source'], grows: false },
   { table: 'suspensions', key: ['instance_id', 'version'], grows: false },
   { table: 'stream_processes', key: ['id'], grows: false },
   { table: 'control_streams', key: ['process', 'instance_id'], grows: false },

@@ -68,6 +68,7 @@ import { drillsSupervised } from './migrations/0064-drills-supervised.ts'
 import { drillsOfModels } from './migrations/0065-drills-of-models.ts'
 import { witnesses } from './migrations/0066-witnesses.ts'
 import { reportMismatches } from './migrations/0067-report-mismatches.ts'
+import { agentConfigs } from './migrations/0068-agent-configs.ts'
 
 interface Migration {
   version: number
@@ -146,6 +147,7 @@ const migrations: Migration[] = [
   { version: 65, name: 'drills-of-models', statements: drillsOfModels },
   { version: 66, name: 'witnesses', statements: witnesses },
   { version: 67, name: 'report-mismatches', statements: reportMismatches },
+  { version: 68, name: 'agent-configs', statements: agentConfigs },
 ]
 
 const newest = migrations.at(-1)!.version

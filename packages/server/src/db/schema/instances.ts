@@ -103,7 +103,25 @@ interface InstanceWitnessesTable {
   last_at: number
 }
 
+/** What an agent last reported of one of its configurations. */
+interface AgentConfigsTable {
+  instance_id: string
+  source: string
+  /** Hash of `items`. */
+  digest: string
+  /** JSON array, sorted by kind and name. */
+  items: string
+  /** Names of the servers in lower case, each between two line breaks. */
+  servers: string
+  /** When this state was first reported. */
+  since: number
+  reported_at: number
+  /** Null for the first state. */
+  changed_at: number | null
+}
+
 export interface InstanceTables {
+  agent_configs: AgentConfigsTable
   instance_witnesses: InstanceWitnessesTable
   instance_hours: InstanceHoursTable
   instances: InstancesTable

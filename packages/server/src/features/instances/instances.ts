@@ -233,11 +233,11 @@ interface ListReading {
 /** Returns a page of the fleet, ordered by id. Throws AppError `invalid`. */
 export async function listInstances(
   db: Db,
-  { status, tag, witness, ids, prefix, after, include }: InstanceQuery,
+  { status, tag, witness, server, ids, prefix, after, include }: InstanceQuery,
   { limit, now, suspensionStates, points }: ListReading,
 ): Promise<InstanceList> {
   const rows = await readInstances(db, {
-    ...{ status, tag, prefix, limit, now },
+    ...{ status, tag, server, prefix, limit, now },
     ids: namedIds(ids),
     heard: witness && { by: witness, since: heardSince(now) },
     after: after ?? '',

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { deleteConfigs, runsServer } from './config-statements.ts'
 import { isHeardBy } from './heard-by-statements.ts'
 
 /** Columns from which the status of an instance is derived. */
@@ -91,6 +92,7 @@ export async function countInstances(db: Db): Promise<number> {
 interface InstanceFilter {
   status: InstanceStatus | undefined
   tag: string | undefined
+  server: string | undefined
   heard: { by: Witness; since: number } | undefined
   ids: readonly string[] | undefined
   prefix: string | undefined
@@ -102,7 +104,7 @@ interface InstanceFilter {
 /** Reads instances after an id, in the order of ids. */
 export function readInstances(
   db: Db,
-  { status, tag, heard, ids, prefix, after, limit, now }: InstanceFilter,
+  { status, tag, server, heard, ids, prefix, after, limit, now }: InstanceFilter,
 ): Promise<Pick<Schema['instances'], (typeof listColumns)[number]>[]> {
   let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
   if (ids !== undefined) query = query.where('id', 'in', ids)
@@ -112,6 +114,7 @@ export function readInstances(
     const has = (column: string) => sql<boolean>`${sql.ref(column)} like ${pattern} escape '\\'`
     query = query.where((e) => e.or(tagColumns.map(has)))
   }
+  if (server !== undefined) query = query.where(runsServer(server))
   if (heard !== undefined) query = query.where(isHeardBy(heard.by, heard.since))
   // No character of an id sorts after "z", so a range on the primary key finds the prefix.
   if (prefix !== undefined) query = query.where('id', '>=', prefix).where('id', '<', `${prefix}~`)
@@ -197,6 +200,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
     raiseToTimeAgain('policy_set', now).compile(db),
     db.deleteFrom('instance_hours').where('instance_id', '=', id).compile(),
     db.deleteFrom('instance_witnesses').where('instance_id', '=', id).compile(),
+    deleteConfigs(db, id),
     ...(version > 0 ? [remember.compile()] : []),
   ]
 }

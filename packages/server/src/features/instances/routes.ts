@@ -7,6 +7,7 @@ import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
 import { answerSupervisor } from '../../http/supervisor.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
+import { type ConfigParts, createReportPace, reportConfig, viewConfig } from './agent-configs.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
 import { type Heartbeats, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
@@ -19,7 +20,7 @@ const acceptsGzip = (given: string | string[] | undefined): boolean =>
 
 const ok = { ok: true } as const
 
-interface InstanceRoutes {
+interface InstanceRoutes extends ConfigParts {
   protectionAlerts: ProtectionAlerts
   heartbeats: Heartbeats
   sharedFleets: SharedFleets
@@ -36,10 +37,13 @@ interface InstanceRoutes {
   readMismatches(instanceId: string): Promise<Mismatch[]>
 }
 
-export function mountInstances(router: Router, { database, clock }: Deps, parts: InstanceRoutes): void {
+export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes): void {
+  const { database, clock } = deps
   const { db } = database
   const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, enforcement } = parts
   const { levers, readMismatches, protectionAlerts, policySets } = parts
+
+  const assertPace = createReportPace(deps)
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
@@ -68,6 +72,14 @@ export function mountInstances(router: Router, { database, clock }: Deps, parts:
     const detail = await viewInstance(db, instanceId, clock.now(), suspensionStates)
     return { ...detail, mismatches: await readMismatches(instanceId), levers: await levers.read(instanceId) }
   })
+
+  router.handle('reportConfig', async ({ params: { instanceId }, body, principal }) => {
+    assertMayActFor(principal, instanceId)
+    assertPace(instanceId)
+    return { changes: await reportConfig(deps, parts, { instanceId, keyId: principal.keyId, body }) }
+  })
+
+  router.handle('getConfig', ({ params }) => viewConfig(deps, params.instanceId))
 
   router.handle('getInstanceHistory', ({ params }) => viewHistory(db, params.instanceId, clock.now()))
 

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto'
+import { type ConfigItem, configLimits, eventTypes, type InstanceConfig, type ReportedConfig } from '@wardline/contract'
+import { dayMs, isoTime, minuteMs } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
+import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
+import type { Ingest } from '../events/ingest.ts'
+import type { Quotas } from '../keys/quotas.ts'
+import {
+  compareConfigs,
+  describeChanges,
+  inOrder,
+  listChanges,
+  repeatedItem,
+  severityOfChanges,
+} from './config-changes.ts'
+import {
+  type ConfigRow,
+  countConfigs,
+  deleteConfigsBefore,
+  findConfig,
+  insertConfig,
+  noteReport,
+  readConfigs,
+  replaceConfig,
+} from './config-statements.ts'
+import { readControl } from './control-statements.ts'
+
+/** A configuration that was not reported for longer is forgotten: its folder or server is not used any more. */
+const keptMs = 30 * dayMs
+/** Reports of the same state are written so often. */
+const repeatMs = minuteMs
+/** Requests about one configuration take turns; more than this at once come from no client of ours. */
+const maxAttempts = 5
+
+/** Reports of one agent: one in ten seconds, and all of its sources at once. */
+const msPerReport = 10_000
+const burst = 60
+/** Agents whose reports are counted: some 2 MiB. */
+const maxPaced = 10_000
+
+/** Returns a function that throws AppError `quota_exceeded` when an agent reports too often. */
+export function createReportPace({ clock }: Pick<Deps, 'clock'>): (instanceId: string) => void {
+  const buckets = new TokenBuckets(msPerReport, burst, maxPaced)
+  return (instanceId) => {
+    const now = clock.monotonic()
+    const bucket = buckets.of(instanceId, now)
+    if (waitFor(bucket, 1, now) > 0) {
+      throw new AppError(
+        'quota_exceeded',
+        `${instanceId} reports its configuration too often: once a minute is enough.`,
+        10,
+      )
+    }
+    spend(bucket, 1)
+  }
+}
+
+export interface ConfigParts {
+  ingest: Pick<Ingest, 'own' | 'storeWithin'>
+  quotas: Pick<Quotas, 'takeEvents'>
+}
+
+const itemsOf = ({ items }: ConfigRow) => JSON.parse(items) as ConfigItem[]
+
+function newRow(instanceId: string, source: string, items: readonly ConfigItem[], now: number): ConfigRow {
+  const text = JSON.stringify(inOrder(items))
+  const servers = items.filter(({ kind }) => kind === 'server').map(({ name }) => name.toLowerCase())
+  return {
+    instance_id: instanceId,
+    source,
+    digest: createHash('sha256').update(text).digest('hex'),
+    items: text,
+    servers: servers.length === 0 ? '' : `\n${servers.join('\n')}\n`,
+    since: now,
+    reported_at: now,
+    changed_at: null,
+  }
+}
+
+/**
+ * Stores a configuration as reported, with the event about what changed in the same transaction. Resolves with the number of
+ * changes. Throws AppError `invalid`, `not_found` or `quota_exceeded`.
+ */
+export async function reportConfig(
+  deps: Deps,
+  { ingest, quotas }: ConfigParts,
+  { instanceId, keyId, body: { source, items } }: { instanceId: string; keyId: string; body: ReportedConfig },
+): Promise<number> {
+  const { db } = deps.database
+  const repeated = repeatedItem(items)
+  if (repeated !== undefined) throw new AppError('invalid', `items must not repeat an item of one kind: ${repeated}.`)
+  if (!(await readControl(db, instanceId))) throw unknownInstance(instanceId)
+  const now = deps.clock.now()
+  const row = newRow(instanceId, source, items, now)
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const before = await findConfig(db, instanceId, source)
+    if (!before) {
+      if ((await countConfigs(db, instanceId)) >= configLimits.sources) {
+        throw new AppError('quota_exceeded', `${instanceId} reports more than ${configLimits.sources} sources.`, 3600)
+      }
+      if (await db.transaction().execute((trx) => insertConfig(trx, row))) return 0
+      continue
+    }
+    if (before.digest === row.digest) {
+      if (Math.abs(now - before.reported_at) >= repeatMs) await noteReport(db, before, now)
+      return 0
+    }
+    const changes = compareConfigs(itemsOf(before), items)
+    quotas.takeEvents(keyId, 0, 1, 0)
+    const event = ingest.own({
+      severity: severityOfChanges(changes),
+      event_type: eventTypes.agentConfigChanged,
+      description: describeChanges(source, changes),
+      instance_id: instanceId,
+      metadata: { source, total: changes.length, changes: listChanges(changes) },
+    })
+    let publish = () => {}
+    const isStored = await db.transaction().execute(async (trx) => {
+      if (!(await replaceConfig(trx, { ...row, changed_at: now }, before))) return false
+      publish = await ingest.storeWithin(trx, [event])
+      return true
+    })
+    publish()
+    if (isStored) return changes.length
+  }
+  throw new AppError('quota_exceeded', `${instanceId} reports ${source} too often at the same time.`, 1)
+}
+
+/** Throws AppError `not_found`. */
+export async function viewConfig(
+  { database: { db } }: Pick<Deps, 'database'>,
+  instanceId: string,
+): Promise<InstanceConfig> {
+  if (!(await readControl(db, instanceId))) throw unknownInstance(instanceId)
+  const configs = (await readConfigs(db, instanceId)).map((row) => ({
+    source: row.source,
+    since: isoTime(row.since),
+    reported_at: isoTime(row.reported_at),
+    changed_at: row.changed_at === null ? null : isoTime(row.changed_at),
+    items: itemsOf(row),
+  }))
+  return { configs }
+}
+
+/** Periodic job: forgets configurations that were not reported for long. */
+export const forgetConfigs = ({ database, clock }: Pick<Deps, 'database' | 'clock'>, stopping?: AbortSignal) =>
+  deleteConfigsBefore(database.db, clock.now() - keptMs, stopping)
