@@ -16,11 +16,14 @@ export interface Answer {
 }
 
 export interface Call {
-  /** JSON. Calls with a body use POST, others GET. */
+  /** JSON. Calls with a body use POST by default, others GET. */
   body?: string
+  method?: 'PUT'
   headers?: Record<string, string>
   timeoutMs: number
 }
+
+export const methodOf = ({ method, body }: Partial<Call>): string => method ?? (body === undefined ? 'GET' : 'POST')
 
 /** Answers of the service have a few KiB. The limit keeps any other server at the url from filling the memory. */
 export const maxBytes = 1024 * 1024
@@ -139,10 +142,10 @@ export class Service {
   }
 
   /** Does not follow redirects: the key would be sent to their target. */
-  async #send(path: string, { body, headers }: Call, signal: AbortSignal): Promise<Answer> {
+  async #send(path: string, { body, headers, method }: Call, signal: AbortSignal): Promise<Answer> {
     const json: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
     const response = await fetch(this.url(path), {
-      method: body === undefined ? 'GET' : 'POST',
+      method: methodOf({ body, method }),
       headers: { ...this.headers, ...json, ...headers },
       ...(body === undefined ? {} : { body }),
       redirect: 'manual',

@@ -82,11 +82,28 @@ export class McpGuard {
   /** Calls that are checked or wait for people, by id: ends the waiting. */
   readonly #held = new Map<string, AbortController>()
   #hasLeft = false
-  readonly #listings = new Set<string>()
+  /** Listings whose answer is awaited, by id: whether the first page was asked for. */
+  readonly #listings = new Map<string, boolean>()
+  /** Tools of the pages so far, until the last one. */
+  #pages: Map<string, unknown> | undefined
   readonly #tools = new Map<string, ListedTool>()
 
-  /** `toClient` sends a notification to the client. */
-  constructor(monitor: Monitor, warn: (sentence: string) => void, toClient: (message: Message) => void) {
+  readonly #onListed: (tools: ReadonlyMap<string, unknown>) => void
+
+  /** `toClient` sends a notification to the client. `onListed` gets the tools of a complete listing, by name. */
+  constructor(
+    monitor: Monitor,
+    {
+      warn,
+      toClient,
+      onListed,
+    }: {
+      warn: (sentence: string) => void
+      toClient: (message: Message) => void
+      onListed: (tools: ReadonlyMap<string, unknown>) => void
+    },
+  ) {
+    this.#onListed = onListed
     this.#monitor = monitor
     this.#warn = warn
     this.#toClient = toClient
@@ -154,7 +171,8 @@ export class McpGuard {
   /** Notes what the client asks the server for besides calls. */
   #note({ method, id, params }: Message): void {
     const key = keyOf(id)
-    if (method === 'tools/list' && key !== undefined && this.#listings.size < maxListings) this.#listings.add(key)
+    if (method === 'tools/list' && key !== undefined && this.#listings.size < maxListings)
+      this.#listings.set(key, !isMessage(params) || params.cursor === undefined)
     if (method !== 'notifications/cancelled' || !isMessage(params)) return
     this.#held.get(keyOf(params.requestId) ?? '')?.abort(cancelled)
   }
@@ -224,21 +242,30 @@ export class McpGuard {
       const key = keyOf(id)
       const ok = error === undefined && !(isMessage(result) && result.isError === true)
       if (key === undefined) continue
-      if (this.#listings.delete(key)) this.#learnTools(result)
+      const isFirst = this.#listings.get(key)
+      if (isFirst !== undefined) {
+        this.#listings.delete(key)
+        this.#learnTools(result, isFirst)
+      }
       this.#end(key, { ok, result: contentOf(result) })
     }
   }
 
   /** A listing may come in pages, and a later one changes the tools of its names. */
-  #learnTools(result: unknown): void {
-    const { tools } = isMessage(result) ? result : {}
+  #learnTools(result: unknown, isFirst: boolean): void {
+    const { tools, nextCursor } = isMessage(result) ? result : {}
     if (!Array.isArray(tools)) return
+    const listed = isFirst ? new Map<string, unknown>() : this.#pages
     for (const tool of tools.slice(0, maxTools)) {
       const { name } = isMessage(tool) ? tool : {}
+      if (typeof name === 'string' && listed && listed.size < maxTools) listed.set(name, tool)
       if (typeof name === 'string' && (this.#tools.size < maxTools || this.#tools.has(name)))
         this.#tools.set(name, tool)
     }
     this.#monitor.learnTools([...this.#tools.values()])
+    // A part of a listing would look like tools that were removed.
+    this.#pages = nextCursor === undefined || nextCursor === null ? undefined : listed
+    if (listed && !this.#pages) this.#onListed(listed)
   }
 
   /** Call when the server has ended: ends the calls without a response. */

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { stdin, stdout } from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { createMonitor } from '../create-monitor.ts'
+import { Service } from '../service.ts'
 import { AgentMemory } from './agent-memory.ts'
 import {
   type AgentSettings,
@@ -14,6 +15,7 @@ import { CommandFault, cannotStart, exitCodeOf } from './command-fault.ts'
 import { LineSplitter, type Piece } from './line-splitter.ts'
 import { McpGuard, type Passage } from './mcp-guard.ts'
 import type { Message } from './mcp-messages.ts'
+import { ToolReport } from './tool-report.ts'
 
 /** Maximum bytes of a checked message: images arrive as base64 in one line. */
 const maxLineBytes = 16 * 1024 * 1024
@@ -45,9 +47,14 @@ export async function runProxy({ command, args, failClosed, env, warn }: ProxyRe
     warn(`No call is checked. ${settings.fault}`)
     return endOf(start(command, args, undefined))
   }
-  const monitor = startMonitor(settings, env, warn)
+  const { monitor, started } = startMonitor(settings, env, warn)
   const toClient = new LineGaps(stdout)
-  const guard = new McpGuard(monitor, warn, (message) => void toClient.add(lineOf(message)))
+  const toolReport = new ToolReport(settings, { command, args }, { service: new Service(settings), ready: started })
+  const guard = new McpGuard(monitor, {
+    warn,
+    toClient: (message) => void toClient.add(lineOf(message)),
+    onListed: (tools) => toolReport.take(tools),
+  })
   const code = await endOf(start(command, args, { guard, toClient }))
   guard.close()
   await monitor.flush(flushMs)
@@ -66,8 +73,7 @@ function startMonitor(settings: AgentSettings, env: Environment, warn: ProxyRequ
   monitor.on('error', ({ message }) => warn(message))
   monitor.on('suspend', ({ reason }) => warn(`Suspended: ${reason}`))
   monitor.on('resume', () => warn('Resumed.'))
-  void monitor.start()
-  return monitor
+  return { monitor, started: monitor.start() }
 }
 
 function start(

@@ -6,6 +6,7 @@ import {
   isPlain,
   late,
   maxBytes,
+  methodOf,
   noAnswer,
   parsedObject,
   retryAfterMs,
@@ -35,7 +36,7 @@ export class PlainService extends Service {
       const sized =
         body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
       const headers = { ...this.headers, ...sized, ...call.headers }
-      const options = { method: body === undefined ? 'GET' : 'POST', headers }
+      const options = { method: methodOf(call), headers }
       const open: Open = (onAnswer) => request(url, options as RequestOptions, onAnswer)
       const answer = await send(open, body, Math.round(ms))
       this.readSuspension(answer.header(suspendedHeader))

@@ -9,7 +9,11 @@ let calls = 0
 
 serveStdio(() => {
   const server = new McpServer({ name: 'test', version: '1.0.0' }, { capabilities: { tools: {} } })
-  server.registerTool('echo', { inputSchema: z.object({ said: z.string() }) }, async ({ said }) => {
+  const described = {
+    description: process.env.ECHO_DESCRIPTION ?? 'Repeats a text',
+    inputSchema: z.object({ said: z.string() }),
+  }
+  server.registerTool('echo', described, async ({ said }) => {
     calls += 1
     return text(said)
   })

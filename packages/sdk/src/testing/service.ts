@@ -83,7 +83,7 @@ class Wire {
     near.on('data', (bytes) => {
       const text = bytes.toString('latin1')
       this.sent += text
-      const request = /^(?:GET|POST|DELETE) [^\s?]+/.exec(text)?.[0]
+      const request = /^(?:GET|POST|PUT|DELETE) [^\s?]+/.exec(text)?.[0]
       if (request !== undefined) {
         this.requests.push(request)
         if (this.mode === 'refuse' || this.cut.test(request)) return void near.destroy()
@@ -180,6 +180,11 @@ export class TestFleet implements AsyncDisposable {
 
   instance(instanceId = agentId) {
     return this.#call('getInstance', { params: { instanceId } })
+  }
+
+  /** Returns what was reported of the configuration of an instance. */
+  async configs(instanceId = agentId) {
+    return (await this.#call('getConfig', { params: { instanceId } })).configs
   }
 
   /** Returns the suspensions of an instance, newest first. */
