@@ -109,3 +109,44 @@ test('an agent that does not exist is said to be missing, with the command in co
   expect(await page.getByRole('main').textContent()).not.toContain('`')
   await page.getByRole('link', { name: 'Open the fleet' }).waitFor()
 })
+
+test('an agent shows what it is configured with, and that a change is an event', async () => {
+  const { service } = screens
+  const id = await newInstance(service)
+  const sha256 = 'a1b2c3d4e5f6'.repeat(6).slice(0, 64)
+  const hook = { kind: 'hook', name: 'PreToolUse: wardline-agent hook', sha256, ours: true }
+  const server = {
+    kind: 'server',
+    name: '<b>github</b>\u202e',
+    sha256,
+    command: 'npx @example/github',
+    version: '1.0.0',
+  }
+  const report = async (items: object[]) => {
+    const body = { source: 'claude-code', items }
+    const { status, text } = await service.call('PUT', `/api/instances/${id}/config`, { body })
+    expect(status, text).toBe(200)
+  }
+  await report([hook, server, { kind: 'skill', name: 'deploy', sha256 }])
+  const page = await screens.signedIn({ at: `/fleet/${id}` })
+  const shown = page.getByRole('region', { name: 'Configuration: claude-code' })
+  await shown.getByRole('row', { name: /^Wardline's hook PreToolUse: wardline-agent hook/ }).waitFor()
+  await shown.getByRole('row', { name: /github.* 1\.0\.0 npx @example\/github a1b2c3d4e5f6/ }).waitFor()
+  expect(await page.locator('main b b').count()).toBe(0)
+  const other = await newInstance(service)
+  await shown.getByRole('link', { name: /github/ }).click()
+  await page.getByText('Tool server <b>github').waitFor()
+  await page.getByRole('link', { name: id }).waitFor()
+  expect(await page.getByRole('link', { name: other }).count()).toBe(0)
+  await page.getByRole('button', { name: 'Remove this filter' }).click()
+  await page.getByRole('link', { name: other }).waitFor()
+  await page.getByRole('link', { name: id }).click()
+  await report([{ ...hook, ours: undefined }, server])
+  await shown.getByRole('link', { name: 'Open changes in events' }).click()
+  await page
+    .getByText("Wardline's hook PreToolUse: wardline-agent hook weakened, skill deploy removed")
+    .first()
+    .waitFor()
+  await page.goBack()
+  await shown.getByText('changed ').first().waitFor()
+})

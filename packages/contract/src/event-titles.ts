@@ -26,7 +26,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.reportMismatch]: (who, isNamed) =>
     `${isNamed ? who : 'Many agents'}: calls that only one witness reported`,
   [eventTypes.reportMismatchEnded]: (who) => `${who}: both witnesses report again`,
-  [eventTypes.agentConfigChanged]: (who, isNamed) => `The configuration of ${isNamed ? who : 'agents'} changed`,
+  [eventTypes.agentConfigChanged]: (who, isNamed) => `${isNamed ? who : 'Many agents'}: the configuration changed`,
   [eventTypes.instancesOffline]: () => 'Many more agents are silent',
   [eventTypes.instancesRecovered]: () => 'Many more agents are back',
   [eventTypes.drillOverdue]: (who) => `${who} does not answer drills`,

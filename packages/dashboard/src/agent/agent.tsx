@@ -26,6 +26,7 @@ import { Time, useNow } from '../ui/time.tsx'
 import css from './agent.module.css'
 import { Baselines } from './baselines.tsx'
 import { Anomalies, Decisions, Events, Sessions } from './behaviour.tsx'
+import { Configuration } from './configuration.tsx'
 import { Suspensions } from './suspensions.tsx'
 import { TimelinePanel } from './timeline.tsx'
 
@@ -289,6 +290,7 @@ export function AgentPage() {
         <Anomalies id={id} />
         <Decoys id={id} />
       </div>
+      <Configuration id={id} />
       <Decisions id={id} />
       <Sessions id={id} />
       <Events id={id} hours={hours} />

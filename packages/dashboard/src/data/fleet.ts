@@ -1,5 +1,5 @@
 import { type QueryClient, queryOptions } from '@tanstack/react-query'
-import type { ReplyOf } from '@wardline/contract'
+import { limits, type ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 import { queryKeys } from './query-keys.ts'
 
@@ -40,6 +40,24 @@ export const fleetQuery = queryOptions({
   // Heartbeats change every response, so comparing ten thousand agents would find nothing to reuse.
   structuralSharing: false,
 })
+
+/** Ids of the agents whose configuration names a tool server. */
+export const runningQuery = (server: string) =>
+  queryOptions({
+    queryKey: queryKeys.running(server),
+    queryFn: async ({ signal }) => {
+      const ids = new Set<string>()
+      let after: string | undefined
+      do {
+        const query = { server, limit: String(limits.pageSize), after }
+        const { instances, next } = await call('listInstances', { query, signal })
+        for (const { id } of instances) ids.add(id)
+        after = next ?? undefined
+      } while (after !== undefined)
+      return ids
+    },
+    refetchInterval: 6 * refreshMs,
+  })
 
 export const statusQuery = queryOptions({
   queryKey: queryKeys.status,

@@ -11,10 +11,12 @@ export const queryKeys = {
   search: (text: string) => ['search', text],
 
   fleet: ['fleet'],
+  running: (server: string) => ['fleet', 'running', server],
   agent: (id: string) => ['agent', id],
   suspensions: (id: string) => ['agent', id, 'suspensions'],
   history: (id: string) => ['agent', id, 'history'],
   agentDecoys: (id: string) => ['agent', id, 'decoys'],
+  agentConfig: (id: string) => ['agent', id, 'config'],
   baselines: (id: string) => ['agent', id, 'baselines'],
   baseline: (id: string, metric: string) => ['agent', id, 'baselines', metric],
   hour: (id: string) => ['hour', id],

@@ -56,7 +56,7 @@ export function Fleet() {
 }
 
 function Filters({ search, found, counts, groups, field, show, setAt }: FleetState) {
-  const { q = '', group = '', heard = '', from, status } = search
+  const { q = '', group = '', heard = '', from, server, status } = search
   const [text, setText] = useState(q)
   // A saved view changes the filter from outside the field.
   useEffect(() => {
@@ -83,6 +83,11 @@ function Filters({ search, found, counts, groups, field, show, setAt }: FleetSta
       {from !== undefined && (
         <RemovableChip onRemove={() => show({ from: undefined })}>
           From id <HostileText text={from} line max={64} />
+        </RemovableChip>
+      )}
+      {server !== undefined && (
+        <RemovableChip onRemove={() => show({ server: undefined })}>
+          Tool server <HostileText text={server} line max={64} />
         </RemovableChip>
       )}
       <span className="end chips">

@@ -15,6 +15,8 @@ export const fleetSearch = searchParams({
   status: oneOf(statusFilters),
   q: text,
   heard: oneOf(witnessFilters),
+  /** Only agents whose configuration names this tool server; links of the page of an agent set it. */
+  server: text,
   sort: oneOf(sortKeys),
   down: flag,
   /** The list begins at this id; links of the fleet strip's marks set it. */

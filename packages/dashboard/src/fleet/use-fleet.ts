@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useDeferredValue, useMemo, useRef, useState } from 'react'
-import { type Agent, fleetQuery } from '../data/fleet.ts'
+import { type Agent, fleetQuery, runningQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
 import { useMayOperate } from '../data/session.ts'
 import { useKeys } from '../ui/shortcuts.ts'
@@ -39,7 +39,13 @@ export function useFleet() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { data: fleet, error } = useQuery(fleetQuery)
-  const lines = useFleetLines(fleet ?? nothing, useDeferredValue(search))
+  const { server } = search
+  const { data: running, error: fault } = useQuery({ ...runningQuery(server ?? ''), enabled: server !== undefined })
+  const listed = useMemo(
+    () => (server === undefined ? fleet : fleet?.filter(({ id }) => running?.has(id))) ?? nothing,
+    [fleet, server, running],
+  )
+  const lines = useFleetLines(listed, useDeferredValue(search))
   const mayOperate = useMayOperate()
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const [current, setAt] = useState(0)
@@ -85,8 +91,8 @@ export function useFleet() {
   return {
     ...lines,
     search,
-    error,
-    isLoaded: fleet !== undefined,
+    error: error ?? fault,
+    isLoaded: fleet !== undefined && (server === undefined || running !== undefined),
     mayOperate,
     selected,
     chosen,
