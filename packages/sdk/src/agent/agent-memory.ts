@@ -1,4 +1,4 @@
-import { closeSync, lutimesSync, mkdirSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import { closeSync, lutimesSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { openRegular, tailOf, withFile } from '../regular-file.ts'
 import { appendSuspendLog } from '../state-file.ts'
@@ -6,10 +6,15 @@ import type { ControlState } from '../wire.ts'
 import { shortHash } from './short-hash.ts'
 
 const beatEveryMs = 60_000
+/** Reading the configuration takes some ten milliseconds. */
+const configurationEveryMs = 30_000
 /** Kills are rare: this holds hundreds of them. */
 const maxLogBytes = 64 * 1024
 /** Some hundred decisions that were made without the service. */
 const maxEventBytes = 128 * 1024
+
+/** By source, what the service last acknowledged of the coding agent's configuration, and when. */
+export type ReportedConfigurations = Readonly<Record<string, { digest: string; at: number }>>
 
 /**
  * State shared by calls of the hook. Calls run concurrently, so nothing is read, changed and written back: the control
@@ -39,6 +44,11 @@ export class AgentMemory {
   /** The policies that were received last. */
   get policyFile(): string {
     return `${this.#base}.policy`
+  }
+
+  /** What was reported of the coding agent's configuration. */
+  get configurationFile(): string {
+    return `${this.#base}.configuration`
   }
 
   /** The folder of what sessions have met. */
@@ -87,9 +97,32 @@ export class AgentMemory {
   }
 
   get isBeatDue(): boolean {
-    const last = this.#time('beat')
-    // A clock that was set back must not stop heartbeats.
-    return last === undefined || Math.abs(Date.now() - last.getTime()) >= beatEveryMs
+    return this.#isDue('beat', beatEveryMs)
+  }
+
+  /** Whether the configuration of the coding agent is to be read. Notes that this process reads it. */
+  takeConfigurationTurn(): boolean {
+    if (!this.#isDue('config', configurationEveryMs)) return false
+    this.#touch('config')
+    return true
+  }
+
+  /** Returns nothing if it is not known, so that the configuration is reported again. */
+  configurations(): ReportedConfigurations {
+    try {
+      const text = withFile(openRegular(this.configurationFile, 'read'), (file) => tailOf(file, maxLogBytes))
+      return Object(JSON.parse(text))
+    } catch {
+      return {}
+    }
+  }
+
+  /** Replaces what is stored as a whole, because hooks read it at the same time. */
+  keepConfigurations(reported: ReportedConfigurations): void {
+    const next = `${this.configurationFile}-${process.pid}`
+    rmSync(next, { force: true })
+    writeFileSync(next, JSON.stringify(reported), { mode: 0o600, flag: 'wx' })
+    renameSync(next, this.configurationFile)
   }
 
   get lastContact(): Date | undefined {
@@ -147,15 +180,21 @@ export class AgentMemory {
     }
   }
 
-  #file(what: 'beat' | 'contact' | 'lost'): string {
+  #isDue(what: 'beat' | 'config', everyMs: number): boolean {
+    const last = this.#time(what)
+    // A clock that was set back must not stop heartbeats.
+    return last === undefined || Math.abs(Date.now() - last.getTime()) >= everyMs
+  }
+
+  #file(what: 'beat' | 'contact' | 'config' | 'lost'): string {
     return `${this.#base}.${what}`
   }
 
-  #time(what: 'beat' | 'contact'): Date | undefined {
+  #time(what: 'beat' | 'contact' | 'config'): Date | undefined {
     return statSync(this.#file(what), { throwIfNoEntry: false })?.mtime
   }
 
-  #touch(what: 'beat' | 'contact'): void {
+  #touch(what: 'beat' | 'contact' | 'config'): void {
     const now = new Date()
     try {
       lutimesSync(this.#file(what), now, now)

@@ -81,17 +81,34 @@ const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Whether the entry runs our hook. Other programs, such as `wardline doctor`, detect it the same way. */
-const isOurs = (entry: unknown): boolean =>
+export const isHookEntry = (entry: unknown): boolean =>
   isFields(entry) && typeof entry.command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(entry.command)
+
+const registrationsOf = (tool: CodingTool): Registration[] => (tool === 'opencode' ? [] : registrations[tool])
+
+/** Whether the event is the one before tools for which the hook is installed. */
+export const isBeforeTools = (tool: CodingTool, event: string): boolean => registrationsOf(tool)[0]?.event === event
+
+/** Whether an entry is as `withHook` adds it, with this command. */
+export const isWholeEntry = (
+  tool: CodingTool,
+  event: string,
+  entry: unknown,
+  command: string,
+  written: (entry: unknown) => string,
+): boolean =>
+  registrationsOf(tool).some(
+    (registration) => registration.event === event && written(registration.entry(command)) === written(entry),
+  )
 
 type Place = readonly [entry: number, ...inGroup: (string | number)[]]
 
 /** Returns the places of our hooks, last one first. An entry contains either a command or a group of them. */
 function ownPlaces(entries: readonly unknown[]): Place[] {
   const own = entries.flatMap((entry, index): Place[] => {
-    if (isOurs(entry)) return [[index]]
+    if (isHookEntry(entry)) return [[index]]
     const group = isFields(entry) && Array.isArray(entry.hooks) ? entry.hooks : []
-    const inGroup = group.flatMap((hook, place): Place[] => (isOurs(hook) ? [[index, 'hooks', place]] : []))
+    const inGroup = group.flatMap((hook, place): Place[] => (isHookEntry(hook) ? [[index, 'hooks', place]] : []))
     // Remove a group that contains only our hooks as a whole.
     return inGroup.length === group.length && inGroup.length > 0 ? [[index]] : inGroup
   })

@@ -55,6 +55,20 @@ export interface InvalidInput {
   text?: string
 }
 
+/** Returns a call of an unknown tool with that input. */
+export const unreadableCall = (tool: CodingTool | undefined, { text }: InvalidInput): HookCall => ({
+  tool: tool ?? 'claude-code',
+  event: 'PreToolUse',
+  isBefore: true,
+  toolName: 'unknown',
+  args: text,
+  isUnreadable: true,
+  readings: [],
+  cwd: undefined,
+  sessionId: undefined,
+  callId: undefined,
+})
+
 /** Whether the author of the arguments may have caused a failure to handle them. */
 export const isLarge = (length: number): boolean => length > maxSafeLength
 

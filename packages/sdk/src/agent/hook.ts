@@ -20,7 +20,7 @@ import {
 } from './agent-settings.ts'
 import { type ControlCheck, checkControl, judge, poll } from './control-check.ts'
 import { asking, canAskUser, denying, type HookAnswer, type HookProgress, passing } from './hook-answer.ts'
-import { type HookCall, type InvalidInput, isLarge, parseCall, readInput } from './hook-input.ts'
+import { type HookCall, type InvalidInput, isLarge, parseCall, readInput, unreadableCall } from './hook-input.ts'
 import type { HookPolicy, PolicyVerdict } from './hook-policy.ts'
 import { HookReports, idempotencyKey, reportMs } from './hook-reports.ts'
 import { PlainService } from './plain-service.ts'
@@ -37,6 +37,8 @@ const checksEndAt = 3_900
 const minChecksMs = 200
 /** Leaves the time for these checks also when the process was slow to start. */
 const pollEndAt = checksEndAt - reservedMs - minChecksMs
+/** Until when reading and reporting the configuration, half a second each, end with the report. */
+const configurationStartsBy = 3_400
 
 interface HookRequest {
   /** Undefined: detected from the call. */
@@ -55,7 +57,11 @@ export async function answerHook({ tool: given, failClosed, env, progress }: Hoo
   progress.failMode = settings.failMode
   if ('fault' in settings) return answerWithout(settings, stateFolder(env), await input, tool)
   const memory = new AgentMemory(stateFolder(env), settings.url, settings.instanceId)
-  return new Decision(settings, memory, tool, progress).answer(input)
+  const decision = new Decision(settings, memory, tool, progress)
+  const answer = await decision.answer(input)
+  progress.decided = answer
+  await decision.reportConfiguration(await input, env)
+  return answer
 }
 
 async function readCall(given: CodingTool | undefined, progress: HookProgress): Promise<HookCall | InvalidInput> {
@@ -110,6 +116,8 @@ class Decision {
   readonly #startedAt = performance.now()
   /** Highest version of a suspension that the header of an answer announced. */
   #announced: number | undefined
+  /** What the service last said of the kill switch; undefined before its answer. */
+  #control: ControlCheck | undefined
   /** Sentences about failed checks and failed writes. */
   readonly #faults: string[] = []
   readonly #warnings: string[] = []
@@ -140,6 +148,7 @@ class Decision {
     if (isOther(call)) await this.#remember(call as HookCall)
     if (isOther(call) && !outputOf(call)) return passing(this.#tool, [], eventOf(call))
     const first = await asked
+    this.#control = first
     if (isOther(call)) return this.#reportOutput(call as HookCall, first)
     // From here on the arguments, not an outage, are the likely cause of a failure.
     this.#progress.mustCheck ||= first.isAnswered
@@ -148,6 +157,7 @@ class Decision {
     // A policy does not hide that a call touches a decoy.
     const decided = checked === undefined ? await this.#decide(call, first) : undefined
     const control = await this.#latest(first)
+    this.#control = control
     const isKilled = control.state?.suspended === true && !first.state?.suspended
     const policy = isKilled ? undefined : decided
     const denial = isKilled ? suspendedReason(control.state?.reason) : (checked ?? policy?.denial?.reason)
@@ -160,10 +170,27 @@ class Decision {
     await this.#settle(call, control, denial === undefined, policy)
     if (denial !== undefined) return answer()
     const last = await this.#latest(control)
+    this.#control = last
     if (!last.state?.suspended) return answer()
     this.#progress.decided = denying(this.#tool, suspendedReason(last.state.reason))
     await this.#keep(last)
     return this.#progress.decided
+  }
+
+  /** Reports the configuration of the coding agent, if that is due. Nothing in it is a fault of the decided call. */
+  async reportConfiguration(call: HookCall | InvalidInput, env: Environment): Promise<void> {
+    // To the service, a suspended agent that reports is at work.
+    if (!this.#control?.isAnswered || this.#control.state?.suspended || !this.#tool) return
+    if (performance.now() > configurationStartsBy) return
+    try {
+      if (!this.#memory.takeConfigurationTurn()) return
+      const { reportConfiguration } = await import('./configuration-report.ts')
+      const [settings, memory, service] = [this.#settings, this.#memory, this.#service]
+      const cwd = 'fault' in call ? undefined : call.cwd
+      await reportConfiguration({ tool: this.#tool, env, settings, memory, service, cwd })
+    } catch {
+      // The next turn repeats it.
+    }
   }
 
   /** Polls again if an answer since then announced a suspension: until the hook has answered, the call can be denied. */
@@ -357,19 +384,6 @@ class Decision {
     })
   }
 }
-
-const unreadableCall = (tool: CodingTool | undefined, { text }: InvalidInput): HookCall => ({
-  tool: tool ?? 'claude-code',
-  event: 'PreToolUse',
-  isBefore: true,
-  toolName: 'unknown',
-  args: text,
-  isUnreadable: true,
-  readings: [],
-  cwd: undefined,
-  sessionId: undefined,
-  callId: undefined,
-})
 
 /**
  * Replaces the global `Headers` by a stub. Arguments from JSON contain none, but an instanceof check would load all of

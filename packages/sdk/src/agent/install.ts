@@ -1,21 +1,12 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { homedir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { keyCommand } from '../service.ts'
 import { checkAccess } from './access.ts'
 import { type CodingTool, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
+import { hookCommand } from './hook-command.ts'
 import { withHook, withoutHook } from './hook-entries.ts'
+import { hookSettingsFile } from './hook-settings.ts'
 import { isPlugin, pluginText } from './opencode-plugin.ts'
 import { InvalidFile } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
@@ -36,74 +27,17 @@ interface InstallRequest {
   say: (line: string) => void
 }
 
-interface SettingsFile {
-  folder: string
-  /** Variable with the path of the user's folder. */
-  folderSetting?: string
-  /** Variable with the path of the folder in which that is, and the path below the home folder otherwise. */
-  homeSetting?: string
-  home?: string
-  /** The folder in a project, if it has another name. */
-  projectFolder?: string
-  file: string
-}
-
-const files: Record<CodingTool, SettingsFile> = {
-  'claude-code': { folder: '.claude', folderSetting: 'CLAUDE_CONFIG_DIR', file: 'settings.json' },
-  codex: { folder: '.codex', folderSetting: 'CODEX_HOME', file: 'hooks.json' },
-  cursor: { folder: '.cursor', file: 'hooks.json' },
-  'gemini-cli': { folder: '.gemini', homeSetting: 'GEMINI_CLI_HOME', file: 'settings.json' },
-  // It reads every file in the folder.
-  'copilot-cli': {
-    folder: '.copilot',
-    folderSetting: 'COPILOT_HOME',
-    projectFolder: '.github',
-    file: join('hooks', 'wardline.json'),
-  },
-  opencode: {
-    folder: 'opencode',
-    homeSetting: 'XDG_CONFIG_HOME',
-    home: '.config',
-    projectFolder: '.opencode',
-    file: join('plugins', 'wardline.js'),
-  },
-}
-
 /**
  * Returns the path of the settings file with the hooks. Links are resolved, so that writing replaces the target and
  * keeps the link.
  */
 function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
-  const { folder, folderSetting, homeSetting, home = '', projectFolder, file } = files[tool]
-  const own =
-    (folderSetting && env[folderSetting]) || join((homeSetting && env[homeSetting]) || join(homedir(), home), folder)
-  const path = resolve(inProject ? (projectFolder ?? folder) : own, file)
+  const path = hookSettingsFile(tool, env, inProject)
   try {
     return realpathSync(path)
   } catch {
     return path
   }
-}
-
-/** Returns a path of Node.js that survives updates: Homebrew's link instead of the versioned folder. */
-function nodePath(execPath: string): string {
-  const lasting = execPath.replace(/\/Cellar\/([^/]+)\/[^/]+\/bin\/node$/, '/opt/$1/bin/node')
-  return existsSync(lasting) ? lasting : execPath
-}
-
-const quoted = (path: string): string =>
-  process.platform === 'win32' ? `"${path}"` : `'${path.replaceAll("'", `'\\''`)}'`
-
-/** Returns the shell command of the hook, with absolute paths of this program and this Node.js. */
-function hookCommand({ tool, failClosed }: InstallRequest): string {
-  const program = realpathSync(process.argv[1]!)
-  return [
-    quoted(nodePath(process.execPath)),
-    quoted(program),
-    'hook',
-    tool,
-    ...(failClosed ? ['--fail-closed'] : []),
-  ].join(' ')
 }
 
 /** Content of a file before and after an install; null if it did not exist. */
@@ -164,7 +98,7 @@ export async function install(request: InstallRequest): Promise<void> {
   const settings = readAgentSettings(env, tool, request.failClosed)
   const access = 'fault' in settings || request.dryRun ? undefined : await checkAccess(settings, undefined)
   if (access?.isRefused) throw new CommandFault(`${access.fault} Nothing was written.`)
-  const command = hookCommand(request)
+  const command = hookCommand(tool, request.failClosed)
   const file = hooksFile(request)
   const changed = await change(request, file, (text) => added(text, tool, command), 'already installed')
   if (changed) {
