@@ -44,7 +44,17 @@ test.each([
   ],
   [
     'copilot-cli.PreToolUse.subagent.copilot-1.0.102',
-    { tool: 'copilot-cli', toolName: 'Bash', scope: 'subagent', sessionId: 'd0c92d74-cbfd-4da7-95ac-54227154430d' },
+    {
+      tool: 'copilot-cli',
+      toolName: 'Bash',
+      scope: 'subagent',
+      sessionId: 'd0c92d74-cbfd-4da7-95ac-54227154430d',
+      subagent: {
+        id: 'd0c92d74-cbfd-4da7-95ac-54227154430d',
+        type: 'general-purpose',
+        parent: '86accd92-5f4b-4549-b696-f65ba27a707a',
+      },
+    },
   ],
   ['copilot-cli.PreToolUse.mcp.copilot-1.0.102', { tool: 'copilot-cli', toolName: 'db-query' }],
 ])('reads %s', (name, call) => {

@@ -37,6 +37,8 @@ export interface HookCall {
   args: unknown
   /** Which part of the session makes the call; undefined if the coding agent does not say it. */
   scope?: Scope | undefined
+  /** The subagent that makes the call, as the coding agent names it. */
+  subagent?: Subagent | undefined
   /** The arguments cannot be read, or the tool may read others: a policy can say nothing about them. */
   isUnreadable?: boolean
   /** What is compared with decoys: the arguments in each form in which the tool may read them. */
@@ -44,6 +46,13 @@ export interface HookCall {
   cwd: string | undefined
   sessionId: string | undefined
   callId: string | undefined
+}
+
+export interface Subagent {
+  id: string
+  type?: string
+  /** The agent that started it; absent if the coding agent does not say it. */
+  parent?: string
 }
 
 /** Input that cannot be parsed. `fault` is one sentence that quotes nothing from it. */
@@ -187,6 +196,7 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
     sessionId: text(fields.session_id) ?? text(fields.conversation_id),
     callId: text(fields.tool_use_id),
     permissionMode: text(fields.permission_mode),
+    subagent: subagentOf(fields),
   }
   const ok = Object.hasOwn(after, event) ? after[event] : undefined
   if (ok !== undefined) {
@@ -213,6 +223,13 @@ function callIn(input: string, given: CodingTool | undefined): HookCall | Invali
   const call = callOf(event, fields, known.tool)
   if ('fault' in call) return call
   return { ...known, isBefore: true, ...call, scope: scopeOf(known.tool, fields), cwd: folderOf(call.args, fields) }
+}
+
+/** Claude Code and Copilot CLI name it, and Copilot CLI its parent. */
+function subagentOf({ agent_id, agent_type, parent_agent_id }: Fields): Subagent | undefined {
+  const [id, type, parent] = [agent_id, agent_type, parent_agent_id].map(text)
+  if (id === undefined) return undefined
+  return { id, ...(type === undefined ? {} : { type }), ...(parent === undefined ? {} : { parent }) }
 }
 
 const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }

@@ -109,6 +109,22 @@ describe('with a policy', slow, () => {
     expect(await home.hook(['codex'], bash('ls'))).toMatchObject({ code: 2 })
   })
 
+  test('a call of a subagent is reported with it, and with its parent where the coding agent says so', async () => {
+    await claude(bash('ls'))
+    await claude(bash('ls', { agent_id: 'a1', agent_type: 'Explore' }))
+    await home.hook(
+      ['copilot-cli'],
+      bash('ls', { agent_id: 'a2', parent_agent_id: 'a1', agent_type: 'x'.repeat(5_000) }),
+    )
+    const reported = (await fleet.events('tool_call')).map(({ metadata }) => metadata?.subagent)
+    expect(reported).toEqual([
+      expect.objectContaining({ id: 'a2', parent: 'a1' }),
+      { id: 'a1', type: 'Explore' },
+      undefined,
+    ])
+    expect(JSON.stringify(reported).length).toBeLessThan(1_500)
+  })
+
   test('the stored policies hold while the service is away, and decisions are reported afterwards', async () => {
     await claude(bash('ls'))
     expect(statSync(policyFile()!).mode & 0o777).toBe(0o600)

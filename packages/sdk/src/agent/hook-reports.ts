@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { droppedEvent, eventOf, type NewEvent, toolCallEvent } from '../events.ts'
+import { redacted } from '../redact.ts'
 import { isSuccess, type Service } from '../service.ts'
 import { errorsOf } from '../wire.ts'
 import type { AgentMemory } from './agent-memory.ts'
@@ -7,6 +8,8 @@ import type { HookCall } from './hook-input.ts'
 import type { PolicyVerdict } from './hook-policy.ts'
 
 export const reportMs = 500
+/** Two ids and a name. */
+const subagentBytes = 1024
 
 /** Reports calls before they run. What a service that is away does not get is counted, and decisions are kept for it. */
 export class HookReports {
@@ -65,15 +68,22 @@ export class HookReports {
 
 /** Returns the event of a call that has not run yet, so without an outcome. */
 function callEvent(
-  { toolName, sessionId, callId, args }: HookCall,
+  { toolName, sessionId, callId, args, subagent }: HookCall,
   instanceId: string,
   flow: object | undefined,
 ): NewEvent {
   const event = toolCallEvent({ toolName, sessionId, params: args }, instanceId, undefined, flow)
   if (typeof event === 'string') throw new Error(event)
   const { ok: _, ...metadata } = event.metadata ?? {}
-  // Telemetry of the same call names it too.
-  return { ...event, metadata: callId === undefined ? metadata : { ...metadata, callId: callId.slice(0, 200) } }
+  return {
+    ...event,
+    metadata: {
+      ...metadata,
+      // Telemetry of the same call names it too.
+      ...(callId === undefined ? {} : { callId: callId.slice(0, 200) }),
+      ...(subagent && { subagent: redacted(subagent, subagentBytes) }),
+    },
+  }
 }
 
 export function idempotencyKey(sessionId: string | undefined, callId: string | undefined): string {
