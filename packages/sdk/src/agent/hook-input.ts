@@ -48,7 +48,7 @@ export interface HookCall {
   callId: string | undefined
 }
 
-export interface Subagent {
+interface Subagent {
   id: string
   type?: string
   /** The agent that started it; absent if the coding agent does not say it. */
