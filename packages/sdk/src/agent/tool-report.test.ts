@@ -121,7 +121,7 @@ describe('the name of a server', () => {
   it.each<[string, string[], string]>([
     ['npx', ['-y', '@modelcontextprotocol/server-github@1.2.3'], 'mcp:server-github'],
     ['/usr/bin/uvx', ['mcp-server-git', '--repository', '/srv'], 'mcp:mcp-server-git'],
-    ['python3.11', ['-m', 'My_Server'], 'mcp:my_server'],
+    ['python3.11', ['-m', 'My_Server'], 'mcp:python3.11'],
     ['/opt/tools/Server', ['postgres://anna:pw@db/x'], 'mcp:server'],
     ['npx', ['postgres://anna:pw@db/x'], 'mcp:npx'],
     ['node', [], 'mcp:node'],

@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { argsHash } from '@wardline/policy'
 import { plainLine } from '../plain-line.ts'
 import { isPassing, isSuccess, type Service } from '../service.ts'
+import { serverDetails } from './server-address.ts'
 
 /** The service accepts as many. */
 const maxItems = 1_000
@@ -18,19 +19,14 @@ interface ToolItem {
   sha256: string
 }
 
-/** Programs whose first argument says more than their name. */
-const runners = /^(npx|bunx|uvx|pipx|node|bun|deno|python[\d.]*)(\.exe|\.cmd)?$/i
-
 /**
  * Names the server by its command line, not by what it says of itself: a server that was replaced would choose another
  * name. Arguments may hold secrets, so only their keyed hash is part of it.
  */
 export function sourceOf(key: string, command: string, args: readonly string[]): string {
-  const program = basename(command)
-  const [first = ''] = runners.test(program) ? args.filter((arg) => !arg.startsWith('-')) : []
-  // Of a path the last part, of a package its name without a version.
-  const named = /^@?[\w./-]+(@[\w.-]+)?$/.test(first) ? basename(first.replace(/(?<=.)@.*$/, '')) : program
-  const label = named
+  const { command: shown = 'server' } = serverDetails({ command, args })
+  // Of a package the name without its scope.
+  const label = basename(shown.split(' ').at(-1)!)
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
     .slice(0, 60)
