@@ -107,6 +107,8 @@ interface InstanceWitnessesTable {
 interface AgentConfigsTable {
   instance_id: string
   source: string
+  /** The key that reported it, with which its hashes are made. */
+  key_id: string
   /** Hash of `items`. */
   digest: string
   /** JSON array, sorted by kind and name. */

@@ -145,6 +145,18 @@ describe('a change of the configuration', () => {
     expect((await found()).map(({ severity }) => severity)).toEqual(['warning', 'info'])
   })
 
+  it('with another key is what the new hashes do not hide', async () => {
+    await report([hook, github, skill])
+    const key = (await service.createKey('agent', ['dev-*'])).key
+    const rehashed = [hook, github, skill].map((each) => ({ ...each, sha256: '9'.repeat(64) }))
+    expect((await report(rehashed, { key })).body).toEqual({ changes: 0 })
+    expect((await config()).configs[0]).toMatchObject({ changed_at: null })
+    expect((await report([hook, github, skill])).body).toEqual({ changes: 0 })
+    expect((await report(rehashed.slice(1), { key })).body).toEqual({ changes: 1 })
+    expect((await report([{ ...github, sha256: '8'.repeat(64) }, rehashed[2]!], { key })).body).toEqual({ changes: 1 })
+    expect((await found()).map(({ severity }) => severity)).toEqual(['critical', 'warning'])
+  })
+
   it('is one event if many requests report it at the same time', async () => {
     await report([hook, github])
     const answers = await Promise.all(Array.from({ length: 5 }, () => report([hook])))

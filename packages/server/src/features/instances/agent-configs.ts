@@ -61,14 +61,22 @@ export interface ConfigParts {
   quotas: Pick<Quotas, 'takeEvents'>
 }
 
+interface ConfigReport {
+  instanceId: string
+  /** The key that sent it. */
+  keyId: string
+  body: ReportedConfig
+}
+
 const itemsOf = ({ items }: ConfigRow) => JSON.parse(items) as ConfigItem[]
 
-function newRow(instanceId: string, source: string, items: readonly ConfigItem[], now: number): ConfigRow {
+function newRow({ instanceId, keyId, body: { source, items } }: ConfigReport, now: number): ConfigRow {
   const text = JSON.stringify(inOrder(items))
   const servers = items.filter(({ kind }) => kind === 'server').map(({ name }) => name.toLowerCase())
   return {
     instance_id: instanceId,
     source,
+    key_id: keyId,
     digest: createHash('sha256').update(text).digest('hex'),
     items: text,
     servers: servers.length === 0 ? '' : `\n${servers.join('\n')}\n`,
@@ -82,17 +90,18 @@ function newRow(instanceId: string, source: string, items: readonly ConfigItem[]
  * Stores a configuration as reported, with the event about what changed in the same transaction. Resolves with the number of
  * changes. Throws AppError `invalid`, `not_found` or `quota_exceeded`.
  */
-export async function reportConfig(
-  deps: Deps,
-  { ingest, quotas }: ConfigParts,
-  { instanceId, keyId, body: { source, items } }: { instanceId: string; keyId: string; body: ReportedConfig },
-): Promise<number> {
+export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, report: ConfigReport): Promise<number> {
+  const {
+    instanceId,
+    keyId,
+    body: { source, items },
+  } = report
   const { db } = deps.database
   const repeated = repeatedItem(items)
   if (repeated !== undefined) throw new AppError('invalid', `items must not repeat an item of one kind: ${repeated}.`)
   if (!(await readControl(db, instanceId))) throw unknownInstance(instanceId)
   const now = deps.clock.now()
-  const row = newRow(instanceId, source, items, now)
+  const row = newRow(report, now)
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const before = await findConfig(db, instanceId, source)
     if (!before) {
@@ -106,8 +115,8 @@ export async function reportConfig(
       if (Math.abs(now - before.reported_at) >= repeatMs) await noteReport(db, before, now)
       return 0
     }
-    const changes = compareConfigs(itemsOf(before), items)
-    quotas.takeEvents(keyId, 0, 1, 0)
+    const changes = compareConfigs(itemsOf(before), items, before.key_id === keyId)
+    if (changes.length > 0) quotas.takeEvents(keyId, 0, 1, 0)
     const event = ingest.own({
       severity: severityOfChanges(changes),
       event_type: eventTypes.agentConfigChanged,
@@ -117,8 +126,9 @@ export async function reportConfig(
     })
     let publish = () => {}
     const isStored = await db.transaction().execute(async (trx) => {
-      if (!(await replaceConfig(trx, { ...row, changed_at: now }, before))) return false
-      publish = await ingest.storeWithin(trx, [event])
+      const changedAt = changes.length > 0 ? now : before.changed_at
+      if (!(await replaceConfig(trx, { ...row, changed_at: changedAt }, before))) return false
+      if (changes.length > 0) publish = await ingest.storeWithin(trx, [event])
       return true
     })
     publish()

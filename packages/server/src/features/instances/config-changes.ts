@@ -23,14 +23,15 @@ export function repeatedItem(items: readonly ConfigItem[]): string | undefined {
   return items.find((item) => known.size === known.add(keyOf(item)).size)?.name
 }
 
-const sameFields = ['sha256', 'command', 'address', 'version', 'ours'] as const
+const shownFields = ['command', 'address', 'version', 'ours'] as const
 
-function changeOf(before: ConfigItem | undefined, after: ConfigItem | undefined): ConfigChange[] {
+function changeOf(before: ConfigItem | undefined, after: ConfigItem | undefined, isSameKey: boolean): ConfigChange[] {
   const { kind, name } = (after ?? before)!
   const unhooked = before?.ours === true && after?.ours !== true ? ({ unhooked: true } as const) : {}
   if (!after) return [{ kind, name, change: 'removed', ...unhooked }]
   if (!before) return [{ kind, name, change: 'added' }]
-  if (sameFields.every((field) => (before[field] ?? false) === (after[field] ?? false))) return []
+  const isSame = (field: keyof ConfigItem) => (before[field] ?? false) === (after[field] ?? false)
+  if (shownFields.every(isSame) && (!isSameKey || isSame('sha256'))) return []
   const { version: from } = before
   const { version: to } = after
   return [
@@ -44,13 +45,20 @@ function changeOf(before: ConfigItem | undefined, after: ConfigItem | undefined)
   ]
 }
 
-/** Compares two reports of one configuration, the most severe changes first. */
-export function compareConfigs(before: readonly ConfigItem[], after: readonly ConfigItem[]): ConfigChange[] {
+/**
+ * Compares two reports of one configuration, the most severe changes first. `isSameKey`: both came with one key. Otherwise all
+ * hashes differ, and only the rest is compared.
+ */
+export function compareConfigs(
+  before: readonly ConfigItem[],
+  after: readonly ConfigItem[],
+  isSameKey: boolean,
+): ConfigChange[] {
   const old = new Map(before.map((item) => [keyOf(item), item]))
   const now = new Map(after.map((item) => [keyOf(item), item]))
   const keys = [...new Set([...old.keys(), ...now.keys()])]
   return keys
-    .flatMap((key) => changeOf(old.get(key), now.get(key)))
+    .flatMap((key) => changeOf(old.get(key), now.get(key), isSameKey))
     .sort((one, other) => weight(severityOf(other)) - weight(severityOf(one)))
 }
 
