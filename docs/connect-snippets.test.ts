@@ -43,13 +43,13 @@ test('the lines for the supervisor and for the model gateway stand in their guid
   expect(guide('docs/guide/supervisor.md')).toContain('wardline-agent run --instance support-bot-1 -- ')
 })
 
-test.each<Tab>(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode', 'mcp'])(
+test.each<Tab>(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode', 'openclaw', 'mcp'])(
   'the commands for %s stand in the guide',
   (tab) => {
     const text = guide('docs/guide/coding-agents.md')
     const commands = lines(tab).filter((line) => /^(npm|wardline-agent) /.test(line))
     expect(commands.length).toBeGreaterThan(0)
     for (const line of commands)
-      expect(text).toContain(line.replace(/(codex|cursor|gemini-cli|copilot-cli|opencode)$/, 'claude-code'))
+      expect(text).toContain(line.replace(/(codex|cursor|gemini-cli|copilot-cli|opencode|openclaw)$/, 'claude-code'))
   },
 )

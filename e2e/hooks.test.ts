@@ -20,6 +20,7 @@ const tools = {
   'gemini-cli': { name: 'Gemini CLI', file: '.gemini/settings.json' },
   'copilot-cli': { name: 'Copilot CLI', file: '.copilot/hooks/wardline.json' },
   opencode: { name: 'OpenCode', file: '.config/opencode/plugins/wardline.js' },
+  openclaw: { name: 'OpenClaw', file: '.openclaw/wardline.js' },
 } as const
 type Tool = keyof typeof tools
 const everyTool = Object.keys(tools) as Tool[]
@@ -86,18 +87,25 @@ async function doctor(): Promise<Report['checks']> {
   return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
 }
 
-/** Calls the plugin like OpenCode, which loads it and reports what it throws. */
-function callPlugin() {
-  const script = `
+/** Calls the plugin like OpenCode, which loads it and reports what it throws, or like OpenClaw. */
+function callPlugin(tool: 'opencode' | 'openclaw') {
+  const claw = `
+    const { default: plugin } = await import(${JSON.stringify(join(home, tools.openclaw.file))})
+    const agent = { resolveAgentWorkspaceDir: () => ${JSON.stringify(home)} }
+    plugin.register({ runtime: { agent }, on: async (_event, before) => {
+      const answer = await before({ toolName: 'exec', toolCallId: 'c', params: { command: 'ls' } }, { sessionId: 's' })
+      if (answer) throw new Error(answer.blockReason)
+    } })`
+  const code = `
     const { Wardline } = await import(${JSON.stringify(join(home, tools.opencode.file))})
     const { 'tool.execute.before': before } = await Wardline({ directory: ${JSON.stringify(home)} })
     await before({ tool: 'bash', sessionID: 's', callID: 'c' }, { args: { command: 'ls' } })`
-  return run(process.execPath, ['--input-type=module', '--eval', script])
+  return run(process.execPath, ['--input-type=module', '--eval', tool === 'openclaw' ? claw : code])
 }
 
 /** Runs the command in the settings of a coding agent with a shell, like the agent. */
 function call(tool: Tool) {
-  if (tool === 'opencode') return callPlugin()
+  if (tool === 'opencode' || tool === 'openclaw') return callPlugin(tool)
   const settings = JSON.parse(readFileSync(join(home, tools[tool].file), 'utf8'))
   const [entry] = settings.hooks.PreToolUse ?? settings.hooks.preToolUse ?? settings.hooks.BeforeTool
   const { command } = entry.hooks?.[0] ?? entry
@@ -142,7 +150,9 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     // None of them is a call, so no instance is registered.
     const before = await service.call<StatusView>('GET', '/api/status')
     expect(
-      before.body.instances.filter(({ id }) => /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode)-/.test(id)),
+      before.body.instances.filter(({ id }) =>
+        /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw)-/.test(id),
+      ),
     ).toEqual([])
     for (const tool of everyTool) {
       expect((await call(tool)).code).toBe(0)
@@ -150,7 +160,7 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     }
     const after = await service.call<StatusView>('GET', '/api/status')
     const own = after.body.instances.filter(({ id }) =>
-      /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode)-/.test(id),
+      /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw)-/.test(id),
     )
     expect(own.map(({ status }) => status)).toEqual(everyTool.map(() => 'active'))
   })

@@ -210,7 +210,7 @@ describe('what the screen shows, run as it was copied,', () => {
   })
 
   test.each([...nodes])(
-    'connects Claude Code, Codex, Cursor, Gemini CLI, Copilot CLI, OpenCode and an MCP server on Node %s',
+    'connects Claude Code, Codex, Cursor, Gemini CLI, Copilot CLI, OpenCode, OpenClaw and an MCP server on Node %s',
     async (_, folder) => {
       const page = await screens.signedIn({ at: nowhereYet })
       const machine = newMachine(folder)
@@ -222,6 +222,7 @@ describe('what the screen shows, run as it was copied,', () => {
         ['Gemini CLI', 'gemini-cli'],
         ['Copilot CLI', 'copilot-cli'],
         ['OpenCode', 'opencode'],
+        ['OpenClaw', 'openclaw'],
       ] as const) {
         const agent = unique(tool)
         const [install = '', settings = '', hook = ''] = await connecting(page, tab, agent)

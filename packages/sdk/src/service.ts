@@ -84,8 +84,8 @@ export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status
  */
 export const keyCommand = (instanceId: string): string =>
   `wardline keys create --scope agent ${
-    /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode)-/.test(instanceId)
-      ? "--name coding-agents --instance 'claude-code-*' --instance 'codex-*' --instance 'cursor-*' --instance 'gemini-cli-*' --instance 'copilot-cli-*' --instance 'opencode-*'"
+    /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw)-/.test(instanceId)
+      ? "--name coding-agents --instance 'claude-code-*' --instance 'codex-*' --instance 'cursor-*' --instance 'gemini-cli-*' --instance 'copilot-cli-*' --instance 'opencode-*' --instance 'openclaw-*'"
       : `--name ${instanceId} --instance ${instanceId}`
   }`
 

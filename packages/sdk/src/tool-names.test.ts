@@ -41,6 +41,12 @@ const names: Record<string, Record<string, string>> = {
     send: 'github_issue_write github_add_issue_comment',
     other: 'task todowrite todoread skill question',
   },
+  OpenClaw: {
+    read: 'read ls memory_search memory_get sessions_list sessions_history session_status',
+    write: 'write edit apply_patch',
+    execute: 'exec code_mode_exec code_execution terminal',
+    request: 'web_fetch web_search browser',
+  },
   Copilot: {
     read: 'semantic_search file_search grep_search read_file view_image list_dir get_errors get_changed_files read_project_structure search_workspace_symbols get_terminal_output read_notebook_cell_output copilot_searchCodebase copilot_findFiles copilot_readFile github-mcp-server-get_file_contents view',
     write:

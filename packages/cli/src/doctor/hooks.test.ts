@@ -80,6 +80,7 @@ test('finds the hook in the settings of every coding agent', () => {
     ['BeforeTool'],
     ['PreToolUse'],
     [],
+    [],
   ])
 })
 

@@ -30,6 +30,8 @@ const shellProbe = (event: string, command = 'true') => ({
   tool_input: { command },
 })
 
+const hooksInPlugin = (text: string) => ({ hooks: JSON.parse(/^const hooks = (.*)$/m.exec(text)?.[1] ?? '{}') })
+
 export const codingAgents: readonly CodingAgent[] = [
   {
     name: 'Claude Code',
@@ -76,10 +78,18 @@ export const codingAgents: readonly CodingAgent[] = [
   {
     name: 'OpenCode',
     settings: '.config/opencode/plugins/wardline.js',
-    parse: (text) => ({ hooks: JSON.parse(/^const hooks = (.*)$/m.exec(text)?.[1] ?? '{}') }),
+    parse: hooksInPlugin,
     events: ['tool.execute.before'],
     memory: { prompt: 'chat.message', result: 'tool.execute.after' },
     probe: (_event, command) => shellProbe('PreToolUse', command),
+  },
+  {
+    name: 'OpenClaw',
+    settings: '.openclaw/wardline.js',
+    parse: hooksInPlugin,
+    events: ['before_tool_call'],
+    memory: { prompt: 'message_received', result: 'after_tool_call' },
+    probe: (_event, command) => ({ ...shellProbe('PreToolUse', command), tool_name: 'exec' }),
   },
 ]
 

@@ -8,6 +8,7 @@ const tabs = [
   'gemini-cli',
   'copilot-cli',
   'opencode',
+  'openclaw',
   'mcp',
   'python',
   'any',

@@ -236,6 +236,7 @@ export const guides: Record<Tab, Guide> = {
     hint: 'Sent with the first tool call of Copilot CLI.',
   },
   opencode: { name: 'OpenCode', steps: hook('opencode'), hint: 'Sent with the first tool call of OpenCode.' },
+  openclaw: { name: 'OpenClaw', steps: hook('openclaw'), hint: 'Sent with the first tool call of OpenClaw.' },
   mcp: { name: 'MCP', steps: mcp, hint: 'Sent when the client starts the server.' },
   python: { name: 'Python', steps: python, hint: 'Sent when the program starts.' },
   any: { name: 'Any program', steps: any, hint: 'Sent when the supervisor starts the program.' },

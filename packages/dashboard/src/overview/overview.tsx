@@ -25,7 +25,7 @@ function FirstAgent() {
       <div className={`inner ${css.steps}`}>
         <p>
           Create a key and copy the lines for JavaScript, Python, Claude Code, Codex, Cursor, Gemini CLI, Copilot CLI,
-          OpenCode, MCP or curl:
+          OpenCode, OpenClaw, MCP or curl:
         </p>
         <p className="chips">
           <Link to="/connect" className={buttonClass('go')}>

@@ -8,7 +8,15 @@ import { shortHash } from './short-hash.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export const codingTools = ['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode'] as const
+export const codingTools = [
+  'claude-code',
+  'codex',
+  'cursor',
+  'gemini-cli',
+  'copilot-cli',
+  'opencode',
+  'openclaw',
+] as const
 /** A coding agent whose tool calls are hooked. */
 export type CodingTool = (typeof codingTools)[number]
 /** `supervisor` stands for the program that it runs, whose name it takes. */
@@ -21,6 +29,7 @@ export const productNames: Record<AgentKind, string> = {
   'gemini-cli': 'Gemini CLI',
   'copilot-cli': 'Copilot CLI',
   opencode: 'OpenCode',
+  openclaw: 'OpenClaw',
   'mcp-proxy': 'MCP proxy',
   supervisor: 'Supervisor',
 }

@@ -70,6 +70,12 @@ export const sources: Record<CodingTool, readonly Source[]> = {
     { in: 'user', path: 'AGENTS.md', ...text },
     agents,
   ],
+  openclaw: [
+    { in: 'user', path: 'openclaw.json', only: ['plugins', 'tools', 'mcp'] },
+    { in: 'user', path: 'wardline.js', whole: 'plugin' },
+    agents,
+    ...inBoth('skills/*/SKILL.md', 'skills/*/SKILL.md', skill),
+  ],
 }
 
 /** Claude Code's state, of which only the servers are configuration. With CLAUDE_CONFIG_DIR it is in that folder. */

@@ -5,7 +5,7 @@ import type { CodingTool } from './agent-settings.ts'
 import { type Item, readConfiguration } from './configuration.ts'
 import { hookCommand } from './hook-command.ts'
 import { type JsonTool, withHook } from './hook-entries.ts'
-import { pluginText } from './opencode-plugin.ts'
+import { pluginText } from './plugin-text.ts'
 
 const key = 'wl_agent_0abcdefg_the-key-of-the-tests'
 
@@ -122,6 +122,11 @@ test.each<[CodingTool, Record<string, unknown>, string[]]>([
     { '.config/opencode/opencode.json': { mcp: { db: { command: ['npx', 'server'] } }, permission: { bash: 'ask' } } },
     ['server db', 'permission opencode.json permission'],
   ],
+  [
+    'openclaw',
+    { '.openclaw/openclaw.json': { plugins: { entries: {} }, meta: { lastTouchedVersion: '2026.9.6' } } },
+    ['permission openclaw.json plugins'],
+  ],
 ])('names the entries of %s', (tool, files, names) => {
   const home = new AgentHome()
   for (const [name, content] of Object.entries(files)) home.write(name, content)
@@ -219,11 +224,16 @@ test.each(Object.entries(files) as [JsonTool, string][])('marks the whole hook o
 
 test('marks the plugin of OpenCode as ours while it is whole', () => {
   const home = new AgentHome()
-  const text = pluginText(hookCommand('opencode', false))
-  home.write('.config/opencode/plugins/wardline.js', text)
-  expect(ours(itemsOf(home, 'opencode'))).toMatchObject([{ kind: 'hook', name: 'plugins/wardline.js' }])
-  home.write('.config/opencode/plugins/wardline.js', text.replace('code === 0', 'code !== 2'))
-  expect(ours(itemsOf(home, 'opencode'))).toEqual([])
+  for (const [tool, folder, name] of [
+    ['opencode', '.config/opencode', 'plugins/wardline.js'],
+    ['openclaw', '.openclaw', 'wardline.js'],
+  ] as const) {
+    const text = pluginText(tool, hookCommand(tool, false))
+    home.write(`${folder}/${name}`, text)
+    expect(ours(itemsOf(home, tool))).toMatchObject([{ kind: 'hook', name }])
+    home.write(`${folder}/${name}`, text.replace('code === 0', 'code !== 2'))
+    expect(ours(itemsOf(home, tool))).toEqual([])
+  }
 })
 
 type Settings = { hooks: Record<string, Record<string, unknown>[]>; [name: string]: unknown }

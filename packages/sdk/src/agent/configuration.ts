@@ -17,7 +17,7 @@ import {
 import { withoutPaths } from './hook-command.ts'
 import { isBeforeTools, isHookEntry, isWholeEntry } from './hook-entries.ts'
 import { settingsFolder } from './hook-settings.ts'
-import { pluginText } from './opencode-plugin.ts'
+import { hasPlugin, pluginText } from './plugin-text.ts'
 import { type ServerDetails, serverDetails } from './server-address.ts'
 import { parseSettings } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
@@ -164,9 +164,9 @@ class Collection {
   #addWhole({ source, name }: ReadFile, bytes: Buffer): void {
     const { tool } = this.#place
     const shown = source.whole === 'skill' ? basename(dirname(name)) : name
-    const command = tool === 'opencode' && /"command":("(?:[^"\\]|\\.)*")/.exec(bytes.toString())?.[1]
+    const command = hasPlugin(tool) && /"command":("(?:[^"\\]|\\.)*")/.exec(bytes.toString())?.[1]
     const plain = command && withoutPaths(JSON.parse(command), tool)
-    if (plain && bytes.toString() === pluginText(JSON.parse(command))) {
+    if (plain && bytes.toString() === pluginText(tool, JSON.parse(command))) {
       this.push('hook', shown, `ours ${plain}`, { ours: true })
     } else this.push(source.whole ?? 'permission', shown, bytes)
   }

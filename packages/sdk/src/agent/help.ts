@@ -8,17 +8,17 @@ export const version: string = packageJson.version
 
 export const help = `wardline-agent ${version}: kill switch, decoy checks and reports for coding agents and MCP servers
 
-  wardline-agent install claude-code|codex|cursor|gemini-cli|copilot-cli|opencode [--project] [--fail-closed] [--dry-run] [--yes]
+  wardline-agent install claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw [--project] [--fail-closed] [--dry-run] [--yes]
       Adds the hook to the settings of the coding agent: checks the key, shows the change, asks, keeps a backup.
       --project      in this folder instead of the home folder
       --fail-closed  block calls that cannot be checked
       --dry-run      show the change only
       --yes          do not ask
-  wardline-agent uninstall claude-code|codex|cursor|gemini-cli|copilot-cli|opencode [--project] [--dry-run] [--yes]
+  wardline-agent uninstall claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw [--project] [--dry-run] [--yes]
       Restores the previous settings, or removes the hook from settings that changed since.
-  wardline-agent status [claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|mcp-proxy]
+  wardline-agent status [claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw|mcp-proxy]
       Shows the settings of the hook or proxy, and its state at the service.
-  wardline-agent hook [claude-code|codex|cursor|gemini-cli|copilot-cli|opencode] [--fail-closed]
+  wardline-agent hook [claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw] [--fail-closed]
       The command that the coding agent runs before each tool call.
   wardline-agent mcp-proxy [--fail-closed] -- <command> [arguments]
       Runs an MCP server over standard input and output, and guards its tool calls.

@@ -2,10 +2,11 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { codingTools as all } from './agent-settings.ts'
 import { type JsonTool, withHook, withoutHook } from './hook-entries.ts'
+import { hasPlugin } from './plugin-text.ts'
 import { parseSettings } from './settings-text.ts'
 import { textDiff } from './text-diff.ts'
 
-const codingTools = all.filter((tool): tool is JsonTool => tool !== 'opencode')
+const codingTools = all.filter((tool): tool is JsonTool => !hasPlugin(tool))
 const command = "'/usr/bin/node' '/opt/wardline-agent.js' hook claude-code"
 
 test.each([

@@ -1,5 +1,6 @@
 import type { CodingTool } from './agent-settings.ts'
 import { withItem, without } from './json-edit.ts'
+import { hasPlugin, type PluginTool } from './plugin-text.ts'
 import { InvalidFile, parseSettings } from './settings-text.ts'
 
 // Hook entries in the settings of coding agents: `wardline-agent hook` before every tool call and after every prompt, and
@@ -16,7 +17,7 @@ interface Registration {
 }
 
 /** A coding agent with settings in JSON. */
-export type JsonTool = Exclude<CodingTool, 'opencode'>
+export type JsonTool = Exclude<CodingTool, PluginTool>
 
 const registrations: Record<JsonTool, Registration[]> = {
   'claude-code': [
@@ -84,7 +85,7 @@ const isFields = (value: unknown): value is Fields =>
 export const isHookEntry = (entry: unknown): boolean =>
   isFields(entry) && typeof entry.command === 'string' && /\bwardline-agent\b.*\bhook\b/.test(entry.command)
 
-const registrationsOf = (tool: CodingTool): Registration[] => (tool === 'opencode' ? [] : registrations[tool])
+const registrationsOf = (tool: CodingTool): Registration[] => (hasPlugin(tool) ? [] : registrations[tool])
 
 /** Whether the event is the one before tools for which the hook is installed. */
 export const isBeforeTools = (tool: CodingTool, event: string): boolean => registrationsOf(tool)[0]?.event === event
@@ -130,7 +131,13 @@ function entriesOf(hooks: Fields, event: string): unknown[] {
 }
 
 /** Sets a member of the object at `path`, replacing an existing one such as null. */
-function withMember(text: string, path: readonly string[], key: string, value: unknown, index = Infinity): string {
+export function withMember(
+  text: string,
+  path: readonly string[],
+  key: string,
+  value: unknown,
+  index = Infinity,
+): string {
   const object = path.reduce((fields, step) => fields[step] as Fields, parseSettings(text) as Fields)
   const rest = Object.hasOwn(object, key) ? without(text, [...path, key]) : text
   return withItem(rest, path, index, value, key)

@@ -57,6 +57,11 @@ test.each([
     },
   ],
   ['copilot-cli.PreToolUse.mcp.copilot-1.0.102', { tool: 'copilot-cli', toolName: 'db-query' }],
+  [
+    'openclaw.PreToolUse.exec.openclaw-2026.9.6',
+    { tool: 'openclaw', toolName: 'Bash', cwd: '/home/anna/.openclaw/workspace', scope: 'main' },
+  ],
+  ['openclaw.PreToolUse.subagent.openclaw-2026.9.6', { tool: 'openclaw', toolName: 'WebFetch', scope: 'subagent' }],
 ])('reads %s', (name, call) => {
   expect(parsed(name)).toMatchObject({ ...call, isBefore: true })
 })

@@ -146,28 +146,40 @@ const prompts = ['UserPromptSubmit', 'beforeSubmitPrompt', 'BeforeAgent']
 const isPersonal = ({ source, agent_id }: Fields): boolean =>
   agent_id === undefined && (source === undefined || source === 'user' || source === 'sdk')
 
-/** Names of tools of Gemini CLI 0.61, mapped to Claude Code's. */
-const geminiNames: Readonly<Record<string, string>> = {
-  run_shell_command: 'Bash',
-  read_file: 'Read',
-  write_file: 'Write',
-  replace: 'Edit',
-  glob: 'Glob',
-  grep_search: 'Grep',
-  search_file_content: 'Grep',
-  list_directory: 'LS',
-  web_fetch: 'WebFetch',
-  google_web_search: 'WebSearch',
+/** Names of tools of Gemini CLI 0.61 and OpenClaw 2026.9.6, mapped to Claude Code's. */
+const claudeNames: Partial<Record<CodingTool, Readonly<Record<string, string>>>> = {
+  'gemini-cli': {
+    run_shell_command: 'Bash',
+    read_file: 'Read',
+    write_file: 'Write',
+    replace: 'Edit',
+    glob: 'Glob',
+    grep_search: 'Grep',
+    search_file_content: 'Grep',
+    list_directory: 'LS',
+    web_fetch: 'WebFetch',
+    google_web_search: 'WebSearch',
+  },
+  openclaw: {
+    exec: 'Bash',
+    read: 'Read',
+    write: 'Write',
+    edit: 'Edit',
+    ls: 'LS',
+    web_fetch: 'WebFetch',
+    web_search: 'WebSearch',
+  },
 }
 
 /** Returns Claude Code's name of the tool; undefined without one. Gemini CLI names tool server and tool apart, too. */
 function toolNameOf(tool: CodingTool, fields: Fields): string | undefined {
   const name = text(fields.tool_name)
   if (tool === 'cursor') return name === 'Shell' ? 'Bash' : name
-  if (tool !== 'gemini-cli' || name === undefined) return name
+  const names = claudeNames[tool]
+  if (names === undefined || name === undefined) return name
   const { server_name, tool_name } = fieldsOf(fields.mcp_context)
   if (text(server_name) && text(tool_name)) return `mcp__${server_name}__${tool_name}`
-  return Object.hasOwn(geminiNames, name) ? geminiNames[name] : name
+  return Object.hasOwn(names, name) ? names[name] : name
 }
 
 /**
@@ -234,15 +246,20 @@ function subagentOf({ agent_id, agent_type, parent_agent_id }: Fields): Subagent
 
 const noCall = { toolName: '', args: undefined, readings: [], cwd: undefined }
 
-function toolOf({ cursor_version, turn_id, hook_event_name, timestamp }: Fields): CodingTool {
+function toolOf({ cursor_version, turn_id, hook_event_name, timestamp, session_key }: Fields): CodingTool {
   if (text(cursor_version)) return 'cursor'
   if (/^(?:Before|After)(?:Tool|Agent)$/.test(String(hook_event_name))) return 'gemini-cli'
   if (text(turn_id)) return 'codex'
+  if (text(session_key)) return 'openclaw'
   return text(timestamp) ? 'copilot-cli' : 'claude-code'
 }
 
-/** Claude Code and Copilot CLI name the subagent that makes a call, and nobody otherwise. The others say nothing about it. */
-const scopeOf = (tool: CodingTool, { agent_id }: Fields): Scope | undefined => {
+/**
+ * Claude Code and Copilot CLI name the subagent that makes a call, and nobody otherwise. OpenClaw names the session, whose
+ * key says whether it is a subagent's. The others say nothing about it.
+ */
+const scopeOf = (tool: CodingTool, { agent_id, session_key }: Fields): Scope | undefined => {
+  if (tool === 'openclaw' && text(session_key)) return /:subagent:/.test(String(session_key)) ? 'subagent' : 'main'
   if (tool !== 'claude-code' && tool !== 'copilot-cli') return undefined
   return agent_id === undefined ? 'main' : 'subagent'
 }

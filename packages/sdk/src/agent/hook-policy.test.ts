@@ -74,6 +74,7 @@ describe('with a policy', slow, () => {
     ['gemini-cli', 2],
     ['copilot-cli', 2],
     ['opencode', 2],
+    ['openclaw', 2],
   ])('a rule denies a call of %s, and other calls are decided as before', async (tool, code) => {
     const reason = 'The policy of this agent denies this call (Nothing is removed). Do not retry it.'
     const denied = await home.hook([tool], bash('sudo rm -rf /data'))
@@ -106,6 +107,11 @@ describe('with a policy', slow, () => {
     expect(await claude(bash('ls', { agent_id: 'a1', agent_type: 'Explore' }))).toMatchObject({ code: 2 })
     expect(await home.hook(['copilot-cli'], bash('ls'))).toMatchObject({ code: 0 })
     expect(await home.hook(['copilot-cli'], bash('ls', { agent_id: 'a1' }))).toMatchObject({ code: 2 })
+    expect(await home.hook(['openclaw'], bash('ls', { session_key: 'agent:main:main' }))).toMatchObject({ code: 0 })
+    expect(await home.hook(['openclaw'], bash('ls', { session_key: 'agent:main:subagent:a1' }))).toMatchObject({
+      code: 2,
+    })
+    expect(await home.hook(['openclaw'], bash('ls'))).toMatchObject({ code: 2 })
     expect(await home.hook(['codex'], bash('ls'))).toMatchObject({ code: 2 })
   })
 
@@ -168,7 +174,7 @@ describe('with a policy', slow, () => {
     expect(closed).toMatchObject({ code: 2 })
   })
 
-  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode'])(
+  test.each(['claude-code', 'codex', 'cursor', 'gemini-cli', 'copilot-cli', 'opencode', 'openclaw'])(
     '%s: an ask is denied with the id, and the retry takes it',
     async (tool) => {
       const denied = await home.hook([tool], bash('git push'))

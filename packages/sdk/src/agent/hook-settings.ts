@@ -34,6 +34,12 @@ const settings: Record<CodingTool, HookSettings> = {
     projectFolder: '.opencode',
     file: join('plugins', 'wardline.js'),
   },
+  openclaw: {
+    folder: '.openclaw',
+    folderSetting: 'OPENCLAW_STATE_DIR',
+    homeSetting: 'OPENCLAW_HOME',
+    file: 'wardline.js',
+  },
 }
 
 /** Returns the folder with the user's settings of a coding agent. */

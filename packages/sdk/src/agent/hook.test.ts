@@ -54,6 +54,7 @@ describe('an allowed call', slow, () => {
     ['codex', 'codex.PreToolUse.Bash.codex-schema-3be4afd', silence, 'Bash'],
     ['codex', 'codex.PreToolUse.apply_patch.codex-rs-54ea2bf', silence, 'apply_patch'],
     ['copilot-cli', 'copilot-cli.PreToolUse.Bash.copilot-1.0.102', silence, 'Bash'],
+    ['openclaw', 'openclaw.PreToolUse.exec.openclaw-2026.9.6', silence, 'Bash'],
     ['cursor', 'cursor.preToolUse.Shell.cursor-docs-2026-08', cursorAllow, 'Bash'],
     ['cursor', 'cursor.beforeShellExecution.cursor-docs-2026-08', cursorAsk, 'Bash'],
     ['cursor', 'cursor.beforeMCPExecution.cursor-docs-2026-08', cursorAsk, 'query'],

@@ -205,14 +205,22 @@ describe('with the key from the guide', slow, () => {
   let key: string
   beforeAll(async () => {
     fleet = await TestFleet.open()
-    key = await fleet.createKey(['claude-code-*', 'codex-*', 'cursor-*', 'gemini-cli-*', 'copilot-cli-*', 'opencode-*'])
+    key = await fleet.createKey([
+      'claude-code-*',
+      'codex-*',
+      'cursor-*',
+      'gemini-cli-*',
+      'copilot-cli-*',
+      'opencode-*',
+      'openclaw-*',
+    ])
   }, 60_000)
   afterAll(() => fleet[Symbol.asyncDispose]())
 
   const newHome = (env: Record<string, string> = {}) =>
     new AgentHome({ WARDLINE_URL: fleet.wire.url, WARDLINE_KEY: key, ...env })
 
-  test.each([...tools, 'opencode'])(
+  test.each([...tools, 'opencode', 'openclaw'])(
     '%s is installed without a call at first, and active after its first call',
     async (tool) => {
       const home = newHome()

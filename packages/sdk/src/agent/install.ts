@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { keyCommand } from '../service.ts'
 import { checkAccess } from './access.ts'
 import { type CodingTool, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
@@ -7,7 +7,8 @@ import { CommandFault } from './command-fault.ts'
 import { hookCommand } from './hook-command.ts'
 import { withHook, withoutHook } from './hook-entries.ts'
 import { hookSettingsFile } from './hook-settings.ts'
-import { isPlugin, pluginText } from './opencode-plugin.ts'
+import { withoutPlugin, withPlugin } from './openclaw-config.ts'
+import { hasPlugin, isPlugin, pluginText } from './plugin-text.ts'
 import { InvalidFile } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
 import { textDiff } from './text-diff.ts'
@@ -27,12 +28,14 @@ interface InstallRequest {
   say: (line: string) => void
 }
 
-/**
- * Returns the path of the settings file with the hooks. Links are resolved, so that writing replaces the target and
- * keeps the link.
- */
+/** Returns the path of the settings file with the hooks. */
 function hooksFile({ tool, inProject, env }: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): string {
-  const path = hookSettingsFile(tool, env, inProject)
+  if (tool === 'openclaw' && inProject) throw new CommandFault('OpenClaw has no settings of a project.')
+  return linked(hookSettingsFile(tool, env, inProject))
+}
+
+/** Resolves links, so that writing replaces the target and keeps the link. */
+function linked(path: string): string {
   try {
     return realpathSync(path)
   } catch {
@@ -70,23 +73,47 @@ function keepChange(file: string, env: Environment, change: Change | undefined):
 
 /** Returns the file with the hook. Throws InvalidFile. */
 function added(text: string | null, tool: CodingTool, command: string): string {
-  if (tool !== 'opencode') return withHook(text ?? '', tool, command)
-  if (text !== null && !isPlugin(text)) throw new InvalidFile('It is not the plugin of wardline-agent.')
-  return pluginText(command)
+  if (!hasPlugin(tool)) return withHook(text ?? '', tool, command)
+  if (text !== null && !isPlugin(tool, text)) throw new InvalidFile('It is not the plugin of wardline-agent.')
+  return pluginText(tool, command)
 }
 
 /** Returns the file without our hooks; null stands for no file. Throws InvalidFile. */
 function removed(text: string, tool: CodingTool): string | null {
-  if (tool !== 'opencode') return withoutHook(text)
-  return isPlugin(text) ? null : text
+  if (!hasPlugin(tool)) return withoutHook(text)
+  return isPlugin(tool, text) ? null : text
+}
+
+/** A file that an install changes. */
+interface Target {
+  file: string
+  add: (text: string | null, command: string) => string
+  /** Null stands for no file. */
+  remove: (text: string) => string | null
+}
+
+/** Returns the files with the hook or plugin and, for OpenClaw, the configuration that enables the plugin. */
+function targetsOf(request: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>): Target[] {
+  const { tool, env } = request
+  const file = hooksFile(request)
+  const main: Target = {
+    file,
+    add: (text, command) => added(text, tool, command),
+    remove: (text) => removed(text, tool),
+  }
+  if (tool !== 'openclaw') return [main]
+  const config = linked(resolve(env.OPENCLAW_CONFIG_PATH || join(dirname(file), 'openclaw.json')))
+  return [main, { file: config, add: (text) => withPlugin(text, file), remove: (text) => withoutPlugin(text, file) }]
 }
 
 /** Whether the settings of the user or of this folder contain the hook. */
 export function isInstalled(tool: CodingTool, env: Environment): boolean {
   return [false, true].some((inProject) => {
     try {
-      const text = readIfThere(hooksFile({ tool, inProject, env })) ?? ''
-      return removed(text, tool) !== text
+      return targetsOf({ tool, inProject, env }).every(({ file, remove }) => {
+        const text = readIfThere(file) ?? ''
+        return remove(text) !== text
+      })
     } catch {
       return false
     }
@@ -99,14 +126,17 @@ export async function install(request: InstallRequest): Promise<void> {
   const access = 'fault' in settings || request.dryRun ? undefined : await checkAccess(settings, undefined)
   if (access?.isRefused) throw new CommandFault(`${access.fault} Nothing was written.`)
   const command = hookCommand(tool, request.failClosed)
-  const file = hooksFile(request)
-  const changed = await change(request, file, (text) => added(text, tool, command), 'already installed')
-  if (changed) {
+  const changed = await change(
+    request,
+    targetsOf(request).map((target) => ({ ...target, edit: (text) => target.add(text, command) })),
+    'already installed',
+  )
+  for (const { file, remove, ...edited } of changed) {
     const earlier = lastChange(file, env)
-    const before = earlier?.after === changed.before ? earlier.before : changed.before
+    const before = earlier?.after === edited.before ? earlier.before : edited.before
     // An uninstall must not restore a file that already contained the hook.
-    const isClean = before === null || removed(before, tool) === before
-    keepChange(file, env, isClean ? { before, after: changed.after! } : undefined)
+    const isClean = before === null || remove(before) === before
+    keepChange(file, env, isClean ? { before, after: edited.after! } : undefined)
   }
   if (/[\\/]_npx[\\/]/.test(command)) {
     const failsOpen = tool === 'codex' || tool === 'gemini-cli'
@@ -115,8 +145,11 @@ export async function install(request: InstallRequest): Promise<void> {
       `This runs from the cache of npx. When the cache is emptied, ${fate}: npm install -g ${'url' in settings ? settings.url : '<address of the service>'}/sdk.tgz, then install again.`,
     )
   }
-  if (tool === 'codex' && changed) {
+  if (tool === 'codex' && changed.length > 0) {
     say('Codex runs a hook only after you have reviewed it: open Codex, enter /hooks and trust this one.')
+  }
+  if (tool === 'openclaw' && changed.length > 0) {
+    say('If the gateway of OpenClaw is running: openclaw plugins reload wardline')
   }
   if ('fault' in settings) {
     say(`The hook cannot work yet. ${settings.fault} To create a key where the service runs: ${keyCommand(`${tool}-`)}`)
@@ -127,40 +160,48 @@ export async function install(request: InstallRequest): Promise<void> {
 }
 
 export async function uninstall(request: InstallRequest): Promise<void> {
-  const { tool, env } = request
-  const file = hooksFile(request)
-  const last = lastChange(file, env)
-  const edit = (text: string | null) =>
-    text !== null && text === last?.after ? last.before : text && removed(text, tool)
-  if (await change(request, file, edit, 'not installed')) keepChange(file, env, undefined)
+  const { env } = request
+  const edits = targetsOf(request).map((target): Edit => {
+    const last = lastChange(target.file, env)
+    const edit = (text: string | null) =>
+      text !== null && text === last?.after ? last.before : text && target.remove(text)
+    return { ...target, edit }
+  })
+  // OpenClaw must not be left with a configuration that names a missing plugin.
+  for (const { file } of await change(request, edits.reverse(), 'not installed')) keepChange(file, env, undefined)
 }
 
-/**
- * Shows the change, asks for confirmation and writes the file. Returns undefined if nothing was written; null stands
- * for a missing file.
- */
+interface Edit extends Target {
+  edit: (text: string | null) => string | null
+}
+
+/** Shows the changes, asks for confirmation and writes the files. Returns what was written; null stands for no file. */
 async function change(
   request: InstallRequest,
-  file: string,
-  edit: (text: string | null) => string | null,
+  edits: Edit[],
   noChange: string,
-): Promise<{ before: string | null; after: string | null } | undefined> {
+): Promise<(Target & { before: string | null; after: string | null })[]> {
   const { tool, say } = request
-  const before = readIfThere(file)
-  const after = edited(file, before, edit)
-  if (after === before) {
-    say(`${productNames[tool]}: ${noChange} in ${file}`)
-    return undefined
-  }
-  say(`${file}\n${textDiff(before ?? '', after ?? '')}`)
-  if (request.dryRun) return undefined
+  const changes = edits
+    .map(({ edit, ...target }) => {
+      const before = readIfThere(target.file)
+      return { ...target, before, after: edited(target.file, before, edit) }
+    })
+    .filter(({ before, after }) => after !== before)
+  if (changes.length === 0) say(`${productNames[tool]}: ${noChange} in ${hooksFile(request)}`)
+  for (const { file, before, after } of changes) say(`${file}\n${textDiff(before ?? '', after ?? '')}`)
+  if (request.dryRun || changes.length === 0) return []
   if (!request.yes) await confirm(request)
-  if (readIfThere(file) !== before)
-    throw new CommandFault(`${file} was changed in the meantime. Nothing was written; run the command again.`)
-  const backup = replace(file, before, after)
-  const fate = after === null ? 'removed' : 'written'
-  say(`${productNames[tool]}: ${fate}${backup === undefined ? '' : `; the previous settings are in ${backup}`}`)
-  return { before, after }
+  for (const { file, before } of changes) {
+    if (readIfThere(file) !== before)
+      throw new CommandFault(`${file} was changed in the meantime. Nothing was written; run the command again.`)
+  }
+  for (const { file, before, after } of changes) {
+    const backup = replace(file, before, after)
+    const fate = after === null ? 'removed' : 'written'
+    say(`${productNames[tool]}: ${fate}${backup === undefined ? '' : `; the previous settings are in ${backup}`}`)
+  }
+  return changes
 }
 
 function edited(file: string, text: string | null, edit: (text: string | null) => string | null): string | null {
