@@ -143,6 +143,7 @@ const times = effort(1, 7)
 test('with several hosts the promoted standby is found, and a former primary that comes back gets nothing', async () => {
   const { postgres, redis } = servers
   // The other test of this file has the first database.
+  await query(postgres.url, 'drop database if exists several_hosts with (force)')
   await query(postgres.url, 'create database several_hosts')
   const named = (url: string) => url.replace(/postgres$/, 'several_hosts')
   const first = await startTcpProxy(postgres.url)

@@ -34,6 +34,12 @@ async function look(url: string): Promise<number> {
   }
 }
 
+/** Its server may not answer, and `release` alone would wait for it. */
+function discard(client: PoolClient): void {
+  client.connection.stream.destroy()
+  client.release(true)
+}
+
 const serversOf = new WeakMap<Pool, PostgresServers>()
 
 /**
@@ -61,9 +67,7 @@ export class PostgresServers {
 
   /** Opens a pool of connections to the server in use. */
   open(options: PoolConfig): Pool {
-    const verify: PoolConfig['verify'] = (client, done) => void this.#check(client).then(() => done(), done)
-    const isOne = this.#urls.length === 1
-    const pool = new Pool({ ...options, connectionString: this.#urls[0], ...(isOne ? {} : { verify }) })
+    const pool = new Pool({ ...options, connectionString: this.#urls[0] })
     serversOf.set(pool, this)
     this.#pools.push(pool)
     return pool
@@ -79,14 +83,21 @@ export class PostgresServers {
     })
   }
 
-  /** Closes connections to a server that was replaced. */
+  /**
+   * Checks new connections, and closes those to a server that was replaced. Not by the option `verify` of the pool: a caller
+   * whose time is over during that check never gets the connection, and nobody releases it.
+   */
   async #lend(pool: Pool): Promise<PoolClient> {
     for (;;) {
       const client = await pool.connect()
-      if (this.#timelines.get(client) === this.#timeline) return client
-      // Its server may not answer, and `release` would wait for it.
-      client.connection.stream.destroy()
-      client.release(true)
+      try {
+        if (!this.#timelines.has(client)) await this.#check(client)
+        if (this.#timelines.get(client) === this.#timeline) return client
+      } catch (fault) {
+        discard(client)
+        throw fault
+      }
+      discard(client)
     }
   }
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { AgentHome } from '../../testing/agent-command.ts'
 import { TestFleet } from '../../testing/service.ts'
 import {
@@ -24,6 +24,10 @@ let fleet: TestFleet
 beforeAll(async () => {
   fleet = await TestFleet.open()
 }, 60_000)
+// An agent that a failed test left suspended would not start in any later one.
+afterEach(async () => {
+  if ((await fleet.instance().catch(() => undefined))?.status === 'suspended') await fleet.resume()
+})
 afterAll(() => fleet[Symbol.asyncDispose]())
 
 const acknowledged = () =>
@@ -192,7 +196,10 @@ test(
     await eventually(() => expect(stepsIn(home)).toBeGreaterThan(2))
     const left = cgroupOf(supervised.processes()[0]!)
     if (left === undefined) return skip('no cgroup can be created')
-    for (const pid of [supervised.watcher!, child.pid!, ...supervised.processes()]) process.kill(pid, 'SIGKILL')
+    for (const pid of [supervised.watcher!, child.pid!, ...supervised.processes()]) {
+      // The steps end by themselves at any time.
+      if (isAlive(pid)) process.kill(pid, 'SIGKILL')
+    }
     await eventually(() => expect(supervised.processes('all')).toEqual([]))
     // No process has such a pid.
     const inUse = join(dirname(left), 'wardline-4194999-00000000')
