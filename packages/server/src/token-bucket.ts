@@ -1,3 +1,5 @@
+import type { Clock } from './clock.ts'
+
 /** A token bucket. The caller passes the time in milliseconds. */
 export interface TokenBucket {
   readonly msPerToken: number
@@ -55,5 +57,19 @@ export class TokenBuckets {
     const bucket = fullBucket(this.#msPerToken, this.#burst, now)
     this.#buckets.set(key, bucket)
     return bucket
+  }
+}
+
+/** Returns a function that takes a token of a key. Throws what `refuse` returns if there is none. */
+export function createPace(
+  { clock }: { clock: Clock },
+  buckets: TokenBuckets,
+  refuse: (key: string) => Error,
+): (key: string) => void {
+  return (key) => {
+    const now = clock.monotonic()
+    const bucket = buckets.of(key, now)
+    if (waitFor(bucket, 1, now) > 0) throw refuse(key)
+    spend(bucket, 1)
   }
 }

@@ -6,7 +6,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
-import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
+import { createPace, TokenBuckets } from '../../token-bucket.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { lockInstance, readControl } from '../instances/control-statements.ts'
 import type { PolicySets } from '../policies/policy-sets.ts'
@@ -40,17 +40,12 @@ const burst = 100
 const maxPaced = 10_000
 
 /** Returns a function that throws AppError `quota_exceeded` when an agent asks too often: each request is some queries. */
-export function createPace({ clock }: Pick<Deps, 'clock'>): (instanceId: string) => void {
-  const buckets = new TokenBuckets(msPerRequest, burst, maxPaced)
-  return (instanceId) => {
-    const now = clock.monotonic()
-    const bucket = buckets.of(instanceId, now)
-    if (waitFor(bucket, 1, now) > 0) {
-      throw new AppError('quota_exceeded', `${instanceId} asks too often: repeat a request every two seconds.`, 1)
-    }
-    spend(bucket, 1)
-  }
-}
+export const createRequestPace = (deps: Pick<Deps, 'clock'>) =>
+  createPace(
+    deps,
+    new TokenBuckets(msPerRequest, burst, maxPaced),
+    (id) => new AppError('quota_exceeded', `${id} asks too often: repeat a request every two seconds.`, 1),
+  )
 
 const answer = (row: ApprovalRow, state: ApprovalAnswer['state']): ApprovalAnswer => ({
   id: row.id,

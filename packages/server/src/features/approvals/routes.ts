@@ -5,10 +5,10 @@ import type { Router } from '../../http/route.ts'
 import { getApproval, listAllowances, listApprovals, viewApproval } from './approvals.ts'
 import { decideApproval, revokeAllowance } from './decisions.ts'
 import { type PressParts, pressApproval } from './press.ts'
-import { createPace, type RequestParts, requestApproval } from './requests.ts'
+import { createRequestPace, type RequestParts, requestApproval } from './requests.ts'
 
 export function mountApprovals(router: Router, deps: Deps, parts: RequestParts & PressParts): void {
-  const assertPace = createPace(deps)
+  const assertPace = createRequestPace(deps)
 
   router.handle('requestApproval', ({ params, body, principal }) => {
     const { instanceId } = params

@@ -3,7 +3,7 @@ import { type ConfigItem, configLimits, eventTypes, type InstanceConfig, type Re
 import { dayMs, isoTime, minuteMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
-import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
+import { createPace, TokenBuckets } from '../../token-bucket.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import {
@@ -40,21 +40,12 @@ const burst = 60
 const maxPaced = 10_000
 
 /** Returns a function that throws AppError `quota_exceeded` when an agent reports too often. */
-export function createReportPace({ clock }: Pick<Deps, 'clock'>): (instanceId: string) => void {
-  const buckets = new TokenBuckets(msPerReport, burst, maxPaced)
-  return (instanceId) => {
-    const now = clock.monotonic()
-    const bucket = buckets.of(instanceId, now)
-    if (waitFor(bucket, 1, now) > 0) {
-      throw new AppError(
-        'quota_exceeded',
-        `${instanceId} reports its configuration too often: once a minute is enough.`,
-        10,
-      )
-    }
-    spend(bucket, 1)
-  }
-}
+export const createReportPace = (deps: Pick<Deps, 'clock'>) =>
+  createPace(
+    deps,
+    new TokenBuckets(msPerReport, burst, maxPaced),
+    (id) => new AppError('quota_exceeded', `${id} reports its configuration too often: once a minute is enough.`, 10),
+  )
 
 export interface ConfigParts {
   ingest: Pick<Ingest, 'own' | 'storeWithin'>
