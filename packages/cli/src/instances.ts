@@ -75,7 +75,7 @@ function mismatchText(mismatches: readonly Mismatch[]): string | null {
   return mismatches
     .map(
       ({ missing, calls, since, tools }) =>
-        `${calls} calls not reported by ${missing} since ${since}: ${tools.join(', ')}`,
+        `${calls} calls not reported by ${missing === 'client' ? 'a hook or SDK' : missing} since ${since}: ${tools.join(', ')}`,
     )
     .join('; ')
 }

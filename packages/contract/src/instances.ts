@@ -40,8 +40,8 @@ export const Tags = (description: string) => Type.Array(Tag, { maxItems: limits.
 /** By what an agent is heard: its clients, and what sees it from outside. */
 export const witnesses = ['sdk', 'hook', 'mcp', 'supervisor', 'gateway', 'otlp'] as const
 export type Witness = (typeof witnesses)[number]
-/** Which of two witnesses does not report calls. */
-const missingWitnesses = ['hook', 'sdk', 'otlp'] as const
+/** Which witness does not report calls; `client`: neither a hook nor an SDK is heard, although policies apply. */
+const missingWitnesses = ['hook', 'sdk', 'client', 'otlp'] as const
 export type MissingWitness = (typeof missingWitnesses)[number]
 const witness = (description?: string) => choice(witnesses, description)
 
@@ -274,7 +274,10 @@ const Lever = Type.Object({
 export type Lever = Static<typeof Lever>
 
 const Mismatch = Type.Object({
-  missing: choice(missingWitnesses, 'The witness that does not report them'),
+  missing: choice(
+    missingWitnesses,
+    'The witness that does not report them; client = no hook or SDK is heard at all, although policies apply',
+  ),
   severity: choice(['warning', 'critical']),
   since: { ...Timestamp, description: 'When the first of them was received' },
   calls: { ...Count, description: 'To about a minute' },
@@ -285,7 +288,7 @@ export type Mismatch = Static<typeof Mismatch>
 const InstanceReply = Type.Object({
   ...InstanceDetail.properties,
   mismatches: Type.Array(Mismatch, {
-    description: 'Calls that only one of two witnesses reports, while that lasts',
+    description: 'Calls that only one witness reports, while that lasts',
   }),
   levers: Type.Array(Lever, {
     description: 'What a suspension reaches now, the strongest first; none if only telemetry is heard of it',

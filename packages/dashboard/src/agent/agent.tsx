@@ -137,8 +137,9 @@ function HeardRow({ detail: { witnesses, mismatches } }: { detail: AgentDetail }
       {witnesses.length === 0 && <span className="quiet">nothing in the last 30 days</span>}
       {mismatches.map(({ missing, severity, since, calls, tools }) => (
         <span key={missing} className={severity}>
-          {calls === 1 ? '1 call is' : `${calls} calls are`} missing from its {witnessNames[missing]} since{' '}
-          <Time at={since} />: <HostileText text={tools.join(', ')} max={80} />
+          {calls === 1 ? '1 call is' : `${calls} calls are`} missing from its{' '}
+          {missing === 'client' ? 'hook or SDK' : witnessNames[missing]} since <Time at={since} />:{' '}
+          <HostileText text={tools.join(', ')} max={80} />
         </span>
       ))}
     </div>

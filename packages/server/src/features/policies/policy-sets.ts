@@ -3,7 +3,7 @@ import { askOf, isForAgent, mayRestrict, modeFor, type Policy, readPolicy } from
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import { SharedRun } from '../../shared-run.ts'
-import { readPolicyTarget } from '../instances/tag-statements.ts'
+import { readOperatorTagsOf, readPolicyTarget } from '../instances/tag-statements.ts'
 import { readSet, readSetVersion } from './queries.ts'
 
 /** A stored policy, and parts of its JSON, so that a set is put together without reading documents. */
@@ -126,6 +126,18 @@ export class PolicySets {
     const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
     const stored = policies.find(({ id }) => id === policyId)
     return stored && { title: stored.policy.title, ask: askOf(stored.policy, rule) }
+  }
+
+  /** Returns those of the instances to which a stored policy applies, enforced or observed. */
+  async appliesTo(instanceIds: readonly string[]): Promise<Set<string>> {
+    const { db } = this.#deps.database
+    const version = await readSetVersion(db)
+    const { policies } = this.#loaded?.version === version ? this.#loaded : await this.#loads.get()
+    if (policies.length === 0) return new Set()
+    const tags = await readOperatorTagsOf(db, instanceIds)
+    const isFor = (id: string) =>
+      policies.some(({ policy }) => isForAgent(policy.for, { id, tags: tags.get(id) ?? [] }))
+    return new Set(instanceIds.filter(isFor))
   }
 
   /** Whether an enforced policy of the instance may deny one of these tools, or ask about it. Throws AppError `not_found`. */

@@ -1,14 +1,15 @@
-import { eventTypes, toolOf } from '@wardline/contract'
+import { eventTypes, telemetrySource, toolOf, type Witness } from '@wardline/contract'
 import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
-import type { Ingest } from '../events/ingest.ts'
 import type { LogFollower } from '../events/log-follower.ts'
 import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
-import { readTwiceHeard } from '../instances/heard-by-statements.ts'
-import { CallMatcher, type Mismatch } from './mismatch.ts'
-import { beginMismatch, deleteEndedBefore, endMismatch, type MismatchRow, readOpen } from './queries.ts'
+import { namesOf } from '../instances/heard-by.ts'
+import { readTwiceHeard, readWitnesses } from '../instances/heard-by-statements.ts'
+import { type EpisodeParts, Episodes } from './episodes.ts'
+import { CallMatcher, type Mismatch, type ReportedCall } from './mismatch.ts'
+import { deleteEndedBefore, type MismatchRow, readOpen } from './queries.ts'
+import { UnheardAgents } from './unheard.ts'
 
 /** Agents that are compared: some KiB each. */
 const maxAgents = 10_000
@@ -22,11 +23,8 @@ const replayRows = 20_000
 const pageRows = 250
 /** Events that name an agent, for each run: further ones are reported in the next runs. */
 const maxNamed = 5
-/** Between two events of an agent about the same witness: one that comes and goes must not flood. */
-const quietMs = hourMs
 const keptMs = 30 * dayMs
-/** Tools and characters of their names in an event. */
-const shownTools = 10
+/** Characters of the name of a tool. */
 const toolLength = 100
 
 interface Watched {
@@ -34,19 +32,22 @@ interface Watched {
   hasHook: boolean
 }
 
-interface WatchParts {
+interface WatchParts extends EpisodeParts {
   logFollower: LogFollower
-  ingest: Pick<Ingest, 'own' | 'storeWithin'>
-  policySets: { restricts(instanceId: string, tools: readonly string[]): Promise<boolean> }
+  policySets: EpisodeParts['policySets'] & { appliesTo(ids: readonly string[]): Promise<Set<string>> }
 }
 
 /**
- * Compares what two witnesses report of an agent. Every process follows the log, so that each can take over; the holder of
- * the lease of the rules decides, and the row of an episode is stored with its event, so that there is one.
+ * Compares what two witnesses report of an agent, and finds agents with policies that only telemetry shows. Every process
+ * follows the log, so that each can take over; the holder of the lease of the rules decides.
  */
 export class MismatchWatch {
   readonly #deps: Deps
   readonly #parts: WatchParts
+  readonly #episodes: Episodes
+  readonly #unheard = new UnheardAgents()
+  /** When the ends of episodes of unheard agents were last looked for, in monotonic milliseconds. */
+  #unheardEndedAt = Number.NEGATIVE_INFINITY
   #watched = new Map<string, Watched>()
   #readAt = Number.NEGATIVE_INFINITY
   #isReplayed = false
@@ -56,26 +57,31 @@ export class MismatchWatch {
   constructor(deps: Deps, parts: WatchParts) {
     this.#deps = deps
     this.#parts = parts
+    this.#episodes = new Episodes(deps, parts)
     parts.logFollower.listen((row) => this.#hear(row))
   }
 
   #hear(row: EventFields): false {
-    const { event_type, by_service, instance_id, created_at, session_id } = row
+    const { event_type, by_service, instance_id, created_at, session_id, source } = row
     if (event_type !== eventTypes.toolCall || by_service === 1 || instance_id === null) return false
     const watched = this.#watched.get(instance_id)
-    if (!watched || row.metadata === null) return false
+    // Without a second witness, what an agent's own client reports need not be read.
+    if (!watched && source !== telemetrySource) this.#unheard.forget(instance_id)
+    if ((!watched && source !== telemetrySource) || row.metadata === null) return false
     const metadata = JSON.parse(row.metadata) as Record<string, unknown>
     const tool = toolOf(metadata)?.toLowerCase().slice(0, toolLength)
     if (tool === undefined) return false
     const { callId, via, ok } = metadata
-    watched.matcher.take({
+    const call: ReportedCall = {
       by: via === 'otlp' ? 'otlp' : 'client',
       at: created_at,
       tool,
       session: session_id,
       id: typeof callId === 'string' ? callId.slice(0, 200) : null,
       isFailed: ok === false,
-    })
+    }
+    if (watched) watched.matcher.take(call)
+    else if (call.by === 'otlp') this.#unheard.take(instance_id, call)
     return false
   }
 
@@ -87,75 +93,73 @@ export class MismatchWatch {
       this.#readAt = clock.monotonic()
     }
     const now = clock.now()
-    const found = [...this.#watched].flatMap(([id, { matcher, hasHook }]) =>
+    const compared = [...this.#watched].flatMap(([id, { matcher, hasHook }]) =>
       matcher.judge(now).map((mismatch) => ({ id, mismatch, missing: missingName(mismatch, hasHook) })),
     )
     if (!isHolder || !timekeeping.mayJudge()) return
     const { db } = this.#deps.database
+    const unheard = [...(await this.#readUnheard(now))].map(([id, mismatch]) => {
+      return { id, mismatch, missing: 'client' as const }
+    })
+    const found = [...compared, ...unheard]
     const open = new Map((await readOpen(db, maxAgents)).map((row) => [`${row.instance_id} ${row.missing}`, row]))
     let named = 0
     for (const { id, mismatch, missing } of found) {
       const known = open.get(`${id} ${missing}`)
       open.delete(`${id} ${missing}`)
       const countedAt = this.#countedAt.get(`${id} ${missing}`) ?? Number.NEGATIVE_INFINITY
+      if (named >= maxNamed) this.#unheard.askAgain(id)
       if ((known && clock.monotonic() - countedAt < minuteMs) || named >= maxNamed) continue
       this.#countedAt.set(`${id} ${missing}`, clock.monotonic())
-      if (await this.#begin(id, mismatch, missing, now)) named += 1
+      if (await this.#episodes.begin(id, mismatch, missing, now)) named += 1
     }
     if (found.length === 0) this.#countedAt.clear()
-    for (const row of open.values()) {
+    const rest = [...open.values()]
+    for (const row of rest.filter(({ missing }) => missing !== 'client')) {
       const matchedAt = this.#watched.get(row.instance_id)?.matcher.matchedAt ?? 0
-      if (matchedAt > row.reported_at) await this.#end(row, now)
+      if (matchedAt > row.reported_at) await this.#episodes.end(row, now)
     }
+    await this.#endUnheard(
+      rest.filter(({ missing }) => missing === 'client'),
+      now,
+    )
   }
 
-  async #begin(id: string, mismatch: Mismatch, missing: MismatchRow['missing'], now: number): Promise<boolean> {
-    const { ingest, policySets } = this.#parts
-    const { db } = this.#deps.database
-    const names = [...mismatch.tools.keys()]
-    const isRestricted = missing !== 'otlp' && (await policySets.restricts(id, names).catch(unlessDeleted))
-    const shown = Object.fromEntries([...mismatch.tools].slice(0, shownTools))
-    const row: MismatchRow = {
-      instance_id: id,
-      missing,
-      severity: isRestricted ? 'critical' : 'warning',
-      since: mismatch.since,
-      calls: mismatch.calls,
-      tools: JSON.stringify(shown),
-      reported_at: now,
-      ended_at: null,
+  /** Of agents that only telemetry shows, returns those to which policies apply. */
+  async #readUnheard(now: number): Promise<Map<string, Mismatch>> {
+    const found = this.#unheard.due(now, this.#deps.clock.monotonic())
+    if (found.size === 0) return found
+    const ids = [...found.keys()]
+    const [heardBy, policed] = await Promise.all([this.#readHeard(ids, now), this.#parts.policySets.appliesTo(ids)])
+    for (const id of ids) {
+      const isHeard = hasClient(heardBy.get(id))
+      if (isHeard) this.#unheard.forget(id)
+      if (isHeard || !heardBy.get(id)?.includes('otlp') || !policed.has(id)) found.delete(id)
     }
-    const event = ingest.own({
-      severity: row.severity,
-      event_type: eventTypes.reportMismatch,
-      description: `${describe(row)}${isRestricted ? '; a policy denies or asks about one of their tools' : ''}`,
-      instance_id: id,
-      metadata: { missing, calls: row.calls, tools: shown, since: isoTime(row.since), restricted: isRestricted },
-    })
-    let publish = () => {}
-    const isReported = await db.transaction().execute(async (trx) => {
-      if (!(await beginMismatch(trx, row, now - quietMs))) return false
-      publish = await ingest.storeWithin(trx, [event])
-      return true
-    })
-    publish()
-    return isReported
+    return found
   }
 
-  async #end(row: MismatchRow, now: number): Promise<void> {
-    const { ingest } = this.#parts
-    const event = ingest.own({
-      severity: 'info',
-      event_type: eventTypes.reportMismatchEnded,
-      description: `Its ${witnessTexts[row.missing]} reports calls again`,
-      instance_id: row.instance_id,
-      metadata: { missing: row.missing, calls: row.calls, since: isoTime(row.since) },
-    })
-    let publish = () => {}
-    await this.#deps.database.db.transaction().execute(async (trx) => {
-      if (await endMismatch(trx, row, now)) publish = await ingest.storeWithin(trx, [event])
-    })
-    publish()
+  async #readHeard(ids: readonly string[], now: number): Promise<Map<string, Witness[]>> {
+    const rows = await readWitnesses(this.#deps.database.db, ids, now - heardWithinMs)
+    return new Map([...Map.groupBy(rows, ({ instance_id }) => instance_id)].map(([id, of]) => [id, namesOf(of)]))
+  }
+
+  /** Ends the episodes of agents for which a hook or SDK speaks now, that fell silent, or that no policy names any more. */
+  async #endUnheard(rows: readonly MismatchRow[], now: number): Promise<void> {
+    const { clock } = this.#deps
+    if (rows.length === 0 || clock.monotonic() - this.#unheardEndedAt < minuteMs) return
+    this.#unheardEndedAt = clock.monotonic()
+    for (let start = 0; start < rows.length; start += pageAgents) {
+      const page = rows.slice(start, start + pageAgents)
+      const ids = page.map(({ instance_id }) => instance_id)
+      const [heardBy, policed] = await Promise.all([this.#readHeard(ids, now), this.#parts.policySets.appliesTo(ids)])
+      for (const row of page) {
+        const heard = heardBy.get(row.instance_id)
+        if (hasClient(heard)) await this.#episodes.end(row, now, 'Its hook or SDK is heard')
+        else if (!heard?.includes('otlp')) await this.#episodes.end(row, now, 'Nothing is heard of it any more')
+        else if (!policed.has(row.instance_id)) await this.#episodes.end(row, now, 'No policy applies to it any more')
+      }
+    }
   }
 
   async #readAgents(): Promise<void> {
@@ -167,6 +171,7 @@ export class MismatchWatch {
       for (const { instance_id: id, has_hook } of page) {
         const matcher = this.#watched.get(id)?.matcher ?? new CallMatcher()
         watched.set(id, { matcher, hasHook: Number(has_hook) === 1 })
+        this.#unheard.forget(id)
       }
       after = page.at(-1)?.instance_id ?? after
       if (page.length < pageAgents) break
@@ -194,21 +199,11 @@ export class MismatchWatch {
   }
 }
 
-function unlessDeleted(fault: unknown): false {
-  if (fault instanceof AppError && fault.code === 'not_found') return false
-  throw fault
-}
-
-const witnessTexts: Record<MismatchRow['missing'], string> = { hook: 'hook', sdk: 'SDK', otlp: 'telemetry' }
-
 const missingName = ({ missing }: Mismatch, hasHook: boolean): MismatchRow['missing'] =>
   missing === 'otlp' ? 'otlp' : hasHook ? 'hook' : 'sdk'
 
-const describe = ({ missing, calls, tools }: MismatchRow): string => {
-  const names = Object.keys(JSON.parse(tools) as object).join(', ')
-  const other = missing === 'otlp' ? 'its hook or SDK' : 'its telemetry'
-  return `${calls} calls that only ${other} reported, not its ${witnessTexts[missing]}: ${names}`.slice(0, 900)
-}
+const clients: readonly Witness[] = ['sdk', 'hook', 'mcp']
+const hasClient = (heard: readonly Witness[] = []): boolean => heard.some((witness) => clients.includes(witness))
 
 /** Returns the calls of an agent that only one witness reports now. */
 export async function viewMismatches({ database }: Pick<Deps, 'database'>, instanceId: string) {

@@ -1,7 +1,7 @@
 import { hourMs, minuteMs } from '../../clock.ts'
+import { LossRun, maxTools, type Side } from './loss-run.ts'
 
-/** Who reported a call: a client in the agent (hook or SDK), or its telemetry. */
-export type Side = 'client' | 'otlp'
+export type { Side } from './loss-run.ts'
 
 /** A tool call as one side reported it. `at`: when the service received it, because clocks of agents differ. */
 export interface ReportedCall {
@@ -24,9 +24,8 @@ export interface Mismatch {
   calls: number
 }
 
-/** Calls that are waited for, and tools and sessions that are remembered, of one agent: an attacker may send any number. */
+/** Calls that are waited for, and sessions that are remembered, of one agent: an attacker may send any number. */
 const maxOpen = 64
-const maxTools = 100
 const maxSessions = 20
 /** A call that comes later than this is another one. */
 const openMs = hourMs
@@ -35,10 +34,8 @@ const openMs = hourMs
  * agent, and are sent again for half a minute. See docs/adr/0089 for the simulation.
  */
 export const graceMs: Record<Side, number> = { client: 15_000, otlp: 45_000 }
-/** Calls that arrive together are lost together, so they are one loss. */
-const burstMs = 10_000
 /** Losses in a row that are no accident. */
-const minLosses: Record<Side, number> = { client: 3, otlp: 4 }
+export const minLosses: Record<Side, number> = { client: 3, otlp: 4 }
 /** Calls that both sides reported before one can be missed. */
 const minMatched: Record<Side, number> = { client: 5, otlp: 20 }
 /** Sessions of which telemetry showed a call: of the first ones alone, sampling by trace is not recognized. Or many calls. */
@@ -56,15 +53,6 @@ interface OpenCall extends ReportedCall {
   isCounted: boolean
 }
 
-interface Run {
-  missing: Side
-  calls: number
-  losses: number
-  since: number
-  lastAt: number
-  tools: Map<string, number>
-}
-
 const other = (side: Side): Side => (side === 'client' ? 'otlp' : 'client')
 
 /**
@@ -75,7 +63,7 @@ export class CallMatcher {
   readonly #open: Record<Side, OpenCall[]> = { client: [], otlp: [] }
   /** Tools that both sides have reported: others may be beyond the reach of one of them. `late`: after the grace. */
   readonly #shared = new Map<string, { matched: number; late: number }>()
-  readonly #runs = new Map<string, Run>()
+  readonly #runs = new Map<string, LossRun>()
   #matched = 0
   #matchedAt = 0
   /** Sessions that telemetry showed, by the client's name; at most `minSeenSessions`. */
@@ -163,19 +151,15 @@ export class CallMatcher {
     }
   }
 
-  #lose(missing: Side, { session, at, tool }: OpenCall): void {
-    const name = runName(missing, session)
+  #lose(missing: Side, call: OpenCall): void {
+    const name = runName(missing, call.session)
     let run = this.#runs.get(name)
     if (!run) {
       if (this.#runs.size >= maxSessions) this.#runs.delete(this.#runs.keys().next().value!)
-      run = { missing, calls: 0, losses: 0, since: at, lastAt: Number.NEGATIVE_INFINITY, tools: new Map() }
+      run = new LossRun(missing, call.at)
       this.#runs.set(name, run)
     }
-    run.calls += 1
-    if (run.tools.has(tool) || run.tools.size < maxTools) run.tools.set(tool, (run.tools.get(tool) ?? 0) + 1)
-    if (at - run.lastAt < burstMs) return
-    run.losses += 1
-    run.lastAt = at
+    run.lose(call)
   }
 
   #mismatchOf(missing: Side): Mismatch | undefined {
