@@ -497,6 +497,17 @@ class KillSwitchTest(ServiceTest):
             with self.assertRaisesRegex(ValueError, 'tags must be'):
                 self.monitor(tags=wrong)
 
+    def test_the_parent_is_sent_and_never_the_agent_itself(self) -> None:
+        monitor = self.monitor(parent='lead').start()
+        until('the parent', lambda: self.detail()['parent_instance_id'], lambda parent: parent == 'lead')
+        monitor.stop()
+        with self.assertRaisesRegex(ValueError, 'parent must'):
+            self.monitor(parent='Lead')
+        own = monitor._identity['instance_id']
+        for environment, expected in (('lead', 'lead'), (own, None), ('', None)):
+            with mock.patch.dict(os.environ, WARDLINE_PARENT=environment):
+                self.assertEqual(self.monitor()._identity.get('parent_instance_id'), expected)
+
     def test_a_kill_reaches_the_agent_by_poll_when_the_stream_is_blocked(self) -> None:
         door = self.door()
         door.refuses = lambda line: '/control' in line

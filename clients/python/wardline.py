@@ -5891,6 +5891,8 @@ class Monitor:
                     file the logger `wardline` has the only record
     ssl_context     to trust a private authority; certificates are verified unless this says otherwise
     tags            up to 20, such as 'env:production', shown and filtered by in the fleet. Default: the last ones stay
+    parent          instance id of the agent that started this one. Set once, for good. Default: WARDLINE_PARENT in
+                    the environment; the own id there counts as none
     public_key      the x of the key in <url>/.well-known/wardline-keys.json, or several separated by commas: kills,
                     resumes and poll answers without a valid signature are ignored. Default: not verified
     result_text     also report the text of results and answers, without secrets and at most 1,000 characters.
@@ -5922,7 +5924,12 @@ class Monitor:
         tags: Optional[Sequence[str]] = None,
         result_text: bool = False,
         on_ask: str = 'wait',
+        parent: Optional[str] = None,
     ) -> None:
+        if parent is None:
+            parent = os.environ.get('WARDLINE_PARENT') or None
+        if parent is not None and not _INSTANCE_ID.fullmatch(parent):
+            raise ValueError('parent must have 1 to 64 lower-case letters, digits, _ or -')
         if on_ask not in ('wait', 'deny'):
             raise ValueError("on_ask must be 'wait' or 'deny'")
         if not _INSTANCE_ID.fullmatch(instance_id):
@@ -5951,6 +5958,9 @@ class Monitor:
         }
         if tags is not None:
             self._identity['tags'] = list(tags)
+        # A process may hand its environment to those that it starts.
+        if parent is not None and parent != instance_id:
+            self._identity['parent_instance_id'] = parent
         self._stale_after = float(stale_after)
         self._record = _HostRecord(instance_id, state_file, suspend_log)
         self._callbacks: Dict[str, List[Callable[..., Any]]] = {'suspend': [], 'resume': [], 'error': []}
@@ -7532,6 +7542,7 @@ Settings, from the environment:
   WARDLINE_KEY          a key of scope agent, created with --supervisor
   WARDLINE_KEY_FILE     a file with the key
   WARDLINE_INSTANCE_ID  as --instance
+  WARDLINE_PARENT       id of the agent that started this one
   WARDLINE_FAIL_MODE    open or closed; default: open
   WARDLINE_PUBLIC_KEY   keys that must sign the state of the kill switch
   WARDLINE_STATE_FILE   default: ~/.local/state/wardline/run-<instance>.state

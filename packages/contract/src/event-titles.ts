@@ -27,6 +27,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
     `${isNamed ? who : 'Many agents'}: calls that only one witness reported`,
   [eventTypes.reportMismatchEnded]: (who) => `${who}: the report mismatch ended`,
   [eventTypes.agentConfigChanged]: (who, isNamed) => `${isNamed ? who : 'Many agents'}: the configuration changed`,
+  [eventTypes.parentIgnored]: (who) => `${who} names a parent that it cannot have`,
   [eventTypes.instancesOffline]: () => 'Many more agents are silent',
   [eventTypes.instancesRecovered]: () => 'Many more agents are back',
   [eventTypes.drillOverdue]: (who) => `${who} does not answer drills`,

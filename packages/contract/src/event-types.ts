@@ -31,6 +31,7 @@ export const eventTypes = {
   reportMismatch: 'report_mismatch',
   reportMismatchEnded: 'report_mismatch_ended',
   agentConfigChanged: 'agent_config_changed',
+  parentIgnored: 'parent_ignored',
   instancesOffline: 'instances_offline',
   instancesRecovered: 'instances_recovered',
   drillOverdue: 'drill_overdue',

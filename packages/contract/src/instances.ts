@@ -66,6 +66,10 @@ export const Heartbeat = Type.Object({
     }),
   ),
   supervisor: Type.Optional(SupervisorState),
+  parent_instance_id: Type.Optional({
+    ...InstanceId,
+    description: 'The agent that started this one. Set once: later heartbeats cannot change it',
+  }),
 })
 export type Heartbeat = Static<typeof Heartbeat>
 
@@ -246,6 +250,9 @@ export const InstanceDetail = Type.Object({
   last_proven_stoppable_at: nullable(LastProven),
   suspension: InstanceSuspension,
   heard_by: HeardBy,
+  parent_instance_id: nullable({ ...InstanceId, description: 'The agent that started it, as its agent reported' }),
+  children: { ...Count, description: 'Instances that name it as their parent' },
+  descendants: { ...Count, description: 'Its children and theirs' },
   witnesses: Type.Array(
     Type.Object({
       witness: witness(),

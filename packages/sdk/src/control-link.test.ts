@@ -53,7 +53,8 @@ test('aborts the signal with the reason when a kill is pushed', async () => {
 test('reports its metadata and applied version to the service', async () => {
   await using fleet = await TestFleet.open()
   const tags = ['env:production', 'team:payments']
-  const about = { name: 'Support bot', agentType: 'custom', version: '1.4.0', failMode: 'closed' as const, tags }
+  const named = { name: 'Support bot', agentType: 'custom', version: '1.4.0', parent: 'lead' }
+  const about = { ...named, failMode: 'closed' as const, tags }
   const { monitor } = fleet.monitor(about, { heartbeat: 20 })
   await monitor.start()
   expect(await fleet.instance()).toMatchObject({
@@ -62,6 +63,7 @@ test('reports its metadata and applied version to the service', async () => {
     version: '1.4.0',
     fail_mode: 'closed',
     agent_tags: tags,
+    parent_instance_id: 'lead',
     status: 'active',
   })
   // The heartbeat confirms the version even if every acknowledgement is lost.

@@ -122,6 +122,7 @@ export class ControlLink {
       // The SDK in a supervised agent sends one: two would look like a copy of the agent.
       boot_id: enforcer ? undefined : this.#bootId,
       tags: settings.tags && [...settings.tags],
+      parent_instance_id: settings.parent,
       // It counts as an acknowledgement, which an enforcer sends with its evidence.
       control_version: enforcer && killSwitch.version !== undefined ? this.#acknowledged : killSwitch.version,
       ...(leaving ? { leaving } : {}),

@@ -34,6 +34,11 @@ export interface MonitorOptions {
    */
   tags?: readonly string[]
   /**
+   * Instance id of the agent that started this one, such as `process.env.WARDLINE_PARENT`; empty, or its own id: none.
+   * Set once, for good.
+   */
+  parent?: string | undefined
+  /**
    * The `x` of a key in `/.well-known/wardline-keys.json`, or up to 8 separated by commas. Control messages without a
    * signature by one of them are ignored.
    */

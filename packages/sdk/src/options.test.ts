@@ -2,7 +2,7 @@ import { isLoopback } from '@wardline/text'
 import { expect, test } from 'vitest'
 import { createMonitor } from './index.ts'
 import type { MonitorOptions } from './monitor.ts'
-import { isUnencrypted } from './options.ts'
+import { isUnencrypted, readOptions } from './options.ts'
 
 const validOptions = { url: 'https://wardline.example/base', key: 'wl_agent_abc', instanceId: 'support-bot-1' }
 
@@ -36,6 +36,7 @@ test.each<[string, object, string]>([
   ['no instance', { instanceId: undefined }, 'instanceId must'],
   ['an instance in upper case', { instanceId: 'Bot' }, 'instanceId must'],
   ['an instance that is too long', { instanceId: 'a'.repeat(65) }, 'instanceId must'],
+  ['a parent in upper case', { parent: 'Lead' }, 'parent must'],
   ['an instance with a line feed', { instanceId: 'bot\n' }, 'instanceId must'],
   ['an empty public key', { publicKey: '' }, 'publicKey must be'],
   ['a public key of another length', { publicKey: 'A'.repeat(44) }, 'publicKey must be'],
@@ -95,4 +96,9 @@ test('warns once about an unencrypted url of another machine', async () => {
   await monitor.refresh()
   await monitor.refresh()
   expect(codes.filter((code) => code === 'unencrypted')).toHaveLength(1)
+})
+
+test('takes a parent, and none where a variable is empty or names the agent itself', () => {
+  const parentOf = (parent?: string) => readOptions({ ...validOptions, parent }).parent
+  expect([undefined, '', 'support-bot-1', 'lead'].map(parentOf)).toEqual([undefined, undefined, undefined, 'lead'])
 })

@@ -4,7 +4,7 @@ import type { FailMode, MonitorOptions, OnAsk } from './monitor.ts'
 export type Settings = Required<
   Pick<MonitorOptions, 'url' | 'key' | 'instanceId' | 'name' | 'staleAfterMs' | 'checkTimeoutMs' | 'resultText'>
 > &
-  Pick<MonitorOptions, 'agentType' | 'version' | 'tags' | 'publicKey' | 'stateFile' | 'suspendLog'> & {
+  Pick<MonitorOptions, 'agentType' | 'version' | 'tags' | 'parent' | 'publicKey' | 'stateFile' | 'suspendLog'> & {
     failMode: FailMode
     onAsk: OnAsk
   }
@@ -20,6 +20,7 @@ const known: Record<keyof MonitorOptions, true> = {
   agentType: true,
   version: true,
   tags: true,
+  parent: true,
   publicKey: true,
   failMode: true,
   staleAfterMs: true,
@@ -61,6 +62,13 @@ export function isUnencrypted(url: string): boolean {
   return protocol === 'http:' && !isLoopback
 }
 
+function checkId(name: keyof MonitorOptions, id: unknown): void {
+  check(
+    typeof id === 'string' && /^[a-z0-9_-]{1,64}$/.test(id),
+    `${name} must have 1 to 64 lower-case letters, digits, _ and -`,
+  )
+}
+
 function checkText(name: keyof MonitorOptions, value: unknown, maxLength: number): void {
   const isValid = typeof value === 'string' && /\S/.test(value) && [...value].length <= maxLength
   check(value === undefined || isValid, `${name} must be a string of 1 to ${maxLength} characters`)
@@ -83,10 +91,10 @@ export function readOptions(options: MonitorOptions): Settings {
     typeof key === 'string' && /^[\x21-\x7e]{1,500}$/.test(key),
     'key must be the key of this agent: printable ASCII characters without spaces (is the environment variable set?)',
   )
-  check(
-    typeof instanceId === 'string' && /^[a-z0-9_-]{1,64}$/.test(instanceId),
-    'instanceId must have 1 to 64 lower-case letters, digits, _ and -',
-  )
+  checkId('instanceId', instanceId)
+  // An empty variable of the environment counts as none.
+  const parent = options.parent || undefined
+  if (parent !== undefined) checkId('parent', parent)
   check(failMode === 'open' || failMode === 'closed', 'failMode must be "open" or "closed"')
   for (const [name, value] of Object.entries({ staleAfterMs, checkTimeoutMs })) {
     check(Number.isFinite(value) && value > 0 && value <= 86_400_000, `${name} must be milliseconds, at most a day`)
@@ -132,6 +140,8 @@ export function readOptions(options: MonitorOptions): Settings {
     agentType,
     version,
     tags,
+    // A process may hand its environment to those that it starts.
+    parent: parent === instanceId ? undefined : parent,
     publicKey,
     stateFile,
     suspendLog,

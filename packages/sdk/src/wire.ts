@@ -11,6 +11,7 @@ export interface Heartbeat {
   boot_id?: string | undefined
   control_version?: number | undefined
   tags?: string[] | undefined
+  parent_instance_id?: string | undefined
   leaving?: boolean | undefined
   /** Only of a supervisor. */
   supervisor?: { processes: number; isolated: boolean } | undefined

@@ -40,6 +40,10 @@ test('settings come from the file, and the environment takes precedence', () => 
     instanceId: 'of-env',
   })
   expect(read(env, true)).toMatchObject({ failMode: 'closed' })
+  expect(read({ ...env, WARDLINE_PARENT: 'lead' })).toMatchObject({ parent: 'lead' })
+  for (const none of ['', 'of-env'])
+    expect(read({ ...env, WARDLINE_PARENT: none })).toMatchObject({ parent: undefined })
+  expect(read({ ...env, WARDLINE_PARENT: 'No id' })).toMatchObject({ fault: expect.stringContaining('parent must') })
   expect(read({ WARDLINE_RESULT_TEXT: 'on' })).toMatchObject({ resultText: true })
   expect(read({ WARDLINE_RESULT_TEXT: 'yes' })).toMatchObject({ fault: expect.stringContaining('"on" or "off"') })
   putFile({ ...file, resultText: 'off' })

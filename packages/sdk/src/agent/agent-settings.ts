@@ -47,6 +47,7 @@ export interface AgentSettings {
   name: string
   agentType: AgentKind
   failMode: FailMode
+  parent: string | undefined
   publicKey: string | undefined
   resultText: boolean
   onAsk: HookOnAsk
@@ -222,10 +223,12 @@ export function readAgentSettings(
     const { instanceId, failMode } = known
     // The file's public keys belong to its service; variables cannot add to them.
     const publicKey = (url === file.url && file.publicKey) || env.WARDLINE_PUBLIC_KEY || undefined
+    const parent = env.WARDLINE_PARENT === instanceId ? undefined : env.WARDLINE_PARENT || undefined
     const resultText = isOn(file.resultText ?? env.WARDLINE_RESULT_TEXT)
     // A client of MCP waits for a call, a coding agent only for seconds for its hook.
     const onAsk = onAskOf(env, file) ?? (kind === 'mcp-proxy' ? 'wait' : 'deny')
-    return checkedSettings({ url, key, instanceId, name, agentType: kind, failMode, publicKey, resultText, onAsk })
+    const of = { url, key, instanceId, name, agentType: kind, parent }
+    return checkedSettings({ ...of, failMode, publicKey, resultText, onAsk })
   } catch (fault) {
     if (fault instanceof InvalidSetting) return { ...known, fault: fault.message }
     throw fault

@@ -90,6 +90,7 @@ function sendHeartbeat({ service, settings, known, timeoutMs }: Question): Promi
     name: settings.name,
     agent_type: settings.agentType,
     fail_mode: settings.failMode,
+    parent_instance_id: settings.parent,
     control_version: known?.version ?? 0,
     // No process runs between two tool calls, so silence is not an outage.
     leaving: true,

@@ -69,6 +69,7 @@ import { drillsOfModels } from './migrations/0065-drills-of-models.ts'
 import { witnesses } from './migrations/0066-witnesses.ts'
 import { reportMismatches } from './migrations/0067-report-mismatches.ts'
 import { agentConfigs } from './migrations/0068-agent-configs.ts'
+import { parents } from './migrations/0069-parents.ts'
 
 interface Migration {
   version: number
@@ -148,6 +149,7 @@ const migrations: Migration[] = [
   { version: 66, name: 'witnesses', statements: witnesses },
   { version: 67, name: 'report-mismatches', statements: reportMismatches },
   { version: 68, name: 'agent-configs', statements: agentConfigs },
+  { version: 69, name: 'parents', statements: parents },
 ]
 
 const newest = migrations.at(-1)!.version

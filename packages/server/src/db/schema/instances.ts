@@ -27,6 +27,8 @@ interface InstancesTable {
   kill_result: 'unconfirmed' | 'confirmed' | null
   /** First key in the rotation chain of the registering key; null = registered before owners were recorded. */
   owner: string | null
+  /** The instance that its agent named as its parent, which need not exist. Never changes once it is set. */
+  parent_id: string | null
   /** Tags reported by the agent and tags set by operators, as sorted JSON arrays; null if never set. */
   agent_tags: string | null
   operator_tags: string | null

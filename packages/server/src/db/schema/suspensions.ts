@@ -12,6 +12,8 @@ interface SuspensionsTable {
   containment_id: string | null
   /** The containment for which it holds its key: new instances of that begin suspended. Besides `containment_id`. */
   key_containment_id: string | null
+  /** The parent, if its suspension caused this one, which ends with it. */
+  through_id: string | null
   requested_at: number
   stored_at: number | null
   published_at: number | null

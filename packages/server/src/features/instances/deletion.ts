@@ -6,12 +6,13 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
+import { findParentAbove } from './parent-queries.ts'
 import { deleteSeenOnce, deletionStatements, findInstance, findSeenOnce } from './queries.ts'
 
 /**
  * Deletes an instance; its events stay. A suspended instance must be resumed first, since deletion would lift its
- * suspension.
- * Throws AppError `not_found` or `suspended`.
+ * suspension. One between a parent and children stays, since these would no longer be suspended with its parent.
+ * Throws AppError `not_found`, `suspended` or `conflict`.
  */
 export function deleteInstance(
   database: Database,
@@ -24,6 +25,11 @@ export function deleteInstance(
     const row = await findInstance(database.db, id)
     if (!row) throw unknownInstance(id)
     if (row.suspended) throw new AppError('suspended', 'The instance is suspended: resume it before you delete it.')
+    const above = await findParentAbove(database.db, id)
+    if (above !== undefined) {
+      const why = `The instance has a parent and children, which would no longer stop with ${above}`
+      throw new AppError('conflict', `${why}: delete its children first.`)
+    }
     const version = row.control_version
     const before = { name: row.name, version }
     const action = { action: 'instance.delete', target: id, before, after: null }

@@ -24,6 +24,8 @@ import type { BootWatch } from './boots.ts'
 import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
 import { type HeardBy, heardSince, namesOf, readHeardBy, senderOf, viewWitnesses } from './heard-by.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
+import { countBelow } from './parent-queries.ts'
+import { claimsOfParents, Parents } from './parents.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
 import { compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
@@ -82,6 +84,7 @@ export function createHeartbeats(
   { countedReports, quotas, activityCounts, heardBy, heartbeatAcks, bootWatch, registrationStops }: HeartbeatParts,
 ): Heartbeats {
   const texts = compileHeartbeats(database)
+  const parents = new Parents({ database, clock }, { countedReports })
   const queue = new GroupCommit<Beat, AppError | undefined>({
     queue: 'heartbeats',
     collect: () => database.collect(),
@@ -100,11 +103,13 @@ export function createHeartbeats(
         now,
       )
       const refreshed = await refreshInstances(database, texts, known, now, acks?.statements)
-      const { unknown, claims, confirmedKills, changes } = refreshed
+      const { unknown, claims, confirmedKills, changes, otherParents } = refreshed
+      const keyOf = (id: string) => latest.get(id)!.keyId
       acks?.commit()
       for (const killedAt of confirmedKills) metrics.killConfirmSeconds.observe((now - killedAt) / 1000)
       if (changes.length > 0) await bootWatch.note(changes, latest, now)
-      for (const claim of claims) reportClaim(countedReports, claim, latest.get(claim.instanceId)!.keyId)
+      for (const claim of claims) reportClaim(countedReports, claim, keyOf(claim.instanceId))
+      if (otherParents.length > 0) await parents.store(otherParents, keyOf)
       for (const id of latest.keys()) activityCounts.noteHeartbeat(id, now)
       for (const { heartbeat } of beats) {
         const sender = senderOf(heartbeat)
@@ -129,9 +134,10 @@ export function createHeartbeats(
           newcomers,
           now,
         )
-        for (const claim of registered.claims) reportClaim(countedReports, claim, latest.get(claim.instanceId)!.keyId)
+        for (const claim of registered.claims) reportClaim(countedReports, claim, keyOf(claim.instanceId))
+        parents.settle(claimsOfParents(newcomers), registered.orphans, keyOf)
         for (const [id, refusal] of registered.refused) {
-          quotas.returnInstance(latest.get(id)!.keyId)
+          quotas.returnInstance(keyOf(id))
           refused.set(id, refusal)
         }
       }
@@ -299,6 +305,8 @@ export async function viewInstance(
     last_proven_stoppable_at: isoTimeOrNull(row.last_proven_at),
     suspension: (await readSuspensionStates(db, [row], suspensionStates)).get(id) ?? null,
     heard_by: namesOf(heard),
+    parent_instance_id: row.parent_id,
+    ...(await countBelow(db, id)),
     witnesses: viewWitnesses(heard),
   }
 }

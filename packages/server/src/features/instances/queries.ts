@@ -5,6 +5,7 @@ import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { deleteConfigs, runsServer } from './config-statements.ts'
 import { isHeardBy } from './heard-by-statements.ts'
+import { isBetween, isParent } from './parent-queries.ts'
 
 /** Columns from which the status of an instance is derived. */
 const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const
@@ -180,7 +181,7 @@ export function tagStatements(
   return [dialect.lockFound(asRead.compile()), update.compile(), raiseToTimeAgain('policy_set', now).compile(db)]
 }
 
-/** Deletes an instance but keeps its control version, in a batch that fails as stale if that version has changed. */
+/** Deletes an instance but keeps its control version, in a batch that fails as stale if it changed, or has a parent and children. */
 export function deletionStatements({ db, dialect }: Database, id: string, version: number, now: number): Statement[] {
   const asRead = db
     .selectFrom('instances')
@@ -188,6 +189,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
     .where('id', '=', id)
     .where('suspended', '=', 0)
     .where('control_version', '=', version)
+    .where(isBetween, '=', 0)
   const remembered = { control_version: version, deleted_at: now }
   const remember = db
     .insertInto('deleted_instances')
@@ -205,7 +207,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
   ]
 }
 
-/** Finds ids after `after` of instances with a single heartbeat, before `cutoff`, that were never suspended. */
+/** Finds ids after `after` of instances with a single heartbeat, before `cutoff`, that were never suspended and have no children. */
 export async function findSeenOnce(db: Db, cutoff: number, after: string, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('instances')
@@ -214,6 +216,7 @@ export async function findSeenOnce(db: Db, cutoff: number, after: string, limit:
     .where('last_heartbeat_at', '<', cutoff)
     .whereRef('last_heartbeat_at', '=', 'first_seen_at')
     .where('control_version', '=', 0)
+    .where(isParent, '=', 0)
     .orderBy('id')
     .limit(limit)
     .execute()
@@ -228,6 +231,7 @@ export async function deleteSeenOnce(db: Db, ids: readonly string[], now: number
       .where('id', 'in', ids)
       .whereRef('last_heartbeat_at', '=', 'first_seen_at')
       .where('control_version', '=', 0)
+      .where(isParent, '=', 0)
       .returning('operator_tags')
       .execute()
     if (deleted.some(({ operator_tags }) => operator_tags !== null)) {

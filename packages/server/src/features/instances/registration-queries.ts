@@ -5,6 +5,8 @@ import type { Database, Db, Row, Statement } from '../../db/database.ts'
 import { type Beat, controlVersionOf, isOfSupervisor, isSupervisedBy, leavingOf } from './beats.ts'
 import type { BootChange } from './boot-queries.ts'
 import { provenAt } from './control-statements.ts'
+import { parentStatements } from './parent-queries.ts'
+import { claimsOfParents, type OtherParent, parentOf } from './parents.ts'
 import { tagsText } from './tags.ts'
 import type { VersionClaim } from './version-claims.ts'
 
@@ -38,6 +40,7 @@ const runColumns = {
   version: 'text',
   fail_mode: 'text',
   by_agent: 'bigint',
+  parent: 'text',
 } as const
 const appliedColumns = { id: 'text', version: 'bigint', by_agent: 'bigint' } as const
 const stored = ['id', 'name', 'agent_type', 'version', 'fail_mode', 'boot_id']
@@ -72,6 +75,7 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
   const isOtherRun = sql`(coalesce(instances.boot_id, '') <> coalesce(batch.boot_id, '') or (batch.boot_id is null
     and (instances.agent_type <> batch.agent_type or instances.version <> batch.version
       or instances.fail_mode <> batch.fail_mode)))`
+  const isOtherParent = sql`coalesce(instances.parent_id, '') <> batch.parent`
   const gap = sql`(batch.at - last_heartbeat_at)`
   // The time between two runs of an agent is not a gap between heartbeats.
   const isOneRun = sql`(coalesce(batch.boot_id, instances.boot_id, '') = coalesce(instances.boot_id, '')
@@ -107,9 +111,11 @@ export function compileHeartbeats({ db, dialect }: Database): HeartbeatStatement
       from ${rows} as batch where instances.id = batch.id`),
     strangers: text(sql`select batch.id, instances.last_heartbeat_at, instances.boot_id, instances.boots,
         instances.clone_count, instances.clone_reported_at, instances.crash_loop_at,
-        instances.agent_type, instances.version, instances.fail_mode
-      from ${dialect.rowsFromJson('', runColumns)} as batch
-      left join instances on instances.id = batch.id where instances.id is null or (by_agent = 1 and ${isOtherRun})`),
+        instances.agent_type, instances.version, instances.fail_mode, instances.parent_id, batch.parent,
+        case when by_agent = 1 and ${isOtherRun} then 1 else 0 end as is_other_run,
+        case when ${isOtherParent} then 1 else 0 end as is_other_parent
+      from ${dialect.rowsFromJson('', runColumns)} as batch left join instances on instances.id = batch.id
+      where instances.id is null or (by_agent = 1 and ${isOtherRun}) or ${isOtherParent}`),
     // One statement for acknowledged versions and for claims of versions never issued: most heartbeats change neither.
     applied: text(sql`update instances set
         applied_version = case when ${isNews} then batch.version else applied_version end,
@@ -206,6 +212,8 @@ interface Refreshed {
   confirmedKills: number[]
   /** Instances whose heartbeat is of another run than the previous one. */
   changes: BootChange[]
+  /** Instances whose heartbeat names a parent that they do not have. */
+  otherParents: OtherParent[]
 }
 
 /** Refreshes the registered instances of a batch. */
@@ -220,7 +228,7 @@ export async function refreshInstances(
     beats.map((beat) => {
       const { instance_id, boot_id, agent_type, version, fail_mode } = beat.heartbeat
       const traits = [boot_id || null, agent_type ?? null, version ?? null, fail_mode ?? null]
-      return [instance_id, ...traits, isOfSupervisor(beat) ? 0 : 1]
+      return [instance_id, ...traits, isOfSupervisor(beat) ? 0 : 1, parentOf(beat) ?? null]
     }),
   )
   const [strangers, , ...others] = await batch([
@@ -232,13 +240,18 @@ export async function refreshInstances(
   ])
   const unknown = new Set<string>()
   const changes: BootChange[] = []
-  for (const row of strangers!) {
-    if (row.last_heartbeat_at === null) unknown.add(String(row.id))
-    else changes.push(row as unknown as BootChange)
+  const otherParents: OtherParent[] = []
+  for (const { parent_id: kept, parent, is_other_run, is_other_parent, ...row } of strangers!) {
+    if (row.last_heartbeat_at === null) {
+      unknown.add(String(row.id))
+      continue
+    }
+    if (is_other_run === 1) changes.push(row as unknown as BootChange)
+    if (is_other_parent === 1) otherParents.push({ id: row.id, parent, kept } as OtherParent)
   }
   const rows = others.flat()
   const confirmedKills = rows.flatMap(({ confirmed_kill_at: at }) => (at ? [at as number] : []))
-  return { unknown, claims: claimsOf(rows), confirmedKills, changes }
+  return { unknown, claims: claimsOf(rows), confirmedKills, changes, otherParents }
 }
 
 /** Refused instances by id; `byKey`: because of the limit of the key. */
@@ -282,27 +295,31 @@ interface RegistrationHold {
 }
 
 /**
- * Registers instances up to the limits; resolves with the refused ones. Rejects with DatabaseError, `stale` if the hold
- * is outdated.
+ * Registers instances up to the limits; resolves with the refused ones, and with those that cannot have the parent that
+ * they name. Rejects with DatabaseError, `stale` if the hold is outdated.
  */
 export async function registerInstances(
-  { batch }: Pick<Database, 'batch'>,
+  database: Pick<Database, 'batch' | 'db' | 'dialect'>,
   texts: HeartbeatStatements,
   beats: readonly Beat[],
   { max, now, hold }: { max: number; now: number; hold: RegistrationHold },
-): Promise<{ refused: Refused; claims: VersionClaim[] }> {
+): Promise<{ refused: Refused; claims: VersionClaim[]; orphans: string[] }> {
   const rows = rowsOf(beats, hold.held)
-  const [, , , refused, ...others] = await batch([
+  const parents = parentStatements(database, claimsOfParents(beats))
+  const [, , , refused, ...others] = await database.batch([
     CompiledQuery.raw(texts.lock, []),
     hold.check,
     CompiledQuery.raw(texts.register, [now, now, now, now, now, rows, max]),
     CompiledQuery.raw(texts.refused, [rows]),
     ...appliedStatements(texts, beats, now),
     ...tagStatements(texts, beats),
+    ...parents,
     ...hold.statements,
   ])
-  const applied = others.slice(0, others.length - hold.statements.length)
-  return { refused: refusedOf(refused!), claims: claimsOf(applied.flat()) }
+  const upToParents = others.slice(0, others.length - hold.statements.length)
+  const applied = upToParents.slice(0, upToParents.length - parents.length)
+  const orphans = parents.length > 0 ? upToParents.at(-1)!.map(({ id }) => String(id)) : []
+  return { refused: refusedOf(refused!), claims: claimsOf(applied.flat()), orphans }
 }
 
 /** Reads the control versions that deleted instances had, by id. */

@@ -44,6 +44,8 @@ const maxAttempts = 20
 interface Registration {
   refused: Refused
   claims: VersionClaim[]
+  /** Instances that cannot have the parent that they name. */
+  orphans: string[]
 }
 
 /** Registers new instances up to the limits; those that a stop holds begin suspended, in the same transaction. */
@@ -70,9 +72,9 @@ export async function registerNewcomers(
   // A containment was requested meanwhile, or a limit has no room for all of those that would begin suspended.
   const refused = await findBeyondLimits(database, texts, newcomers, max)
   const others = newcomers.filter(({ heartbeat }) => !refused.has(heartbeat.instance_id))
-  if (others.length === 0) return { refused, claims: [] }
+  if (others.length === 0) return { refused, claims: [], orphans: [] }
   const rest = await registerNewcomers({ config, database }, { texts, stops }, others, now, attempt + 1)
-  return { refused: new Map([...refused, ...rest.refused]), claims: rest.claims }
+  return { ...rest, refused: new Map([...refused, ...rest.refused]) }
 }
 
 async function heldMembers(

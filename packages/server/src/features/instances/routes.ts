@@ -11,6 +11,7 @@ import { type ConfigParts, createReportPace, reportConfig, viewConfig } from './
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
 import { type Heartbeats, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
+import { assertOtherParent } from './parents.ts'
 import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
 
@@ -47,6 +48,7 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
 
   router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
     assertMayActFor(principal, body.instance_id)
+    assertOtherParent(body)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
     reply.header(policyHeader, policySets.version)
     answerSupervisor(reply, body.supervisor, principal)
