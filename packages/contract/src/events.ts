@@ -18,7 +18,7 @@ import {
 import { Type } from './type.ts'
 
 const Metadata = Type.Record(Type.String(), Type.Unknown(), {
-  description: `Any JSON object, at most ${limits.metadataBytes / 1024} KiB as JSON and ${limits.jsonDepth} levels deep`,
+  description: `Any JSON object, at most ${limits.metadataBytes / 1024} KiB as JSON and ${limits.jsonDepth} levels deep; only the service sets its field second_witness`,
 })
 
 export const EventType = Pattern('^[a-z0-9_]+$', 'may contain only lower-case letters, digits and _', {

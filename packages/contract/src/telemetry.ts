@@ -8,6 +8,9 @@ export const observedAgentType = 'otlp'
 /** Source of the events made from telemetry. */
 export const telemetrySource = 'otlp'
 
+/** Field that the service sets in the metadata of telemetry of a call that a client of the agent reported before. */
+export const secondWitness = 'second_witness'
+
 /** Whether a text is the id of a trace (W3C Trace Context): it is the agent's. */
 export const isTraceId = (text: unknown): text is string =>
   typeof text === 'string' && /^[0-9a-f]{32}$/.test(text) && !/^0+$/.test(text)

@@ -61,6 +61,7 @@ import { createSuspensionStates } from './features/suspensions/suspensions.ts'
 import { createSuspensionWatch } from './features/suspensions/watch.ts'
 import { JobRuns } from './features/system/job-runs.ts'
 import { Telemetry } from './features/telemetry/telemetry.ts'
+import { ClientCalls } from './features/witnesses/client-calls.ts'
 import { MismatchWatch } from './features/witnesses/mismatch-watch.ts'
 import { StreamBacklog } from './http/stream-backlog.ts'
 
@@ -127,7 +128,7 @@ async function createServices(deps: Deps) {
     decoyFetches: new DecoyFetches(deps, parts),
     heartbeats,
     mismatchWatch: new MismatchWatch(deps, parts),
-    telemetry: new Telemetry(deps, { events, heartbeats, heardBy }),
+    telemetry: new Telemetry(deps, { events, heartbeats, heardBy, clientCalls: new ClientCalls(deps, parts) }),
     acks: createAcks(deps, parts),
     containmentWork: new ContainmentWork(deps, parts),
     suspensionWatch: createSuspensionWatch(deps, parts),

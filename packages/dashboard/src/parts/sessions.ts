@@ -1,4 +1,4 @@
-import { isBlocked, type Severity, severities, toolOf } from '@wardline/contract'
+import { isBlocked, type Severity, secondWitness, severities, toolOf } from '@wardline/contract'
 import type { Row } from '../data/live-tail.ts'
 
 /** One session: inputs → calls → outcome. */
@@ -36,7 +36,7 @@ export function sessionsOf(rows: readonly Row[]): SessionFacts[] {
     const all = newestFirst.toReversed()
     const counts = new Map<string, number>()
     for (const { event_type, metadata } of all) {
-      if (event_type !== 'tool_call') continue
+      if (event_type !== 'tool_call' || metadata?.[secondWitness] === true) continue
       const tool = toolOf(metadata) ?? 'unnamed'
       counts.set(tool, (counts.get(tool) ?? 0) + 1)
     }
@@ -48,7 +48,9 @@ export function sessionsOf(rows: readonly Row[]): SessionFacts[] {
       events: all.length,
       inputs: all.filter(({ event_type }) => isInput(event_type)),
       calls: [...counts].sort(([, one], [, other]) => other - one),
-      blocked: all.filter(({ event_type, metadata }) => isBlocked(event_type, metadata)).length,
+      blocked: all.filter(
+        ({ event_type, metadata }) => metadata?.[secondWitness] !== true && isBlocked(event_type, metadata),
+      ).length,
       worst: worst.severity === 'info' ? undefined : worst,
       last: newestFirst[0]!,
     }

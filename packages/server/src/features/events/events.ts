@@ -65,6 +65,8 @@ export interface Reporter {
 
 export interface KeyedReports {
   reports: NewEvent[]
+  /** Telemetry of what a client of the agent reported before: stored, but not counted. */
+  isSecond?: boolean
   idempotencyKey: string
 }
 
@@ -252,9 +254,9 @@ export function createEvents(
 
     async reportGroups(groups, { principal, address }) {
       const now = clock.now()
-      const kept = groups.map(({ reports, idempotencyKey }) => {
+      const kept = groups.map(({ reports, idempotencyKey, isSecond }) => {
         for (const { instance_id } of reports) assertMayActFor(principal, instance_id)
-        return { events: reports.map((report) => eventToStore(report, address, now)), idempotencyKey }
+        return { events: reports.map((report) => eventToStore(report, address, now, isSecond)), idempotencyKey }
       })
       const all = kept.flatMap(({ events }) => events)
       const bytes = all.reduce((total, event) => total + eventBytes(event), 0)

@@ -21,6 +21,8 @@ interface EventAlerting {
 export interface EventToStore extends StoredEvent {
   /** Parsed description of a session_metrics event; undefined for other events. */
   metrics: SessionMetrics | undefined
+  /** Telemetry of a call that a client of the agent reported before: it is not counted again. */
+  isSecond: boolean
   alerting?: EventAlerting
 }
 
@@ -68,7 +70,8 @@ function countRows(
   createdAt: number,
 ): [string, Severity, EventClass, number, number][] {
   const counts = new Map<Severity, Map<EventClass, number>>()
-  for (const { severity, class: kind } of events) {
+  for (const { severity, class: kind, isSecond } of events) {
+    if (isSecond) continue
     const ofSeverity = counts.get(severity) ?? new Map<EventClass, number>()
     if (ofSeverity.size === 0) counts.set(severity, ofSeverity)
     ofSeverity.set(kind, (ofSeverity.get(kind) ?? 0) + 1)

@@ -256,6 +256,35 @@ export async function readInstanceEvents(db: Db, range: InstanceRange, limit: nu
   return [...rows, ...fresh]
 }
 
+/** Reads the newest `limit` events of an instance since an instant, the newest first. */
+export async function readLatestEvents(
+  db: Db,
+  instanceId: string,
+  { since, limit }: { since: number; limit: number },
+): Promise<StoredEvent[]> {
+  const range = await seqRange(db, since, Number.MAX_SAFE_INTEGER)
+  if (!range) return []
+  const { indexed_seq: indexed } = await readCounters(db)
+  const fresh = await db
+    .selectFrom('events')
+    .selectAll()
+    .where('seq', '>', Math.max(range.first - 1, indexed))
+    .where('instance_id', '=', instanceId)
+    .orderBy('seq', 'desc')
+    .limit(limit)
+    .execute()
+  const bounds = { floor: range.first, below: indexed + 1, limit: limit - fresh.length }
+  const seqs = await readRefs(db, 'instance', instanceId, bounds)
+  if (seqs.length === 0) return fresh
+  const indexedRows = await db
+    .selectFrom('events')
+    .selectAll()
+    .where('seq', 'in', seqs)
+    .orderBy('seq', 'desc')
+    .execute()
+  return [...fresh, ...indexedRows]
+}
+
 /** Counts the events of an instance in a range of seq, up to `max`. */
 export async function countInstanceEvents(
   db: Db,

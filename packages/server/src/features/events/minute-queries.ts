@@ -1,3 +1,5 @@
+import { secondWitness, telemetrySource } from '@wardline/contract'
+import { sql } from 'kysely'
 import { ceilingOf, minuteMs } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
@@ -16,6 +18,9 @@ const maxKeptRows = 20_000
 /** Rows of past minutes, which each computation of the figures needs again for a whole minute. */
 const kept = new WeakMap<Db, Map<string, Promise<MinuteRow[]>>>()
 
+/** Telemetry of a call that a client reported before is not counted again. */
+const isCounted = sql<boolean>`not (source = ${telemetrySource} and coalesce(metadata, '') like ${`%"${secondWitness}":true%`})`
+
 const rowsBetween = (db: Db, { first, last }: SeqRange, from: number, to: number) =>
   db
     .selectFrom('events')
@@ -23,6 +28,7 @@ const rowsBetween = (db: Db, { first, last }: SeqRange, from: number, to: number
     .where('seq', '<=', last)
     .where('created_at', '>=', from)
     .where('created_at', '<', to)
+    .where(isCounted)
 
 function keptRows(db: Db, range: SeqRange, minute: number): Promise<MinuteRow[]> {
   const minutes = kept.get(db) ?? new Map<string, Promise<MinuteRow[]>>()

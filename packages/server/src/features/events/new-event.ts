@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { eventTypes, limits, NewEvent, serviceSource } from '@wardline/contract'
+import { eventTypes, limits, NewEvent, secondWitness, serviceSource } from '@wardline/contract'
 import { AppError } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import { faultFinder } from '../../validation.ts'
@@ -10,6 +10,13 @@ import { measuredMetricIn, parseSessionMetrics, type SessionMetrics } from './se
 
 /** Returns a sentence that says why a value is not an event; undefined for an event. */
 export const eventFault = faultFinder(NewEvent, 'The event')
+
+/** Only the service says this of a report: rules do not see such events. */
+function withMark(metadata: Record<string, unknown>, isSecond: boolean): Record<string, unknown> {
+  if (!isSecond && metadata[secondWitness] === undefined) return metadata
+  const { [secondWitness]: _claimed, ...own } = metadata
+  return isSecond ? { ...own, [secondWitness]: true } : own
+}
 
 function metadataText(metadata: NewEvent['metadata']): string | null {
   if (metadata === undefined) return null
@@ -42,37 +49,50 @@ function metricsOf({ event_type, description }: NewEvent, by_service: 0 | 1): Se
   return metrics
 }
 
-function toRow(report: NewEvent, by_service: 0 | 1, clientAddress: string | null, now: number): EventToStore {
+function toRow(
+  report: NewEvent,
+  by_service: 0 | 1,
+  clientAddress: string | null,
+  now: number,
+  isSecond = false,
+): EventToStore {
   return {
     id: uuidV7(now),
     seq: 0,
     created_at: now,
     severity: report.severity,
-    class: classifyEvent(report.event_type, report.metadata),
-    tool: countedTool(report.event_type, report.metadata),
+    class: isSecond ? 'none' : classifyEvent(report.event_type, report.metadata),
+    tool: isSecond ? null : countedTool(report.event_type, report.metadata),
     source: report.source,
     event_type: report.event_type,
     description: report.description,
     instance_id: report.instance_id ?? null,
     session_id: report.session_id ?? null,
     ...addressesOf(report.ip_address, clientAddress, by_service),
-    metadata: metadataText(report.metadata),
+    metadata: metadataText(report.metadata && withMark(report.metadata, isSecond)),
     by_service,
     metrics: metricsOf(report, by_service),
+    isSecond,
   }
 }
 
 /**
- * Converts a report that matches its schema to a row. Throws AppError `invalid` for rules beyond the schema.
+ * Converts a report that matches its schema to a row. `isSecond`: telemetry of a call that a client of the agent reported.
+ * Throws AppError `invalid` for rules beyond the schema.
  */
-export function eventToStore(report: NewEvent, clientAddress: string | null, now: number): EventToStore {
+export function eventToStore(
+  report: NewEvent,
+  clientAddress: string | null,
+  now: number,
+  isSecond?: boolean,
+): EventToStore {
   if (isServiceName(report.source)) {
     throw new AppError(
       'invalid',
       `source must not be ${serviceSource}: only the service itself reports under that name.`,
     )
   }
-  return toRow(report, 0, clientAddress, now)
+  return toRow(report, 0, clientAddress, now, isSecond)
 }
 
 /** An event reported by the service itself. */

@@ -3,6 +3,7 @@ import {
   type PolicyBacktest,
   type PolicyBacktestBody,
   ruleLimits,
+  secondWitness,
   storedPolicyLimits,
   toolOf,
 } from '@wardline/contract'
@@ -68,6 +69,7 @@ class PolicyReplay {
 
   take({ row, tags }: Event): void {
     const { metadata, instance_id, session_id } = row
+    if (metadata?.[secondWitness] === true) return
     const tool = row.event_type === eventTypes.toolCall ? toolOf(metadata) : null
     const agent = { ...(instance_id === null ? {} : { id: instance_id }), tags }
     if (tool === null || !isForAgent(this.#policy.for, agent)) return

@@ -35,7 +35,13 @@ export function readOutsideEvent(message: Buffer, now: number): OutsideEvent {
   const fault = eventFault(report)
   if (fault !== undefined) throw new AppError('invalid', fault)
   const { id, created_at } = report as { id?: unknown; created_at?: unknown }
-  const { class: _class, tool: _tool, metrics: _metrics, ...row } = eventToStore(report as NewEvent, null, now)
+  const {
+    class: _class,
+    tool: _tool,
+    metrics: _metrics,
+    isSecond: _isSecond,
+    ...row
+  } = eventToStore(report as NewEvent, null, now)
   return { ...row, id: isUuid(id) ? (id as string) : row.id, created_at: instant(created_at) ?? now, seq: null }
 }
 

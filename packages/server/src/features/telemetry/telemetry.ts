@@ -32,6 +32,7 @@ const unitsOfContent = 50
 
 interface Parts extends ObservedParts {
   events: Pick<Events, 'reportGroups'>
+  clientCalls: { findRepeated(reports: readonly NewEvent[]): Promise<ReadonlySet<NewEvent>> }
 }
 
 export interface TelemetryRequest {
@@ -198,9 +199,11 @@ export class Telemetry {
     const said = await this.#observed.sayAlive(agents, principal, address)
     for (const [id, fault] of said.refused) if (points.has(id)) refuse(points.get(id)!, fault.message)
     const isKept = ({ report }: NamedReport) => !said.refused.has(report.instance_id!)
-    const single = calls
-      .filter(isKept)
-      .map(({ report, name }) => ({ reports: [report], idempotencyKey: keyOf([name]) }))
+    const kept = calls.filter(isKept)
+    const repeated = await this.#parts.clientCalls.findRepeated(kept.map(({ report }) => report))
+    const single = kept.map(({ report, name }) => {
+      return { reports: [report], idempotencyKey: keyOf([name]), isSecond: repeated.has(report) }
+    })
     await this.#parts.events.reportGroups([...single, ...groupsOf(measured.filter(isKept))], { principal, address })
     this.#remember(counted)
     return refused

@@ -5,6 +5,8 @@ import {
   eventTypes,
   limits,
   ruleLimits,
+  secondWitness,
+  telemetrySource,
   toolOf,
 } from '@wardline/contract'
 import { askedOnce } from './asked-once.ts'
@@ -101,6 +103,13 @@ const metricsOf = askedOnce('metrics', ({ row }: RuleEvent): Record<string, unkn
     return undefined
   }
 })
+
+/**
+ * Whether telemetry repeats a call that a client of the agent reported, which no rule sees again. A result is more than that:
+ * clients report it apart from the call.
+ */
+export const isRepeatedCall = ({ row: { source, metadata } }: RuleEvent): boolean =>
+  source === telemetrySource && metadata?.[secondWitness] === true && metadata.result === undefined
 
 /** Returns the type of an event in lower case. */
 export const typeName = fieldOf('event_type', ownFields.event_type!).lower as (event: RuleEvent) => string

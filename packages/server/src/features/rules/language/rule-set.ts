@@ -1,7 +1,7 @@
 import { type Slices, WorkBudget } from '../../../work-turns.ts'
 import type { Correlation, ValueHistory } from './correlation.ts'
 import { exceptionsCost, valueUnits } from './cost.ts'
-import { type RuleEvent, takeWalked, toolName, typeName } from './fields.ts'
+import { isRepeatedCall, type RuleEvent, takeWalked, toolName, typeName } from './fields.ts'
 import { asked, type EventKind, isCostly, type Matches, type Predicate } from './predicate.ts'
 import type { CompiledRule } from './rule.ts'
 import { type Firing, passTime, type RuleState, ruleBounds, step, stepMatched } from './rule-state.ts'
@@ -105,6 +105,7 @@ export function* stepInSlices(
   work: WorkBudget,
 ): Slices<readonly Firing[]> {
   if (work.isSliceOver()) yield
+  if (isRepeatedCall(event)) return yield* passTime(compiled, state, event, ruleBounds, work)
   const isCheap =
     !isCountedRule(compiled) && !compiled.watchesTime && !isCostly(compiled.predicates.map(({ matches }) => matches))
   if (isCheap) {
@@ -162,6 +163,7 @@ export class RuleSet<Running extends RunningRule> {
       const firings = yield* passTime(compiled, state, event, ruleBounds, work)
       for (const firing of firings) found.push({ running, firing })
     }
+    if (isRepeatedCall(event)) return found
     const candidates = this.#candidatesOf(event)
     for (let at = 0; ; at += 1) {
       at = this.#run(candidates, at, event, work, found)
