@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -11,6 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const agentProgram = join(root, 'packages/sdk/src/wardline-agent.ts')
 // Compiling the TypeScript of a command takes longer than running it.
 const compileCache = join(root, 'node_modules/.cache/wardline-agent')
+/** The hook runs from its sources, and those of the policy package. */
+const sources = { NODE_OPTIONS: '--conditions=wardline-source' }
 const guide = readFileSync(join(root, 'docs/guide/coding-agents.md'), 'utf8')
 
 const tools = {
@@ -42,11 +44,11 @@ beforeEach(() => {
 })
 
 /** Runs a program in the home folder without the variables of the shell. */
-async function run(command: string, args: string[] = [], input = '') {
+async function run(command: string, args: string[] = [], input = '', variables: Record<string, string> = {}) {
   const child = spawn(command, args, {
     cwd: home,
     shell: args.length === 0,
-    env: { PATH: process.env.PATH ?? '', HOME: home, NODE_COMPILE_CACHE: compileCache },
+    env: { PATH: process.env.PATH ?? '', HOME: home, ...sources, NODE_COMPILE_CACHE: compileCache, ...variables },
   })
   let [stdout, stderr] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text) => {
@@ -60,7 +62,9 @@ async function run(command: string, args: string[] = [], input = '') {
   return { code, stdout, stderr }
 }
 
-const agent = (...args: string[]) => run(process.execPath, ['--conditions=wardline-source', agentProgram, ...args])
+const agentWith = (variables: Record<string, string>, args: string[], input = '') =>
+  run(process.execPath, [agentProgram, ...args], input, variables)
+const agent = (...args: string[]) => agentWith({}, args)
 
 /** The settings of an operator's command line. */
 const operator = () => ({ HOME: home, WARDLINE_URL: service.baseUrl, WARDLINE_KEY: service.key })
@@ -81,9 +85,13 @@ function useSettings(settings: { url?: string; key: string; failMode?: string })
   writeFileSync(file, JSON.stringify({ url: service.baseUrl, ...settings }), { mode: 0o600 })
 }
 
-async function doctor(): Promise<Report['checks']> {
+async function doctor(variables: Record<string, string> = {}): Promise<Report['checks']> {
   // It looks for hooks in the home folder of its process.
-  const { output } = await startCommand(['doctor', '--hooks', '--json'], operator()).ended
+  const { output } = await startCommand(['doctor', '--hooks', '--json'], {
+    ...operator(),
+    ...sources,
+    ...variables,
+  }).ended
   return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
 }
 
@@ -133,8 +141,7 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     // The real hook, with policies of a fake service.
     const setup = await startCommand(['policy', 'check-setup', '--json'], {
       ...operator(),
-      // The sources of the policy package, as the tests run the sources of the hook.
-      NODE_OPTIONS: '--conditions=wardline-source',
+      ...sources,
     }).ended
     expect(
       JSON.parse(setup.output).checks.map(({ name, status }: Report['checks'][number]) => `${name}: ${status}`),
@@ -209,5 +216,82 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     }
     useSettings({ ...wrong, failMode: 'closed' } as typeof wrong)
     expect(await call('codex')).toMatchObject({ code: 2, stdout: '' })
+  })
+})
+
+interface Configs {
+  configs: { source: string; items: { name: string; ours?: boolean }[] }[]
+}
+
+// A hook that is looked for in another folder would be taken for removed.
+describe('install, hook, configuration and doctor find the same files', { timeout: 120_000 }, () => {
+  const ordinary = Object.fromEntries(everyTool.map((tool) => [tool, tools[tool].file])) as Record<Tool, string>
+  test.each<[string, Record<string, string>, Partial<Record<Tool, string>>]>([
+    ['without variables', {}, ordinary],
+    [
+      'with the variables of the coding agents',
+      {
+        CLAUDE_CONFIG_DIR: 'moved/claude',
+        CODEX_HOME: 'moved/codex',
+        GEMINI_CLI_HOME: 'moved/gemini',
+        COPILOT_HOME: 'moved/copilot',
+        XDG_CONFIG_HOME: 'moved/config',
+        OPENCLAW_STATE_DIR: 'moved/claw',
+      },
+      {
+        'claude-code': 'moved/claude/settings.json',
+        codex: 'moved/codex/hooks.json',
+        cursor: ordinary.cursor,
+        'gemini-cli': 'moved/gemini/.gemini/settings.json',
+        'copilot-cli': 'moved/copilot/hooks/wardline.json',
+        opencode: 'moved/config/opencode/plugins/wardline.js',
+        openclaw: 'moved/claw/wardline.js',
+      },
+    ],
+    [
+      'with further variables of OpenClaw',
+      { OPENCLAW_HOME: 'moved', OPENCLAW_CONFIG_PATH: 'elsewhere/claw.json' },
+      { openclaw: 'moved/.openclaw/wardline.js' },
+    ],
+  ])('%s', async (name, variables, files) => {
+    const instance = `files-${name.replaceAll(' ', '-').toLowerCase()}`
+    const key = await newKey('create --scope agent --name files --instance files-*')
+    const moved = Object.fromEntries(Object.entries(variables).map(([each, path]) => [each, join(home, path)]))
+    const settings = join(moved.XDG_CONFIG_HOME ?? join(home, '.config'), 'wardline/agent.json')
+    mkdirSync(dirname(settings), { recursive: true })
+    writeFileSync(settings, JSON.stringify({ url: service.baseUrl, key, instanceId: instance }), { mode: 0o600 })
+    const found = Object.keys(files) as Tool[]
+    for (const tool of found) {
+      expect(await agentWith(moved, ['install', tool, '--yes'])).toMatchObject({ code: 0, stderr: '' })
+      expect(existsSync(join(home, files[tool]!)), tool).toBe(true)
+      // The hooks of one instance take turns to report.
+      for (const left of ['beat', 'config']) {
+        const folder = join(home, '.local/state/wardline')
+        for (const file of existsSync(folder) ? readdirSync(folder) : []) {
+          if (file.endsWith(`.${left}`)) rmSync(join(folder, file))
+        }
+      }
+      const event = { cursor: 'preToolUse', 'gemini-cli': 'BeforeTool' }[tool as string] ?? 'PreToolUse'
+      const call = {
+        hook_event_name: event,
+        session_id: 's',
+        cwd: home,
+        tool_name: 'Bash',
+        tool_input: { command: 'ls' },
+      }
+      expect(await agentWith(moved, ['hook', tool], JSON.stringify(call))).toMatchObject({ code: 0, stderr: '' })
+    }
+    const { body } = await service.call<Configs>('GET', `/api/instances/${instance}/config`)
+    for (const tool of found) {
+      const own = body.configs.filter(({ source }) => source === tool || source.startsWith(`${tool}:`))
+      expect(
+        own.map(({ items }) => items.some(({ ours }) => ours)),
+        tool,
+      ).toEqual([true])
+    }
+    const checks = await doctor(moved)
+    expect(checks.map(({ name: each, status }) => `${each}: ${status}`)).toEqual(
+      found.flatMap((tool) => [`hook of ${tools[tool].name}: ok`, `key of ${tools[tool].name}: ok`]),
+    )
   })
 })

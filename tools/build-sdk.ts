@@ -75,10 +75,11 @@ function publishTypes(from: string, dist: string, name: string, published: Set<s
   }
 }
 
-/** No export ever changes its value, so that it needs no getter: 3 KB less. */
+/** No export ever changes its value, so that it needs no getter, and nothing asks a module for its name: 4 KB less. */
 function withPlainExports(code: string): string {
   const getter = /Object\.defineProperty\(exports,"(\w+)",\{enumerable:!0,get:function\(\)\{return ([\w$]+)\}\}\)/g
-  return code.replaceAll(getter, 'exports.$1=$2')
+  const name = 'Object.defineProperty(exports,Symbol.toStringTag,{value:`Module`});'
+  return code.replace(name, '').replaceAll(getter, 'exports.$1=$2')
 }
 
 type Statement = ReturnType<typeof parseAst>['body'][number]
@@ -119,7 +120,8 @@ async function bundleCode(dist: string): Promise<void> {
     dir: join(dist, 'cjs'),
     format: 'cjs',
     entryFileNames: '[name].js',
-    chunkFileNames: 'shared-[hash].js',
+    // Each name stands in a hundred places: 1 KB less than with longer ones.
+    chunkFileNames: '[hash:6].js',
     comments: false,
     minify: { compress: true, mangle: true, codegen: { removeWhitespace: true } },
   })
@@ -164,7 +166,9 @@ export function packSdk(compiled: string, scratch: string, into: string): Packed
   for (const name of ['README.md', 'LICENSE']) cpSync(join(folder, name), join(stage, name))
   cpSync(compiled, join(stage, 'dist'), { recursive: true })
   const { peerDependencies: _ranges, devDependencies: _tools, ...description } = require(join(folder, 'package.json'))
-  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(description)}\n`)
+  // The export condition for sources has a meaning in this repository only: 400 bytes less.
+  const withoutSources = (name: string, value: unknown) => (name === 'wardline-source' ? undefined : value)
+  writeFileSync(join(stage, 'package.json'), `${JSON.stringify(description, withoutSources)}\n`)
   const args = ['pack', '--json', '--ignore-scripts', '--loglevel=error', '--pack-destination', into]
   const [{ filename, unpackedSize }] = JSON.parse(execFileSync('npm', args, { cwd: stage, encoding: 'utf8' })) as [
     { filename: string; unpackedSize: number },

@@ -13,9 +13,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { statusCommand } from './hook-run.ts'
-import { checkHooks as checkAll, codingAgents, findHooks, isDenied } from './hooks.ts'
+import { checkHooks as checkOf, findHooks, hookKinds, isDenied } from './hooks.ts'
 
 // The programs here use no real service. Black-box tests cover the real hook with the real service.
+const checkAll = (home: string) => checkOf(home, {})
 const checkHooks = async (home: string) => (await checkAll(home)).filter(({ name }) => !name.startsWith('key of'))
 
 const folders: string[] = []
@@ -65,7 +66,7 @@ const obedient = `
 
 test('finds the hook in the settings of every coding agent', () => {
   const command = 'npx wardline-agent hook --fail closed'
-  const found = codingAgents.map(({ events }) => [
+  const found = Object.values(hookKinds).map(({ events }) => [
     ...findHooks(claudeSettings(command), events),
     ...findHooks(
       { version: 1, hooks: { beforeShellExecution: [{ command }], preToolUse: [{ command: 'other' }] } },
@@ -183,7 +184,9 @@ test('reports missing hooks and invalid settings, and skips if there are no sett
 // A program that may write to the folder must not be able to hang or mislead the check.
 test.skipIf(process.platform === 'win32')('tells settings that cannot be read from missing ones', async () => {
   const home = newHome()
-  const [claude, codex, cursor] = codingAgents.map(({ settings }) => join(home, settings)) as [string, string, string]
+  const [claude, codex, cursor] = ['.claude/settings.json', '.codex/hooks.json', '.cursor/hooks.json'].map((file) =>
+    join(home, file),
+  ) as [string, string, string]
   for (const file of [claude, codex, cursor]) mkdirSync(dirname(file))
   execFileSync('mkfifo', [claude])
   symlinkSync('hooks.json', codex)
@@ -194,6 +197,83 @@ test.skipIf(process.platform === 'win32')('tells settings that cannot be read fr
     ['fail', `${codex} cannot be read (ELOOP).`],
     ['fail', `${cursor} is longer than 4 MiB.`],
   ])
+})
+
+// Coding agents take such a file for no settings, or refuse it.
+test.each<[string, string, (file: string) => void, string]>([
+  ['an empty file', '.claude/settings.json', (file) => writeFileSync(file, ''), 'has no Wardline hook'],
+  [
+    'a link to a missing file',
+    '.claude/settings.json',
+    (file) => symlinkSync('gone.json', file),
+    'is a link to a file that does not exist',
+  ],
+  [
+    'a byte order mark for Codex',
+    '.codex/hooks.json',
+    (file) => writeFileSync(file, `\ufeff${JSON.stringify(claudeSettings('wardline-agent hook'))}`),
+    'byte order mark, which Codex refuses',
+  ],
+])('fails for %s', async (_what, name, write, detail) => {
+  const home = newHome()
+  mkdirSync(dirname(join(home, name)))
+  write(join(home, name))
+  expect(await checkHooks(home)).toMatchObject([{ status: 'fail', detail: expect.stringContaining(detail) }])
+})
+
+test('reads settings with a byte order mark as a coding agent that ignores it', async () => {
+  const home = newHome()
+  putSettings(home, '.claude/settings.json', `\ufeff${JSON.stringify(claudeSettings(hookProgram(home, obedient)))}`)
+  expect(await checkHooks(home)).toMatchObject([{ status: 'ok' }])
+})
+
+// The hook is there, and never runs.
+test.each<[string, Record<string, unknown>, string]>([
+  ['Claude Code', { '.claude/settings.json': { disableAllHooks: true } }, 'disableAllHooks in settings.json'],
+  ['Codex', { '.codex/config.toml': '[features]\nhooks = false' }, 'hooks = false in config.toml'],
+  ['Gemini CLI', { '.gemini/settings.json': { hooksConfig: { enabled: false } } }, 'hooksConfig in settings.json'],
+  ['Copilot CLI', { '.copilot/settings.json': { disableAllHooks: true } }, 'disableAllHooks in settings.json'],
+])('fails for hooks that %s does not run', async (product, files, off) => {
+  const home = newHome()
+  const command = 'wardline-agent hook'
+  const { hooks } = claudeSettings(command)
+  const known: Record<string, unknown> = {
+    '.claude/settings.json': { hooks },
+    '.codex/hooks.json': { hooks },
+    '.gemini/settings.json': { hooks: { BeforeTool: hooks.PreToolUse } },
+    '.copilot/hooks/wardline.json': { hooks: { PreToolUse: [{ command }] } },
+  }
+  for (const [name, content] of Object.entries(files)) {
+    putSettings(home, name, typeof content === 'string' ? content : { ...Object(known[name]), ...Object(content) })
+  }
+  const [folder] = Object.keys(files)[0]!.split('/')
+  for (const [name, content] of Object.entries(known)) {
+    if (name.startsWith(`${folder}/`) && files[name] === undefined) putSettings(home, name, content)
+  }
+  expect(await checkHooks(home)).toMatchObject([
+    { name: `hook of ${product}`, status: 'fail', detail: `${product} does not run the hook: ${off}.` },
+  ])
+})
+
+test.each<[string, (config: { plugins: Record<string, unknown> }) => void]>([
+  ['plugins.enabled', ({ plugins }) => Object.assign(plugins, { enabled: false })],
+  ['plugins.deny', ({ plugins }) => Object.assign(plugins, { deny: ['wardline'] })],
+  ['plugins.allow', ({ plugins }) => Object.assign(plugins, { allow: ['other'] })],
+  ['plugins.entries.wardline', ({ plugins }) => Object.assign(plugins, { entries: {} })],
+  ['plugins.entries.wardline', ({ plugins }) => Object.assign(plugins, { entries: { wardline: { enabled: false } } })],
+  ['plugins.load.paths', ({ plugins }) => Object.assign(plugins, { load: {} })],
+])('fails for a plugin that OpenClaw does not load by %s', async (setting, change) => {
+  const home = newHome()
+  const file = join(home, '.openclaw/wardline.js')
+  const hooks = JSON.stringify({ before_tool_call: [{ command: 'wardline-agent hook' }] })
+  const text = `// Wardline's plugin for OpenClaw. To remove it: wardline-agent uninstall openclaw\nconst hooks = ${hooks}\n`
+  putSettings(home, '.openclaw/wardline.js', text)
+  const config = { plugins: { load: { paths: [file] }, entries: { wardline: { enabled: true } } } }
+  putSettings(home, '.openclaw/openclaw.json', config)
+  expect((await checkHooks(home))[0]?.detail).not.toContain('does not run')
+  change(config)
+  putSettings(home, '.openclaw/openclaw.json', config)
+  expect(await checkHooks(home)).toMatchObject([{ status: 'fail', detail: expect.stringContaining(`${setting} in`) }])
 })
 
 test('derives the status command from the command of a hook', () => {

@@ -32,6 +32,8 @@ interface Setup {
   events?: readonly string[]
   further?: object
   managed?: unknown
+  /** A further file of administrators. */
+  dropIn?: unknown
 }
 
 async function check({
@@ -40,6 +42,7 @@ async function check({
   events = ['UserPromptSubmit', 'PostToolUse'],
   further = {},
   managed,
+  dropIn,
 }: Setup) {
   const home = mkdtempSync(join(tmpdir(), 'wardline-home-'))
   folders.push(home)
@@ -57,10 +60,13 @@ async function check({
   const file = join(home, '.claude/settings.json')
   mkdirSync(dirname(file))
   writeFileSync(file, JSON.stringify(settings))
-  const managedFile = join(home, 'managed.json')
+  const folder = join(home, 'managed')
+  mkdirSync(join(folder, 'managed-settings.d'), { recursive: true })
+  const managedFile = join(folder, 'managed-settings.json')
   if (managed === 'a folder') mkdirSync(managedFile)
   else if (managed) writeFileSync(managedFile, JSON.stringify(managed))
-  return checkPolicySetup(home, managedFile)
+  if (dropIn) writeFileSync(join(folder, 'managed-settings.d', '10-hooks.json'), JSON.stringify(dropIn))
+  return checkPolicySetup(home, {}, folder)
 }
 
 test('reports ok for a hook that enforces a policy, hears prompts and results, and runs for every tool', async () => {
@@ -94,7 +100,7 @@ test.each([
 
 test.each<[string, Setup, string, RegExp]>([
   ['a matcher of some tools', { matcher: 'Write' }, 'warn', /some tools only/],
-  ['hooks that are switched off', { further: { disableAllHooks: true } }, 'fail', /no hook runs/],
+  ['hooks that are switched off', { further: { disableAllHooks: true } }, 'fail', /disableAllHooks in settings.json/],
   [
     'managed settings that run only their own hooks',
     { managed: { allowManagedHooksOnly: true } },
@@ -102,9 +108,25 @@ test.each<[string, Setup, string, RegExp]>([
     /allowManagedHooksOnly/,
   ],
   ['managed settings without hooks', { managed: { disableAllHooks: true } }, 'fail', /disableAllHooks/],
+  [
+    'a further managed file that runs only its own hooks',
+    { dropIn: { allowManagedHooksOnly: true } },
+    'fail',
+    /allowManagedHooksOnly in the managed settings/,
+  ],
   // They may forbid the hook.
-  ['managed settings that cannot be read', { managed: 'a folder' }, 'warn', /not known: .* is not a regular file/],
+  [
+    'managed settings that cannot be read',
+    { managed: 'a folder' },
+    'warn',
+    /not known: managed-settings.json cannot be read/,
+  ],
 ])('reports %s', async (_case, setup, status, detail) => {
   const [, , reach] = await check(setup)
   expect(reach).toMatchObject({ name: 'reach of Claude Code', status, detail: expect.stringMatching(detail) })
+})
+
+test('a later managed file overrides an earlier one', async () => {
+  const [, , reach] = await check({ managed: { disableAllHooks: true }, dropIn: { disableAllHooks: false } })
+  expect(reach).toMatchObject({ status: 'ok' })
 })

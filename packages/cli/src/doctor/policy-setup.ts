@@ -1,13 +1,14 @@
+import { isHookEntry } from '@wardline/sdk/coding-agents'
 import { type Check, fail, ok, skip, warn } from './check.ts'
 import { runHook } from './hook-run.ts'
 import {
   type FoundAgent,
   findHooks,
+  hookKinds,
   installedAgents,
   installLine,
   isDenied,
-  isOurs,
-  readSettings,
+  isFault,
   reinstall,
 } from './hooks.ts'
 
@@ -20,30 +21,28 @@ const denyTrue = {
 /** The same command as other programs start it: a policy that they escape is none. */
 const wrapped = ["env -i sh -c 'true'", 'sudo -n true', 'echo a && true']
 
-/** Settings of Claude Code that administrators roll out: https://code.claude.com/docs/en/settings. */
-const managedFiles: Partial<Record<NodeJS.Platform, string>> = {
-  linux: '/etc/claude-code/managed-settings.json',
-  darwin: '/Library/Application Support/ClaudeCode/managed-settings.json',
-  win32: 'C:\\Program Files\\ClaudeCode\\managed-settings.json',
-}
-
 /** Whether the hook runs before every tool; for others it is never asked. */
 function coversAll(settings: unknown, event: string): boolean {
   const entries = Object(Object(settings).hooks)[event]
   if (!Array.isArray(entries)) return false
   return entries.some((entry) => {
-    const { matcher, hooks, command } = Object(entry)
-    const own = Array.isArray(hooks) ? hooks.some((hook) => isOurs(Object(hook).command)) : isOurs(command)
+    const { matcher, hooks } = Object(entry)
+    const own = Array.isArray(hooks) ? hooks.some(isHookEntry) : isHookEntry(entry)
     return own && (matcher === undefined || matcher === '' || matcher === '*' || matcher === '.*')
   })
 }
 
 /** Runs the hook with a call that a policy denies, and with the same call wrapped in other programs. */
-async function checkDecisions({ agent, hooks: [hook] }: FoundAgent): Promise<Check> {
-  const name = `policy of ${agent.name}`
+async function checkDecisions(agent: FoundAgent): Promise<Check> {
+  const {
+    product,
+    tool,
+    hooks: [hook],
+  } = agent
+  const name = `policy of ${product}`
   const { command, event } = hook!
   const isDeniedAs = async (line: string) =>
-    isDenied(await runHook(command, agent.probe(event, line), { policy: denyTrue }))
+    isDenied(await runHook(command, hookKinds[tool].probe(event, line), { policy: denyTrue }))
   if (!(await isDeniedAs('true'))) {
     return fail(name, 'The hook let a call through that a policy denies.', `Update the hook. ${reinstall(agent)}`)
   }
@@ -60,9 +59,10 @@ async function checkDecisions({ agent, hooks: [hook] }: FoundAgent): Promise<Che
 }
 
 /** Whether the hook hears prompts and results: flows are decided by what a session has read. */
-function checkMemory({ agent, settings }: FoundAgent): Check {
-  const name = `flows of ${agent.name}`
-  const { prompt, result } = agent.memory
+function checkMemory(agent: FoundAgent): Check {
+  const { product, tool, settings } = agent
+  const name = `flows of ${product}`
+  const { prompt, result } = hookKinds[tool].memory
   const has = (event: string) => findHooks(settings, [event]).length > 0
   if (!has(result)) {
     return warn(
@@ -82,31 +82,22 @@ function checkMemory({ agent, settings }: FoundAgent): Check {
 }
 
 /** Settings by which the coding agent does not run the hook, or not for every tool. */
-function checkReach({ agent, settings, hooks: [hook] }: FoundAgent, managed: ReturnType<typeof readSettings>): Check {
-  const name = `reach of ${agent.name}`
-  if (Object(settings).disableAllHooks === true) {
-    return fail(name, 'disableAllHooks is set: no hook runs.', 'Remove disableAllHooks from the settings.')
-  }
-  const isClaude = agent.name === 'Claude Code'
-  if (isClaude && managed && 'problem' in managed) {
+function checkReach(agent: FoundAgent): Check {
+  const {
+    product,
+    settings,
+    off,
+    unknown,
+    hooks: [hook],
+  } = agent
+  const name = `reach of ${product}`
+  if (off !== undefined) return fail(name, `${product} does not run the hook: ${off}.`, 'Correct the setting.')
+  if (unknown !== undefined) {
     return warn(
       name,
-      `Whether the hook may run is not known: ${managed.problem}`,
+      `Whether the hook may run is not known: ${unknown} cannot be read.`,
       'Correct the managed settings, or make them readable for this user.',
     )
-  }
-  const managedSettings = managed && 'content' in managed ? managed.content : undefined
-  const { disableAllHooks, allowManagedHooksOnly } = Object(managedSettings)
-  if (isClaude && (disableAllHooks === true || allowManagedHooksOnly === true)) {
-    const setting = disableAllHooks === true ? 'disableAllHooks' : 'allowManagedHooksOnly'
-    const has = findHooks(managedSettings, agent.events).length > 0
-    if (setting === 'disableAllHooks' || !has) {
-      return fail(
-        name,
-        `The managed settings have ${setting}: the hook of the user does not run.`,
-        'Add the hook to the managed settings.',
-      )
-    }
   }
   if (!coversAll(settings, hook!.event)) {
     return warn(
@@ -122,16 +113,15 @@ function checkReach({ agent, settings, hooks: [hook] }: FoundAgent, managed: Ret
  * Checks whether each coding agent of this user really enforces policies: runs its hook with harmless calls against a
  * fake service with a policy, and reads its settings.
  */
-export async function checkPolicySetup(home?: string, managedFile = managedFiles[process.platform]): Promise<Check[]> {
-  const managed = managedFile === undefined ? undefined : readSettings(managedFile)
+export async function checkPolicySetup(...from: Parameters<typeof installedAgents>): Promise<Check[]> {
   const checks: Check[] = []
-  for (const found of installedAgents(home)) {
-    if ('fault' in found) checks.push(found.fault)
+  for (const found of installedAgents(...from)) {
+    if (isFault(found)) checks.push(found.fault)
     else if (found.hooks.length === 0) {
-      const { name } = found.agent
-      checks.push(fail(`policy of ${name}`, `${name} has no Wardline hook.`, `Install it: ${installLine(found.agent)}`))
+      const { product } = found
+      checks.push(fail(`policy of ${product}`, `${product} has no Wardline hook.`, `Install it: ${installLine(found)}`))
     } else {
-      checks.push(await checkDecisions(found), checkMemory(found), checkReach(found, managed))
+      checks.push(await checkDecisions(found), checkMemory(found), checkReach(found))
     }
   }
   return checks.length > 0 ? checks : [skip('policy', 'No settings of a coding agent exist in your home folder.')]

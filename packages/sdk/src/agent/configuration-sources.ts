@@ -4,8 +4,8 @@ export type ItemKind = 'hook' | 'permission' | 'server' | 'skill' | 'plugin' | '
 
 /** A file of a coding agent's configuration. */
 export interface Source {
-  /** Below the home folder, the user's folder of the coding agent, or the project. */
-  in: 'home' | 'user' | 'project'
+  /** Below the home folder, the user's folder of the coding agent, the project, or the folder of administrators. */
+  in: 'home' | 'user' | 'project' | 'managed'
   /** One part of the path may contain `*`. */
   path: string
   /** Kind of the item that the file is as a whole; undefined for settings in JSON, with an item for each entry. */
@@ -28,6 +28,9 @@ export const sources: Record<CodingTool, readonly Source[]> = {
     ...inBoth('settings.json', '.claude/settings.json'),
     { in: 'project', path: '.claude/settings.local.json' },
     { in: 'project', path: '.mcp.json' },
+    // In the order in which Claude Code merges them.
+    { in: 'managed', path: 'managed-settings.json' },
+    { in: 'managed', path: 'managed-settings.d/*.json' },
     ...inBoth('CLAUDE.md', 'CLAUDE.md', text),
     { in: 'project', path: '.claude/CLAUDE.md', ...text },
     { in: 'project', path: 'CLAUDE.local.md', ...text },
@@ -78,6 +81,13 @@ export const sources: Record<CodingTool, readonly Source[]> = {
   ],
 }
 
+/** Folders in which administrators put settings of Claude Code: https://code.claude.com/docs/en/managed-settings. */
+export const managedFolders: Partial<Record<NodeJS.Platform, string>> = {
+  linux: '/etc/claude-code',
+  darwin: '/Library/Application Support/ClaudeCode',
+  win32: 'C:\\Program Files\\ClaudeCode',
+}
+
 /** Claude Code's state, of which only the servers are configuration. With CLAUDE_CONFIG_DIR it is in that folder. */
 export const claudeState = (isMoved: boolean): Source => ({
   in: isMoved ? 'user' : 'home',
@@ -112,11 +122,11 @@ type Fields = Record<string, unknown>
 export const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 
-const names = (list: unknown): unknown[] => (Array.isArray(list) ? list : [])
+export const listOf = (list: unknown): unknown[] => (Array.isArray(list) ? list : [])
 
-/** Whether settings disable our hook, whatever its entry says. */
-export function disablesHooks(tool: CodingTool, settings: Fields): boolean {
-  if (tool !== 'gemini-cli') return settings.disableAllHooks === true
+/** Returns the setting that disables our hook, whatever its entry says; undefined if there is none. */
+export function disablingSetting(tool: CodingTool, settings: Fields): string | undefined {
+  if (tool !== 'gemini-cli') return settings.disableAllHooks === true ? 'disableAllHooks' : undefined
   // Gemini CLI 0.61 has hooksConfig; earlier versions had the others.
   const [config, hooks, tools] = [settings.hooksConfig, settings.hooks, settings.tools].map(fieldsOf) as [
     Fields,
@@ -124,10 +134,10 @@ export function disablesHooks(tool: CodingTool, settings: Fields): boolean {
     Fields,
   ]
   const isDisabled = (hook: unknown) => hook === 'wardline' || /\bwardline-agent\b/.test(String(hook))
-  return (
+  const isOff =
     [config.enabled, hooks.enabled, tools.enableHooks].includes(false) ||
-    [...names(config.disabled), ...names(hooks.disabled)].some(isDisabled)
-  )
+    [...listOf(config.disabled), ...listOf(hooks.disabled)].some(isDisabled)
+  return isOff ? 'hooksConfig' : undefined
 }
 
 /** Whether Codex's config.toml may disable hooks: `hooks` or `codex_hooks` is false, in any table. */

@@ -1,10 +1,11 @@
 import { readFileSync, realpathSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentHome } from '../testing/agent-command.ts'
 import type { CodingTool } from './agent-settings.ts'
 import { type Item, readConfiguration } from './configuration.ts'
 import { hookCommand } from './hook-command.ts'
 import { type JsonTool, withHook } from './hook-entries.ts'
+import { withPlugin } from './openclaw-config.ts'
 import { pluginText } from './plugin-text.ts'
 
 const key = 'wl_agent_0abcdefg_the-key-of-the-tests'
@@ -229,7 +230,8 @@ test('marks the plugin of OpenCode as ours while it is whole', () => {
     ['openclaw', '.openclaw', 'wardline.js'],
   ] as const) {
     const text = pluginText(tool, hookCommand(tool, false))
-    home.write(`${folder}/${name}`, text)
+    const file = home.write(`${folder}/${name}`, text)
+    if (tool === 'openclaw') home.write('.openclaw/openclaw.json', withPlugin(null, realpathSync(file)))
     expect(ours(itemsOf(home, tool))).toMatchObject([{ kind: 'hook', name }])
     home.write(`${folder}/${name}`, text.replace('code === 0', 'code !== 2'))
     expect(ours(itemsOf(home, tool))).toEqual([])
@@ -339,6 +341,11 @@ test.each<[string, JsonTool, (settings: Settings, home: AgentHome) => void]>([
     'copilot-cli',
     (_settings, home) => void home.write('.copilot/settings.json', { disableAllHooks: true }),
   ],
+  [
+    'its file begins with a byte order mark',
+    'codex',
+    (settings, home) => void home.write('.codex/hooks.json', `\ufeff${JSON.stringify(settings)}`),
+  ],
   ['its time is short', 'copilot-cli', ({ hooks }) => Object.assign(hooks.PreToolUse![0]!, { timeoutSec: 0 })],
 ])('the hook is not ours when %s (%s)', (_how, tool, weaken) => {
   const { home, settings, write } = installed(tool, files[tool])
@@ -346,7 +353,7 @@ test.each<[string, JsonTool, (settings: Settings, home: AgentHome) => void]>([
   // The hook, and that the folder lets it run.
   expect(ours(allOf(home, tool))).toHaveLength(2)
   weaken(settings, { ...home, write: home.write.bind(home) } as AgentHome)
-  if (!Array.isArray(JSON.parse(home.read(files[tool])))) write()
+  if (!/^[\ufeff[]/.test(home.read(files[tool]))) write()
   const after = allOf(home, tool)
   expect(ours(after)).toHaveLength(1)
   expect(hashes(after)).not.toEqual(before)
@@ -357,4 +364,99 @@ test('another hook in the same group leaves ours whole', () => {
   settings.hooks.PreToolUse[0].hooks.unshift({ type: 'command', command: 'date' })
   write()
   expect(ours(itemsOf(home, 'claude-code'))).toHaveLength(1)
+})
+
+test('the plugin of OpenClaw is not ours when its configuration does not load it', () => {
+  const home = new AgentHome()
+  const file = home.write('.openclaw/wardline.js', pluginText('openclaw', hookCommand('openclaw', false)))
+  expect(ours(itemsOf(home, 'openclaw'))).toEqual([])
+  const config = JSON.parse(withPlugin(null, realpathSync(file)))
+  // Where OPENCLAW_CONFIG_PATH says, as for `install`.
+  const env = { OPENCLAW_CONFIG_PATH: home.write('elsewhere/claw.json', config) }
+  const items = () => readConfiguration({ tool: 'openclaw', env, key, home: home.folder, project: undefined })[0]!.items
+  expect(ours(items())).toHaveLength(1)
+  expect(items().map(({ name }) => name)).toContain('openclaw.json plugins')
+  config.plugins.entries.wardline.enabled = false
+  home.write('elsewhere/claw.json', config)
+  expect(ours(items())).toEqual([])
+})
+
+// Otherwise two profiles would undo each other's report for ever.
+test('a moved folder of settings is a separate source', () => {
+  const home = new AgentHome()
+  const sourceWith = (env: Record<string, string>) =>
+    readConfiguration({ tool: 'claude-code', env, key, home: home.folder, project: undefined })[0]!.source
+  expect(sourceWith({})).toBe('claude-code')
+  expect(sourceWith({ CLAUDE_CONFIG_DIR: home.path('.claude') })).toBe('claude-code')
+  expect(sourceWith({ CLAUDE_CONFIG_DIR: home.path('work') })).toMatch(/^claude-code:work-[a-z0-9]{7}$/)
+})
+
+describe('the settings of administrators', () => {
+  const command = hookCommand('claude-code', false)
+  const hooked = JSON.parse(withHook('', 'claude-code', command))
+  /** Returns the items of the user and of the folder, with the hook in the settings of the user. */
+  function itemsWith(managed: Record<string, unknown>, user: object = hooked) {
+    const home = new AgentHome()
+    home.write('.claude/settings.json', user)
+    for (const [name, content] of Object.entries(managed)) home.write(`managed/${name}`, content)
+    return readConfiguration({
+      tool: 'claude-code',
+      env: {},
+      key,
+      home: home.folder,
+      project: home.path('project'),
+      managed: home.path('managed'),
+    }).map(({ items }) => items)
+  }
+
+  test('are part of the configuration', () => {
+    const [user] = itemsWith({
+      'managed-settings.json': { permissions: { deny: ['Bash'] } },
+      'managed-settings.d/20-hooks.json': { hooks: { Stop: [{ hooks: [{ type: 'command', command: 'date' }] }] } },
+      'managed-settings.d/.hidden.json': { permissions: { allow: ['Bash'] } },
+    })
+    expect(user!.map(({ kind, name }) => `${kind} ${name}`)).toEqual(
+      expect.arrayContaining([
+        'permission managed-settings.json permissions deny',
+        'hook managed-settings.d/20-hooks.json Stop',
+      ]),
+    )
+    expect(JSON.stringify(user)).not.toContain('hidden')
+    expect(ours(user!)).toHaveLength(1)
+  })
+
+  test.each<[string, Record<string, unknown>, object, number]>([
+    ['that disable hooks', { 'managed-settings.json': { disableAllHooks: true } }, hooked, 0],
+    ['that run only their own', { 'managed-settings.json': { allowManagedHooksOnly: true } }, hooked, 0],
+    [
+      'that run only their own, in a later file',
+      { 'managed-settings.d/a.json': { allowManagedHooksOnly: true } },
+      hooked,
+      0,
+    ],
+    [
+      'with a later file that runs all',
+      {
+        'managed-settings.json': { allowManagedHooksOnly: true },
+        'managed-settings.d/a.json': { allowManagedHooksOnly: false },
+      },
+      hooked,
+      1,
+    ],
+    ['with our hook', { 'managed-settings.json': { ...hooked, allowManagedHooksOnly: true } }, {}, 1],
+    ['with our hook, which a user cannot disable', { 'managed-settings.json': hooked }, { disableAllHooks: true }, 1],
+    ['with our hook, disabled', { 'managed-settings.json': { ...hooked, disableAllHooks: true } }, {}, 0],
+  ])('%s', (_what, managed, user, count) => {
+    expect(ours(itemsWith(managed, user)[0]!)).toHaveLength(count)
+  })
+
+  test('with our hook, which a folder cannot disable', () => {
+    const home = new AgentHome()
+    home.write('managed/managed-settings.json', hooked)
+    home.write('project/.claude/settings.json', { disableAllHooks: true })
+    const place = { tool: 'claude-code', env: {}, key, home: home.folder, project: home.path('project') } as const
+    const [, folder] = readConfiguration({ ...place, managed: home.path('managed') })
+    expect(ours(folder!.items)).toHaveLength(1)
+    expect(ours(readConfiguration({ ...place, managed: home.path('none') })[1]!.items)).toEqual([])
+  })
 })

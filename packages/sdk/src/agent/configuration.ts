@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { plainLine } from '../plain-line.ts'
 import { redactedText } from '../redact.ts'
@@ -7,19 +8,21 @@ import { BoundedReader, type FileContent, type FoundFile } from './configuration
 import {
   claudeState,
   cosmetic,
-  disablesHooks,
+  disablingSetting,
   fieldsOf,
   type ItemKind,
+  managedFolders,
   type Source,
   sources,
   tomlDisablesHooks,
 } from './configuration-sources.ts'
 import { withoutPaths } from './hook-command.ts'
 import { isBeforeTools, isHookEntry, isWholeEntry } from './hook-entries.ts'
-import { settingsFolder } from './hook-settings.ts'
+import { hookSettingsFile, openclawConfig, settingsFolder } from './hook-settings.ts'
+import { pluginFault } from './openclaw-config.ts'
 import { hasPlugin, pluginText } from './plugin-text.ts'
 import { type ServerDetails, serverDetails } from './server-address.ts'
-import { parseSettings } from './settings-text.ts'
+import { isRefused, parseSettings } from './settings-text.ts'
 import { shortHash } from './short-hash.ts'
 
 // What a coding agent is configured with: names and hashes, never the content.
@@ -32,7 +35,7 @@ export interface Item extends ServerDetails {
   ours?: true
 }
 
-interface Place {
+export interface Place {
   tool: CodingTool
   env: Environment
   /** Key of the hashes, so that a short secret cannot be guessed from its hash. */
@@ -40,6 +43,10 @@ interface Place {
   home: string
   /** Folder in which the coding agent works. */
   project: string | undefined
+  /** Folder of administrators; default: that of Claude Code on this platform. */
+  managed?: string | undefined
+  /** The program whose hook is ours; default: the one that runs. */
+  program?: string | undefined
 }
 
 /** What is configured in one place: of the user, or of one folder, so that sessions in several do not contradict. */
@@ -71,10 +78,12 @@ interface ReadFile extends FoundFile {
   settings: Record<string, unknown> | undefined
 }
 
-function settingsOf(source: Source, content: FileContent): Record<string, unknown> | undefined {
+function settingsOf(tool: CodingTool, source: Source, content: FileContent): Record<string, unknown> | undefined {
   if (source.whole || !Buffer.isBuffer(content)) return undefined
   try {
-    const settings = parseSettings(content.toString())
+    const text = content.toString()
+    if (isRefused(tool, text)) return undefined
+    const settings = parseSettings(text)
     // Fails where it would fail later.
     canonical(settings)
     return typeof settings === 'object' && settings !== null && !Array.isArray(settings)
@@ -85,41 +94,103 @@ function settingsOf(source: Source, content: FileContent): Record<string, unknow
   }
 }
 
+/** Reads files of the places that a source may be in, within limits for all of them. */
+function readerOf({ tool, env, home, project, managed = managedFolders[process.platform] }: Place) {
+  const reader = new BoundedReader()
+  const folders = { home, user: settingsFolder(tool, env, home), project, managed }
+  const all = tool === 'claude-code' ? [...sources[tool], claudeState(!!env.CLAUDE_CONFIG_DIR)] : sources[tool]
+  const read = (source: Source): ReadFile[] => {
+    const isMoved = tool === 'openclaw' && source.path === 'openclaw.json'
+    const path = isMoved ? openclawConfig(env, home) : source.path
+    const found = reader.find(isMoved ? '' : folders[source.in]!, path)
+    return found.map((file) => ({
+      ...file,
+      name: isMoved ? source.path : file.name,
+      source,
+      settings: settingsOf(tool, source, file.content),
+    }))
+  }
+  return (...places: Source['in'][]) =>
+    all.filter((source) => places.includes(source.in) && folders[source.in] !== undefined).flatMap(read)
+}
+
+/** Files of the user and of administrators, and what disables hooks in them. */
+function readUser(place: Place, read: ReturnType<typeof readerOf>) {
+  const ofUser = read('home', 'user')
+  const ofManaged = read('managed')
+  /** Later files override the values of earlier ones. */
+  const managed = (name: string) => {
+    const value = ofManaged.reduce<unknown>((before, { settings }) => settings?.[name] ?? before, undefined)
+    return value === true ? `${name} in the managed settings` : undefined
+  }
+  const allOff = managed('disableAllHooks')
+  const off = allOff ?? managed('allowManagedHooksOnly') ?? disabledIn(place, ofUser)
+  return { ofUser, ofManaged, allOff, off }
+}
+
+/** Returns the setting by which hooks in a user's files do not run; undefined if there is none. */
+function disabledIn({ tool, env, home }: Place, files: readonly ReadFile[]): string | undefined {
+  const found = files.find((file) => disables(tool, file) !== undefined)
+  if (found) return `${disables(tool, found)} in ${found.name}`
+  if (tool !== 'openclaw') return undefined
+  const config = files.find(({ name }) => name === 'openclaw.json')
+  const fault = pluginFault(config?.settings, realPath(hookSettingsFile(tool, env, false, home)))
+  return fault && `${fault} in ${openclawConfig(env, home)}`
+}
+
+function disables(tool: CodingTool, { name, content, settings }: ReadFile): string | undefined {
+  if (settings) return disablingSetting(tool, settings)
+  const isOff = name.endsWith('config.toml') && Buffer.isBuffer(content) && tomlDisablesHooks(content.toString())
+  return isOff ? 'hooks = false' : undefined
+}
+
 /** Returns the configuration of the user and that of the project. */
 export function readConfiguration(place: Place): Configuration[] {
   const { tool, env, home, project } = place
-  const reader = new BoundedReader()
-  const user = settingsFolder(tool, env, home)
-  const all = tool === 'claude-code' ? [...sources[tool], claudeState(!!env.CLAUDE_CONFIG_DIR)] : sources[tool]
-  const read = (folder: string, source: Source): ReadFile[] =>
-    reader.find(folder, source.path).map((file) => ({ ...file, source, settings: settingsOf(source, file.content) }))
-  const ofUser = all
-    .filter((source) => source.in !== 'project')
-    .flatMap((source) => read(source.in === 'home' ? home : user, source))
-  const isOff = ofUser.some((file) => disables(tool, file))
-  const configurations = [{ source: tool as string, items: new Collection(place).add(ofUser, isOff).items() }]
+  const read = readerOf(place)
+  const { ofUser, ofManaged, allOff, off } = readUser(place, read)
+  const collection = new Collection(place).add(ofManaged, allOff !== undefined)
+  // Only administrators can disable their hooks.
+  const isManaged = collection.hasHook
+  const folder = settingsFolder(tool, env, home)
+  const configurations = [
+    {
+      source: folder === settingsFolder(tool, {}, home) ? tool : sourceOf(tool, folder),
+      items: collection.add(ofUser, off !== undefined).items(),
+    },
+  ]
   if (project === undefined) return configurations
-  const ofProject = all.filter((source) => source.in === 'project').flatMap((source) => read(project, source))
-  const isOffHere = ofProject.some((file) => disables(tool, file))
-  const collection = new Collection(place)
+  const ofProject = read('project')
+  const isOffHere = !isManaged && ofProject.some((file) => disables(tool, file) !== undefined)
+  const inFolder = new Collection(place)
   // A project can disable the hook of the user.
-  collection.push('hook', 'in this folder', isOffHere ? 'disabled' : 'enabled', isOffHere ? {} : { ours: true })
-  collection.add(ofProject, isOff || isOffHere).addServersOf(project, ofUser)
-  return [...configurations, { source: sourceOf(tool, project), items: collection.items() }]
+  inFolder.push('hook', 'in this folder', isOffHere ? 'disabled' : 'enabled', isOffHere ? {} : { ours: true })
+  inFolder.add(ofProject, off !== undefined || isOffHere).addServersOf(project, ofUser)
+  return [...configurations, { source: sourceOf(tool, project), items: inFolder.items() }]
 }
 
-function disables(tool: CodingTool, { name, content, settings }: ReadFile): boolean {
-  if (settings) return disablesHooks(tool, settings)
-  return name.endsWith('config.toml') && Buffer.isBuffer(content) && tomlDisablesHooks(content.toString())
+/** Returns what disables the hook of the user, and settings of administrators that may; undefined if there is none. */
+export function disablingFiles(place: Place): { off: string | undefined; unknown: string | undefined } {
+  const { ofManaged, off, allOff } = readUser(place, readerOf(place))
+  const isManaged = new Collection(place).add(ofManaged, allOff !== undefined).hasHook
+  return { off: isManaged ? undefined : off, unknown: ofManaged.find(({ settings }) => !settings)?.name }
+}
+
+function realPath(file: string): string {
+  try {
+    return realpathSync(file)
+  } catch {
+    return file
+  }
 }
 
 /** Folders of the same name have different sources. */
-function sourceOf(tool: CodingTool, project: string): string {
-  const name = basename(project)
+function sourceOf(tool: CodingTool, folder: string): string {
+  const name = basename(folder)
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, '-')
     .slice(0, 40)
-  return `${tool}:${name}-${shortHash(project)}`
+  return `${tool}:${name}-${shortHash(folder)}`
 }
 
 class Collection {
@@ -138,7 +209,7 @@ class Collection {
     for (const file of files) {
       const { source, name, content, settings } = file
       if (settings) this.#addSettings(name, settings, source, isOff)
-      else if (Buffer.isBuffer(content)) this.#addWhole(file, content)
+      else if (Buffer.isBuffer(content)) this.#addWhole(file, content, isOff)
       else this.push(source.whole ?? 'permission', name, `unreadable ${content.state}`)
     }
     return this
@@ -152,6 +223,10 @@ class Collection {
     }
   }
 
+  get hasHook(): boolean {
+    return this.#items.some(({ ours }) => ours)
+  }
+
   /** Returns the items. Those beyond the limit are one; our hook is never among them. */
   items(): Item[] {
     if (this.#items.length <= maxItems) return this.#items
@@ -161,13 +236,13 @@ class Collection {
     return this.#items
   }
 
-  #addWhole({ source, name }: ReadFile, bytes: Buffer): void {
-    const { tool } = this.#place
+  #addWhole({ source, name }: ReadFile, bytes: Buffer, isOff: boolean): void {
+    const { tool, program } = this.#place
     const shown = source.whole === 'skill' ? basename(dirname(name)) : name
     const command = hasPlugin(tool) && /"command":("(?:[^"\\]|\\.)*")/.exec(bytes.toString())?.[1]
-    const plain = command && withoutPaths(JSON.parse(command), tool)
+    const plain = command && withoutPaths(JSON.parse(command), tool, program)
     if (plain && bytes.toString() === pluginText(tool, JSON.parse(command))) {
-      this.push('hook', shown, `ours ${plain}`, { ours: true })
+      this.push('hook', shown, `ours ${plain}${isOff ? ' disabled' : ''}`, isOff ? {} : { ours: true })
     } else this.push(source.whole ?? 'permission', shown, bytes)
   }
 
@@ -213,9 +288,9 @@ class Collection {
   }
 
   #addHook(name: string, event: string, { hook, entry }: { hook: unknown; entry: unknown }, isOff: boolean): void {
-    const { tool } = this.#place
+    const { tool, program } = this.#place
     const { command } = fieldsOf(hook)
-    const plain = withoutPaths(command, tool)
+    const plain = withoutPaths(command, tool, program)
     const isWhole = plain !== undefined && isWholeEntry(tool, event, entry, String(command), canonical)
     if (isWhole) {
       const ours = isBeforeTools(tool, event) && !isOff ? ({ ours: true } as const) : {}

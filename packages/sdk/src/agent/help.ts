@@ -1,24 +1,27 @@
 import { readFileSync } from 'node:fs'
 import { keyCommand } from '../service.ts'
+import { codingTools } from './agent-settings.ts'
 
 // package.json is two folders up, from the source as well as from the compiled code.
 const packageJson = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 
 export const version: string = packageJson.version
 
+const agents = codingTools.join('|')
+
 export const help = `wardline-agent ${version}: kill switch, decoy checks and reports for coding agents and MCP servers
 
-  wardline-agent install claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw [--project] [--fail-closed] [--dry-run] [--yes]
+  wardline-agent install ${agents} [--project] [--fail-closed] [--dry-run] [--yes]
       Adds the hook to the settings of the coding agent: checks the key, shows the change, asks, keeps a backup.
       --project      in this folder instead of the home folder
       --fail-closed  block calls that cannot be checked
       --dry-run      show the change only
       --yes          do not ask
-  wardline-agent uninstall claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw [--project] [--dry-run] [--yes]
+  wardline-agent uninstall ${agents} [--project] [--dry-run] [--yes]
       Restores the previous settings, or removes the hook from settings that changed since.
-  wardline-agent status [claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw|mcp-proxy]
+  wardline-agent status [${agents}|mcp-proxy]
       Shows the settings of the hook or proxy, and its state at the service.
-  wardline-agent hook [claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw] [--fail-closed]
+  wardline-agent hook [${agents}] [--fail-closed]
       The command that the coding agent runs before each tool call.
   wardline-agent mcp-proxy [--fail-closed] -- <command> [arguments]
       Runs an MCP server over standard input and output, and guards its tool calls.

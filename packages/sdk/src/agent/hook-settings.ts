@@ -51,7 +51,11 @@ export function settingsFolder(tool: CodingTool, env: Environment, homeFolder = 
 }
 
 /** Returns the path of the file with the hooks, of the user or of the working folder. */
-export function hookSettingsFile(tool: CodingTool, env: Environment, inProject: boolean): string {
+export function hookSettingsFile(tool: CodingTool, env: Environment, inProject: boolean, homeFolder?: string): string {
   const { folder, projectFolder, file } = settings[tool]
-  return resolve(inProject ? (projectFolder ?? folder) : settingsFolder(tool, env), file)
+  return resolve(inProject ? (projectFolder ?? folder) : settingsFolder(tool, env, homeFolder), file)
 }
+
+/** Returns the path of the configuration that enables the plugin of OpenClaw. */
+export const openclawConfig = (env: Environment, homeFolder?: string): string =>
+  resolve(env.OPENCLAW_CONFIG_PATH || join(settingsFolder('openclaw', env, homeFolder), 'openclaw.json'))

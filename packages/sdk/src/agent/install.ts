@@ -1,12 +1,12 @@
 import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import { keyCommand } from '../service.ts'
 import { checkAccess } from './access.ts'
 import { type CodingTool, type Environment, productNames, readAgentSettings, stateFolder } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 import { hookCommand } from './hook-command.ts'
 import { withHook, withoutHook } from './hook-entries.ts'
-import { hookSettingsFile } from './hook-settings.ts'
+import { hookSettingsFile, openclawConfig } from './hook-settings.ts'
 import { withoutPlugin, withPlugin } from './openclaw-config.ts'
 import { hasPlugin, isPlugin, pluginText } from './plugin-text.ts'
 import { InvalidFile } from './settings-text.ts'
@@ -102,7 +102,7 @@ function targetsOf(request: Pick<InstallRequest, 'tool' | 'inProject' | 'env'>):
     remove: (text) => removed(text, tool),
   }
   if (tool !== 'openclaw') return [main]
-  const config = linked(resolve(env.OPENCLAW_CONFIG_PATH || join(dirname(file), 'openclaw.json')))
+  const config = linked(openclawConfig(env))
   return [main, { file: config, add: (text) => withPlugin(text, file), remove: (text) => withoutPlugin(text, file) }]
 }
 

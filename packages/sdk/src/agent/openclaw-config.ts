@@ -1,3 +1,4 @@
+import { fieldsOf, listOf } from './configuration-sources.ts'
 import { withMember } from './hook-entries.ts'
 import { withItem, without } from './json-edit.ts'
 import { InvalidFile, parseSettings } from './settings-text.ts'
@@ -61,6 +62,16 @@ export function withPlugin(given: string | null, file: string): string {
   // An empty list allows every plugin.
   const allowed = listAt(text, allowPath)
   return allowed.length === 0 || allowed.includes(pluginId) ? text : withItem(text, allowPath, allowed.length, pluginId)
+}
+
+/** Returns why OpenClaw does not load the plugin in `file`; undefined if it does. */
+export function pluginFault(config: unknown, file: string): string | undefined {
+  const { enabled, deny, allow, entries, load } = fieldsOf(fieldsOf(config).plugins)
+  if (enabled === false) return 'plugins.enabled'
+  if (listOf(deny).includes(pluginId)) return 'plugins.deny'
+  if (listOf(allow).length > 0 && !listOf(allow).includes(pluginId)) return 'plugins.allow'
+  if (fieldsOf(fieldsOf(entries)[pluginId]).enabled !== true) return 'plugins.entries.wardline'
+  return listOf(fieldsOf(load).paths).includes(file) ? undefined : 'plugins.load.paths'
 }
 
 function withoutEntry(text: string, path: Path, value: string): string {

@@ -1,5 +1,14 @@
+import type { CodingTool } from './agent-settings.ts'
+
 /** Settings that are not in the format of the coding agent. */
 export class InvalidFile extends Error {}
+
+/**
+ * Whether the coding agent refuses settings that others read: a byte order mark is a syntax error for serde_json (Codex,
+ * `codex-rs/hooks/src/engine/discovery.rs`) and for JSON.parse (Gemini CLI, `packages/cli/src/config/settings.ts`).
+ */
+export const isRefused = (tool: CodingTool, text: string): boolean =>
+  text.startsWith('\ufeff') && (tool === 'codex' || tool === 'gemini-cli')
 
 /**
  * Parses settings. Throws InvalidFile with the position of the error but without quoting the text, because settings may
