@@ -393,7 +393,7 @@ describe('the Helm chart', () => {
     )
     expect(inValues).toEqual(['WARDLINE_STREAM_AUTH', 'WARDLINE_TRUSTED_PROXIES', 'WARDLINE_ALLOWED_HOSTS'])
     const inTemplates = [...template('_helpers.tpl').matchAll(/"([A-Z_]{4,})" \.Values/g)].map((match) => match[1]!)
-    expect(inTemplates).toHaveLength(6)
+    expect(inTemplates).toHaveLength(7)
     expect(names).toEqual(expect.arrayContaining([...inValues, ...inTemplates]))
     const secrets = Object.values(settings).filter((entry) => 'secret' in entry && entry.secret)
     const ofAlerts: string[] = JSON.parse(text('helm/wardline/values.schema.json')).properties.alerts.propertyNames.enum

@@ -56,7 +56,7 @@ const layers = [
   'bus/',
   'db/',
   'egress/',
-  '((errors|clock|ids|log|log-pretty|metrics|secrets|ed25519|private-files|validation|version|wallet|work-turns|shared-room|shared-run|owner-turns|token-bucket|percentile)\\.ts|config/)',
+  '((errors|clock|ids|log|log-pretty|metrics|secrets|sealed|ed25519|private-files|validation|version|wallet|work-turns|shared-room|shared-run|owner-turns|token-bucket|percentile)\\.ts|config/)',
 ]
 /** From the top down: the files beside the rooms join them. */
 const alertRooms = ['[\\w-]+\\.ts', 'planning/', 'delivery/', 'routing/', 'channels/', 'outbox/']

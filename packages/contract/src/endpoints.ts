@@ -21,6 +21,7 @@ import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
 import { operationEndpoints } from './operations.ts'
+import { peopleEndpoints } from './people.ts'
 import { policyEndpoints } from './policies.ts'
 import { ruleExplanationEndpoints } from './rule-explanations.ts'
 import { listEndpoints } from './rule-lists.ts'
@@ -59,6 +60,7 @@ export const endpoints = {
   ...streamEndpoints,
   ...honeypotEndpoints,
   ...keyEndpoints,
+  ...peopleEndpoints,
   ...auditEndpoints,
   ...incidentEndpoints,
   ...alertEndpoints,

@@ -53,6 +53,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.quotaExceeded]: () => 'A key exceeded its quotas',
   [eventTypes.identityMismatch]: (who) => `A key of another agent was used for ${who}`,
   [eventTypes.authProbing]: () => 'One address tried many invalid keys',
+  [eventTypes.adminKeySignIn]: () => 'The local admin key opened a session',
   [eventTypes.auditAltered]: () => 'The audit log was altered',
   [eventTypes.ruleMatched]: (who, isNamed) => (isNamed ? `${who} matched a rule` : 'A rule matched'),
   [eventTypes.ruleStateEvicted]: () => 'Rules dropped groups: too many to track',

@@ -57,6 +57,7 @@ export const eventTypes = {
   quotaExceeded: 'quota_exceeded',
   identityMismatch: 'identity_mismatch',
   authProbing: 'auth_probing',
+  adminKeySignIn: 'admin_key_sign_in',
   auditAltered: 'audit_altered',
   ruleMatched: 'rule_matched',
   ruleStateEvicted: 'rule_state_evicted',

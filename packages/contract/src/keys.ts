@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define, scopes } from './endpoint.ts'
-import { choice, InstancePattern, limits, NotBlank, nullable, Ok, Pattern, Timestamp } from './fields.ts'
+import { choice, InstancePattern, limits, NotBlank, nullable, Pattern, Timestamp } from './fields.ts'
 import { Tags } from './instances.ts'
 import { Type } from './type.ts'
 
@@ -133,7 +133,7 @@ const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 /** Request header with the secret of a browser session, without which its cookie is refused. */
 export const sessionHeader = 'wardline-session'
 
-const SessionCreated = Type.Object({
+export const SessionCreated = Type.Object({
   ok: Type.Literal(true),
   scope: choice(scopes),
   secret: Type.String({
@@ -142,11 +142,18 @@ const SessionCreated = Type.Object({
   expires_at: Timestamp,
 })
 
-/** The key of a session. */
+/** The key or person of a session. */
 const SessionView = Type.Object({
-  key_id: Type.String({ description: 'Id of the key' }),
+  key_id: Type.String({ description: 'Id of the key, or of the person' }),
   scope: choice(scopes),
-  name: Type.String({ description: 'Name of the key' }),
+  name: Type.String({ description: 'Name of the key, or of the person' }),
+  person: Type.Optional(
+    Type.Object(
+      { id: Type.String(), name: Type.String(), issuer: Type.String(), role: choice(scopes) },
+      { description: 'Who signed in; absent for keys' },
+    ),
+  ),
+  authenticated_at: Type.Optional({ ...Timestamp, description: 'When the provider last authenticated the person' }),
   trace_url: Type.Optional(
     Type.String({
       description: 'Address of a trace in a tracing tool, with `{trace_id}` for its id: WARDLINE_TRACE_URL',
@@ -290,6 +297,11 @@ export const keyEndpoints = {
     feature: 'keys',
     summary: 'Log out: end this session, other sessions of the same browser and key, and their streams',
     status: 200,
-    reply: Ok,
+    reply: Type.Object({
+      ok: Type.Literal(true),
+      logout_url: Type.Optional(
+        Type.String({ description: 'Address to open, which ends the session at the provider; absent for keys' }),
+      ),
+    }),
   }),
 }

@@ -23,10 +23,12 @@ import { keyNames } from './features/keys/key-names.ts'
 import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
 import { Sessions } from './features/keys/sessions.ts'
+import { isPersonId } from './features/people/person-statements.ts'
 import { mountPolicies } from './features/policies/routes.ts'
 import { mountLists } from './features/rules/list-routes.ts'
 import { mountRules } from './features/rules/routes.ts'
 import { mountSearch } from './features/search/routes.ts'
+import { mountSignIn } from './features/sign-in/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
 import { mountSuspensions } from './features/suspensions/routes.ts'
@@ -50,7 +52,12 @@ const readers = ['viewer', 'operator', 'admin'] as const
 /** Creates the HTTP app with the routes of all features. */
 export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
   const { keyring } = services
-  const sessions = new Sessions(deps, keyring)
+  const { people } = services
+  const holders = (id: string) => (isPersonId(id) ? people : keyring)
+  const sessions = new Sessions(deps, {
+    findById: (id) => holders(id).findById(id),
+    findStoredById: (id) => holders(id).findStoredById(id),
+  })
   const authenticator: Authenticator = {
     byKey: (presented) => keyring.find(presented, false),
     byStoredKey: async (presented, mayAsk) => (mayAsk ? keyring.findStored(presented) : keyring.find(presented)),
@@ -104,7 +111,10 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountAlerts(router, deps, services)
   mountTrust(router, deps, { app })
   mountChain(router, services)
-  mountKeys(router, deps, { keyring, sessions, watch: services.probing })
+  const watch = services.probing
+  const logoutUrl = (token: string) => services.providerLogout.urlOf(token)
+  mountKeys(router, deps, { ...services, sessions, watch, logoutUrl })
+  mountSignIn(router, deps, { ...services, sessions, watch })
   mountAudit(router, deps, { ...services, keyNames })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)

@@ -20,6 +20,7 @@ import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetWitnesses } from './features/instances/heard-by.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
+import { isPersonId } from './features/people/person-statements.ts'
 import { forgetFirings } from './features/rules/retention.ts'
 import { forgetSuspensions } from './features/suspensions/suspensions.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
@@ -51,7 +52,8 @@ async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: S
   const isValid = ({ keyId, session }: Holder) =>
     keyId === anonymous.keyId ||
     // A session whose stream opened after the query is checked in the next run.
-    (keyring.isValid(keyId) && (session === undefined || live.has(session) || !sessions.has(session)))
+    ((isPersonId(keyId) || keyring.isValid(keyId)) &&
+      (session === undefined || live.has(session) || !sessions.has(session)))
   eventStream.endInvalid(isValid)
   controlStream.endInvalid(isValid)
 }
@@ -245,6 +247,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
+    { name: 'person-groups', everyMs: 10_000, run: (stopping) => services.evaluation.run(stopping) },
     { name: 'audit-checkpoint', everyMs: 60_000, run: () => chainWatch.writeCheckpoint() },
     // About ten microseconds per entry: one second per hour for a log of 100,000 entries.
     { name: 'audit-verify', everyMs: hourMs, run: () => chainWatch.verify() },

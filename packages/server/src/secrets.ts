@@ -30,6 +30,8 @@ export interface Secrets {
   attestationKey: Buffer
   /** Encrypts the settings of alert channels. */
   channelKey: Buffer
+  /** Encrypts the tokens of people's providers. */
+  signInKey: Buffer
   /** Keys the HMAC of buttons in alerts that decide approvals. */
   pressKey: Buffer
   /** Identifies this deployment to alert receivers: 16 hexadecimal digits that reveal no key. */
@@ -92,6 +94,7 @@ export function openSecrets(config: Config): Secrets {
     evidenceKey: derive('evidence-signatures'),
     attestationKey: derive('attestation-signatures', 48),
     channelKey: derive('alert-channels'),
+    signInKey: derive('sign-in'),
     pressKey: derive('approval-buttons'),
     deployment: derive('deployment').toString('hex').slice(0, 16),
   }

@@ -1,5 +1,6 @@
 import { describeConfig, withoutConfiguredSecrets } from './config/config.ts'
 import { readPoints } from './config/enforcement-points.ts'
+import { readMappingFile } from './config/roles-file.ts'
 import type { Deps } from './deps.ts'
 import { createAlerting } from './features/alerts/open-alerts.ts'
 import { findRequest } from './features/approvals/approvals.ts'
@@ -46,6 +47,8 @@ import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
+import { People } from './features/people/people.ts'
+import { RoleTable } from './features/people/role-mappings.ts'
 import { createPolicyFiles } from './features/policies/policy-files.ts'
 import { PolicySets } from './features/policies/policy-sets.ts'
 import { LogReplays } from './features/rules/log-replay.ts'
@@ -53,6 +56,11 @@ import { RuleResponder } from './features/rules/responder.ts'
 import { createRuleFiles } from './features/rules/rule-files.ts'
 import { RuleRunner } from './features/rules/runner.ts'
 import { Search } from './features/search/search.ts'
+import { Evaluation } from './features/sign-in/evaluation.ts'
+import { createKeySignIns } from './features/sign-in/key-sign-ins.ts'
+import { createLogout } from './features/sign-in/logout.ts'
+import { Provider, providerSettings } from './features/sign-in/provider.ts'
+import { createPeopleSignIn } from './features/sign-in/sign-in.ts'
 import { EventStream } from './features/stream/stream.ts'
 import { SuspendedAgents } from './features/suspensions/suspended-agents.ts'
 import { createSuspendedVersion } from './features/suspensions/suspended-version.ts'
@@ -86,6 +94,7 @@ async function createServices(deps: Deps) {
   const controlStream = new ControlStream(deps, streamBacklog, suspensionFacts)
   const fleetBaselines = new FleetBaselines(deps)
   const enforcement = new Enforcement(deps, { points: readPoints(deps.config), ingest })
+  const settings = providerSettings(deps.config)
   const parts = {
     ingest,
     enforcement,
@@ -102,6 +111,8 @@ async function createServices(deps: Deps) {
     streamBacklog,
     logFollower: new LogFollower(deps),
     policySets: new PolicySets(deps),
+    provider: settings && new Provider(settings, deps.clock),
+    roleTable: new RoleTable(deps, { protectionAlerts, readFile: readMappingFile }),
     logReplays: new LogReplays(deps),
     suspensionStates: createSuspensionStates(deps, { enforcement }),
     levers: createLevers(deps, { enforcement }),
@@ -111,6 +122,7 @@ async function createServices(deps: Deps) {
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
   }
   const autoSuspension = createAutoSuspension(deps, parts)
+  const peopleSignIn = createPeopleSignIn(deps, parts)
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
@@ -137,6 +149,11 @@ async function createServices(deps: Deps) {
     fleetLists: new FleetLists(deps),
     sharedFleets: new SharedFleets(deps, parts),
     keyring: new Keyring(deps, quotas),
+    people: new People(deps),
+    peopleSignIn,
+    keySignIns: createKeySignIns(deps, parts),
+    evaluation: new Evaluation(deps, { ...parts, peopleSignIn }),
+    providerLogout: createLogout(deps, parts),
     eventIndex: new EventIndex(deps),
     probing: new Probing(deps, countedReports),
     controlStates: new ControlStates(deps),

@@ -58,7 +58,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* The settings that come from Secrets, by name; only those that are given. */}}
 {{- define "wardline.secrets" -}}
-{{- $all := dict "DATABASE_URL" .Values.database "BACKPLANE_URL" .Values.backplane "WARDLINE_SECRET" .Values.masterSecret "WARDLINE_API_KEY" .Values.apiKey "TRUST_RPC_URL" .Values.chainNode "TRUST_SIGNER_URL" .Values.signer -}}
+{{- $all := dict "DATABASE_URL" .Values.database "BACKPLANE_URL" .Values.backplane "WARDLINE_SECRET" .Values.masterSecret "WARDLINE_API_KEY" .Values.apiKey "TRUST_RPC_URL" .Values.chainNode "TRUST_SIGNER_URL" .Values.signer "WARDLINE_OIDC_CLIENT_SECRET" .Values.identityProvider -}}
 {{- $given := dict -}}
 {{- range $name, $reference := merge $all .Values.alerts -}}
 {{- if $reference.secretName -}}{{- $_ := set $given $name $reference -}}{{- end -}}

@@ -306,12 +306,19 @@ describe('a secret', () => {
       TRUST_RPC_URL: `https://node.internal/${long}`,
       TRUST_SIGNER_URL: `https://signer.internal/${long}`,
     }
+    const oidc = {
+      WARDLINE_PUBLIC_URL: 'https://wardline.example.com',
+      WARDLINE_OIDC_ISSUER: 'https://login.example.com',
+      WARDLINE_OIDC_CLIENT_ID: 'wardline',
+    }
     const env = Object.fromEntries(
       Object.values(settings)
         .filter(({ secret }) => secret)
         .map(({ env: name }) => [name, fitting[name] ?? long]),
     )
-    const shown = describeConfig(readConfig({ ...env, ...alertAddresses, TRUST_WALLET_ADDRESS: `0x${'1'.repeat(40)}` }))
+    const shown = describeConfig(
+      readConfig({ ...env, ...alertAddresses, ...oidc, TRUST_WALLET_ADDRESS: `0x${'1'.repeat(40)}` }),
+    )
     expect(JSON.stringify(shown)).not.toContain(long)
     for (const name of Object.keys(env)) {
       expect(shown.find((setting) => setting.name === name)).toMatchObject({ value: 'set', source: 'environment' })

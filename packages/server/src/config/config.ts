@@ -8,6 +8,7 @@ import { chainSettings, incompleteChain } from './chain.ts'
 import { hostSettings } from './hosts.ts'
 import { limitSettings } from './limits.ts'
 import { logSettings } from './log.ts'
+import { incompleteOidc, oidcSettings } from './oidc.ts'
 import { quotaSettings } from './quotas.ts'
 import { serverUrls } from './server-urls.ts'
 import { telemetrySettings } from './telemetry.ts'
@@ -169,6 +170,7 @@ export const settings = {
     parse: cidrs,
   }),
   ...hostSettings,
+  ...oidcSettings,
   maxConnectionsPerAddress: setting({
     env: 'WARDLINE_MAX_CONNECTIONS_PER_ADDRESS',
     unset: '512',
@@ -262,6 +264,7 @@ type Optional =
   | 'trustValidationRegistry'
   | 'trustReputationRegistry'
   | 'trustOtherAttesters'
+  | Exclude<keyof typeof oidcSettings, 'oidcScopes' | 'oidcGroupsClaim'>
   | keyof typeof hostSettings
   | keyof typeof alertSettings
 export type Config = {
@@ -328,7 +331,7 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): Given {
 /** Returns the conflicts between settings that are valid on their own. */
 function contradictions(config: Config): string[] {
   const { backplaneUrl, databaseUrl, eventsChannel, controlChannel } = config
-  const faults = [...incompleteChannels(config), ...incompleteChain(config)]
+  const faults = [...incompleteChannels(config), ...incompleteChain(config), ...incompleteOidc(config)]
   if (backplaneUrl && !(databaseUrl && isPostgresUrl(databaseUrl))) {
     faults.push(
       'BACKPLANE_URL connects several processes, which cannot share a SQLite file: set DATABASE_URL to a PostgreSQL database, or unset BACKPLANE_URL.',

@@ -14,8 +14,10 @@ import type { GatewayTables } from './schema/gateway.ts'
 import type { HoneypotTables } from './schema/honeypots.ts'
 import type { InstanceTables } from './schema/instances.ts'
 import type { KeyTables } from './schema/keys.ts'
+import type { PeopleTables } from './schema/people.ts'
 import type { PolicyTables } from './schema/policies.ts'
 import type { RuleTables } from './schema/rules.ts'
+import type { SignInTables } from './schema/sign-in.ts'
 import type { SuspensionTables } from './schema/suspensions.ts'
 import type { TrustTables } from './schema/trust.ts'
 import type { ViewTables } from './schema/views.ts'
@@ -43,8 +45,10 @@ export interface Schema
     HoneypotTables,
     InstanceTables,
     KeyTables,
+    PeopleTables,
     PolicyTables,
     RuleTables,
+    SignInTables,
     TrustTables,
     ViewTables,
     WitnessTables {}

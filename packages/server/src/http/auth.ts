@@ -1,4 +1,4 @@
-import { type Scope, sessionHeader } from '@wardline/contract'
+import { type PersonRole, type Scope, sessionHeader } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
@@ -14,6 +14,10 @@ export interface Principal {
   instances: readonly string[] | null
   /** Browser session through which the request came. */
   session?: string
+  /** The person who signed in at the provider; absent for keys. */
+  person?: { id: string; name: string; issuer: string; role: PersonRole }
+  /** When the provider last authenticated the person, in epoch milliseconds. */
+  authenticatedAt?: number
   /**
    * Defaults for instances registered with this key: their owner, the maximum number of them (null = only the service's
    * limit), and their tags (sorted JSON array; null = none).

@@ -149,6 +149,10 @@ export function createServer(
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))
   })
 
+  app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'buffer' }, (request, body, done) => {
+    if (request.routeOptions.config.rawBody) return done(null, body)
+    done(new AppError('unsupported_media_type', 'The body must be application/json.'))
+  })
   app.addContentTypeParser(protobufType, { parseAs: 'buffer' }, (request, body, done) => {
     if (request.routeOptions.config.rawBody) return done(null, body)
     done(new AppError('unsupported_media_type', 'The body must be application/json.'))

@@ -17,9 +17,9 @@ interface FactsTable {
   /**
    * secret_check: HMAC that identifies the master secret; copying_from: the database is an unfinished copy, see
    * db/copy.ts; decoy_folders: every decoy path has the digests of its folders; event_index: the index of all events was
-   * checked once for what earlier versions left out.
+   * checked once for what earlier versions left out; people_only: keys open no sessions, except the local admin key.
    */
-  name: 'secret_check' | 'copying_from' | 'decoy_folders' | 'event_index'
+  name: 'secret_check' | 'copying_from' | 'decoy_folders' | 'event_index' | 'people_only'
   value: string
 }
 

@@ -27,6 +27,7 @@ interface ApiKeysTable {
 
 interface SessionsTable {
   token_hash: string
+  /** Id of the key, or of the person. */
   key_id: string
   created_at: number
   expires_at: number
@@ -35,6 +36,19 @@ interface SessionsTable {
   family: string | null
   /** Hash of the secret that accompanies the cookie; null = started by an older version, refused. */
   secret_hash: string | null
+  /** User agent and address that opened it; null = opened by an older version. */
+  device: string | null
+  address: string | null
+  /** When the provider authenticated the person; null for keys, as are the columns below. */
+  authenticated_at: number | null
+  /** When the provider last said the groups of the person. */
+  evaluated_at: number | null
+  /** When it is asked again; null = never, because it gave no refresh token. */
+  due_at: number | null
+  /** Encrypted JSON: the tokens of the provider. */
+  sealed: string | null
+  /** The provider's name of its session, `sid`. */
+  provider_session: string | null
 }
 
 /** Code that opens one browser session. A new code of the same key replaces the last one. */

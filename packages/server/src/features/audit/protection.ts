@@ -86,6 +86,17 @@ const reductions: Record<string, (id: string, before: State, after: State) => Re
     text: `allowed ${instance_id} up to ${max_calls} calls of ${JSON.stringify(tool)} without asking, until ${expires_at}`,
   }),
   'instance.delete': (id) => ({ severity: 'warning', text: `deleted the instance ${id}` }),
+  'people.roles': (_, before, after) => {
+    const admins = (mappings: State) =>
+      Object.values(mappings).filter((mapping) => (mapping as { role?: unknown }).role === 'admin')
+    const isMore = admins(after).length > admins(before).length
+    return {
+      severity: isMore ? 'critical' : 'warning',
+      text: `changed which groups have which role: ${admins(after).length} of them admin, before ${admins(before).length}`,
+    }
+  },
+  'people.only': (_, __, { people_only }) =>
+    people_only === true ? undefined : { severity: 'warning', text: 'let keys open sessions again, beside people' },
   'baseline.reset': (id) => ({ severity: 'warning', text: `reset the baseline ${id}: it is learned again` }),
   'baseline.accept': (id) => ({ severity: 'warning', text: `accepted the level of the baseline ${id} as usual` }),
 }

@@ -52,7 +52,7 @@ interface StoreOptions {
 }
 
 /** Events prepared for a batch of the caller. */
-interface PreparedEvents {
+export interface PreparedEvents {
   statements: Statement[]
   /** Call after the commit. */
   stored(rowsOf: RowsOf): void

@@ -1,15 +1,22 @@
 import { join } from 'node:path'
 import type { Database, Trx } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
+import type { Principal } from '../../http/auth.ts'
 import { writePrivateFile } from '../../secrets.ts'
 import { localActor, recordAction } from '../audit/audit.ts'
-import { generateKey } from './key-format.ts'
+import { configuredKeyPrefix, generateKey } from './key-format.ts'
 import { insertKeyStatement, readKeys } from './queries.ts'
 
 interface FirstKey {
   id: string
   key: string
 }
+
+const firstKeyName = 'first admin'
+
+/** Whether it is the admin key of this machine: WARDLINE_API_KEY, or the key that the first startup created. */
+export const isLocalAdmin = ({ keyId, name, scope }: Principal): boolean =>
+  keyId.startsWith(configuredKeyPrefix) || (scope === 'admin' && name === firstKeyName)
 
 /** Rolls back the transaction if another process has created a key first. */
 const notFirst = new Error('Another process has created a key.')
@@ -20,7 +27,7 @@ const notFirst = new Error('Another process has created a key.')
  */
 async function createFirstKey(database: Database, trx: Trx, now: number): Promise<FirstKey> {
   const { id, key, secretHash } = generateKey('admin')
-  const grant = { scope: 'admin' as const, name: 'first admin', expires_at: null }
+  const grant = { scope: 'admin' as const, name: firstKeyName, expires_at: null }
   const after = { ...grant, instances: [] }
   const action = { action: 'key.create', target: id, before: null, after }
   await recordAction(database, trx, localActor('system'), action, now)

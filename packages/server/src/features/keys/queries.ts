@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { SessionRow } from './session-statements.ts'
 
 export type KeyRow = Schema['api_keys']
-export type SessionRow = Schema['sessions']
 
 export function readKeys(db: Db): Promise<KeyRow[]> {
   return db.selectFrom('api_keys').selectAll().orderBy('created_at').orderBy('id').execute()

@@ -1,32 +1,18 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { isoTime } from '../../clock.ts'
+import { rowsOf } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
-import {
-  isForeignPage,
-  type Principal,
-  type RefusalWatch,
-  type SessionProof,
-  sessionCookie,
-  sessionProof,
-  sessionToken,
-} from '../../http/auth.ts'
+import { isForeignPage, type Principal, type RefusalWatch, sessionProof, sessionToken } from '../../http/auth.ts'
 import type { Router } from '../../http/route.ts'
+import { deviceOf, sendSession, setCookie } from '../../http/session-reply.ts'
 import type { Keyring } from './keyring.ts'
 import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
 import { createLoginCode, keyOfLoginCode, loginUrl, redeemStatements } from './login-codes.ts'
-import { prepareSession, type Sessions } from './sessions.ts'
+import { type KeySignIns, prepareSession, type Sessions } from './sessions.ts'
 import { SignIns } from './sign-ins.ts'
-
-/** The `__Host-` prefix and `Secure` require HTTPS, which a trusted proxy terminates. */
-function setCookie(request: FastifyRequest, reply: FastifyReply, value: string, maxAgeSeconds: number): void {
-  const secure = request.protocol === 'https'
-  const name = sessionCookie(request)
-  const attributes = `HttpOnly; SameSite=Strict; Path=/; Max-Age=${maxAgeSeconds}${secure ? '; Secure' : ''}`
-  reply.header('set-cookie', `${name}=${value}; ${attributes}`)
-}
 
 /** Counts an invalid code like an invalid key, so that an address that guesses codes gets 429. */
 function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
@@ -36,29 +22,32 @@ function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
   throw new AppError('too_many_failures', sentence, waitSeconds)
 }
 
-const sessionView = ({ keyId, scope, name }: Principal) => ({ key_id: keyId, scope, name })
+const sessionView = ({ keyId, scope, name, person, authenticatedAt }: Principal) => ({
+  key_id: keyId,
+  scope,
+  name,
+  ...(person ? { person } : {}),
+  ...(authenticatedAt === undefined ? {} : { authenticated_at: isoTime(authenticatedAt) }),
+})
 
 interface KeyRoutes {
   keyring: Keyring
   sessions: Pick<Sessions, 'end' | 'bySession'>
   /** Counts invalid login codes like invalid keys. */
   watch: RefusalWatch
+  keySignIns: KeySignIns
+  /** Returns the address that ends a person's session at the provider. */
+  logoutUrl(token: string): Promise<string | undefined>
 }
 
-export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch }: KeyRoutes): void {
+export function mountKeys(
+  router: Router,
+  deps: Deps,
+  { keyring, sessions, watch, keySignIns, logoutUrl }: KeyRoutes,
+): void {
   const { database } = deps
 
   const signIns = new SignIns(deps)
-
-  function sendSession(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { scope }: Principal,
-    { token, secret, expiresAt }: SessionProof & { expiresAt: number },
-  ) {
-    setCookie(request, reply, token, Math.floor((expiresAt - deps.clock.now()) / 1000))
-    return { ok: true, scope, secret, expires_at: isoTime(expiresAt) } as const
-  }
 
   /** A valid code whose key is no longer valid is refused, but is no guess. */
   async function principalOfLink(request: FastifyRequest, code: string): Promise<Principal> {
@@ -126,11 +115,14 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     }
     signIns.take(principal.keyId)
     const actor = requestActor(request)
-    const opening = { actor, earlier: sessionToken(request), by: 'key' } as const
+    const alarm = await keySignIns.admit(principal, actor)
+    const opening = { actor, earlier: sessionToken(request), by: 'key', device: deviceOf(request) } as const
     const { session, statements } = await prepareSession(deps, opening)
+    const all = [...(alarm?.statements ?? []), ...statements]
     // Like a control change, because an operator must be able to sign in when the disk is full.
-    await database.batch(statements, { isControl: true })
-    return sendSession(request, reply, principal, session)
+    const results = await database.batch(all, { isControl: true })
+    alarm?.stored(rowsOf(all, results))
+    return sendSession(request, reply, principal, session, deps.clock.now())
   })
 
   const { traceUrl } = deps.config
@@ -163,11 +155,16 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
     return changeGuarded(database, async () => {
       const principal = await principalOfLink(request, body.code)
       const actor = requestActor(request, principal)
-      const opening = { actor, earlier: sessionToken(request), by: 'login_link' } as const
+      const alarm = await keySignIns.admit(principal, actor)
+      const opening = { actor, earlier: sessionToken(request), by: 'login_link', device: deviceOf(request) } as const
       const { session, statements } = await prepareSession(deps, opening)
+      const redeeming = redeemStatements(database, body.code, deps.clock.now())
       return {
-        statements: [...redeemStatements(database, body.code, deps.clock.now()), ...statements],
-        result: () => sendSession(request, reply, principal, session),
+        statements: [...redeeming, ...(alarm?.statements ?? []), ...statements],
+        result: (rows) => {
+          alarm?.stored(rows)
+          return sendSession(request, reply, principal, session, deps.clock.now())
+        },
       }
     })
   })
@@ -175,8 +172,9 @@ export function mountKeys(router: Router, deps: Deps, { keyring, sessions, watch
   router.handle('deleteSession', async ({ request }, reply) => {
     // Otherwise the holder of the cookie alone could end the session with any valid key.
     const token = (await currentSession(request)) && sessionToken(request)
+    const url = token && (await logoutUrl(token))
     if (token) await sessions.end(token)
     setCookie(request, reply, '', 0)
-    return { ok: true }
+    return { ok: true, ...(url ? { logout_url: url } : {}) }
   })
 }

@@ -85,6 +85,9 @@ describe('authorization', () => {
         .map(([name]) => name)
         .toSorted(),
     ).toEqual([
+      // The token that the provider signed is its own proof, as is its answer to a browser.
+      'backchannelLogout',
+      'finishSignIn',
       'getAgentRegistration',
       'getAttestation',
       'getControlKeys',
@@ -93,6 +96,7 @@ describe('authorization', () => {
       'getPythonClient',
       'getReadiness',
       'getSdk',
+      'getSignIn',
       'getTrust',
       'getTrustBadge',
       'getTrustBadgeData',
@@ -101,6 +105,7 @@ describe('authorization', () => {
       // The code of the link is its own secret.
       'previewLoginLink',
       'redeemLoginLink',
+      'startSignIn',
       'streamEvents',
     ])
   })

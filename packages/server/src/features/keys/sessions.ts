@@ -1,9 +1,11 @@
+import { sanitize } from '@wardline/text'
 import { hourMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Authenticator, Principal, SessionProof } from '../../http/auth.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import type { PreparedEvents } from '../events/ingest.ts'
 import { hashKey, sameHash } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
 import {
@@ -13,20 +15,23 @@ import {
   findSession,
   findSessions,
   insertSessionStatement,
-  type SessionRow,
   touchSession,
 } from './queries.ts'
+import { type SessionRow, sessionId } from './session-statements.ts'
 
 /** A session ends after this long without a request, and after `absoluteMs` in any case. */
-const idleMs = 30 * 60_000
+export const idleMs = 30 * 60_000
 const absoluteMs = 12 * hourMs
 /** Minimum time between two writes of the last use. */
 const touchEveryMs = 60_000
 
+/** Characters of a user agent that are kept: those of browsers have some 120. */
+const deviceLength = 200
+
 /** Sessions per query. */
 const lookUpRows = 500
 
-const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean =>
+export const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean =>
   expires_at <= now || now - last_used_at > idleMs
 
 /** A browser session to open. */
@@ -38,7 +43,20 @@ interface NewSession {
    */
   earlier: string | undefined
   /** What the browser presented. */
-  by: 'key' | 'login_link'
+  by: 'key' | 'login_link' | 'provider'
+  /** Its user agent, as it reports itself. */
+  device: string | undefined
+  /** Of a person: what the provider said. */
+  ofPerson?: PersonSession
+}
+
+/** What the session of a person has besides that of a key. */
+export interface PersonSession
+  extends Pick<SessionRow, 'authenticated_at' | 'evaluated_at' | 'due_at' | 'provider_session'> {
+  /** Latest end, in epoch milliseconds. */
+  endsBy: number
+  /** Encrypts the tokens of the provider for the session with this id. */
+  sealFor(sessionId: string): string
 }
 
 /**
@@ -46,28 +64,42 @@ interface NewSession {
  */
 export async function prepareSession(
   { clock, database }: Pick<Deps, 'clock' | 'database'>,
-  { actor, earlier, by }: NewSession,
+  { actor, earlier, by, device, ofPerson }: NewSession,
 ): Promise<{ session: SessionProof & { expiresAt: number }; statements: Statement[] }> {
   const { keyId } = actor
   const now = clock.now()
   const [token, secret] = [randomSecret(32), randomSecret(32)]
-  const expiresAt = now + absoluteMs
+  const expiresAt = Math.min(now + absoluteMs, ofPerson?.endsBy ?? Infinity)
   const known = earlier === undefined ? undefined : await findSession(database.db, hashKey(earlier))
   const family = known?.key_id === keyId && !isOver(known, now) ? known.family : null
+  const tokenHash = hashKey(token)
   const row = {
-    token_hash: hashKey(token),
+    token_hash: tokenHash,
     key_id: keyId,
     created_at: now,
     expires_at: expiresAt,
     last_used_at: now,
     family: family ?? uuidV7(now),
     secret_hash: hashKey(secret),
+    device: device === undefined ? null : [...sanitize(device)].slice(0, deviceLength).join(''),
+    address: actor.ip,
+    authenticated_at: ofPerson?.authenticated_at ?? null,
+    evaluated_at: ofPerson?.evaluated_at ?? null,
+    due_at: ofPerson?.due_at ?? null,
+    sealed: ofPerson?.sealFor(sessionId({ token_hash: tokenHash })) ?? null,
+    provider_session: ofPerson?.provider_session ?? null,
   }
   const action = { action: 'session.create', target: keyId, before: null, after: { by, expires_at: expiresAt } }
   return {
     session: { token, secret, expiresAt },
     statements: [insertSessionStatement(database.db, row), ...auditStatements(database, actor, action, now)],
   }
+}
+
+/** Decides which keys open sessions where people sign in at a provider. */
+export interface KeySignIns {
+  /** Returns the event to store with the session. Throws AppError `forbidden`. */
+  admit(principal: Principal, actor: Actor): Promise<PreparedEvents | undefined>
 }
 
 /** Hash of no secret: sessions of older versions have none. */
@@ -83,18 +115,21 @@ function makeRoom(remembered: Map<string, unknown> | Set<string>): void {
   for (const first of remembered.keys()) return void remembered.delete(first)
 }
 
+/** Finds whom a session acts for: a key or a person. */
+export type Holders = Pick<Keyring, 'findById' | 'findStoredById'>
+
 /** Looks up sessions by the token of a request. */
 export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession'> {
   readonly #deps: Deps
-  readonly #keyring: Pick<Keyring, 'findById' | 'findStoredById'>
+  readonly #holders: Holders
   readonly #live = new Map<string, { readAt: number; session: SessionRow }>()
   /** Hashes of invalid tokens. An ended session never becomes valid again. */
   readonly #over = new Set<string>()
   readonly #underWay = new Map<string, Promise<SessionRow | undefined>>()
 
-  constructor(deps: Deps, keyring: Pick<Keyring, 'findById' | 'findStoredById'>) {
+  constructor(deps: Deps, holders: Holders) {
     this.#deps = deps
-    this.#keyring = keyring
+    this.#holders = holders
   }
 
   knownSession(token: string): 'live' | 'over' | undefined {
@@ -112,13 +147,20 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
     if (!session) return undefined
     if (!sameHash(hashKey(secret), session.secret_hash ?? noHash)) return 'wrong secret'
     await this.#touch(session)
-    const principal = this.#keyring.findById(session.key_id)
-    return principal && { ...principal, session: tokenHash }
+    const principal = this.#holders.findById(session.key_id)
+    if (!principal) return undefined
+    const { authenticated_at: authenticatedAt } = session
+    return { ...principal, session: tokenHash, ...(authenticatedAt === null ? {} : { authenticatedAt }) }
   }
 
   /** Ends the session and its family. */
   async end(token: string): Promise<void> {
     await deleteSessionFamily(this.#deps.database.db, hashKey(token))
+    this.forget()
+  }
+
+  /** Reads each session again when it is used next, because this process ended some. */
+  forget(): void {
     this.#live.clear()
   }
 
@@ -142,7 +184,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
       return undefined
     }
     // Another process may have just created the key. Read here, concurrent requests share the query.
-    await this.#keyring.findStoredById(session.key_id)
+    await this.#holders.findStoredById(session.key_id)
     makeRoom(this.#live)
     this.#live.set(tokenHash, { readAt, session })
     return session

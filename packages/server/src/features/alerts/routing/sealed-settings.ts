@@ -1,6 +1,6 @@
-import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { ChannelSettings, ChannelType } from '@wardline/contract'
-import { randomSecret } from '../../../ids.ts'
+import { seal, unseal } from '../../../sealed.ts'
 import type { Rotated } from '../channels/channel.ts'
 
 /** A signing secret that was replaced. */
@@ -31,37 +31,7 @@ export function signingSettings(
 export const receiverMark = ({ settings }: Pick<SecretSettings, 'settings'>): string =>
   createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
 
-/** AES-256-GCM (NIST SP 800-38D) with a random 96-bit nonce, for far fewer than 2^32 encryptions per key. */
-const algorithm = 'aes-256-gcm'
-const nonceBytes = 12
-const tagBytes = 16
-/** Version of the format, so that it can be changed. */
-const version = 'v1'
+export const sealSettings = (id: string, settings: SecretSettings, key: Buffer): string => seal(id, settings, key)
 
-/** Returns `v1.` and the base64url of nonce, tag and encrypted JSON, which only decrypts for the channel with this id. */
-export function sealSettings(id: string, settings: SecretSettings, key: Buffer): string {
-  const nonce = Buffer.from(randomSecret(nonceBytes), 'base64url')
-  const cipher = createCipheriv(algorithm, key, nonce, { authTagLength: tagBytes }).setAAD(Buffer.from(id))
-  const encrypted = Buffer.concat([cipher.update(JSON.stringify(settings)), cipher.final()])
-  return `${version}.${Buffer.concat([nonce, cipher.getAuthTag(), encrypted]).toString('base64url')}`
-}
-
-/** Decrypts settings. Throws, without quoting content, if the text was edited or is of another channel or key. */
-export function openSettings(id: string, sealed: string, key: Buffer): SecretSettings {
-  try {
-    const [form, content = ''] = sealed.split('.')
-    if (form !== version) throw new Error('unknown form')
-    const bytes = Buffer.from(content, 'base64url')
-    const nonce = bytes.subarray(0, nonceBytes)
-    const tag = bytes.subarray(nonceBytes, nonceBytes + tagBytes)
-    const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagBytes })
-    decipher.setAAD(Buffer.from(id)).setAuthTag(tag)
-    const opened = Buffer.concat([decipher.update(bytes.subarray(nonceBytes + tagBytes)), decipher.final()])
-    return JSON.parse(opened.toString('utf8'))
-  } catch {
-    // Without the cause, because the message of a parser may quote the text.
-    throw new Error(
-      'The settings cannot be decrypted: they were edited, moved, or encrypted with another master secret.',
-    )
-  }
-}
+/** Throws, without quoting content, if the text was edited or is of another channel or key. */
+export const openSettings = (id: string, sealed: string, key: Buffer): SecretSettings => unseal(id, sealed, key)

@@ -1,0 +1,83 @@
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, it } from 'vitest'
+import { parseMappings } from '../../config/roles-file.ts'
+import { openTestService } from '../../testing/service.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'wardline-roles-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const oidc = {
+  WARDLINE_PUBLIC_URL: 'https://wardline.example.com',
+  WARDLINE_OIDC_ISSUER: 'https://login.example.com',
+  WARDLINE_OIDC_CLIENT_ID: 'wardline',
+  WARDLINE_OIDC_CLIENT_SECRET: 'a secret',
+}
+
+it.each([
+  ['- { group: a, role: viewer }', [{ group: 'a', role: 'viewer' }]],
+  [
+    '- group: a\n  role: admin\n- email: b@example.com\n  role: operator',
+    [
+      { group: 'a', role: 'admin' },
+      { email: 'b@example.com', role: 'operator' },
+    ],
+  ],
+  ['[]', []],
+])('a file is read: %s', (text, mappings) => {
+  expect(parseMappings(text, 'roles.yaml')).toEqual(mappings)
+})
+
+it.each([
+  ['a: b', 'must be a list'],
+  ['', 'must be a list'],
+  ['- { group: a, role: root }', 'row 1: role must be viewer, operator, or admin'],
+  ['- { group: a, role: agent }', 'row 1: role must be viewer, operator, or admin'],
+  ['- { group: a }', 'row 1:'],
+  ['- { role: viewer }', 'row 1: it must have either group or email'],
+  ['- { group: a, email: b, role: viewer }', 'row 1: it must have either group or email'],
+  ['- { group: a, role: viewer, tag: x }', 'row 1:'],
+  ['- &a { group: a, role: viewer }\n- *a', 'is not YAML'],
+  ['- [', 'is not YAML'],
+])('an invalid file is refused: %s', (text, sentence) => {
+  expect(() => parseMappings(text, 'roles.yaml')).toThrow(sentence)
+})
+
+it('a file owns the table, is read again when it changes, and changes nothing while it is invalid', async () => {
+  const file = join(folder, 'roles.yaml')
+  writeFileSync(file, '- { group: a, role: viewer }')
+  await using service = await openTestService({ env: { ...oidc, WARDLINE_OIDC_ROLES_FILE: file } })
+  const read = async () => (await service.call('GET', '/api/roles')).body
+  const viewer = { owner: 'file', mappings: [{ group: 'a', role: 'viewer' }] }
+  expect(await read()).toEqual(viewer)
+  expect((await service.call('PUT', '/api/roles', { body: { mappings: [] } })).status).toBe(409)
+  writeFileSync(file, '- { group: a, role: ')
+  utimesSync(file, 1, 1)
+  expect(await read()).toEqual(viewer)
+  writeFileSync(file, '- { group: a, role: admin }')
+  utimesSync(file, 2, 2)
+  expect(await read()).toEqual({ owner: 'file', mappings: [{ group: 'a', role: 'admin' }] })
+})
+
+it('a table that is replaced is audited and alerted', async () => {
+  await using service = await openTestService({ env: oidc })
+  const mappings = [{ group: 'a', role: 'admin' }]
+  expect((await service.call('PUT', '/api/roles', { body: { mappings } })).body).toEqual({
+    owner: 'service',
+    mappings,
+  })
+  const { body } = await service.call<{ entries: object[] }>('GET', '/api/audit?action=people.roles')
+  expect(body.entries).toMatchObject([{ before: [], after: mappings }])
+  const alerts = await service.call<{ alerts: { description: string; severity: string }[] }>('GET', '/api/alerts')
+  expect(alerts.body.alerts).toMatchObject([
+    {
+      severity: 'critical',
+      description: expect.stringContaining('changed which groups have which role: 1 of them admin'),
+    },
+  ])
+  const invalid = await service.call<{ error: string }>('PUT', '/api/roles', {
+    body: { mappings: [{ role: 'viewer' }] },
+  })
+  expect([invalid.status, invalid.body.error]).toEqual([400, expect.stringContaining('mappings/0')])
+})

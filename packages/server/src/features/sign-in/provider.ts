@@ -1,0 +1,301 @@
+import { signInPaths } from '@wardline/contract'
+import type * as OpenidClient from 'openid-client'
+import type { Configuration, ServerMetadata, TokenEndpointResponse, TokenEndpointResponseHelpers } from 'openid-client'
+import { hourMs } from '../../clock.ts'
+import type { Config } from '../../config/config.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { type Claims, readGroups } from '../people/roles.ts'
+
+/** Time for one request to the provider. People wait for it. */
+const timeoutSeconds = 10
+/** How long the discovery document is used; keys are read again when an unknown one signed. */
+const rereadMs = hourMs
+/** Difference of the clocks that is tolerated. */
+const toleranceSeconds = 30
+/** Age of a logout token: it is sent when it is made, and repeated soon or never. */
+const logoutTokenAge = '5 minutes'
+const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'
+
+/** Settings of the provider, all of them set. */
+export interface ProviderSettings {
+  issuer: string
+  clientId: string
+  clientSecret: string
+  scopes: string
+  groupsClaim: string
+  name: string
+  /** Address to which the provider returns browsers. */
+  redirect: string
+  /** Address to which it returns them after signing out. */
+  home: string
+}
+
+/** Returns the settings of the provider; undefined if none is configured. */
+export function providerSettings(config: Config): ProviderSettings | undefined {
+  const { oidcIssuer, oidcClientId, oidcClientSecret, publicUrl } = config
+  if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined) return undefined
+  const base = (publicUrl ?? '').replace(/\/+$/, '')
+  return {
+    issuer: oidcIssuer,
+    clientId: oidcClientId,
+    clientSecret: oidcClientSecret,
+    scopes: config.oidcScopes,
+    groupsClaim: config.oidcGroupsClaim,
+    name: config.oidcName ?? new URL(oidcIssuer).host,
+    redirect: base + signInPaths.callback,
+    home: `${base}/login`,
+  }
+}
+
+/** What belongs to one attempt to sign in. */
+export interface Attempt {
+  state: string
+  nonce: string
+  /** PKCE verifier (RFC 7636). */
+  verifier: string
+}
+
+/** What the provider said of a person. */
+export interface Answer {
+  subject: string
+  /** Claims of the ID token, then of userinfo if the first have no groups. None: a refresh said nothing. */
+  sources: Claims[]
+  /** When the person proved who they are, in epoch milliseconds; undefined = not said. */
+  authenticatedAt: number | undefined
+  /** The provider's name of its session. */
+  providerSession: string | undefined
+  refreshToken: string | undefined
+  idToken: string | undefined
+}
+
+/** Sessions that a logout token ends. */
+export interface LogoutToken {
+  subject: string | undefined
+  providerSession: string | undefined
+  /** In epoch milliseconds. */
+  issuedAt: number
+}
+
+interface Failure {
+  code?: unknown
+  error?: unknown
+  error_description?: unknown
+  status?: unknown
+  cause?: Failure & { claim?: unknown }
+}
+
+/** Characters of a provider's text that are shown. */
+const shownLength = 200
+const shown = (text: unknown): string =>
+  typeof text === 'string' ? text.replaceAll(/[^ -~]+/g, ' ').slice(0, shownLength) : ''
+
+const away = (sentence: string) => new AppError('unavailable', sentence, 10)
+
+const claimSentences: Record<string, string> = {
+  nonce: 'The ID token is of another attempt to sign in.',
+  aud: 'The ID token is for another client: compare WARDLINE_OIDC_CLIENT_ID.',
+  iss: 'The ID token is of another issuer: compare WARDLINE_OIDC_ISSUER.',
+  auth_time: 'The provider did not authenticate the person again, as it was asked to.',
+}
+
+/**
+ * Turns a failure of openid-client into an AppError: `unavailable` if a retry may help or the configuration is wrong,
+ * `unauthorized` if the provider refuses or its answer is not valid. Causes are left out, because they have claims.
+ */
+function faultOf(failure: unknown): AppError {
+  if (failure instanceof AppError) return failure
+  const { code, error, error_description: description, status, cause } = failure as Failure
+  const details = [shown(error), shown(description)].filter((part) => part !== '').join(': ')
+  if (typeof error === 'string') {
+    if (error === 'invalid_client' || error === 'unauthorized_client') {
+      return away(`The provider refuses this service (${details}): check WARDLINE_OIDC_CLIENT_ID and its secret.`)
+    }
+    const isBusy = error === 'temporarily_unavailable' || error === 'server_error' || Number(status) >= 500
+    if (isBusy) return away(`The provider cannot answer at the moment (${details}).`)
+    return new AppError('unauthorized', `The provider refused (${details}).`)
+  }
+  const claim = (cause as { claim?: unknown } | undefined)?.claim
+  if (code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED' && claim !== 'auth_time') {
+    return new AppError(
+      'unauthorized',
+      'The ID token is not valid yet or any more: the clocks of this machine and of the provider differ.',
+    )
+  }
+  if (typeof claim === 'string' && Object.hasOwn(claimSentences, claim)) {
+    return new AppError('unauthorized', claimSentences[claim]!)
+  }
+  const isUnreached =
+    code === undefined ||
+    code === 'OAUTH_TIMEOUT' ||
+    code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' ||
+    code === 'OAUTH_RESPONSE_IS_NOT_JSON' ||
+    code === 'OAUTH_PARSE_ERROR'
+  if (isUnreached) return away('The provider does not answer.')
+  return new AppError('unauthorized', `The answer of the provider is not valid (${shown(code)}).`)
+}
+
+type Tokens = TokenEndpointResponse & TokenEndpointResponseHelpers
+
+/** The OpenID Connect provider at which people sign in (OpenID Connect Core 1.0). */
+export class Provider {
+  readonly settings: ProviderSettings
+  readonly #clock: Pick<Deps['clock'], 'now' | 'monotonic'>
+  #known: { opened: Promise<{ client: typeof OpenidClient; configuration: Configuration }>; at: number } | undefined
+  #keys: Promise<Parameters<typeof import('jose').jwtVerify>[1]> | undefined
+
+  constructor(settings: ProviderSettings, clock: Pick<Deps['clock'], 'now' | 'monotonic'>) {
+    this.settings = settings
+    this.#clock = clock
+  }
+
+  /** Reads the discovery document, which is remembered. Rejects with AppError. */
+  async metadata(): Promise<Readonly<ServerMetadata>> {
+    return (await this.#open()).configuration.serverMetadata()
+  }
+
+  /** Returns the address to open. Rejects with AppError. `maxAge`: seconds since the person proved who they are. */
+  async start({ state, nonce, verifier }: Attempt, maxAge?: number): Promise<string> {
+    const { client, configuration } = await this.#open()
+    const { scopes_supported: supported, pushed_authorization_request_endpoint: pushed } =
+      configuration.serverMetadata()
+    // A provider that does not list it refuses the request, as Google does.
+    const scopes = this.settings.scopes
+      .split(' ')
+      .filter((scope) => scope !== 'offline_access' || supported === undefined || supported.includes(scope))
+    const parameters = {
+      redirect_uri: this.settings.redirect,
+      scope: scopes.join(' '),
+      state,
+      nonce,
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      ...(maxAge === undefined ? {} : { max_age: String(maxAge) }),
+    }
+    try {
+      const url =
+        pushed === undefined
+          ? client.buildAuthorizationUrl(configuration, parameters)
+          : await client.buildAuthorizationUrlWithPAR(configuration, parameters)
+      return url.href
+    } catch (failure) {
+      throw faultOf(failure)
+    }
+  }
+
+  /** Exchanges the query with which the provider returned the browser. Rejects with AppError. */
+  async finish(query: string, { state, nonce, verifier }: Attempt, maxAge?: number): Promise<Answer> {
+    const { client, configuration } = await this.#open()
+    const address = new URL(`${this.settings.redirect}?${query}`)
+    const checks = {
+      expectedState: state,
+      expectedNonce: nonce,
+      pkceCodeVerifier: verifier,
+      idTokenExpected: true,
+      ...(maxAge === undefined ? {} : { maxAge }),
+    }
+    try {
+      return await this.#read(await client.authorizationCodeGrant(configuration, address, checks))
+    } catch (failure) {
+      throw faultOf(failure)
+    }
+  }
+
+  /** Asks again who the person is. Rejects with AppError: `unauthorized` if the provider refuses. */
+  async refresh(refreshToken: string, subject: string): Promise<Answer> {
+    const { client, configuration } = await this.#open()
+    try {
+      return await this.#read(await client.refreshTokenGrant(configuration, refreshToken), subject)
+    } catch (failure) {
+      throw faultOf(failure)
+    }
+  }
+
+  /** Returns the address that ends the session at the provider; undefined if it has none or does not answer. */
+  async logoutUrl(idToken: string): Promise<string | undefined> {
+    const { client, configuration } = await this.#open().catch(() => ({ client: undefined, configuration: undefined }))
+    if (!client || configuration.serverMetadata().end_session_endpoint === undefined) return undefined
+    const parameters = { id_token_hint: idToken, post_logout_redirect_uri: this.settings.home }
+    return client.buildEndSessionUrl(configuration, parameters).href
+  }
+
+  /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0, section 2.6). Rejects with AppError. */
+  async verifyLogout(token: string): Promise<LogoutToken> {
+    const { jwtVerify, createRemoteJWKSet, errors } = await import('jose')
+    const { jwks_uri: address } = await this.metadata()
+    if (address === undefined) throw away('The provider announces no keys.')
+    this.#keys ??= Promise.resolve(createRemoteJWKSet(new URL(address), { timeoutDuration: timeoutSeconds * 1_000 }))
+    const refuse = (why: string): never => {
+      throw new AppError('invalid', `The logout token is not valid: ${why}.`)
+    }
+    const { payload } = await jwtVerify(token, await this.#keys, {
+      issuer: this.settings.issuer,
+      audience: this.settings.clientId,
+      maxTokenAge: logoutTokenAge,
+      clockTolerance: toleranceSeconds,
+      currentDate: new Date(this.#clock.now()),
+    }).catch((failure) => {
+      const isAway = !(failure instanceof errors.JOSEError) || failure instanceof errors.JWKSTimeout
+      if (isAway) throw away('The keys of the provider cannot be read.')
+      return refuse(failure.code)
+    })
+    const { events, nonce, sid, sub, iat } = payload
+    if (typeof events !== 'object' || events === null || !Object.hasOwn(events, logoutEvent))
+      refuse('it has no logout event')
+    if (nonce !== undefined) refuse('it has a nonce')
+    const providerSession = typeof sid === 'string' ? sid : undefined
+    if (sub === undefined && providerSession === undefined) refuse('it has neither sub nor sid')
+    return { subject: sub, providerSession, issuedAt: iat! * 1_000 }
+  }
+
+  #open() {
+    const now = this.#clock.monotonic()
+    if (this.#known && now - this.#known.at < rereadMs) return this.#known.opened
+    const known = { opened: this.#discover(), at: now }
+    this.#known = known
+    known.opened.catch(() => {
+      if (this.#known === known) this.#known = undefined
+    })
+    return known.opened
+  }
+
+  async #discover() {
+    // Loaded when it is needed: a service without a provider starts without it.
+    const client = await import('openid-client')
+    const { issuer, clientId, clientSecret } = this.settings
+    const metadata = { client_secret: clientSecret, [client.clockTolerance]: toleranceSeconds }
+    const isInsecure = new URL(issuer).protocol === 'http:'
+    try {
+      const configuration = await client.discovery(new URL(issuer), clientId, metadata, undefined, {
+        timeout: timeoutSeconds,
+        execute: [...(isInsecure ? [client.allowInsecureRequests] : []), client.enableNonRepudiationChecks],
+      })
+      return { client, configuration }
+    } catch (failure) {
+      const fault = faultOf(failure)
+      throw away(`The provider ${issuer} cannot be read: ${fault.message}`)
+    }
+  }
+
+  async #read(tokens: Tokens, expected?: string): Promise<Answer> {
+    const { client, configuration } = await this.#open()
+    const claims = tokens.claims()
+    const subject = claims?.sub ?? expected
+    if (subject === undefined || (expected !== undefined && subject !== expected)) {
+      throw new AppError('unauthorized', 'The provider answered for another person.')
+    }
+    const sources: Claims[] = claims ? [claims] : []
+    const hasGroups = claims && readGroups(claims, this.settings.groupsClaim).doubt === undefined
+    if (!hasGroups && configuration.serverMetadata().userinfo_endpoint !== undefined) {
+      sources.push(await client.fetchUserInfo(configuration, tokens.access_token, subject))
+    }
+    return {
+      subject,
+      sources,
+      authenticatedAt: claims?.auth_time === undefined ? undefined : claims.auth_time * 1_000,
+      providerSession: typeof claims?.sid === 'string' ? claims.sid : undefined,
+      refreshToken: tokens.refresh_token,
+      idToken: tokens.id_token,
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import { type OpenSession, peopleLimits } from '@wardline/contract'
+import { isoTime } from '../../clock.ts'
+import type { Deps } from '../../deps.ts'
+import { AppError } from '../../errors.ts'
+import { clientAddress, requestActor } from '../../http/actor.ts'
+import { isForeignPage, type Principal, type RefusalWatch, sessionToken } from '../../http/auth.ts'
+import type { Router } from '../../http/route.ts'
+import { deviceOf, sendSession } from '../../http/session-reply.ts'
+import { type Actor, auditStatements } from '../audit/audit.ts'
+import {
+  countSessionsOf,
+  endSessionStatement,
+  endSessionsStatement,
+  findSessionById,
+  readSessionsOf,
+  type SessionRow,
+  sessionId,
+} from '../keys/session-statements.ts'
+import { idleMs, isOver, type Sessions } from '../keys/sessions.ts'
+import { requirePerson, viewPerson } from '../people/people.ts'
+import { readPeople } from '../people/person-statements.ts'
+import type { RoleTable } from '../people/role-mappings.ts'
+import type { Logout } from './logout.ts'
+import type { PeopleSignIn } from './sign-in.ts'
+
+interface SignInRoutes {
+  peopleSignIn: PeopleSignIn
+  providerLogout: Logout
+  roleTable: RoleTable
+  sessions: Pick<Sessions, 'forget'>
+  watch: RefusalWatch
+}
+
+export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): void {
+  const { database, clock } = deps
+  const { peopleSignIn, providerLogout, roleTable, sessions, watch } = parts
+
+  const viewSession = (row: SessionRow, { session }: Principal): OpenSession => ({
+    id: sessionId(row),
+    current: row.token_hash === session,
+    device: row.device,
+    address: row.address,
+    created_at: isoTime(row.created_at),
+    last_used_at: isoTime(row.last_used_at),
+    expires_at: isoTime(row.expires_at),
+  })
+
+  async function sessionsOf(keyId: string, principal: Principal): Promise<OpenSession[]> {
+    const now = clock.now()
+    const rows = await readSessionsOf(database.db, keyId)
+    return rows.filter((row) => !isOver(row, now)).map((row) => viewSession(row, principal))
+  }
+
+  async function end(keyId: string, statement: ReturnType<typeof endSessionStatement>, actor: Actor): Promise<number> {
+    const action = { action: 'session.end', target: keyId, before: null, after: null }
+    const statements = [statement, ...auditStatements(database, actor, action, clock.now())]
+    const open = await readSessionsOf(database.db, keyId)
+    await database.batch(statements, { isControl: true })
+    sessions.forget()
+    return open.length
+  }
+
+  router.handle('getSignIn', () => peopleSignIn.view())
+
+  router.handle('setSignIn', async ({ body, request }) => {
+    await peopleSignIn.setPeopleOnly(body.people_only, requestActor(request))
+    return peopleSignIn.view()
+  })
+
+  router.handle('startSignIn', async ({ request }) => {
+    if (isForeignPage(request)) throw new AppError('forbidden', 'People sign in only on the pages of this service.')
+    return peopleSignIn.start(clientAddress(request))
+  })
+
+  router.handle('finishSignIn', async ({ body, request }, reply) => {
+    if (isForeignPage(request)) throw new AppError('forbidden', 'People sign in only on the pages of this service.')
+    const { session, principal } = await peopleSignIn.finish(body, {
+      actor: ({ keyId, name, scope }) => ({ ...requestActor(request), keyId, name, scope }),
+      earlier: sessionToken(request),
+      device: deviceOf(request),
+    })
+    return sendSession(request, reply, principal, session, clock.now())
+  })
+
+  router.handle('backchannelLogout', async ({ body, request }) => {
+    const bytes = body as unknown as Buffer
+    if (bytes.length > peopleLimits.logoutToken) {
+      throw new AppError('too_large', `The body has more than ${peopleLimits.logoutToken} bytes.`)
+    }
+    const token = new URLSearchParams(bytes.toString('utf8')).get('logout_token')
+    if (token === null) throw new AppError('invalid', 'The body must have logout_token.')
+    if (watch.isWaiting(clientAddress(request))) {
+      throw new AppError('too_many_failures', 'Too many invalid keys or tokens came from this address.', 60)
+    }
+    try {
+      await providerLogout.byToken(token)
+    } catch (fault) {
+      if (fault instanceof AppError && fault.code === 'invalid') watch.badKey(clientAddress(request))
+      throw fault
+    }
+    sessions.forget()
+    return { ok: true }
+  })
+
+  router.handle('listPeople', async () => {
+    const now = clock.now()
+    const rows = await readPeople(database.db)
+    const ids = rows.map(({ id }) => id)
+    const counts = await countSessionsOf(database.db, ids, { now, idleBefore: now - idleMs })
+    return { people: rows.map((row) => viewPerson(row, counts.get(row.id) ?? 0)) }
+  })
+
+  router.handle('getPerson', async ({ params, principal }) => {
+    const row = await requirePerson(database.db, params.id)
+    const open = await sessionsOf(row.id, principal)
+    return { person: viewPerson(row, open.length), sessions: open }
+  })
+
+  router.handle('endPersonSessions', async ({ params, request }) => {
+    const { id } = await requirePerson(database.db, params.id)
+    return { ok: true, ended: await end(id, endSessionsStatement(database.db, id), requestActor(request)) }
+  })
+
+  router.handle('listOwnSessions', async ({ principal }) => ({
+    sessions: await sessionsOf(principal.keyId, principal),
+  }))
+
+  router.handle('endSession', async ({ params, principal, request }) => {
+    const row = await findSessionById(database.db, params.id)
+    if (!row || (row.key_id !== principal.keyId && principal.scope !== 'admin')) {
+      throw new AppError('not_found', `No session of yours with id ${params.id}; GET /api/sessions lists them.`)
+    }
+    await end(row.key_id, endSessionStatement(database.db, row.token_hash), requestActor(request))
+    return { ok: true }
+  })
+
+  router.handle('getRoleMappings', () => roleTable.read())
+
+  router.handle('setRoleMappings', ({ body, request }) => roleTable.replace(body.mappings, requestActor(request)))
+}

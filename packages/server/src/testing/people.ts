@@ -1,0 +1,53 @@
+import { type IdentityProvider, ProviderBrowser } from '../../../../test-servers/identity-provider.ts'
+import { manualClock } from './clock.ts'
+import { openTestService, sessionOf, type TestService, type TestSession } from './service.ts'
+
+export const publicUrl = 'http://wardline.test'
+export const accounts = {
+  ada: { name: 'Ada Lovelace', email: 'ada@example.com', email_verified: true, groups: ['platform', 'everybody'] },
+  eve: { name: 'Eve', groups: ['everybody'] },
+  root: { name: 'Grace Hopper', groups: ['admins'] },
+}
+const mappings = [
+  { group: 'watchers', role: 'viewer' },
+  { group: 'platform', role: 'operator' },
+  { group: 'admins', role: 'admin' },
+]
+
+interface Started {
+  url: string
+  secret: string
+}
+
+/** Sends a person through the provider. Returns the query with which it sends the browser back, and the secret. */
+export async function atProvider(service: TestService, login: string, browser = new ProviderBrowser()) {
+  const { body, status, text } = await service.call<Started>('POST', '/api/sign-in/start', { key: null })
+  if (status !== 201) throw new Error(text)
+  const back = await browser.signIn(body.url, login, publicUrl)
+  if (back.pathname !== '/auth/callback') throw new Error(`the provider returned the browser to ${back.pathname}`)
+  return { answer: back.search.slice(1), secret: body.secret }
+}
+
+export const finish = (service: TestService, body: object) =>
+  service.call<{ secret: string; error: string; scope: string }>('POST', '/api/sign-in/finish', {
+    key: null,
+    body,
+    headers: { 'user-agent': 'a browser of the tests' },
+  })
+
+export async function signIn(service: TestService, login: string, browser?: ProviderBrowser): Promise<TestSession> {
+  const answer = await finish(service, await atProvider(service, login, browser))
+  if (answer.status !== 201) throw new Error(answer.text)
+  return sessionOf(answer.headers, answer.body)
+}
+
+export const as = ({ headers }: TestSession) => ({
+  key: null,
+  headers: { ...headers, 'sec-fetch-site': 'same-origin' },
+})
+
+export async function openServiceWith(provider: IdentityProvider, env: Record<string, string> = {}) {
+  const service = await openTestService({ env: { ...provider.env(), ...env }, clock: manualClock(Date.now()) })
+  await service.call('PUT', '/api/roles', { body: { mappings } })
+  return service
+}
