@@ -915,7 +915,7 @@ class FailModeTest(ServiceTest):
             self.assertFalse(monitor.report('info', 'Not Snake', 'down'))
             self.assertFalse(monitor.report('info', 'note', ''))
             monitor.report('info', 'note', 'down', metadata={Hostile(): 1})  # type: ignore[dict-item]
-            monitor.report_tool_call('file-read', 1.5, 's-1', {'value': Hostile(), 'deep': [[[[[['x']]]]]]})
+            monitor.report_tool_call('file-read', 1.5, 's-1', {'value': Hostile(), 'deep': [[[[[['x']]]]]]}, call_id=Hostile())  # type: ignore[arg-type]
             monitor.metrics_add('shell_exec_count')
             monitor.metrics_add('', 1)
             monitor.metrics_add('huge', 10**400)
@@ -1015,7 +1015,7 @@ class ReportsTest(ServiceTest):
             'count': 3,
         }
         with self.monitor() as monitor:
-            monitor.report_tool_call('http-request', 12.3456, f'token={secrets["OpenAI"]}', params)
+            monitor.report_tool_call('http-request', 12.3456, f'token={secrets["OpenAI"]}', params, call_id='call\0_1' + 'x' * 300)
             for text in texts:
                 monitor.report('info', 'note', text, metadata={'text': text})
         plain = json.dumps(admin('GET', f'/api/events?instance_id={self.instance_id}'))
@@ -1026,6 +1026,7 @@ class ReportsTest(ServiceTest):
         self.assertEqual(call['metadata']['toolName'], 'http-request')
         self.assertEqual(call['metadata']['durationMs'], 12.346)
         self.assertEqual(call['metadata']['ok'], True)
+        self.assertEqual(call['metadata']['callId'], 'call_1' + 'x' * 193)
         self.assertEqual(call['metadata']['params']['count'], 3)
         self.assertEqual(call['metadata']['params']['id'], params['id'])
         self.assertIn('example.com', plain)

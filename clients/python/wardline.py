@@ -6195,14 +6195,18 @@ class Monitor:
         params: Optional[Mapping[str, Any]] = None,
         ok: bool = True,
         result: Any = None,
+        call_id: Optional[str] = None,
     ) -> bool:
         """Queues a tool call, with at most 4 KiB of its parameters. `ok` says whether it succeeded. Of the result only
-        the length, a keyed hash and the formats of secrets are reported, its text only with `result_text`."""
+        the length, a keyed hash and the formats of secrets are reported, its text only with `result_text`. `call_id` is
+        the id that the model gave the call, so that telemetry of the same call is not counted again."""
         try:
             tool = _without_secrets(_one_line(tool_name), 100)
             metadata: Dict[str, Any] = {'toolName': tool, 'ok': ok}
             if duration_ms is not None:
                 metadata['durationMs'] = round(duration_ms, 3)
+            if isinstance(call_id, str) and call_id:
+                metadata['callId'] = _storable(call_id[:200])
             metadata.update(_reported_fields(str(tool_name), params))
             if params is not None:
                 metadata['params'] = _Redaction(_PARAMS_BYTES).of(params)

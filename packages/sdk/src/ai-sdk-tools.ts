@@ -36,8 +36,8 @@ export function guardExecute<Tool extends AiTool>(
   const { toModelOutput } = tool
   const body = tool.execute as Method
   const callOf = (args: unknown, options: unknown): GuardedCall => {
-    const signal = signalOf((Object(options) as { abortSignal?: unknown }).abortSignal)
-    return { toolName, args, sessionId, signal }
+    const { abortSignal, toolCallId: callId } = Object(options) as { abortSignal?: unknown; toolCallId?: string }
+    return { toolName, args, sessionId, callId, signal: signalOf(abortSignal) }
   }
   const execute = isGenerator(body)
     ? (input: unknown, options: unknown) => {

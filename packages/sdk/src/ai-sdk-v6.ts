@@ -22,9 +22,10 @@ function guardTool(monitor: Monitor, toolName: string, tool: AiTool, { sessionId
   const own = tool.needsApproval
   const needsApproval = async (input: unknown, call: unknown): Promise<boolean> => {
     learnMessages(monitor, call, sessionId)
-    if (await monitor.guard({ toolName, args: input, sessionId })) return true
+    const { toolCallId: callId } = Object(call) as { toolCallId?: string }
+    if (await monitor.guard({ toolName, args: input, sessionId, callId })) return true
     const isAsked = typeof own === 'function' ? Boolean(await own.call(tool, input, call)) : own === true
-    if (!isAsked) void monitor.reportToolCall({ toolName, params: input, sessionId })
+    if (!isAsked) void monitor.reportToolCall({ toolName, params: input, sessionId, callId })
     return isAsked
   }
   return copyWith(tool, { needsApproval })

@@ -47,16 +47,16 @@ export function guardApproval(
   { sessionId }: AiSdkOptions = {},
 ): (request: ApprovalRequest) => Promise<ApprovalStatus> {
   return async (request) => {
-    const { toolName, input, providerExecuted } = request.toolCall
+    const { toolName, toolCallId: callId, input, providerExecuted } = request.toolCall
     // Provider tools have already run by now, and wrapped tools are guarded by `execute`.
     if (providerExecuted === true || isGuarded(toolOf(request))) return own(request)
     learnMessages(monitor, request, sessionId)
-    const denial = await monitor.guard({ toolName, args: input, sessionId })
+    const denial = await monitor.guard({ toolName, args: input, sessionId, callId })
     if (denial) return { type: 'denied', reason: denial.reason }
     const status = await own(request)
     const type = typeof status === 'object' ? status.type : status
     if (type !== 'denied' && type !== 'user-approval') {
-      void monitor.reportToolCall({ toolName, params: input, sessionId })
+      void monitor.reportToolCall({ toolName, params: input, sessionId, callId })
     }
     return status
   }

@@ -7,6 +7,7 @@ export interface HookInput {
   cwd: string
   tool_name?: string
   tool_input?: unknown
+  tool_use_id?: string
   tool_response?: unknown
   duration_ms?: number
   last_assistant_message?: string
@@ -82,9 +83,17 @@ async function decide(
   _toolUseId?: string,
   options?: { signal?: AbortSignal },
 ): Promise<HookAnswer> {
-  const { tool_name: toolName = 'unknown', tool_input: args, session_id: sessionId, cwd } = input
+  const { tool_name: toolName = 'unknown', tool_input: args, tool_use_id: callId, session_id: sessionId, cwd } = input
   const scope = input.agent_id === undefined ? 'main' : 'subagent'
-  const denial = await monitor.guard({ toolName, args, sessionId, cwd, scope, signal: signalOf(options?.signal) })
+  const denial = await monitor.guard({
+    toolName,
+    args,
+    sessionId,
+    callId,
+    cwd,
+    scope,
+    signal: signalOf(options?.signal),
+  })
   if (denial === undefined) return {}
   const stop = denial.code === 'suspended' ? { continue: false as const, stopReason: denial.reason } : {}
   const permissionDecisionReason = JSON.stringify(denial)
@@ -96,8 +105,8 @@ async function decide(
 
 async function report(monitor: Monitor, input: HookInput, ok: boolean): Promise<HookAnswer> {
   const { tool_name: toolName = 'unknown', tool_input: params, tool_response: result } = input
-  const { session_id: sessionId, duration_ms: durationMs } = input
-  await monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params, result })
+  const { session_id: sessionId, duration_ms: durationMs, tool_use_id: callId } = input
+  await monitor.reportToolCall({ toolName, durationMs, ok, sessionId, callId, params, result })
   return {}
 }
 

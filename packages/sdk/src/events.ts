@@ -28,6 +28,7 @@ const maxCommandLength = 1000
 const metadataBytes = 12 * 1024
 const maxDescriptionLength = 1000
 const maxToolNameLength = 100
+const maxCallId = 200
 
 const isPlainObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -63,9 +64,15 @@ export function eventOf(report: Report, instanceId: string): NewEvent | string {
   }
 }
 
+/** The id that the model gave a call: telemetry of the same call has it too. */
+export const shownCallId = (callId: unknown): { callId?: string } =>
+  typeof callId === 'string' && callId !== ''
+    ? { callId: callId.slice(0, maxCallId).replaceAll('\0', '').toWellFormed() }
+    : {}
+
 /** Returns the `tool_call` event, or an error text if the call is invalid. */
 export function toolCallEvent(call: ToolCall, instanceId: string, result?: object, flow?: object): NewEvent | string {
-  const { toolName, durationMs, ok = true, sessionId, params } = Object(call) as ToolCall
+  const { toolName, durationMs, ok = true, sessionId, params, callId } = Object(call) as ToolCall
   if (typeof toolName !== 'string' || toolName === '') return 'toolName must be a string'
   const shownName = redactedText(toolName, maxToolNameLength)
   const description = ok ? shownName : `${shownName} failed`
@@ -75,6 +82,7 @@ export function toolCallEvent(call: ToolCall, instanceId: string, result?: objec
     toolName: shownName,
     ...(Number.isFinite(durationMs) ? { durationMs: Math.round((durationMs as number) * 1000) / 1000 } : {}),
     ok,
+    ...shownCallId(callId),
     ...reportedFields(toolName, params),
     ...(params === undefined ? {} : { params: redacted(params, paramsBytes) }),
     ...(result && { result }),

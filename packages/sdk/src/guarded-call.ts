@@ -62,11 +62,11 @@ export function textsOf(content: unknown): unknown[] {
 type ReportCall = (ok: boolean, result: unknown) => void
 
 /** Starts measuring an allowed call. Returns a function that reports the call. */
-export function startCall(monitor: Monitor, { toolName, args, sessionId }: GuardedCall): ReportCall {
+export function startCall(monitor: Monitor, { toolName, args, sessionId, callId }: GuardedCall): ReportCall {
   const startedAt = performance.now()
   return (ok, result) => {
     const durationMs = performance.now() - startedAt
-    void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, params: args, result })
+    void monitor.reportToolCall({ toolName, durationMs, ok, sessionId, callId, params: args, result })
   }
 }
 

@@ -2,7 +2,7 @@ import { contentOf, guardedCall, learnPrompts, signalOf, textsOf } from './guard
 import type { Monitor } from './monitor.ts'
 
 interface ToolCallRequest {
-  toolCall: { name: string; args: unknown }
+  toolCall: { name: string; args: unknown; id?: string | undefined }
   tool?: object | undefined
   runtime: object
 }
@@ -25,10 +25,11 @@ export function guardMiddleware(monitor: Monitor) {
       request: Request,
       handler: (request: Request) => Result | Promise<Result>,
     ): Promise<Result> {
-      const { name: toolName, args } = request.toolCall
+      const { name: toolName, args, id: callId } = request.toolCall
       return guardedCall<Result>(monitor, {
         toolName,
         args,
+        callId,
         sessionId: threadOf(request.runtime),
         signal: signalOf((request.runtime as { signal?: unknown }).signal),
         run: () => handler(request),
@@ -77,7 +78,7 @@ function guardTool(monitor: Monitor, tool: Invokable): Invokable {
   const invoke = (input: unknown, config?: unknown) =>
     guardedCall<unknown>(monitor, {
       toolName: tool.name,
-      args: isToolCall(input) ? input.args : input,
+      ...(isToolCall(input) ? { args: input.args, callId: input.id } : { args: input }),
       sessionId: threadOf(config),
       signal: signalOf((Object(config) as { signal?: unknown }).signal),
       run: () => tool.invoke(input, config),
@@ -88,7 +89,7 @@ function guardTool(monitor: Monitor, tool: Invokable): Invokable {
   return new Proxy(tool, { get: (target, name) => (name === 'invoke' ? invoke : Reflect.get(target, name, target)) })
 }
 
-const isToolCall = (input: unknown): input is { args: unknown } =>
+const isToolCall = (input: unknown): input is { args: unknown; id?: string } =>
   (input as { type?: unknown } | null | undefined)?.type === 'tool_call'
 
 const hasFailed = (result: unknown): boolean => (result as { status?: unknown } | null | undefined)?.status === 'error'

@@ -88,6 +88,8 @@ export interface ToolCall {
   /** Whether the call succeeded; default: true. */
   ok?: boolean | undefined
   sessionId?: string | undefined
+  /** As the model named the call, so that telemetry of it is not counted again; at most 200 characters. */
+  callId?: string | undefined
   /** Arguments of the call. Reported without secrets, and at most 4 KiB of them. */
   params?: unknown
   /** Result of the call. Its text is reported only with `resultText`. */
@@ -107,6 +109,8 @@ export interface GuardedCall {
   /** What is compared with the decoys, if that is more than the arguments. */
   decoyArgs?: unknown
   sessionId?: string | undefined
+  /** As the model named the call; at most 200 characters. */
+  callId?: string | undefined
   /** Whether the main agent or a subagent makes the call. Default: unknown, so rules for one of them that deny or ask take effect. */
   scope?: 'main' | 'subagent' | undefined
   /** Base folder of relative paths; default: the working directory of the process. */

@@ -100,7 +100,7 @@ function guardFunction(monitor: Monitor, tool: FunctionTool, callOf: CallOf): Fu
   const name = 'wardline'
   const allow = { behavior: { type: 'allow' } }
   const before = async ({ context, toolCall }: GuardrailData) => {
-    const call = callOf(parsed(toolCall.arguments))
+    const call = { ...callOf(parsed(toolCall.arguments)), callId: toolCall.callId }
     const denial = await monitor.guard(call)
     if (denial) return { behavior: { type: 'rejectContent', message: JSON.stringify(denial) } }
     const calls = running.get(context) ?? new Map()

@@ -115,7 +115,7 @@ export class HookPolicy {
     if (decision === 'allow') return { events: [] }
     if (decision === 'deny') {
       const denial = denialOf('policy', deniedByRule(rule), { rule: rule ?? undefined })
-      return { denial, events: [blockedEvent(tool, sessionId, decided)] }
+      return { denial, events: [blockedEvent(call, decided)] }
     }
     if (canAsk) {
       const ask = `The policy of this agent asks its user${rule === null ? '' : ` (${rule})`}.`
@@ -125,7 +125,7 @@ export class HookPolicy {
     const denial = denialAfter(outcome, rule, this.#options.settings.failMode)
     if (outcome.state === 'away') this.#faults.push(`A person could not be asked. ${outcome.fault}`)
     if (outcome.state === 'away' && !denial) return { events: [unaskedEvent(tool, sessionId, decided)] }
-    return { denial, events: denial && !('id' in outcome) ? [blockedEvent(tool, sessionId, decided)] : [] }
+    return { denial, events: denial && !('id' in outcome) ? [blockedEvent(call, decided)] : [] }
   }
 
   async #ask(call: HookCall, decided: SetDecision, endsAt: number | undefined): Promise<Outcome> {

@@ -72,15 +72,13 @@ function callEvent(
   instanceId: string,
   flow: object | undefined,
 ): NewEvent {
-  const event = toolCallEvent({ toolName, sessionId, params: args }, instanceId, undefined, flow)
+  const event = toolCallEvent({ toolName, sessionId, callId, params: args }, instanceId, undefined, flow)
   if (typeof event === 'string') throw new Error(event)
   const { ok: _, ...metadata } = event.metadata ?? {}
   return {
     ...event,
     metadata: {
       ...metadata,
-      // Telemetry of the same call names it too.
-      ...(callId === undefined ? {} : { callId: callId.slice(0, 200) }),
       ...(subagent && { subagent: redacted(subagent, subagentBytes) }),
     },
   }

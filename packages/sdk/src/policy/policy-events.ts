@@ -1,5 +1,6 @@
 import type { PolicyReference, SetDecision } from '@wardline/policy'
-import type { Report } from '../monitor.ts'
+import { shownCallId } from '../events.ts'
+import type { GuardedCall, Report } from '../monitor.ts'
 import { plainLine } from '../plain-line.ts'
 
 /** An event about a decision: of the hook, the proxy and the SDK alike. */
@@ -22,6 +23,7 @@ function eventAbout(
   toolName: string,
   sessionId: string | undefined,
   { decision, rule, why, policy }: Said,
+  callId?: string,
 ): PolicyEvent {
   const tool = plainLine(toolName.slice(0, maxToolName))
   const by = rule === null ? (policy?.title ?? '') : rule
@@ -36,13 +38,17 @@ function eventAbout(
       ...(policy ? { policy_id: policy.id, policy_version: policy.version } : {}),
       decision,
       ...(why === null ? {} : { why }),
+      ...shownCallId(callId),
     },
   }
 }
 
 /** Of a call that did not run: a rule denies it, or asks, and nobody could be asked. */
-export const blockedEvent = (tool: string, sessionId: string | undefined, decided: SetDecision): PolicyEvent =>
-  eventAbout('tool_blocked', (name) => `${name} was denied by a policy`, tool, sessionId, decided)
+export const blockedEvent = (
+  { toolName, sessionId, callId }: Pick<GuardedCall, 'toolName' | 'sessionId' | 'callId'>,
+  decided: SetDecision,
+): PolicyEvent =>
+  eventAbout('tool_blocked', (name) => `${name} was denied by a policy`, toolName, sessionId, decided, callId)
 
 /** Of a call that ran although a rule asks, because nobody could be asked and the fail mode is open. */
 export const unaskedEvent = (tool: string, sessionId: string | undefined, decided: SetDecision): PolicyEvent =>

@@ -90,7 +90,7 @@ export class PolicyGuard {
     for (const event of observedEvents(tool, sessionId, decided)) this.#options.report(event)
     if (decided.decision === 'allow') return undefined
     if (decided.decision === 'ask') return this.#ask(call, decided, onAsk, signals)
-    this.#options.report(blockedEvent(tool, sessionId, decided))
+    this.#options.report(blockedEvent(call, decided))
     return denialOf('policy', deniedByRule(decided.rule), { rule: decided.rule ?? undefined })
   }
 
@@ -115,7 +115,7 @@ export class PolicyGuard {
       )
     } else faults.clear('approvals')
     if (outcome.state === 'away' && !denial) report(unaskedEvent(tool, sessionId, decided))
-    else if (denial && !('id' in outcome)) report(blockedEvent(tool, sessionId, decided))
+    else if (denial && !('id' in outcome)) report(blockedEvent(call, decided))
     return denial
   }
 }

@@ -71,7 +71,10 @@ export function describeAdapter(
         expect(others).toEqual([])
       })
 
-    test('runs an allowed call and reports it', async () => {
+    // MCP passes no id of the model's call on.
+    const callId = framework.includes('MCP') ? undefined : expect.any(String)
+
+    test('runs an allowed call and reports it, with the id that the model gave it', async () => {
       const { ran, output } = await takeTurn(monitor, 'notes.txt')
       expect(ran).toEqual(['notes.txt'])
       expect(JSON.stringify(output)).toContain('the content of notes.txt')
@@ -80,6 +83,7 @@ export function describeAdapter(
         instance_id: agentId,
         metadata: { toolName, ok: true, durationMs: expect.any(Number), params: { path: 'notes.txt' } },
       })
+      expect((await calls())[0]!.metadata?.callId).toEqual(callId)
     })
 
     test('reports that a tool failed', async () => {
@@ -139,6 +143,8 @@ export function describeAdapter(
       expect(readDenial(denial.output)).toEqual(
         denied('The policy of this agent denies this call (Never). Do not retry it.'),
       )
+      await monitor.flush()
+      expect((await fleet.events('tool_blocked'))[0]!.metadata?.callId).toEqual(callId)
       const approved = takeTurn(monitor, 'ask.txt')
       await fleet.decide((await fleet.pendingApproval()).id, 'approve')
       expect((await approved).ran).toEqual(['ask.txt'])
