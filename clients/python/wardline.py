@@ -6206,7 +6206,7 @@ class Monitor:
             if duration_ms is not None:
                 metadata['durationMs'] = round(duration_ms, 3)
             if isinstance(call_id, str) and call_id:
-                metadata['callId'] = _storable(call_id[:200])
+                metadata['callId'] = _storable(call_id[:200].replace('\0', ''))
             metadata.update(_reported_fields(str(tool_name), params))
             if params is not None:
                 metadata['params'] = _Redaction(_PARAMS_BYTES).of(params)
