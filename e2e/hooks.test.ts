@@ -85,14 +85,14 @@ function useSettings(settings: { url?: string; key: string; failMode?: string })
   writeFileSync(file, JSON.stringify({ url: service.baseUrl, ...settings }), { mode: 0o600 })
 }
 
-async function doctor(variables: Record<string, string> = {}): Promise<Report['checks']> {
+async function doctor(variables: Record<string, string> = {}, checks = /^(hook|key) of /): Promise<Report['checks']> {
   // It looks for hooks in the home folder of its process.
   const { output } = await startCommand(['doctor', '--hooks', '--json'], {
     ...operator(),
     ...sources,
     ...variables,
   }).ended
-  return (JSON.parse(output) as Report).checks.filter(({ name }) => /^(hook|key) of /.test(name))
+  return (JSON.parse(output) as Report).checks.filter(({ name }) => checks.test(name))
 }
 
 /** Calls the plugin like OpenCode, which loads it and reports what it throws, or like OpenClaw. */
@@ -222,6 +222,26 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
 interface Configs {
   configs: { source: string; items: { name: string; ours?: boolean }[] }[]
 }
+
+// A hook that was removed does not run, so it reports nothing.
+test('a hook that was removed is reported by doctor, once', { timeout: 120_000 }, async () => {
+  const instance = 'removed-hook'
+  const key = await newKey(`create --scope agent --name removed --instance ${instance}`)
+  const file = join(home, '.config/wardline/agent.json')
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, JSON.stringify({ url: service.baseUrl, key, instanceId: instance }), { mode: 0o600 })
+  expect(await agent('install', 'claude-code', '--yes')).toMatchObject({ code: 0 })
+  const check = async () => (await doctor({}, /^settings of /)).map(({ name, status }) => `${name}: ${status}`)
+  expect(await check()).toEqual(['settings of Claude Code: skip'])
+  expect((await call('claude-code')).code).toBe(0)
+  expect(await check()).toEqual(['settings of Claude Code: ok'])
+  writeFileSync(join(home, tools['claude-code'].file), '{}')
+  expect(await check()).toEqual(['settings of Claude Code: warn'])
+  expect(await check()).toEqual(['settings of Claude Code: ok'])
+  const path = `/api/events?event_type=agent_config_changed&instance_id=${instance}`
+  const { body } = await service.call<{ events: { severity: string }[] }>('GET', path)
+  expect(body.events.map(({ severity }) => severity)).toEqual(['critical'])
+})
 
 // A hook that is looked for in another folder would be taken for removed.
 describe('install, hook, configuration and doctor find the same files', { timeout: 120_000 }, () => {

@@ -23,15 +23,16 @@ const OneLine = (maxLength: number, description: string) =>
 /** Name of a server, also in a search. */
 export const ServerName = OneLine(configLimits.name, 'Name of a tool server, as the coding agent calls it')
 
-const ConfigSource = Pattern(
-  '^[a-z0-9][a-z0-9._:-]*$',
-  'may contain only lower-case letters, digits, ., _, : and -, and begins with a letter or digit',
-  {
-    maxLength: 100,
-    description: 'Whose configuration it is: a coding agent, also in one folder, or a tool server behind the MCP proxy',
-    examples: ['claude-code', 'mcp:github'],
-  },
-)
+const Source = (maxLength: number, description: string) =>
+  Pattern(
+    '^[a-z0-9][a-z0-9._:-]*$',
+    'may contain only lower-case letters, digits, ., _, : and -, and begins with a letter or digit',
+    { maxLength, description, examples: ['claude-code', 'mcp:github'] },
+  )
+const whose = 'Whose configuration it is: a coding agent, also in one folder, or a tool server behind the MCP proxy'
+const ConfigSource = Source(100, whose)
+/** With the prefix that the service adds. */
+const StoredSource = Source(111, `${whose}. What the key of a supervisor reported begins with supervisor:`)
 
 const ConfigItem = Type.Object(
   {
@@ -69,7 +70,7 @@ const ConfigReported = Type.Object({
 const InstanceConfig = Type.Object({
   configs: Type.Array(
     Type.Object({
-      source: ConfigSource,
+      source: StoredSource,
       since: { ...Timestamp, description: 'When this state was first reported' },
       reported_at: { ...Timestamp, description: 'When it was last reported, to about a minute' },
       changed_at: nullable({ ...Timestamp, description: 'When it last changed; null = not since the first report' }),

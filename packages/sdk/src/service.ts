@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { clearTimeout, setTimeout } from 'node:timers'
+import { codingTools } from './coding-tools.ts'
 import { MonitorError } from './faults.ts'
 import { plainLine } from './plain-line.ts'
 import { announcedSuspension, suspendedHeader } from './wire.ts'
@@ -84,8 +85,8 @@ export const isRefused = ({ status }: Pick<Answer, 'status'>): boolean => status
  */
 export const keyCommand = (instanceId: string): string =>
   `wardline keys create --scope agent ${
-    /^(claude-code|codex|cursor|gemini-cli|copilot-cli|opencode|openclaw)-/.test(instanceId)
-      ? "--name coding-agents --instance 'claude-code-*' --instance 'codex-*' --instance 'cursor-*' --instance 'gemini-cli-*' --instance 'copilot-cli-*' --instance 'opencode-*' --instance 'openclaw-*'"
+    codingTools.some((tool) => instanceId.startsWith(`${tool}-`))
+      ? `--name coding-agents${codingTools.map((tool) => ` --instance '${tool}-*'`).join('')}`
       : `--name ${instanceId} --instance ${instanceId}`
   }`
 

@@ -1,7 +1,8 @@
 import { writeSync } from 'node:fs'
 import { argv, env, exit, stdout } from 'node:process'
-import { type CodingTool, codingTools } from './agent/agent-settings.ts'
+import type { CodingTool } from './agent/agent-settings.ts'
 import { failing, type HookAnswer, type HookProgress } from './agent/hook-answer.ts'
+import { codingTools } from './coding-tools.ts'
 
 // The command `wardline-agent`. A hook runs before every tool call, so each command loads only the modules it needs.
 

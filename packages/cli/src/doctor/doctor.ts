@@ -4,6 +4,7 @@ import { findService, type Service } from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { checkChannels } from './channels.ts'
 import { type Check, conclude, show } from './check.ts'
+import { checkConfigurations } from './configuration.ts'
 import { checkControlPath } from './control.ts'
 import { checkEventIndex } from './event-index.ts'
 import { checkHooks } from './hooks.ts'
@@ -34,6 +35,7 @@ async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): Asy
   }
   if (hooks) {
     yield* await checkHooks()
+    yield* await checkConfigurations()
     yield* await checkPolicySetup()
   }
 }
@@ -55,7 +57,7 @@ export function addDoctor(program: Command): void {
     .option('--probe', 'also kill, confirm and resume a test instance; it remains in the fleet as wardline-doctor')
     .option(
       '--hooks',
-      'also run the hooks of the coding agents of this user: check that they block, and check their keys',
+      'also run the hooks of the coding agents of this user: check that they block, check their keys, and report their settings',
     )
   withService(command).action(doctor)
 }

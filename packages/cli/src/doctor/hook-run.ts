@@ -109,6 +109,10 @@ export function statusCommand(hookCommand: string, tool: string): string | undef
   return status === hookCommand ? undefined : status
 }
 
+/** Returns the command that prints the version of a hook's program; undefined as for `statusCommand`. */
+export const versionCommand = (hookCommand: string): string | undefined =>
+  statusCommand(hookCommand, '')?.replace(/status $/, '--version')
+
 const { WARDLINE_URL: _url, WARDLINE_KEY: key, WARDLINE_KEY_FILE: keyFile, ...withoutKey } = process.env
 
 /**
@@ -121,7 +125,7 @@ export async function askService(command: string): Promise<StatusAnswer> {
   return hasNoSettings && (key || keyFile) ? runStatus(command, process.env) : answer
 }
 
-async function runStatus(command: string, env: NodeJS.ProcessEnv): Promise<StatusAnswer> {
+export async function runStatus(command: string, env: NodeJS.ProcessEnv): Promise<StatusAnswer> {
   const child = spawn(command, {
     shell: true,
     env,

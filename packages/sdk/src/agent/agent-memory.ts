@@ -7,7 +7,7 @@ import { shortHash } from './short-hash.ts'
 
 const beatEveryMs = 60_000
 /** Reading the configuration takes some ten milliseconds. */
-const configurationEveryMs = 30_000
+export const configurationEveryMs = 30_000
 /** Kills are rare: this holds hundreds of them. */
 const maxLogBytes = 64 * 1024
 /** Some hundred decisions that were made without the service. */

@@ -1,6 +1,7 @@
 import { fstatSync } from 'node:fs'
 import { homedir, hostname, userInfo } from 'node:os'
 import { isAbsolute, join } from 'node:path'
+import type { codingTools } from '../coding-tools.ts'
 import type { FailMode, MonitorOptions } from '../monitor.ts'
 import { readOptions } from '../options.ts'
 import { openRegular, tailOf, withFile } from '../regular-file.ts'
@@ -8,15 +9,6 @@ import { shortHash } from './short-hash.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export const codingTools = [
-  'claude-code',
-  'codex',
-  'cursor',
-  'gemini-cli',
-  'copilot-cli',
-  'opencode',
-  'openclaw',
-] as const
 /** A coding agent whose tool calls are hooked. */
 export type CodingTool = (typeof codingTools)[number]
 /** `supervisor` stands for the program that it runs, whose name it takes. */

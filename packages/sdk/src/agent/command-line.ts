@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises'
+import { codingTools } from '../coding-tools.ts'
 import { plainLine } from '../plain-line.ts'
-import { type CodingTool, codingTools, type Environment } from './agent-settings.ts'
+import type { CodingTool, Environment } from './agent-settings.ts'
 import { CommandFault } from './command-fault.ts'
 import { watchCommand } from './supervisor/watch-command.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
+import { codingTools } from '../coding-tools.ts'
 import { keyCommand } from '../service.ts'
-import { codingTools } from './agent-settings.ts'
 
 // package.json is two folders up, from the source as well as from the compiled code.
 const packageJson = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { codingTools as all } from './agent-settings.ts'
+import { codingTools as all } from '../coding-tools.ts'
 import { type JsonTool, withHook, withoutHook } from './hook-entries.ts'
 import { hasPlugin } from './plugin-text.ts'
 import { parseSettings } from './settings-text.ts'

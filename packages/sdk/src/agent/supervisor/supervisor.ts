@@ -1,12 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { constants } from 'node:os'
+import { constants, homedir } from 'node:os'
 import type { Enforcer, Evidence, Presence } from '../../enforcer.ts'
 import type { Settings } from '../../options.ts'
+import { Service } from '../../service.ts'
 import type { Environment } from '../agent-settings.ts'
 import { cannotStart, exitCodeOf } from '../command-fault.ts'
 import type { Account } from './account.ts'
 import { Cgroup } from './cgroup.ts'
+import { codingToolOf, watchConfiguration } from './configuration-watch.ts'
 import { openProcessTable } from './process-table.ts'
 import { ProcessTree, tokenName } from './process-tree.ts'
 import type { RunOptions } from './run-options.ts'
@@ -104,8 +106,10 @@ export class Supervisor implements Enforcer {
     }
     this.#noteTree()
     const stopTicking = this.#tick()
+    let stopWatching = () => {}
     try {
       await Promise.race([this.#link.start(), this.#ended])
+      stopWatching = this.#watchConfiguration()
       this.#mayStart = true
       this.#change()
       const code = await this.#ended
@@ -115,11 +119,29 @@ export class Supervisor implements Enforcer {
       return code
     } finally {
       stopTicking()
+      stopWatching()
       this.#terminal.restore()
       await this.#link.stop()
       this.#watcher?.close()
       await this.#cgroup?.remove()
     }
+  }
+
+  /** The hook of a coding agent reports it too, but not once it was removed. */
+  #watchConfiguration(): () => void {
+    const { settings, options, account } = this.#parts
+    const tool = codingToolOf(options.command, options.args, settings.instanceId)
+    if (tool === undefined) return () => {}
+    const isSuspended = () => this.#link.suspended
+    const home = account?.home ?? homedir()
+    return watchConfiguration({
+      tool,
+      env: this.#environment(),
+      home,
+      settings,
+      service: new Service(settings),
+      isSuspended,
+    })
   }
 
   async apply(): Promise<Evidence | undefined> {

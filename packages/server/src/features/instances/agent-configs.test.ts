@@ -39,6 +39,46 @@ const found = async () =>
   (await service.call<EventList>('GET', '/api/events?type=agent_config_changed')).body.events.toReversed()
 const config = async (id = 'dev-1') => (await service.call<InstanceConfig>('GET', `/api/instances/${id}/config`)).body
 
+describe('a supervisor', () => {
+  const supervisorKey = async () => {
+    const body = { scope: 'agent', name: 'supervisor', instances: ['dev-1'], supervises: true }
+    return (await service.call<{ key: string }>('POST', '/api/keys', { body })).body.key
+  }
+  const rehashed = (items: ConfigItem[], digit: string) => items.map((each) => ({ ...each, sha256: digit.repeat(64) }))
+
+  it('reports beside the agent, so that reports in turn are no change', async () => {
+    const key = await supervisorKey()
+    for (let turn = 0; turn < 3; turn++) {
+      expect((await report([hook, github])).body).toEqual({ changes: 0 })
+      expect((await report(rehashed([hook, github], '9'), { key })).body).toEqual({ changes: 0 })
+    }
+    expect(await found()).toEqual([])
+    expect((await config()).configs.map(({ source }) => source)).toEqual(['claude-code', 'supervisor:claude-code'])
+  })
+
+  it('notices a changed content and a removed hook, whatever the agent reports meanwhile', async () => {
+    const key = await supervisorKey()
+    await report([hook, github])
+    await report(rehashed([hook, github], '9'), { key })
+    await report([hook, github])
+    expect((await report([...rehashed([hook], '9'), ...rehashed([github], '8')], { key })).body).toEqual({ changes: 1 })
+    await report([hook, github])
+    expect((await report(rehashed([github], '8'), { key })).body).toEqual({ changes: 1 })
+    const events = await found()
+    expect(events.map(({ severity }) => severity)).toEqual(['warning', 'critical'])
+    expect(events[1]).toMatchObject({ metadata: { source: 'supervisor:claude-code' } })
+  })
+
+  // An agent with its key could otherwise report what its supervisor is compared with.
+  it('has a state that no other key changes', async () => {
+    expect(await report([hook], { source: 'supervisor:claude-code' })).toMatchObject({ status: 400 })
+    const key = await supervisorKey()
+    await report([hook], { key })
+    await report([])
+    expect((await report([], { key })).body).toEqual({ changes: 1 })
+  })
+})
+
 describe('a change of the configuration', () => {
   it.each<[string, ConfigItem[], 'info' | 'warning' | 'critical', object[], string]>([
     [

@@ -56,12 +56,31 @@ interface ConfigReport {
   instanceId: string
   /** The key that sent it. */
   keyId: string
+  /** It is the key of a supervisor. */
+  supervises?: boolean | undefined
   body: ReportedConfig
+}
+
+const supervisorPrefix = 'supervisor:'
+
+/**
+ * What a supervisor sees is kept beside what the agent reports: two keys in turn would hide changes of content from each
+ * other, and the agent's key must not change what its supervisor is compared with.
+ */
+function sourceOf({ body: { source }, supervises }: ConfigReport): string {
+  if (supervises) return `${supervisorPrefix}${source}`
+  if (source.startsWith(supervisorPrefix)) {
+    throw new AppError(
+      'invalid',
+      `source must not begin with ${supervisorPrefix}: only the key of a supervisor adds that.`,
+    )
+  }
+  return source
 }
 
 const itemsOf = ({ items }: ConfigRow) => JSON.parse(items) as ConfigItem[]
 
-function newRow({ instanceId, keyId, body: { source, items } }: ConfigReport, now: number): ConfigRow {
+function newRow({ instanceId, keyId, body: { items } }: ConfigReport, source: string, now: number): ConfigRow {
   const text = JSON.stringify(inOrder(items))
   const servers = items.filter(({ kind }) => kind === 'server').map(({ name }) => name.toLowerCase())
   return {
@@ -85,14 +104,15 @@ export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, 
   const {
     instanceId,
     keyId,
-    body: { source, items },
+    body: { items },
   } = report
+  const source = sourceOf(report)
   const { db } = deps.database
   const repeated = repeatedItem(items)
   if (repeated !== undefined) throw new AppError('invalid', `items must not repeat an item of one kind: ${repeated}.`)
   if (!(await readControl(db, instanceId))) throw unknownInstance(instanceId)
   const now = deps.clock.now()
-  const row = newRow(report, now)
+  const row = newRow(report, source, now)
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const before = await findConfig(db, instanceId, source)
     if (!before) {

@@ -78,7 +78,8 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
   router.handle('reportConfig', async ({ params: { instanceId }, body, principal }) => {
     assertMayActFor(principal, instanceId)
     assertPace(instanceId)
-    return { changes: await reportConfig(deps, parts, { instanceId, keyId: principal.keyId, body }) }
+    const { keyId, supervises } = principal
+    return { changes: await reportConfig(deps, parts, { instanceId, keyId, supervises, body }) }
   })
 
   router.handle('getConfig', ({ params }) => viewConfig(deps, params.instanceId))
