@@ -5891,8 +5891,8 @@ class Monitor:
                     file the logger `wardline` has the only record
     ssl_context     to trust a private authority; certificates are verified unless this says otherwise
     tags            up to 20, such as 'env:production', shown and filtered by in the fleet. Default: the last ones stay
-    parent          instance id of the agent that started this one. Set once, for good. Default: WARDLINE_PARENT in
-                    the environment; the own id there counts as none
+    parent          instance id of the agent that started this one: while that one is suspended, so is this one. Set
+                    once, for good. Default: WARDLINE_PARENT in the environment; the own id there counts as none
     public_key      the x of the key in <url>/.well-known/wardline-keys.json, or several separated by commas: kills,
                     resumes and poll answers without a valid signature are ignored. Default: not verified
     result_text     also report the text of results and answers, without secrets and at most 1,000 characters.
@@ -7546,7 +7546,7 @@ Settings, from the environment:
   WARDLINE_KEY          a key of scope agent, created with --supervisor
   WARDLINE_KEY_FILE     a file with the key
   WARDLINE_INSTANCE_ID  as --instance
-  WARDLINE_PARENT       id of the agent that started this one
+  WARDLINE_PARENT       id of the agent that started this one, with which it is suspended
   WARDLINE_FAIL_MODE    open or closed; default: open
   WARDLINE_PUBLIC_KEY   keys that must sign the state of the kill switch
   WARDLINE_STATE_FILE   default: ~/.local/state/wardline/run-<instance>.state

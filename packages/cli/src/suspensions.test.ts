@@ -3,7 +3,14 @@ import { suspensionTable } from './suspensions.ts'
 
 test('a suspension is shown with milliseconds until each stage, and - for stages not observed', () => {
   const requested_at = '2026-01-15T12:00:30.000Z'
-  const none = { rule_id: null, event_id: null, containment_id: null, published_by: null, delivered_process: null }
+  const none = {
+    rule_id: null,
+    event_id: null,
+    containment_id: null,
+    through: null,
+    published_by: null,
+    delivered_process: null,
+  }
   const held = { enforced_at: '2026-01-15T12:00:30.031Z', held_processes: 3, left_processes: 0 }
   const table = suspensionTable([
     {
@@ -54,7 +61,15 @@ test('a suspension that a rule ends is shown with its end, and one that another 
   const by = { delivered_by: null, acknowledged_by: null, published_by: null, delivered_process: null, by: 'system' }
   const rest = { by_name: null, quiet_at: null, can_acknowledge: true, first_breach_at: null, last_breach_at: null }
   const held = { enforced_at: null, enforced_by: null, held_processes: null, left_processes: null }
-  const cause = { rule_id: 'r', event_id: null, containment_id: null, reason: 'Rule', breaches: 0, enforcement: [] }
+  const cause = {
+    rule_id: 'r',
+    event_id: null,
+    containment_id: null,
+    through: null,
+    reason: 'Rule',
+    breaches: 0,
+    enforcement: [],
+  }
   const [first, second] = ['2026-01-15T12:00:30.000Z', '2026-01-15T12:01:00.000Z']
   const common = { ...times, ...by, ...rest, ...held, ...cause, state: 'pending' as const }
   const [, newer, older] = suspensionTable([

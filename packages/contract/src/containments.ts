@@ -203,7 +203,7 @@ export const containmentsEndpoints = {
     unchanged: 'The plan of a dry run',
     reply: Type.Unsafe<Containment | ContainmentPlan>(Type.Union([Containment, ContainmentPlan])),
     failures: {
-      409: 'confirm is missing or names another number than the selector matches now, nothing is selected, or a second operator has to confirm; the error says the number, or until when',
+      409: 'confirm is missing or names another number than the selector matches now, nothing is selected, the suspension of a parent holds all that are selected, or a second operator has to confirm; the error says the number, or until when',
     },
   }),
   listContainments: define({

@@ -201,7 +201,7 @@ export const killSwitchEndpoints = {
     reply: ResumeReply,
     failures: {
       404: 'Unknown instance',
-      409: 'A second operator has to confirm: the same request with another key, within 15 minutes',
+      409: 'Its parent is suspended (`parent_suspended`), or a second operator has to confirm: the same request with another key, within 15 minutes',
     },
   }),
   getInstanceStatus: define({

@@ -10,6 +10,7 @@ export const errorStatus = {
   not_found: 404,
   confirm_required: 409,
   second_operator_required: 409,
+  parent_suspended: 409,
   conflict: 409,
   too_large: 413,
   unsupported_media_type: 415,

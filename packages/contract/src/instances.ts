@@ -68,7 +68,8 @@ export const Heartbeat = Type.Object({
   supervisor: Type.Optional(SupervisorState),
   parent_instance_id: Type.Optional({
     ...InstanceId,
-    description: 'The agent that started this one. Set once: later heartbeats cannot change it',
+    description:
+      'The agent that started this one: while it is suspended, so is this one. Set once; later heartbeats cannot change it',
   }),
 })
 export type Heartbeat = Static<typeof Heartbeat>
@@ -252,7 +253,7 @@ export const InstanceDetail = Type.Object({
   heard_by: HeardBy,
   parent_instance_id: nullable({ ...InstanceId, description: 'The agent that started it, as its agent reported' }),
   children: { ...Count, description: 'Instances that name it as their parent' },
-  descendants: { ...Count, description: 'Its children and theirs' },
+  descendants: { ...Count, description: 'Its children and theirs, which its suspension stops' },
   witnesses: Type.Array(
     Type.Object({
       witness: witness(),

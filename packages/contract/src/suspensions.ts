@@ -79,6 +79,9 @@ const Suspension = Type.Object({
   rule_id: nullable(Type.String({ description: 'The rule that caused it' })),
   event_id: nullable(Type.String({ description: 'The event that caused it' })),
   containment_id: nullable(Type.String({ description: 'The containment it belongs to' })),
+  through: nullable(
+    Type.String({ description: 'The parent whose suspension caused it, and with whose resume it ends' }),
+  ),
   enforcement: Type.Array(EnforcementCall, { description: 'Calls to enforcement points, by name of the point' }),
 })
 export type Suspension = Static<typeof Suspension>

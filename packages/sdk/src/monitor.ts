@@ -35,7 +35,7 @@ export interface MonitorOptions {
   tags?: readonly string[]
   /**
    * Instance id of the agent that started this one, such as `process.env.WARDLINE_PARENT`; empty, or its own id: none.
-   * Set once, for good.
+   * While that agent is suspended, so is this one. Set once, for good.
    */
   parent?: string | undefined
   /**

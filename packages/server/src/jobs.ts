@@ -149,6 +149,8 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'approvals', everyMs: 1_000, run: () => closeExpired(deps, services) },
     { name: 'telegram-presses', everyMs: 1_000, run: (stopping) => services.telegramPresses.run(stopping) },
     { name: 'approval-retention', everyMs: 60_000, run: (stopping) => forgetApprovals(deps, stopping) },
+    // Twice a second, so that children stop within a second after their parent.
+    { name: 'child-suspensions', everyMs: 500, run: () => services.childSuspensions.run() },
     { name: 'containments', everyMs: 1_000, run: () => services.containmentWork.run() },
     { name: 'containment-retention', everyMs: 60_000, run: (stopping) => services.containmentWork.forget(stopping) },
     { name: 'suspension-watch', everyMs: 1_000, run: () => services.suspensionWatch.run() },

@@ -8,6 +8,7 @@ import { TelegramPresses } from './features/approvals/telegram-presses.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
 import { createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import { openChain } from './features/chain/open-chain.ts'
+import { ChildSuspensions } from './features/containments/child-suspensions.ts'
 import { createRegistrationStops } from './features/containments/registration-stops.ts'
 import { createPendingResumes } from './features/containments/stop-verdicts.ts'
 import { ContainmentWork } from './features/containments/work.ts'
@@ -120,6 +121,7 @@ async function createServices(deps: Deps) {
     heartbeatAcks: createHeartbeatAcks(deps),
     pendingResumes: createPendingResumes(deps.database),
     registrationStops: createRegistrationStops(deps, { enforcement, suspensionFacts }),
+    childSuspensions: new ChildSuspensions(deps, { enforcement, suspensionFacts, outbox }),
   }
   const autoSuspension = createAutoSuspension(deps, parts)
   const peopleSignIn = createPeopleSignIn(deps, parts)

@@ -36,6 +36,7 @@ const suspension = (fields: Partial<Suspension> = {}): Suspension => ({
   rule_id: null,
   event_id: null,
   containment_id: null,
+  through: null,
   enforcement: [],
   ...fields,
 })

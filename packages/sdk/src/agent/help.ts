@@ -38,7 +38,7 @@ Settings, from the environment or ~/.config/wardline/agent.json (mode 0600):
   WARDLINE_KEY          key          a key of scope agent
   WARDLINE_KEY_FILE     keyFile      a file with the key
   WARDLINE_INSTANCE_ID  instanceId   default: <agent>-<host>-<user>
-  WARDLINE_PARENT                    id of the agent that started this one
+  WARDLINE_PARENT                    id of the agent that started this one, with which it is suspended
   WARDLINE_FAIL_MODE    failMode     open or closed; default: open
   WARDLINE_RESULT_TEXT  resultText   on: report the text of results without secrets; default: off
   WARDLINE_ON_ASK       onAsk        deny, wait or ask: what happens when a policy asks a person; default: deny

@@ -23,6 +23,7 @@ import { keyNames } from '../keys/key-names.ts'
 import { countContained, readUnacknowledged } from '../suspensions/fleet-suspension-statements.ts'
 import type { FleetMember } from './fleet-change.ts'
 import { watchRegistrations } from './late-members.ts'
+import { parentsFirst } from './parents-first.ts'
 import { type Progress, stateOf } from './progress.ts'
 import {
   type ContainmentRow,
@@ -79,11 +80,15 @@ export const resumeCondition =
       ? (await confirmBySecond(deps, instanceTarget(instanceId, version), asking)).statements
       : []
 
-/** Splits the members into parts, as JSON; those reachable at once come first. */
-function partsOf(rows: readonly SelectedRow[], { hasStream }: Ways): string[] {
-  const reached = rows.filter(({ id }) => hasStream(id))
-  const others = rows.filter(({ id }) => !hasStream(id))
-  const members: FleetMember[] = [...reached, ...others].map((row) => [row.id, row.control_version])
+/** Orders the members: to suspend, those reachable at once come first; to resume, parents before what they hold. */
+function inOrder(action: NewContainment['action'], rows: readonly SelectedRow[], { hasStream }: Ways): SelectedRow[] {
+  if (action === 'resume') return parentsFirst(rows, new Map())
+  return [...rows.filter(({ id }) => hasStream(id)), ...rows.filter(({ id }) => !hasStream(id))]
+}
+
+/** Splits the members into parts, as JSON. */
+function partsOf(rows: readonly SelectedRow[]): string[] {
+  const members: FleetMember[] = rows.map((row) => [row.id, row.control_version])
   return Array.from({ length: Math.ceil(members.length / partMembers) }, (_, index) =>
     JSON.stringify(members.slice(index * partMembers, (index + 1) * partMembers)),
   )
@@ -167,7 +172,7 @@ export async function createContainment(
   const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
   const entry = { action: 'containment.create', target: id, before: null, after, reason }
   const late = await findLate?.(selector, ids)
-  const parts = partsOf(rows, ways)
+  const parts = partsOf(inOrder(action, rows, ways))
   try {
     await database.batch(
       [

@@ -7,6 +7,7 @@ import { type Actor, auditManyStatements } from '../audit/audit.ts'
 import { controlMessage } from '../control/control-message.ts'
 import type { Enforcement } from '../enforcement/enforcement.ts'
 import { fleetMoveStatement, holdFleet, readFleet, unchangedCount } from '../instances/fleet-statements.ts'
+import { readSuspendedParents } from '../instances/parent-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import {
   fleetResumptionsStatement,
@@ -15,6 +16,7 @@ import {
   readSuspendedAlone,
 } from '../suspensions/fleet-suspension-statements.ts'
 import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
+import { parentsBeside, parentsFirst } from './parents-first.ts'
 import { type ContainmentRow, checkUnchanged, donePartStatements, holdPart } from './queries.ts'
 import { readStopVerdicts } from './stop-verdicts.ts'
 
@@ -59,6 +61,8 @@ const lockOrder = [
 ] as const
 type Steps = Record<(typeof lockOrder)[number], readonly Statement[]>
 
+export const inLockOrder = (steps: Partial<Steps>): Statement[] => lockOrder.flatMap((step) => steps[step] ?? [])
+
 /** In several turns of the event loop, so that the kill of one agent can go out in between. */
 async function inTurns<Item>(items: readonly Item[], each: (item: Item) => void): Promise<void> {
   for (const [index, item] of items.entries()) {
@@ -85,7 +89,9 @@ async function readMovable({ database }: Deps, { row, members }: Part) {
   const rows = await readFleet(database, [...selected.keys()])
   const suspended = rows.filter((member) => member.suspended === 1)
   if (row.action === 'resume') {
-    return { movable: suspended.filter(({ id, control_version }) => control_version === selected.get(id)), keyHeld: [] }
+    const unchanged = suspended.filter(({ id, control_version }) => control_version === selected.get(id))
+    const held = await readSuspendedParents(database, parentsBeside(unchanged))
+    return { movable: parentsFirst(unchanged, held), keyHeld: [] }
   }
   const verdicts = await readStopVerdicts(database, suspended, row.two_person === 1)
   const isKeyHeld = ({ id }: { id: string }) => verdicts.get(id) === 'hold_key'
@@ -140,14 +146,14 @@ export async function changePart(
   const audited = { action: `instance.${action}`, ...(reason === null ? {} : { reason }) }
   const changed = JSON.stringify(moves.map(({ id, version }) => [id, version]))
   const skipped = members.length - moves.length
-  const steps: Steps = {
+  const statements = inLockOrder({
     part: [holdPart(database, containmentId, position)],
     keys: keyHeld.length > 0 ? [holdKeysStatement(database, keyHeld, containmentId)] : [],
     done: donePartStatements(database, { id: containmentId, position, changed, skipped, now }),
     ...(moves.length === 0
-      ? { members: [], unchanged: [], move: [], suspensions: [], calls: [], alerts: [], audit: [] }
+      ? {}
       : {
-          members: [holdFleet(database, moves)],
+          members: [holdFleet(database, ids)],
           unchanged: [checkUnchanged(database, containmentId, position, unchangedCount(database, moves), moves.length)],
           move: [fleetMoveStatement(database, moves, reason, now)],
           suspensions: [
@@ -158,8 +164,7 @@ export async function changePart(
           alerts: outbox.ownStatements(alerts, now),
           audit: auditManyStatements(database, actor, audited, entries, now),
         }),
-  }
-  const statements = lockOrder.flatMap((step) => steps[step])
+  })
   const messages: ControlMessage[] = []
   await Promise.all([
     // While the database works.

@@ -8,6 +8,7 @@ import {
 } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
+import { heldByParent } from '../control/kill-switch.ts'
 import {
   isTagKnown,
   readKnownIds,
@@ -16,7 +17,9 @@ import {
   selectFleet,
   type TagsOf,
 } from '../instances/fleet-statements.ts'
+import { readSuspendedParents } from '../instances/parent-statements.ts'
 import { readTags } from '../instances/tags.ts'
+import { parentsBeside, parentsFirst } from './parents-first.ts'
 import { readStopVerdicts } from './stop-verdicts.ts'
 
 /** Rows per read: some five milliseconds. */
@@ -57,7 +60,7 @@ async function assertKnown(deps: Deps, { instances, tags, all }: AgentSelector, 
 /**
  * Returns the selected agents that an action concerns, ordered by id; without an action, all selected agents. A stop
  * concerns suspended agents whose suspension it takes over, or whose key is not held yet.
- * `twoPerson`: their resume needs two operators. Throws AppError `invalid`.
+ * `twoPerson`: their resume needs two operators. Throws AppError `invalid` or `parent_suspended`.
  */
 export async function selectAgents(
   deps: Deps,
@@ -76,9 +79,19 @@ export async function selectAgents(
     const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1) : []
     const concerned = await readStopVerdicts(database, suspended, twoPerson)
     rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || concerned.has(row.id)))
-    if (page.length < pageRows) return rows
+    if (page.length < pageRows) return action === 'resume' ? resumable(deps, rows) : rows
     after = page.at(-1)!.id
   }
+}
+
+/** Leaves out agents that the suspension of a parent holds which is not selected. Throws AppError `parent_suspended`. */
+async function resumable({ database }: Deps, rows: readonly SelectedRow[]): Promise<SelectedRow[]> {
+  const held = await readSuspendedParents(database, parentsBeside(rows))
+  if (held.size === 0) return [...rows]
+  const free = new Set(parentsFirst(rows, held))
+  const child = rows.find(({ parent_id: parent }) => parent !== null && held.has(parent))
+  if (free.size === 0 && child) throw heldByParent(child.id, child.parent_id!)
+  return rows.filter((row) => free.has(row))
 }
 
 /** Throws AppError unless the caller confirmed the action and the number of agents. */

@@ -19,7 +19,7 @@ async function readHolds(
   const containments = new Set([...held.values()].flatMap(({ containmentId }) => containmentId ?? []))
   const twoPerson = await readTwoPerson(database.db, [...containments])
   return new Map(
-    [...held].map(([id, { version, endsAt, containmentId, keyContainmentId }]) => [
+    [...held].map(([id, { version, endsAt, containmentId, keyContainmentId, throughId }]) => [
       id,
       {
         version,
@@ -27,6 +27,7 @@ async function readHolds(
         twoPerson: containmentId !== null && twoPerson.has(containmentId),
         holdsKey: keyContainmentId !== null,
         isEnding: ending.has(id),
+        isThrough: throughId !== null,
       },
     ]),
   )

@@ -16,6 +16,7 @@ import {
   readChangedControl,
   readControl,
 } from '../instances/control-statements.ts'
+import { findSuspendedParent } from '../instances/parent-statements.ts'
 import { nextVersion } from '../instances/version-claims.ts'
 import { type Hold, onSuspend } from '../suspensions/holds.ts'
 import type { SuspensionFacts } from '../suspensions/suspension-facts.ts'
@@ -57,8 +58,16 @@ const outdated: Hold = { ...holdUntil(null), isEnding: true }
  */
 export function heldBy(control: ControlRow, held: HeldSuspension | undefined, isEnding: boolean): Hold | undefined {
   if (!control.suspended) return undefined
-  return held?.version === control.version ? { ...holdUntil(held.endsAt), isEnding } : outdated
+  if (held?.version !== control.version) return outdated
+  return { ...holdUntil(held.endsAt), isEnding, isThrough: held.throughId !== null }
 }
+
+/** Refuses a resume: it would free what the suspension of the parent holds, with fewer operators than that may need. */
+export const heldByParent = (instanceId: string, parent: string): AppError =>
+  new AppError(
+    'parent_suspended',
+    `${instanceId} stays suspended as long as its parent ${parent} is: resume ${parent}, which resumes those that are suspended only because of it.`,
+  )
 
 /** Reads the instance for a change. Throws AppError when its state does not allow the change. */
 async function readAllowed(
@@ -69,8 +78,12 @@ async function readAllowed(
 ): Promise<ControlRow> {
   const control = await readControl(database.db, instanceId)
   if (!control) throw unknownInstance(instanceId)
+  if (!control.suspended && !suspend) throw new AppError('not_suspended', 'The instance is not suspended.')
+  if (!suspend) {
+    const parent = await findSuspendedParent(database.db, instanceId)
+    if (parent !== undefined) throw heldByParent(instanceId, parent)
+  }
   if (control.suspended !== suspend) return control
-  if (!suspend) throw new AppError('not_suspended', 'The instance is not suspended.')
   const pending = await pendingResumes.find([{ instanceId, version: control.version }])
   const suspension = (await readHeld(database, [instanceId])).get(instanceId)
   const held = heldBy(control, suspension, pending.has(instanceId))
@@ -246,7 +259,7 @@ export async function republishControl(
   }
 }
 
-/** Suspends an instance, also one that a timed suspension holds. Throws AppError `not_found` or `already_suspended`. */
+/** Suspends an instance, also one that a timed suspension or its parent holds. Throws AppError `not_found` or `already_suspended`. */
 export function suspendInstance(
   deps: Deps,
   parts: KillSwitchParts,
@@ -264,7 +277,7 @@ interface ResumeRequest {
   condition?: ResumeCondition
 }
 
-/** Resumes an instance. Throws AppError `not_found` or `not_suspended`, or the error of the condition. */
+/** Resumes an instance. Throws AppError `not_found`, `not_suspended`, `parent_suspended`, or the error of the condition. */
 export function resumeInstance(
   deps: Deps,
   parts: KillSwitchParts,

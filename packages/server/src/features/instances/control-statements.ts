@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isHeldByParent } from './parent-statements.ts'
 
 export interface ControlRow {
   version: number
@@ -107,15 +108,19 @@ interface ControlChange {
   now: number
 }
 
-/** Changes the state of an instance, in a batch that fails as stale if the instance changed since it was read. */
+/**
+ * Changes the state of an instance, in a batch that fails as stale if the instance changed since it was read, or is to be
+ * resumed while its parent is suspended.
+ */
 export function controlStatements({ db, dialect }: Database, change: ControlChange): Statement[] {
   const { instanceId, from, version, reason, now } = change
-  const asRead = db
+  const unchanged = db
     .selectFrom('instances')
     .select('id')
     .where('id', '=', instanceId)
     .where('suspended', '=', from.suspended ? 1 : 0)
     .where('control_version', '=', from.version)
+  const asRead = reason === null ? unchanged.where(sql<boolean>`not ${isHeldByParent('instances.id')}`) : unchanged
   const update = db
     .updateTable('instances')
     .set({

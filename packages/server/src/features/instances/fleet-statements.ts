@@ -18,8 +18,14 @@ export interface SelectedRow {
   control_version: number
   claimed_version: number | null
   applied_version: number | null
+  parent_id: string | null
   last_heartbeat_at: number
 }
+
+/** An instance to change, as read. */
+export type FleetRow = Omit<SelectedRow, 'last_heartbeat_at'>
+
+const fleetColumns = ['id', 'suspended', 'control_version', 'claimed_version', 'applied_version', 'parent_id'] as const
 
 /** Among the characters allowed in a tag, only _ is special in LIKE, and none is escaped in JSON. */
 const tagPattern = (tag: string) => `%"${tag.replaceAll('_', '\\_')}"%`
@@ -46,7 +52,7 @@ export function selectFleet(
 ): Promise<SelectedRow[]> {
   let query = db
     .selectFrom('instances')
-    .select(['id', 'suspended', 'control_version', 'claimed_version', 'applied_version', 'last_heartbeat_at'])
+    .select([...fleetColumns, 'last_heartbeat_at'])
     .where('id', '>', page.after)
   // A literal, since the planner does not match a parameter to the partial index.
   if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
@@ -82,7 +88,7 @@ export async function readTagSets(db: Db, limit: number, tagsOf: TagsOf): Promis
 }
 
 /** An instance to suspend or resume, as read, and its next version. */
-interface FleetMove {
+export interface FleetMove {
   id: string
   from: number
   wasSuspended: boolean
@@ -163,8 +169,7 @@ export async function readOwnersOf(
 }
 
 /** Locks the instances until the batch ends, in the order of ids: different orders could deadlock. */
-export function holdFleet(database: Pick<Database, 'db' | 'dialect'>, moves: readonly FleetMove[]): Statement {
-  const ids = moves.map(({ id }) => id)
+export function holdFleet(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]): Statement {
   const held = database.db.selectFrom('instances').select('id').where(ofIds(database, ids)).orderBy('id')
   return database.dialect.lockFound(held.compile())
 }
@@ -174,16 +179,8 @@ export const unchangedCount = (database: Pick<Database, 'dialect'>, moves: reado
   sql<number>`(select count(*) from ${moveRows(database, moves)} as batch join instances on ${isAsRead})`
 
 /** Reads instances for a change, ordered by id. */
-export function readFleet(
-  database: Pick<Database, 'db' | 'dialect'>,
-  ids: readonly string[],
-): Promise<Omit<SelectedRow, 'last_heartbeat_at'>[]> {
-  return database.db
-    .selectFrom('instances')
-    .select(['id', 'suspended', 'control_version', 'claimed_version', 'applied_version'])
-    .where(ofIds(database, ids))
-    .orderBy('id')
-    .execute()
+export function readFleet(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]): Promise<FleetRow[]> {
+  return database.db.selectFrom('instances').select(fleetColumns).where(ofIds(database, ids)).orderBy('id').execute()
 }
 
 /** Reads how many agents applied these changes, when the last one did, and which did not. */

@@ -25,7 +25,7 @@ import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
 import { type HeardBy, heardSince, namesOf, readHeardBy, senderOf, viewWitnesses } from './heard-by.ts'
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { countBelow } from './parent-queries.ts'
-import { claimsOfParents, Parents } from './parents.ts'
+import { claimsOfParents, type ParentParts, Parents } from './parents.ts'
 import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
 import { compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
@@ -77,14 +77,13 @@ interface HeartbeatParts {
   heardBy: Pick<HeardBy, 'note'>
   bootWatch: BootWatch
   registrationStops: RegistrationStops
+  childSuspensions: ParentParts['childSuspensions']
 }
 
-export function createHeartbeats(
-  { config, database, clock, metrics }: Deps,
-  { countedReports, quotas, activityCounts, heardBy, heartbeatAcks, bootWatch, registrationStops }: HeartbeatParts,
-): Heartbeats {
+export function createHeartbeats({ config, database, clock, metrics }: Deps, parts: HeartbeatParts): Heartbeats {
+  const { countedReports, quotas, activityCounts, heardBy, heartbeatAcks, bootWatch, registrationStops } = parts
   const texts = compileHeartbeats(database)
-  const parents = new Parents({ database, clock }, { countedReports })
+  const parents = new Parents({ database, clock }, parts)
   const queue = new GroupCommit<Beat, AppError | undefined>({
     queue: 'heartbeats',
     collect: () => database.collect(),

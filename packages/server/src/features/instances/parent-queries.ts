@@ -1,12 +1,7 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { lockRegistrations } from './fleet-statements.ts'
-
-/**
- * Levels of a tree below its root. Each is suspended in a transaction after the one above it, and the walks up and down a
- * tree have to end.
- */
-export const maxLevels = 8
+import { maxLevels } from './parent-statements.ts'
 
 /** What an agent names as its parent. */
 export interface ParentClaim {

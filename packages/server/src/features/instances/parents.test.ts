@@ -2,7 +2,7 @@ import type { Heartbeat, InstanceDetail } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { forgetInstances } from './deletion.ts'
-import { maxLevels } from './parent-queries.ts'
+import { maxLevels } from './parent-statements.ts'
 
 let service: TestService
 beforeEach(async () => {

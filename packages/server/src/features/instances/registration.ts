@@ -11,7 +11,7 @@ import {
 } from './registration-queries.ts'
 import { nextVersion, type VersionClaim } from './version-claims.ts'
 
-export type Newcomer = Pick<Beat, 'heartbeat' | 'instances'>
+export type Newcomer = Pick<Beat, 'heartbeat' | 'instances' | 'registers' | 'beside'>
 
 /** A new instance that begins suspended, with its control version. */
 interface HeldMember {
@@ -21,9 +21,9 @@ interface HeldMember {
   canAcknowledge: boolean
 }
 
-/** The stops that hold newcomers, as read. */
+/** The stops and parents that hold newcomers, as read. */
 interface FoundStops {
-  /** Why they are suspended, by instance id; those that no stop holds are missing. */
+  /** Why they are suspended, by instance id; those that nothing holds are missing. */
   reasons: ReadonlyMap<string, string>
   /** Fails its batch as stale if another stop was requested since. Follows the lock of registrations. */
   check: Statement
@@ -33,7 +33,7 @@ interface FoundStops {
   announce(members: readonly HeldMember[], now: number): Promise<void>
 }
 
-/** Finds fleet stops that hold new instances. */
+/** Finds what holds new instances: fleet stops, and the suspensions of parents. */
 export interface RegistrationStops {
   find(newcomers: readonly Newcomer[]): Promise<FoundStops>
 }

@@ -152,6 +152,8 @@ export class RuleResponder {
       await resumeInstance(this.#deps, this.#parts, { instanceId, reason, actor, condition })
     } catch (fault) {
       if (!(fault instanceof AppError) || fault.code === 'overloaded') throw fault
+      // Its timer ends it once the parent is resumed.
+      if (fault.code === 'parent_suspended') return
       // A process of an earlier version may have resumed it; its row is corrected within a minute.
       await this.#forget(timed)
     }

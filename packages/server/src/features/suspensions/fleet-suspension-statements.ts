@@ -1,23 +1,26 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { isSuspended } from '../instances/parent-statements.ts'
 
 interface FleetSuspensions {
-  containmentId: string
+  /** The containment, or the parent, that they belong to. */
+  containmentId: string | null
+  throughId?: string
   reason: string
   actor: string
   now: number
   members: readonly { id: string; version: number; canAcknowledge: boolean }[]
 }
 
-/** Inserts the suspensions of one containment, within the batch that suspends. */
+/** Inserts the suspensions of one containment, or through one parent, within the batch that suspends. */
 export function fleetSuspensionsStatement({ db, dialect }: Database, fleet: FleetSuspensions): Statement {
-  const { containmentId, reason, actor, now, members } = fleet
+  const { containmentId, throughId = null, reason, actor, now, members } = fleet
   const cells = members.map(({ id, version, canAcknowledge }) => [id, version, canAcknowledge ? 1 : 0])
   const columns = { instance_id: 'text', version: 'bigint', can_acknowledge: 'bigint' } as const
   return sql`insert into suspensions
-      (instance_id, version, can_acknowledge, reason, actor, containment_id, requested_at, look_at)
+      (instance_id, version, can_acknowledge, reason, actor, containment_id, through_id, requested_at, look_at)
     select instance_id, version, can_acknowledge, cast(${reason} as text), cast(${actor} as text),
-      cast(${containmentId} as text), cast(${now} as bigint), cast(${now} as bigint)
+      cast(${containmentId} as text), cast(${throughId} as text), cast(${now} as bigint), cast(${now} as bigint)
     from ${dialect.rowsFromJson(JSON.stringify(cells), columns)} as batch`.compile(db)
 }
 
@@ -34,6 +37,25 @@ export function fleetResumptionsStatement(database: Database, ids: readonly stri
     .compile()
 }
 
+/**
+ * Reads suspensions that last although the parent through which they were made is not suspended, by instance id;
+ * `parents`: only of these.
+ */
+export async function readEndedThrough(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  parents: readonly string[] | undefined,
+  limit: number,
+): Promise<Map<string, { parent: string; version: number }>> {
+  const cells = JSON.stringify((parents ?? []).map((id) => [id]))
+  const named = sql`and through_id in (select named.id from ${dialect.rowsFromJson(cells, { id: 'text' })} as named)`
+  const query = sql<{ id: string; parent: string; version: number }>`select instance_id as id, through_id as parent,
+      version from suspensions
+    where resumed_at is null and through_id is not null ${parents ? named : sql``}
+      and not ${isSuspended('suspensions.through_id')}
+    limit ${limit}`
+  return new Map((await query.execute(db)).rows.map(({ id, ...row }) => [id, row]))
+}
+
 /** Lets the suspensions of these instances hold their keys for a containment, unless they are held already. */
 export function holdKeysStatement(database: Database, ids: readonly string[], containmentId: string): Statement {
   return database.db
@@ -47,8 +69,8 @@ export function holdKeysStatement(database: Database, ids: readonly string[], co
 }
 
 /**
- * Reads which of the instances are suspended but not by a containment, or by one that took over such a suspension: each
- * of these had its own alert.
+ * Reads which of the instances are suspended, but neither by a containment nor with a parent, or by one that took over
+ * such a suspension: each of these had its own alert.
  */
 export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialect'>, ids: readonly string[]) {
   const rows = await database.db
@@ -58,14 +80,15 @@ export async function readSuspendedAlone(database: Pick<Database, 'db' | 'dialec
     .where('resumed_at', 'is', null)
     .where((e) =>
       e.or([
-        e('containment_id', 'is', null),
+        e.and([e('containment_id', 'is', null), e('through_id', 'is', null)]),
         e.exists(
           e
             .selectFrom('suspensions as before')
             .select('before.version')
             .whereRef('before.instance_id', '=', 'suspensions.instance_id')
             .whereRef('before.resumed_at', '=', 'suspensions.requested_at')
-            .where('before.containment_id', 'is', null),
+            .where('before.containment_id', 'is', null)
+            .where('before.through_id', 'is', null),
         ),
       ]),
     )

@@ -9,6 +9,7 @@ const person: Hold = { endsAt: null, twoPerson: false, holdsKey: false }
 const soon: Hold = { endsAt: now + 20, twoPerson: false, holdsKey: false }
 const late: Hold = { endsAt: now + 900, twoPerson: false, holdsKey: false }
 const fleet: Hold = { endsAt: null, twoPerson: false, holdsKey: true }
+const through: Hold = { endsAt: null, twoPerson: false, holdsKey: false, isThrough: true }
 const twoPersons: Hold = { endsAt: null, twoPerson: true, holdsKey: true }
 
 describe('a request to suspend', () => {
@@ -31,6 +32,10 @@ describe('a request to suspend', () => {
     ['one that a resume is about to end', { ...twoPersons, isEnding: true }, person, 'take_over'],
     ['one that a resume is about to end', { ...person, isEnding: true }, late, 'take_over'],
     ['one that a resume is about to end', { ...late, isEnding: true }, soon, 'take_over'],
+    ['one through a parent', through, soon, 'take_over'],
+    ['one through a parent', through, person, 'take_over'],
+    ['one through a parent', through, fleet, 'take_over'],
+    ['one through a parent', through, twoPersons, 'take_over'],
     ['one for two persons', twoPersons, late, 'keep'],
     ['one for two persons', twoPersons, person, 'keep'],
     ['one for two persons', twoPersons, twoPersons, 'keep'],

@@ -6,6 +6,8 @@ export interface Hold {
   twoPerson: boolean
   /** Whether instances that its key registers begin suspended, as a fleet stop demands. */
   holdsKey: boolean
+  /** Whether it ends when the parent is resumed, whose suspension caused it. */
+  isThrough?: boolean
   /** Whether a resume that people requested is about to end it. */
   isEnding?: boolean
 }
@@ -18,11 +20,12 @@ export type HoldVerdict = 'suspend' | 'take_over' | 'extend' | 'hold_key' | 'kee
 
 /**
  * Decides on a request to suspend: of two suspensions the stronger one holds, then the longer one. One that is about to
- * end holds nothing.
+ * end holds nothing. One through a parent gives way to any other, also to one with a time: no agent is resumed while its
+ * parent is suspended, whatever holds it.
  */
 export function onSuspend(held: Hold | undefined, requested: Hold): HoldVerdict {
   if (!held) return 'suspend'
-  if (held.isEnding) return 'take_over'
+  if (held.isEnding || held.isThrough) return 'take_over'
   if (requested.endsAt === null) {
     if (held.endsAt !== null || (requested.twoPerson && !held.twoPerson)) return 'take_over'
     return requested.holdsKey && !held.holdsKey ? 'hold_key' : 'keep'

@@ -3,6 +3,7 @@ import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
 import { instanceControls } from '../instances/control-statements.ts'
+import { isHeldByParent } from '../instances/parent-statements.ts'
 import type { Hold } from './holds.ts'
 
 /** Cause of a suspension, besides the person or service that requested it. */
@@ -71,6 +72,8 @@ export interface HeldSuspension extends Pick<Hold, 'endsAt'> {
   containmentId: string | null
   /** The containment that holds its key; null: none. */
   keyContainmentId: string | null
+  /** The parent with whose suspension it ends; null: with none. */
+  throughId: string | null
 }
 
 /**
@@ -84,7 +87,7 @@ export async function readHeld(
   const named = dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
   const { rows } = await sql<HeldSuspension>`select controls.id as "instanceId", control_version as version,
       ends_at as "endsAt", containment_id as "containmentId",
-      coalesce(containment_id, key_containment_id) as "keyContainmentId"
+      coalesce(containment_id, key_containment_id) as "keyContainmentId", through_id as "throughId"
     from ${instanceControls} as controls left join suspensions on suspensions.instance_id = controls.id
       and suspensions.version = control_version and resumed_at is null
     where suspended = 1 and controls.id in (select named.id from ${named} as named)`.execute(db)
@@ -97,13 +100,14 @@ type Timed = Pick<HeldSuspension, 'instanceId' | 'version'> & { endsAt: number }
 /** A suspension whose time is over, and the rule that made it. */
 export type Expired = Timed & { ruleId: string | null }
 
-/** Reads suspensions whose time is over, longest ago first. */
+/** Reads suspensions whose time is over, longest ago first. Those of children wait until the parent is resumed. */
 export async function readExpired(db: Db, now: number, limit: number): Promise<Expired[]> {
   const rows = await db
     .selectFrom('suspensions')
     .select(['instance_id', 'version', 'ends_at', 'rule_id'])
     .where('resumed_at', 'is', null)
     .where('ends_at', '<=', now)
+    .where(sql<boolean>`not ${isHeldByParent('suspensions.instance_id')}`)
     .orderBy('ends_at')
     .limit(limit)
     .execute()

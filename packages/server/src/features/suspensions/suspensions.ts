@@ -89,6 +89,7 @@ function viewSuspension(
     rule_id: row.rule_id,
     event_id: row.event_id,
     containment_id: row.containment_id,
+    through: row.through_id,
     enforcement: calls.map((call) => viewCall(call, row.resumed_at !== null)),
   }
 }
