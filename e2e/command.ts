@@ -19,6 +19,8 @@ interface Printed {
 }
 
 export interface Command {
+  /** Writes to its standard input, if that is a pipe. */
+  type(text: string): void
   kill(signal: NodeJS.Signals): void
   /** Output so far, in total or per stream. */
   output(): string
@@ -30,13 +32,18 @@ export interface Command {
 
 /**
  * Starts a command of the command line, such as `audit verify`, in this folder, with these settings and nothing of the
- * shell's.
+ * shell's. `input`: its standard input.
  */
-export function startCommand(args: string[], env: Record<string, string>, cwd = root): Command {
+export function startCommand(
+  args: string[],
+  env: Record<string, string>,
+  cwd = root,
+  input: 'ignore' | 'pipe' = 'ignore',
+): Command {
   const child = spawn(process.execPath, [inject('command'), ...args], {
     cwd,
     env: { ...environment(), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [input, 'pipe', 'pipe'],
   })
   endWithTests(child)
   onTestFinished(() => {
@@ -44,7 +51,7 @@ export function startCommand(args: string[], env: Record<string, string>, cwd = 
   })
   const printed: Printed = { output: '', stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
-    child[name].setEncoding('utf8').on('data', (text) => {
+    child[name]!.setEncoding('utf8').on('data', (text) => {
       printed.output += text
       printed[name] += text
     })
@@ -54,6 +61,7 @@ export function startCommand(args: string[], env: Record<string, string>, cwd = 
     child.once('close', (code, signal) => resolve({ code, signal, ...printed }))
   })
   return {
+    type: (text) => void child.stdin?.write(text),
     kill: (signal) => void child.kill(signal),
     output: () => printed.output,
     stdout: () => printed.stdout,

@@ -14,6 +14,7 @@ const whereTheServiceRuns: Commands = {
   migrate: async () => (await import('./migrate.ts')).addMigrate,
   chain: async () => (await import('./chain.ts')).addChain,
   simulate: async () => (await import('./simulate/simulate.ts')).addSimulate,
+  oidc: async () => (await import('./oidc.ts')).addOidc,
   detector: async () => (await import('./detector.ts')).addDetector,
 }
 
@@ -39,6 +40,7 @@ const fromAnywhere: Commands = {
   silences: async () => (await import('./alerts/silences.ts')).addSilences,
   attest: async () => (await import('./attest.ts')).addAttest,
   keys: async () => (await import('./keys/keys.ts')).addKeys,
+  people: async () => (await import('./people.ts')).addPeople,
   login: async () => (await import('./login.ts')).addLogin,
   policy: async () => (await import('./policy/policy.ts')).addPolicy,
   rules: async () => (await import('./rules.ts')).addRules,

@@ -67,3 +67,11 @@ export async function loadIncidentVerification() {
   const { verifyIncident } = await import('./features/incidents/verify.ts')
   return { verifyIncident }
 }
+
+/** Checks the provider at which people sign in, without a service. Imported on demand, only by `wardline oidc`. */
+export async function loadSignInCheck() {
+  const { openSignInCheck } = await import('./features/sign-in/check.ts')
+  const { readMappingFile, parseMappings } = await import('./config/roles-file.ts')
+  const { readMappings } = await import('./features/people/queries.ts')
+  return { openSignInCheck, parseMappings, readMappingFile, readMappings }
+}

@@ -3,7 +3,7 @@ import type { Person, PersonRole } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { findPerson, type PersonRow, personPrefix } from './person-statements.ts'
 import type { Described, Granted } from './roles.ts'
@@ -99,5 +99,5 @@ export function viewPerson(row: PersonRow, sessions: number): Person {
 export async function requirePerson(db: Db, id: string): Promise<PersonRow> {
   const row = await findPerson(db, id)
   if (row) return row
-  throw new AppError('not_found', `No person with id ${id}; GET /api/people lists them.`)
+  throw unknownId('person', id, 'wardline people')
 }
