@@ -25,7 +25,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.instanceReporting]: (who, isNamed) => (isNamed ? `${who} reports again` : 'All agents report again'),
   [eventTypes.reportMismatch]: (who, isNamed) =>
     `${isNamed ? who : 'Many agents'}: calls that only one witness reported`,
-  [eventTypes.reportMismatchEnded]: (who) => `${who}: the report mismatch ended`,
+  [eventTypes.reportMismatchEnded]: (who, isNamed) => `${isNamed ? who : 'Many agents'}: the report mismatch ended`,
   [eventTypes.agentConfigChanged]: (who, isNamed) => `${isNamed ? who : 'Many agents'}: the configuration changed`,
   [eventTypes.parentIgnored]: (who) => `${who} names a parent that it cannot have`,
   [eventTypes.instancesOffline]: () => 'Many more agents are silent',

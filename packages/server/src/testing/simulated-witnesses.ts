@@ -1,5 +1,6 @@
 import { seededDraws } from '../../../../test-servers/seeded-draws.ts'
 import { dayMs, hourMs, minuteMs } from '../clock.ts'
+import { mayBeOutage, outageOf } from '../features/witnesses/collector.ts'
 import {
   CallMatcher,
   judgeEveryMs,
@@ -24,11 +25,23 @@ interface Outcome {
   mismatches: (Mismatch & { foundAt: number })[]
 }
 
+/** Time in which something does not reach the service. */
+interface Out {
+  start: number
+  ms: number
+}
+
 /**
  * Simulates an honest agent, with the distributions of docs/adr/0089: its calls, and when the service receives the report of
  * each side. Then runs the decision on them, as the service does.
  */
 export function simulateAgent(seed: number, days: number, attack?: Attack): Outcome {
+  const { calls, reports } = reportsOf(seed, days, attack)
+  return { calls, mismatches: run(reports) }
+}
+
+/** `collector`: when the collector of the agent passes nothing on. */
+function reportsOf(seed: number, days: number, attack?: Attack, collector: readonly Out[] = []) {
   const random = seededDraws(seed)
   const exponential = (mean: number) => -mean * Math.log(1 - random())
   const lognormal = (median: number, sigma: number) => {
@@ -53,13 +66,14 @@ export function simulateAgent(seed: number, days: number, attack?: Attack): Outc
     start: random() * days * dayMs,
     ms: 10_000 + exponential(30_000),
   }))
-  const isOut = (at: number) => outages.find(({ start, ms }) => at >= start && at < start + ms)
+  const within = (outs: readonly Out[], at: number) => outs.find(({ start, ms }) => at >= start && at < start + ms)
+  const isOut = (at: number) => within(outages, at)
   const batches = new Map<number, number | undefined>()
   /** When the batch arrives in which telemetry of this time is; undefined: never. */
   const arrivalOf = (end: number): number | undefined => {
     const sentAt = Math.ceil(end / 5_000) * 5_000
     if (!batches.has(sentAt)) {
-      const out = isOut(sentAt)
+      const out = isOut(sentAt) ?? within(collector, sentAt)
       const late = out ? out.start + out.ms - sentAt + exponential(5_000) : random() < 0.01 ? exponential(15_000) : 200
       batches.set(sentAt, random() < 0.002 || late > 60_000 ? undefined : sentAt + late)
     }
@@ -99,7 +113,64 @@ export function simulateAgent(seed: number, days: number, attack?: Attack): Outc
     }
   }
   reports.sort((one, next) => one.at - next.at)
-  return { calls, mismatches: run(reports) }
+  return { calls, reports }
+}
+
+/** How often a fleet is judged: less often than the service does, which finds nothing else. */
+const fleetEveryMs = minuteMs / 4
+
+interface FleetOutcome {
+  /** Those of single agents. */
+  mismatches: { seed: number; since: number; foundAt: number; missing: Side }[]
+  /** When an outage of the collector was reported, and when its end. */
+  outages: { since: number; foundAt: number; endedAt: number | undefined; silent: number; heard: number }[]
+}
+
+/** Simulates agents that share a collector, and runs the decision on all together, as the service does. */
+export function simulateFleet(options: {
+  agents: number
+  firstSeed: number
+  days: number
+  collector: readonly Out[]
+}): FleetOutcome {
+  const { agents, firstSeed, days, collector } = options
+  const fleet = Array.from({ length: agents }, (_, index) => {
+    const seed = firstSeed + index
+    const { reports } = reportsOf(seed, days, undefined, collector)
+    return { seed, reports, next: 0, matcher: new CallMatcher(), open: new Set<Side>() }
+  })
+  const found: FleetOutcome = { mismatches: [], outages: [] }
+  const end = Math.max(...fleet.map(({ reports }) => reports.at(-1)?.at ?? 0)) + 2 * minuteMs
+  for (let now = fleetEveryMs; now < end; now += fleetEveryMs) {
+    const judged = fleet.map((agent) => {
+      for (; agent.reports[agent.next] && agent.reports[agent.next]!.at <= now; agent.next++) {
+        agent.matcher.take(agent.reports[agent.next]!)
+      }
+      return { agent, mismatches: agent.matcher.judge(now) }
+    })
+    const states = fleet.flatMap(({ matcher }) => matcher.telemetry ?? [])
+    const outage = outageOf(states)
+    const last = found.outages.at(-1)
+    const isOpen = last !== undefined && last.endedAt === undefined
+    if (outage && !isOpen) found.outages.push({ ...outage, foundAt: now, endedAt: undefined })
+    const isBack = isOpen && states.some((state) => 'shownAt' in state && state.shownAt > last.foundAt)
+    if (outage) for (const { matcher } of fleet) matcher.noteOutage(true)
+    if (!outage && isBack) {
+      last.endedAt = now
+      for (const { matcher } of fleet) matcher.noteOutage(false)
+    }
+    const isOut = outage !== undefined || (isOpen && !isBack)
+    for (const { agent, mismatches } of judged) {
+      for (const side of agent.open) if (!mismatches.some(({ missing }) => missing === side)) agent.open.delete(side)
+      for (const { missing, since } of mismatches) {
+        if (agent.open.has(missing) || (missing === 'otlp' && (isOut || isBack || mayBeOutage(since, states, now))))
+          continue
+        agent.open.add(missing)
+        found.mismatches.push({ seed: agent.seed, since, foundAt: now, missing })
+      }
+    }
+  }
+  return found
 }
 
 /** Runs the decision on reports in the order of receipt. Each mismatch is returned once, until its side is heard again. */

@@ -5,11 +5,14 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { OwnEvent } from '../events/new-event.ts'
+import type { Outage } from './collector.ts'
 import type { Mismatch } from './mismatch.ts'
 import { beginMismatch, endMismatch, type MismatchRow } from './queries.ts'
 
 /** Between two events of an agent about the same witness: one that comes and goes must not flood. */
 const quietMs = hourMs
+/** In place of an agent, of what many lose together. */
+export const allAgents = ''
 /** Tools in an event. */
 const shownTools = 10
 
@@ -78,6 +81,23 @@ export class Episodes {
     )
   }
 
+  /** Stores that many agents lose telemetry together. */
+  async beginOutage({ since, silent, heard }: Outage, now: number): Promise<void> {
+    const row: MismatchRow = {
+      ...{ instance_id: allAgents, missing: 'otlp', severity: 'warning', since, calls: 0, tools: '{}' },
+      ...{ reported_at: now, ended_at: null },
+    }
+    await this.#store(
+      {
+        severity: 'warning',
+        event_type: eventTypes.reportMismatch,
+        description: `Telemetry of ${silent} of ${silent + heard} agents at work is missing: a collector that they share may have failed`,
+        metadata: { missing: 'otlp', agents: silent, of: silent + heard, since: isoTime(since) },
+      },
+      (trx) => beginMismatch(trx, row, now - quietMs),
+    )
+  }
+
   /** Ends an episode, for a reason that people read. */
   async end(
     row: MismatchRow,
@@ -90,7 +110,7 @@ export class Episodes {
         severity: 'info',
         event_type: eventTypes.reportMismatchEnded,
         description: why,
-        instance_id,
+        ...(instance_id === allAgents ? {} : { instance_id }),
         metadata: { missing, calls, since: isoTime(since) },
       },
       (trx) => endMismatch(trx, row, now),

@@ -6,7 +6,8 @@ import type { LogFollower } from '../events/log-follower.ts'
 import { readEventsBetween, readSeqRange } from '../events/log-statements.ts'
 import { namesOf } from '../instances/heard-by.ts'
 import { readTwiceHeard, readWitnesses } from '../instances/heard-by-statements.ts'
-import { type EpisodeParts, Episodes } from './episodes.ts'
+import { mayBeOutage, outageOf, type TelemetryState } from './collector.ts'
+import { allAgents, type EpisodeParts, Episodes } from './episodes.ts'
 import { CallMatcher, type Mismatch, type ReportedCall } from './mismatch.ts'
 import { deleteEndedBefore, type MismatchRow, readOpen } from './queries.ts'
 import { UnheardAgents } from './unheard.ts'
@@ -101,8 +102,14 @@ export class MismatchWatch {
     const unheard = [...(await this.#readUnheard(now))].map(([id, mismatch]) => {
       return { id, mismatch, missing: 'client' as const }
     })
-    const found = [...compared, ...unheard]
     const open = new Map((await readOpen(db, maxAgents)).map((row) => [`${row.instance_id} ${row.missing}`, row]))
+    const states = [...this.#watched.values()].flatMap(({ matcher }) => matcher.telemetry ?? [])
+    const isOut = await this.#judgeCollector(states, open.get(collectorName), now)
+    open.delete(collectorName)
+    const ofAgents = compared.filter(({ missing, mismatch: { since } }) => {
+      return missing !== 'otlp' || !(isOut || mayBeOutage(since, states, now))
+    })
+    const found = [...ofAgents, ...unheard]
     let named = 0
     for (const { id, mismatch, missing } of found) {
       const known = open.get(`${id} ${missing}`)
@@ -123,6 +130,31 @@ export class MismatchWatch {
       rest.filter(({ missing }) => missing === 'client'),
       now,
     )
+  }
+
+  /** Reports an outage of a shared collector, and its end. Resolves with whether it lasts. */
+  async #judgeCollector(
+    states: readonly TelemetryState[],
+    row: MismatchRow | undefined,
+    now: number,
+  ): Promise<boolean> {
+    const outage = outageOf(states)
+    const note = (isOut: boolean) => {
+      for (const { matcher } of this.#watched.values()) matcher.noteOutage(isOut)
+    }
+    if (outage) {
+      note(true)
+      if (!row) await this.#episodes.beginOutage(outage, now)
+      return true
+    }
+    if (!row) return false
+    // A process that has just started knows nothing of it.
+    const isBack = states.some((state) => 'shownAt' in state && state.shownAt > row.reported_at)
+    note(!isBack)
+    if (!isBack) return true
+    await this.#episodes.end(row, now, 'Telemetry of the agents is back')
+    // What was judged before is forgiven as well.
+    return true
   }
 
   /** Of agents that only telemetry shows, returns those to which policies apply. */
@@ -202,6 +234,7 @@ export class MismatchWatch {
 const missingName = ({ missing }: Mismatch, hasHook: boolean): MismatchRow['missing'] =>
   missing === 'otlp' ? 'otlp' : hasHook ? 'hook' : 'sdk'
 
+const collectorName = `${allAgents} otlp`
 const clients: readonly Witness[] = ['sdk', 'hook', 'mcp']
 const hasClient = (heard: readonly Witness[] = []): boolean => heard.some((witness) => clients.includes(witness))
 

@@ -1,4 +1,5 @@
 import { hourMs, minuteMs } from '../../clock.ts'
+import type { TelemetryState } from './collector.ts'
 import { LossRun, maxTools, type Side } from './loss-run.ts'
 
 export type { Side } from './loss-run.ts'
@@ -51,6 +52,8 @@ const sampledFactor = 4
 
 interface OpenCall extends ReportedCall {
   isCounted: boolean
+  /** Lost by a collector, not by the agent. */
+  isForgiven?: boolean
 }
 
 const other = (side: Side): Side => (side === 'client' ? 'otlp' : 'client')
@@ -66,10 +69,13 @@ export class CallMatcher {
   readonly #runs = new Map<string, LossRun>()
   #matched = 0
   #matchedAt = 0
+  /** When the client reported the last call that telemetry showed. */
+  #shownAt = 0
   /** Sessions that telemetry showed, by the client's name; at most `minSeenSessions`. */
   readonly #seenSessions = new Set<string>()
   /** Calls that telemetry did not show. */
   #unseen = 0
+  #isOut = false
   /** The most losses in a row that telemetry recovered from. */
   #longest = 0
 
@@ -87,7 +93,8 @@ export class CallMatcher {
     const [twin] = waiting.splice(index, 1)
     this.#matched += 1
     this.#matchedAt = call.at
-    if (twin!.isCounted && twin!.by === 'client') this.#unseen -= 1
+    this.#shownAt = Math.max(this.#shownAt, call.by === 'client' ? call.at : twin!.at)
+    if (twin!.isCounted && twin!.by === 'client' && !twin!.isForgiven) this.#unseen -= 1
     const session = call.session ?? twin!.session
     if (session !== null && this.#seenSessions.size < minSeenSessions) this.#seenSessions.add(session)
     this.#learn(call.tool, call.at - twin!.at > graceMs.otlp)
@@ -99,6 +106,22 @@ export class CallMatcher {
   /** When both sides last reported the same call; 0: never. */
   get matchedAt(): number {
     return this.#matchedAt
+  }
+
+  /** What telemetry shows now; undefined where it shows only some calls, or none yet. */
+  get telemetry(): TelemetryState | undefined {
+    if (this.#matched < minMatched.otlp || this.#limitOf('otlp') !== minLosses.otlp) return undefined
+    const run = this.#runs.get(runName('otlp', null))
+    // Losses of an outage still count one by one when it is over.
+    return run && run.lastAt > this.#shownAt ? { silentSince: run.since } : { shownAt: this.#shownAt }
+  }
+
+  /** What telemetry does not show while a collector is out was lost by it, and says nothing of the agent. */
+  noteOutage(isOut: boolean): void {
+    this.#isOut = isOut
+    if (isOut) return
+    this.#endRun('otlp', null, true)
+    for (const call of this.#open.client) Object.assign(call, { isCounted: true, isForgiven: true })
   }
 
   #learn(tool: string, isLate: boolean): void {
@@ -121,11 +144,13 @@ export class CallMatcher {
     return named >= 0 ? named : waiting.findIndex((one) => one.id === null && isSame(one))
   }
 
-  #endRun(missing: Side, session: string | null): void {
+  #endRun(missing: Side, session: string | null, isForgiven = this.#isOut): void {
     const name = runName(missing, session)
     const run = this.#runs.get(name)
     this.#runs.delete(name)
-    if (run && missing === 'otlp') this.#longest = Math.max(this.#longest, run.losses)
+    if (!run || missing !== 'otlp') return
+    if (isForgiven) this.#unseen -= run.calls
+    else this.#longest = Math.max(this.#longest, run.losses)
   }
 
   /** Returns what is missing now. */
