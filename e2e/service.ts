@@ -32,7 +32,7 @@ export interface Exit {
 }
 
 export interface ServiceOptions {
-  /** Settings in addition to the defaults of tests. A WARDLINE_API_KEY given here is also the key of `call`. */
+  /** Settings in addition to the defaults of tests. A PORT or WARDLINE_API_KEY given here is also that of `call`. */
   env?: Record<string, string>
   /** Starts without WARDLINE_API_KEY, like a new user. */
   withoutKey?: boolean
@@ -199,7 +199,7 @@ function externalService(): Service {
 
 async function ownService(options: ServiceOptions): Promise<Service> {
   const dataDir = newDataDir()
-  const port = await freePort()
+  const port = options.env?.PORT === undefined ? await freePort() : Number(options.env.PORT)
   const baseUrl = `http://127.0.0.1:${port}`
   const key = options.env?.WARDLINE_API_KEY ?? newApiKey()
   const env: Record<string, string> = {

@@ -120,7 +120,7 @@ export async function settled(page: Page): Promise<void> {
 }
 
 /** Records forbidden actions of a page, and its open requests. */
-function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'service' | 'faults'>): void {
+function watch(context: BrowserContext, { service, faults }: Screens, others: readonly string[]): void {
   context.on('page', (page) => {
     page.on('pageerror', (fault) => faults.push(`failed: ${fault.message}`))
     page.on('console', (message) => {
@@ -138,7 +138,8 @@ function watch(context: BrowserContext, { service, faults }: Pick<Screens, 'serv
     })
   })
   context.on('request', (request) => {
-    if (!request.url().startsWith(service.baseUrl)) faults.push(`asks another host: ${request.url()}`)
+    if (![service.baseUrl, ...others].includes(new URL(request.url()).origin))
+      faults.push(`asks another host: ${request.url()}`)
   })
 }
 
@@ -170,8 +171,11 @@ async function emptyPage(page: Page): Promise<boolean> {
   }
 }
 
-/** Starts one service for the tests of a file. Without a browser they are skipped with the reason. */
-export function useScreens(env: Record<string, string> = {}): Screens {
+/**
+ * Starts one service for the tests of a file. Without a browser they are skipped with the reason. `others`: further
+ * origins that its pages may ask.
+ */
+export function useScreens(env: Record<string, string> = {}, others: readonly string[] = []): Screens {
   const screens = { faults: [] as string[] } as Screens
   const contexts = new Set<BrowserContext>()
   const running = new Set<ChildProcess>()
@@ -212,7 +216,7 @@ export function useScreens(env: Record<string, string> = {}): Screens {
     })
     context.setDefaultTimeout(waitMs)
     contexts.add(context)
-    watch(context, screens)
+    watch(context, screens, others)
     return context
   }
   const newPage = async (look: Look) => await (await screens.open(look)).newPage()

@@ -4,6 +4,7 @@ import { RouterProvider } from '@tanstack/react-router'
 import { WardlineError } from '@wardline/contract'
 import { createRoot } from 'react-dom/client'
 import { isSignedOut } from './data/client.ts'
+import './login/provider-answer.ts'
 import { createDashboardRouter } from './router.tsx'
 import './ui/base.css'
 
@@ -31,7 +32,7 @@ const isMissing = (fault: unknown) => fault instanceof WardlineError && fault.st
 
 async function askToSignIn(): Promise<void> {
   const { pathname, href } = router.state.location
-  if (pathname === '/login' || pathname === '/trust') return
+  if (pathname === '/login' || pathname === '/trust' || pathname.startsWith('/auth/')) return
   await router.navigate({ to: '/login', search: { to: href } })
 }
 

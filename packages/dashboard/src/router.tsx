@@ -74,6 +74,8 @@ const noSearch = searchParams({})
 
 const publicScreens = [
   screenIn(root, '/login', loginSearch, async () => (await import('./login/login.tsx')).Login),
+  screenIn(root, '/auth/login', loginSearch, async () => (await import('./login/provider-sign-in.tsx')).StartSignIn),
+  screenIn(root, '/auth/callback', noSearch, async () => (await import('./login/provider-sign-in.tsx')).FinishSignIn),
   screenIn(root, '/trust', noSearch, async () => (await import('./trust/trust.tsx')).Trust),
 ] as const
 

@@ -14,4 +14,6 @@ export const screens: readonly string[] = [
   '/rules/lists/:name',
   wallboard.to,
   '/login',
+  '/auth/login',
+  '/auth/callback',
 ]

@@ -93,4 +93,5 @@ export const queryKeys = {
   incident: (range: object) => ['incident', range],
   incidentExports: ['incident exports'],
   keys: ['keys'],
+  signIn: ['sign-in'],
 }

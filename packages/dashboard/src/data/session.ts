@@ -25,16 +25,24 @@ export async function redeemLink(code: string): Promise<void> {
   keepSessionSecret((await call('redeemLoginLink', { body: { code } })).secret)
 }
 
-/** Ends the session for all tabs. Throws WardlineError. */
-export async function signOut(): Promise<void> {
-  await call('deleteSession', {}).catch((fault) => {
+/** Whether an address is encrypted, or on this machine. A name that merely starts with 127. may lead anywhere. */
+const isPrivate = (address: string): boolean =>
+  /^(https:|http:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?(\/|$))/.test(address)
+
+/**
+ * Ends the session for all tabs. Resolves with the address that ends it at the provider as well, if a person was signed in
+ * and the provider has one. Throws WardlineError.
+ */
+export async function signOut(): Promise<string | undefined> {
+  const ended = await call('deleteSession', {}).catch((fault) => {
     // Another tab was faster, or the session has expired.
     if (!isSignedOut(fault)) throw fault
   })
   keepSessionSecret(undefined)
+  return ended?.logout_url !== undefined && isPrivate(ended.logout_url) ? ended.logout_url : undefined
 }
 
-/** The key with which this browser is signed in; undefined if it is not. Throws WardlineError. */
+/** The key or person that is signed in in this browser; undefined if nobody is. Throws WardlineError. */
 export async function currentSession(): Promise<Session | undefined> {
   try {
     return await call('getSession', {})

@@ -107,7 +107,7 @@ const columnsOf = (ownId: string, now: number, onAsk: (asked: Asked) => void): r
   },
 ]
 
-function KeyList({ ownId }: { ownId: string }) {
+function KeyList({ ownId, isPerson }: { ownId: string; isPerson: boolean }) {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { data, error } = useQuery(keysQuery)
@@ -133,7 +133,10 @@ function KeyList({ ownId }: { ownId: string }) {
       title={data ? counted(validAll.length, 'valid key') : 'Keys'}
       lead={
         <>
-          {data && !all.some(({ id }) => id === ownId) && "You use WARDLINE_API_KEY from the server's environment. "}
+          {data &&
+            !isPerson &&
+            !all.some(({ id }) => id === ownId) &&
+            "You use WARDLINE_API_KEY from the server's environment. "}
           Create a key for each agent and person, so that you can revoke one without the others.
         </>
       }
@@ -188,7 +191,7 @@ function KeyList({ ownId }: { ownId: string }) {
 
 export function Keys() {
   const { data: session } = useQuery(sessionQuery)
-  if (session?.scope === 'admin') return <KeyList ownId={session.key_id} />
+  if (session?.scope === 'admin') return <KeyList ownId={session.key_id} isPerson={session.person !== undefined} />
   return (
     <Screen title="Keys">
       {session && (

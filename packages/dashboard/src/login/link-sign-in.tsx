@@ -5,7 +5,7 @@ import { Button, buttonClass } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault, Notice } from '../ui/panel.tsx'
 
-const KeyName = ({ name, scope }: Session) => (
+const Name = ({ name, scope }: Session) => (
   <>
     <strong>
       <HostileText text={name} max={60} />
@@ -29,6 +29,7 @@ export function LinkSignIn({ code, onEnter }: { code: string; onEnter(): void })
     })
   }, [code])
   async function leave() {
+    // Stays on this page, which has the link: the session at the provider goes on.
     await signOut()
     setCurrent(undefined)
   }
@@ -41,12 +42,13 @@ export function LinkSignIn({ code, onEnter }: { code: string; onEnter(): void })
     <>
       {link && (
         <p>
-          This link signs you in with the key <KeyName {...link} />. Use it only if you or someone you trust created it.
+          This link signs you in with the key <Name {...link} />. Use it only if you or someone you trust created it.
         </p>
       )}
       {current && (
         <Notice>
-          This browser is signed in with the key <KeyName {...current} />. Sign out first to use the link.
+          This browser is signed in {current.person ? 'as' : 'with the key'} <Name {...current} />. Sign out first to
+          use the link.
         </Notice>
       )}
       <Fault of={fault} />

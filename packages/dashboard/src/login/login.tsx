@@ -1,13 +1,17 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
-import { type FormEvent, useEffect, useState } from 'react'
+import type { SignIn } from '@wardline/contract'
+import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { signIn } from '../data/session.ts'
+import { signInQuery, startAddress } from '../data/sign-in.ts'
 import { Alone } from '../shell/other-pages.tsx'
-import { Button } from '../ui/button.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault } from '../ui/panel.tsx'
 import { LinkSignIn } from './link-sign-in.tsx'
+import css from './login.module.css'
 
 const route = getRouteApi('/login')
 
@@ -26,6 +30,8 @@ export function Login() {
   const router = useRouter()
   const client = useQueryClient()
   const [code, setCode] = useState<string>()
+  // Without an answer the form for keys is shown: a service that is unwell answers that too, or says why not.
+  const { data: ways, isPending } = useQuery({ ...signInQuery, retry: false })
 
   useEffect(() => {
     const look = () => setCode((known) => takeLinkCode() ?? known)
@@ -39,18 +45,72 @@ export function Login() {
     client.clear()
     router.history.push(to ?? '/')
   }
+  if (code !== undefined) {
+    return (
+      <Page title="Sign in with a link">
+        <LinkSignIn key={code} code={code} onEnter={enter} />
+      </Page>
+    )
+  }
+  if (isPending) return <Page title="Sign in" />
+  if (!ways?.provider) {
+    return (
+      <Page title="Sign in with a key">
+        <KeyForm onEnter={enter} />
+      </Page>
+    )
+  }
   return (
-    <Alone title={code === undefined ? 'Sign in with a key' : 'Sign in with a link'}>
-      {code === undefined ? <KeyForm onEnter={enter} /> : <LinkSignIn key={code} code={code} onEnter={enter} />}
-      <p className="quiet">
-        The browser keeps a cookie that scripts cannot read and a secret that only this site can read. Sessions expire
-        after 12 hours, or after 30 minutes without use.
-      </p>
-    </Alone>
+    <Page title="Sign in">
+      <WithProvider provider={ways.provider} isPeopleOnly={ways.people_only} onEnter={enter} />
+    </Page>
   )
 }
 
-function KeyForm({ onEnter }: { onEnter(): void }) {
+const Page = ({ title, children }: { title: string; children?: ReactNode }) => (
+  <Alone title={title}>
+    {children}
+    <p className="quiet">
+      The browser keeps a cookie that scripts cannot read and a secret that only this site can read. Sessions expire
+      after 12 hours, or after 30 minutes without use.
+    </p>
+  </Alone>
+)
+
+interface WithProviderProps {
+  provider: NonNullable<SignIn['provider']>
+  isPeopleOnly: boolean
+  onEnter(): void
+}
+
+function WithProvider({ provider: { name }, isPeopleOnly, onEnter }: WithProviderProps) {
+  const { to, by } = route.useSearch()
+  return (
+    <>
+      <p>
+        <a className={buttonClass('go')} href={startAddress(to)}>
+          <span>
+            Sign in with <HostileText text={name} max={60} line />
+          </span>
+        </a>
+      </p>
+      <details className={css.byKey} open={by === 'key'}>
+        <summary>{isPeopleOnly ? 'Sign in with the local admin key' : 'Sign in with a key'}</summary>
+        <div className="stack">
+          {isPeopleOnly && (
+            <p>
+              Only people sign in here. The local admin key is for emergencies: each use raises a critical alert. It is
+              the value of <code>WARDLINE_API_KEY</code>, or the file <code>admin-key</code> in the data folder.
+            </p>
+          )}
+          <KeyForm isLocalOnly={isPeopleOnly} onEnter={onEnter} />
+        </div>
+      </details>
+    </>
+  )
+}
+
+function KeyForm({ isLocalOnly = false, onEnter }: { isLocalOnly?: boolean; onEnter(): void }) {
   const { run, isBusy, fault } = useChange({ changes: [] })
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
@@ -66,7 +126,7 @@ function KeyForm({ onEnter }: { onEnter(): void }) {
       <form onSubmit={submit} className="stack">
         <TextField
           label="API key"
-          hint="A key with scope viewer, operator or admin."
+          hint={isLocalOnly ? undefined : 'A key with scope viewer, operator or admin.'}
           name="key"
           type="password"
           autoComplete="current-password"
@@ -80,10 +140,12 @@ function KeyForm({ onEnter }: { onEnter(): void }) {
           </Button>
         </p>
       </form>
-      <p className="quiet">
-        On first start the service saves an admin key as <code>admin-key</code> in its data folder. Admins create keys
-        for others: <code>wardline keys create --scope operator --name ada</code>
-      </p>
+      {!isLocalOnly && (
+        <p className="quiet">
+          On first start the service saves an admin key as <code>admin-key</code> in its data folder. Admins create keys
+          for others: <code>wardline keys create --scope operator --name ada</code>
+        </p>
+      )}
     </>
   )
 }

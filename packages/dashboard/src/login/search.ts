@@ -1,9 +1,13 @@
-import { searchParams, text } from '../data/search-params.ts'
+import { oneOf, searchParams, text } from '../data/search-params.ts'
+
+/** The page to open after signing in: only a path of this service, so that a link cannot lead to another site. */
+const to = (value: unknown) => {
+  const path = text(value)
+  return path !== undefined && /^\/(?![/\\])/.test(path) ? path : undefined
+}
 
 export const loginSearch = searchParams({
-  /** The page to open after signing in: only a path of this service, so that a link cannot lead to another site. */
-  to: (value) => {
-    const to = text(value)
-    return to !== undefined && /^\/(?![/\\])/.test(to) ? to : undefined
-  },
+  to,
+  /** The form for a key is open. */
+  by: oneOf(['key']),
 })

@@ -64,8 +64,9 @@ export function Shell() {
 
   async function leave() {
     try {
-      await signOut()
+      const atProvider = await signOut()
       client.clear()
+      if (atProvider !== undefined) return location.assign(atProvider)
       await navigate({ to: '/login' })
     } catch (problem) {
       setFault(problem)

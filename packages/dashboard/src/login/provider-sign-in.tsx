@@ -1,0 +1,73 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, useRouter } from '@tanstack/react-router'
+import { useEffect, useRef, useState } from 'react'
+import { useChange } from '../data/change.ts'
+import { finishSignIn, startAddress, startSignIn, takeAttempt } from '../data/sign-in.ts'
+import { Alone } from '../shell/other-pages.tsx'
+import { buttonClass } from '../ui/button.tsx'
+import { Fault } from '../ui/panel.tsx'
+import { takeAnswer } from './provider-answer.ts'
+
+const route = getRouteApi('/auth/login')
+
+/** An attempt works once: React may run an effect twice. */
+function useOnce(work: () => void): void {
+  const isDone = useRef(false)
+  useEffect(() => {
+    if (isDone.current) return
+    isDone.current = true
+    work()
+  }, [])
+}
+
+function Failed({ fault, to }: { fault: Error; to: string | undefined }) {
+  const byKey = `/login?by=key${to === undefined ? '' : `&to=${encodeURIComponent(to)}`}`
+  return (
+    <>
+      <Fault of={fault} />
+      <p className="chips">
+        <a className={buttonClass('go')} href={startAddress(to)}>
+          Try again
+        </a>
+        <a className={buttonClass()} href={byKey}>
+          Sign in with a key
+        </a>
+      </p>
+    </>
+  )
+}
+
+/** Leads to the provider. */
+export function StartSignIn() {
+  const { to } = route.useSearch()
+  const { run, fault } = useChange({ changes: [] })
+  // Replaces this page: the way back from the provider would lead to it again.
+  useOnce(() => void run(async () => location.replace(await startSignIn(to))))
+  return (
+    <Alone title="Sign in">
+      {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Opening the page of the provider…</p>}
+    </Alone>
+  )
+}
+
+/** Where the provider returns the browser. */
+export function FinishSignIn() {
+  const router = useRouter()
+  const client = useQueryClient()
+  const { run, fault } = useChange({ changes: [] })
+  const [to, setTo] = useState<string>()
+  useOnce(() => {
+    const attempt = takeAttempt()
+    setTo(attempt?.to)
+    void run(async () => {
+      await finishSignIn(takeAnswer(), attempt)
+      client.clear()
+      router.history.replace(attempt?.to ?? '/')
+    })
+  })
+  return (
+    <Alone title={fault ? 'You are not signed in' : 'Sign in'}>
+      {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Signing in…</p>}
+    </Alone>
+  )
+}
