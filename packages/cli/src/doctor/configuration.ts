@@ -48,7 +48,7 @@ export async function checkConfigurations(home = homedir(), env: NodeJS.ProcessE
     const hooks = found.flatMap((agent) => ('hooks' in agent && agent.tool === tool ? agent.hooks : []))
     const other = await otherVersion(hooks.map(({ command }) => command))
     if (other !== undefined) {
-      const detail = `They are compared by the same version only: wardline-agent is ${other}, this command ${version}.`
+      const detail = `They are compared by the same version only: the agent has ${other}, this command ${version}.`
       checks.push(skip(`settings of ${products[tool]}`, detail))
       continue
     }

@@ -13,7 +13,7 @@ interface ApiKeysTable {
   quotas: string | null
   /** Maximum instances that the key may register; null = the default. */
   max_instances: number | null
-  /** First key in the rotation chain, which owns the instances of all keys in it; null = this key. */
+  /** First key in the rotation chain, or the person who made a key for operators; null = this key. */
   owner: string | null
   /** Tags of instances registered with this key, as a sorted JSON array; null = none. */
   tags: string | null

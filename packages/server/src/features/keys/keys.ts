@@ -4,6 +4,7 @@ import type { Database, Db, Statement } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
+import { isPersonId } from '../people/person-statements.ts'
 import { generateKey } from './key-format.ts'
 import {
   expireKeyStatement,
@@ -100,6 +101,20 @@ function issueKey({ db }: Database, grant: KeyGrant, now: number): { created: Ke
   return { created: { ok: true, id, scope: grant.scope, key }, statement: insertKeyStatement(db, row) }
 }
 
+/**
+ * Returns the person who creates or rotates a key with which others than agents act: they know its text, so it counts as
+ * them where two operators are needed. Undefined for agents, whose owner counts their instances, and without a person.
+ */
+async function holderOf(
+  { db }: Pick<Database, 'db'>,
+  scope: KeyRow['scope'],
+  actor: Actor,
+): Promise<string | undefined> {
+  if (scope === 'agent') return undefined
+  const holder = isPersonId(actor.keyId) ? actor.keyId : (await findKey(db, actor.keyId))?.owner
+  return holder && isPersonId(holder) ? holder : undefined
+}
+
 /** Creates a key. Its text is only in the result and is not stored. Throws AppError `invalid`. */
 export async function createKey(database: Database, request: NewKey, actor: Actor, now: number): Promise<KeyCreated> {
   const instances = checkBinding(request)
@@ -113,8 +128,9 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
   const { scope, quotas = {} } = request
   const bound = JSON.stringify(instances)
   const limits = { quotas: quotasText(quotas), max_instances }
+  const owner = (await holderOf(database, scope, actor)) ?? null
   const granted = { tags, approves, models, supervises }
-  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner: null, ...granted, ...limits }
+  const grant = { scope, name, instances: bound, expires_at: expiresAt, owner, ...granted, ...limits }
   const { created, statement } = issueKey(database, grant, now)
   const given = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
   const after = {
@@ -142,7 +158,7 @@ export function rotateKey(
     const old = await findKey(database.db, id)
     if (!old) throw notFound(id)
     const { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models, supervises } = old
-    const owner = old.owner ?? old.id
+    const owner = (await holderOf(database, scope, actor)) ?? old.owner ?? old.id
     const grant = {
       scope,
       name,
