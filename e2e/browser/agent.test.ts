@@ -150,3 +150,27 @@ test('an agent shows what it is configured with, and that a change is an event',
   await page.goBack()
   await shown.getByText('changed ').first().waitFor()
 })
+
+test('an agent shows its parent and its children, and the dialog says how many stop with it', async () => {
+  const { service } = screens
+  const id = await newInstance(service)
+  const other = await newInstance(service)
+  for (const [child, parent] of [
+    [`${id}-a`, id],
+    [`${id}-b`, `${id}-a`],
+  ]) {
+    const body = { instance_id: child, name: child, parent_instance_id: parent }
+    expect((await service.call('POST', '/api/heartbeat', { body })).status).toBe(200)
+  }
+  const page = await screens.signedIn({ at: `/fleet/${id}` })
+  await page.getByRole('main').getByRole('button', { name: 'Suspend' }).first().click()
+  await page.getByText('Agents that it started: 2').waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('link', { name: 'Children: 1' }).click()
+  await page.getByText(`Children of ${id}`).waitFor()
+  await page.getByRole('link', { name: `${id}-a` }).waitFor()
+  expect(await page.getByRole('link', { name: other }).count()).toBe(0)
+  await page.getByRole('link', { name: `${id}-a` }).click()
+  await page.getByText('Child of').waitFor()
+  await page.getByRole('link', { name: id, exact: true }).waitFor()
+})

@@ -28,6 +28,7 @@ interface InstancesOptions extends ServiceFlags {
   tag?: string
   witness?: Witness
   server?: string
+  parent?: string
   onlyAsked?: boolean
 }
 
@@ -65,6 +66,12 @@ const leversText = (levers: readonly Lever[]): string =>
     )
     .join(', ')
 
+function childrenText({ id, children, descendants }: InstanceDetail): string | null {
+  if (children === 0) return null
+  const below = descendants > children ? `, ${descendants} with theirs` : ''
+  return `${children}${below}; see wardline instances --parent ${id}`
+}
+
 function heardText({ witnesses: heard }: InstanceDetail): string | null {
   if (heard.length === 0) return null
   return heard.map(({ witness, since, last_at }) => `${witness} since ${since}, last ${last_at}`).join('; ')
@@ -88,6 +95,8 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[]; mismat
     ['Reason', detail.suspension_reason],
     ['Control', controlText(detail)],
     ['Levers', leversText(detail.levers)],
+    ['Parent', detail.parent_instance_id],
+    ['Children', childrenText(detail)],
     ['Heard by', heardText(detail)],
     ['Mismatch', mismatchText(detail.mismatches)],
     ['Agent type', detail.agent_type],
@@ -103,7 +112,7 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[]; mismat
 /** Returns all matching instances from all pages. */
 async function readAll(
   call: Client,
-  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag' | 'witness' | 'server'>,
+  filter: Pick<InstancesOptions, 'status' | 'prefix' | 'tag' | 'witness' | 'server' | 'parent'>,
 ): Promise<FleetInstance[]> {
   const all: FleetInstance[] = []
   let after: string | undefined
@@ -117,20 +126,20 @@ async function readAll(
 }
 
 async function list(id: string | undefined, options: InstancesOptions): Promise<void> {
-  const { json, status, prefix, tag, witness, server, onlyAsked } = options
+  const { json, status, prefix, tag, witness, server, parent, onlyAsked } = options
   const { call } = await findService(options)
   if (id !== undefined) {
     const detail = await call('getInstance', { params: { instanceId: id } })
     console.log(json ? safeJson(detail, 2) : detailTable(detail))
     return
   }
-  const found = await readAll(call, { status, prefix, tag, witness, server })
+  const found = await readAll(call, { status, prefix, tag, witness, server, parent })
   const shown = onlyAsked ? found.filter(({ enforcing_levers }) => enforcing_levers === undefined) : found
   if (json) console.log(safeJson({ instances: shown }, 2))
   else if (shown.length > 0) console.log(fleetTable(shown))
   else
     console.error(
-      status || prefix || tag || witness || server || onlyAsked
+      status || prefix || tag || witness || server || parent || onlyAsked
         ? 'No instance matches.'
         : 'No instances: an agent appears with its first heartbeat.',
     )
@@ -220,6 +229,7 @@ export function addInstances(program: Command): void {
     .option('--tag <tag>', 'only instances with this tag')
     .addOption(new Option('--witness <witness>', 'only instances heard by this').choices(witnesses))
     .option('--server <name>', 'only instances whose configuration names this tool server')
+    .option('--parent <id>', 'only instances that this one started, as they report')
     .option('--only-asked', 'only agents that a suspension can only ask to stop: no supervisor, gateway or point')
   withService(listing).action(list)
   const activity = instances

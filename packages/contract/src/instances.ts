@@ -167,6 +167,7 @@ export const InstanceQuery = Type.Object({
   tag: Type.Optional({ ...Tag, description: 'Only instances with this tag, set by the agent or by operators' }),
   witness: Type.Optional(witness('Only instances that are heard by this')),
   server: Type.Optional({ ...ServerName, description: 'Only instances whose configuration names this tool server' }),
+  parent: Type.Optional({ ...InstanceId, description: 'Only instances that name this one as their parent' }),
   prefix: Type.Optional({ ...InstanceId, description: 'Prefix of the id' }),
   ids: Type.Optional(
     Pattern('^[a-z0-9_-]+(,[a-z0-9_-]+)*$', 'must be ids of instances, separated by commas', {

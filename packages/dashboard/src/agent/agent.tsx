@@ -121,6 +121,28 @@ function LeversRow({ detail: { levers } }: { detail: AgentDetail }) {
   )
 }
 
+/** The agent that started this one, and those that it started. */
+function FamilyRow({ detail: { id, parent_instance_id: parent, children } }: { detail: AgentDetail }) {
+  if (parent === null && children === 0) return null
+  return (
+    <div className={`chips ${css.row}`}>
+      {parent !== null && (
+        <span>
+          Child of{' '}
+          <Link to="/fleet/$id" params={{ id: parent }}>
+            {parent}
+          </Link>
+        </span>
+      )}
+      {children > 0 && (
+        <Link to="/fleet" search={{ parent: id }}>
+          Children: {children}
+        </Link>
+      )}
+    </div>
+  )
+}
+
 /** By what the agent is heard, and since when. */
 function HeardRow({ detail: { witnesses, mismatches } }: { detail: AgentDetail }) {
   return (
@@ -275,6 +297,7 @@ export function AgentPage() {
     >
       <div>
         <TagRow agent={agent} />
+        <FamilyRow detail={detail} />
         <HeardRow detail={detail} />
         <LeversRow detail={detail} />
         <DrillRow detail={detail} />

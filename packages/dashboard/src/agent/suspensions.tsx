@@ -41,7 +41,7 @@ interface CauseProps {
 
 /** Actor, reason and containment of a suspension. */
 function Cause({ suspension, later }: CauseProps) {
-  const { by, by_name, reason, event_id, containment_id, ends_at, resumed_at } = suspension
+  const { by, by_name, reason, event_id, containment_id, through, ends_at, resumed_at } = suspension
   const actor = by_name ?? (by === 'system' ? 'the service' : (by ?? 'unknown'))
   const end = resumed_at ?? ends_at
   const ended = resumed_at === later?.requested_at ? 'replaced' : 'resumed'
@@ -63,6 +63,11 @@ function Cause({ suspension, later }: CauseProps) {
         {containment_id !== null && (
           <Link to="/containments/$id" params={{ id: containment_id }}>
             Open containment
+          </Link>
+        )}
+        {through !== null && (
+          <Link to="/fleet/$id" params={{ id: through }}>
+            Open parent
           </Link>
         )}
       </p>

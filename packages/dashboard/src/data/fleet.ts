@@ -41,15 +41,15 @@ export const fleetQuery = queryOptions({
   structuralSharing: false,
 })
 
-/** Ids of the agents whose configuration names a tool server. */
-export const runningQuery = (server: string) =>
+/** Ids of the agents whose configuration names a tool server, or that an agent started. */
+export const matchingQuery = (filter: { server: string | undefined; parent: string | undefined }) =>
   queryOptions({
-    queryKey: queryKeys.running(server),
+    queryKey: queryKeys.matching(filter),
     queryFn: async ({ signal }) => {
       const ids = new Set<string>()
       let after: string | undefined
       do {
-        const query = { server, limit: String(limits.pageSize), after }
+        const query = { ...filter, limit: String(limits.pageSize), after }
         const { instances, next } = await call('listInstances', { query, signal })
         for (const { id } of instances) ids.add(id)
         after = next ?? undefined

@@ -11,7 +11,7 @@ export const queryKeys = {
   search: (text: string) => ['search', text],
 
   fleet: ['fleet'],
-  running: (server: string) => ['fleet', 'running', server],
+  matching: (filter: object) => ['fleet', 'matching', filter],
   agent: (id: string) => ['agent', id],
   suspensions: (id: string) => ['agent', id, 'suspensions'],
   history: (id: string) => ['agent', id, 'history'],

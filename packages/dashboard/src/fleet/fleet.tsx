@@ -56,7 +56,7 @@ export function Fleet() {
 }
 
 function Filters({ search, found, counts, groups, field, show, setAt }: FleetState) {
-  const { q = '', group = '', heard = '', from, server, status } = search
+  const { q = '', group = '', heard = '', from, server, parent, status } = search
   const [text, setText] = useState(q)
   // A saved view changes the filter from outside the field.
   useEffect(() => {
@@ -88,6 +88,11 @@ function Filters({ search, found, counts, groups, field, show, setAt }: FleetSta
       {server !== undefined && (
         <RemovableChip onRemove={() => show({ server: undefined })}>
           Tool server <HostileText text={server} line max={64} />
+        </RemovableChip>
+      )}
+      {parent !== undefined && (
+        <RemovableChip onRemove={() => show({ parent: undefined })}>
+          Children of <HostileText text={parent} line max={64} />
         </RemovableChip>
       )}
       <span className="end chips">

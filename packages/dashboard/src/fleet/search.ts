@@ -17,6 +17,8 @@ export const fleetSearch = searchParams({
   heard: oneOf(witnessFilters),
   /** Only agents whose configuration names this tool server; links of the page of an agent set it. */
   server: text,
+  /** Only agents that this one started; links of its page set it. */
+  parent: text,
   sort: oneOf(sortKeys),
   down: flag,
   /** The list begins at this id; links of the fleet strip's marks set it. */

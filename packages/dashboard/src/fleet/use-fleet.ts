@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useDeferredValue, useMemo, useRef, useState } from 'react'
-import { type Agent, fleetQuery, runningQuery } from '../data/fleet.ts'
+import { type Agent, fleetQuery, matchingQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
 import { useMayOperate } from '../data/session.ts'
 import { useKeys } from '../ui/shortcuts.ts'
@@ -39,11 +39,12 @@ export function useFleet() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { data: fleet, error } = useQuery(fleetQuery)
-  const { server } = search
-  const { data: running, error: fault } = useQuery({ ...runningQuery(server ?? ''), enabled: server !== undefined })
+  const { server, parent } = search
+  const isAsked = server !== undefined || parent !== undefined
+  const { data: matching, error: fault } = useQuery({ ...matchingQuery({ server, parent }), enabled: isAsked })
   const listed = useMemo(
-    () => (server === undefined ? fleet : fleet?.filter(({ id }) => running?.has(id))) ?? nothing,
-    [fleet, server, running],
+    () => (isAsked ? fleet?.filter(({ id }) => matching?.has(id)) : fleet) ?? nothing,
+    [fleet, isAsked, matching],
   )
   const lines = useFleetLines(listed, useDeferredValue(search))
   const mayOperate = useMayOperate()
@@ -92,7 +93,7 @@ export function useFleet() {
     ...lines,
     search,
     error: error ?? fault,
-    isLoaded: fleet !== undefined && (server === undefined || running !== undefined),
+    isLoaded: fleet !== undefined && (!isAsked || matching !== undefined),
     mayOperate,
     selected,
     chosen,

@@ -125,12 +125,15 @@ function stoppedByItself({ status, control, levers }: AgentDetail): ReachItemPro
 
 /** What suspending an agent reaches and what it does not: what holds it, and what it reports. */
 function reachOf(agent: AgentDetail): ReachItemProps[] {
-  const { status, fail_mode, levers } = agent
+  const { status, fail_mode, levers, descendants } = agent
   const isHeld = levers.some(({ kind }) => kind === 'process')
   const isOffline = status === 'offline'
   return [
     ...heldOutside(levers),
     stoppedByItself(agent),
+    ...(descendants > 0
+      ? [{ what: `Agents that it started: ${descendants}`, how: 'suspended with it', isReached: true }]
+      : []),
     ...(isOffline ? [{ what: 'Work while it is offline', how: 'the suspension applies when it reconnects' }] : []),
     ...(isHeld ? [] : [{ what: 'A command that is running already', how: 'not reached: end it on its host' }]),
     { what: 'Keys and tokens held by the agent', how: 'not revoked by Wardline' },

@@ -238,11 +238,11 @@ interface ListReading {
 /** Returns a page of the fleet, ordered by id. Throws AppError `invalid`. */
 export async function listInstances(
   db: Db,
-  { status, tag, witness, server, ids, prefix, after, include }: InstanceQuery,
+  { status, tag, witness, server, parent, ids, prefix, after, include }: InstanceQuery,
   { limit, now, suspensionStates, points }: ListReading,
 ): Promise<InstanceList> {
   const rows = await readInstances(db, {
-    ...{ status, tag, server, prefix, limit, now },
+    ...{ status, tag, server, parent, prefix, limit, now },
     ids: namedIds(ids),
     heard: witness && { by: witness, since: heardSince(now) },
     after: after ?? '',

@@ -1,4 +1,4 @@
-import type { Heartbeat, InstanceDetail } from '@wardline/contract'
+import type { Heartbeat, InstanceDetail, InstanceList } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import { forgetInstances } from './deletion.ts'
@@ -41,6 +41,9 @@ describe('a parent', () => {
     expect(await parentOf('later')).toBe('lead')
     expect(await view('lead')).toMatchObject({ parent_instance_id: null, children: 2, descendants: 3 })
     expect(await warnings()).toEqual([])
+    const list = await service.call<InstanceList>('GET', '/api/instances?parent=lead')
+    expect(list.body.instances.map(({ id }) => id)).toEqual(['child', 'later'])
+    expect((await service.call('GET', '/api/instances?parent=No')).status).toBe(400)
   })
 
   // A turned agent would otherwise leave its parent before that one is suspended.

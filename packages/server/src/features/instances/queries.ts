@@ -94,6 +94,7 @@ interface InstanceFilter {
   status: InstanceStatus | undefined
   tag: string | undefined
   server: string | undefined
+  parent: string | undefined
   heard: { by: Witness; since: number } | undefined
   ids: readonly string[] | undefined
   prefix: string | undefined
@@ -105,7 +106,7 @@ interface InstanceFilter {
 /** Reads instances after an id, in the order of ids. */
 export function readInstances(
   db: Db,
-  { status, tag, server, heard, ids, prefix, after, limit, now }: InstanceFilter,
+  { status, tag, server, parent, heard, ids, prefix, after, limit, now }: InstanceFilter,
 ): Promise<Pick<Schema['instances'], (typeof listColumns)[number]>[]> {
   let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
   if (ids !== undefined) query = query.where('id', 'in', ids)
@@ -116,6 +117,7 @@ export function readInstances(
     query = query.where((e) => e.or(tagColumns.map(has)))
   }
   if (server !== undefined) query = query.where(runsServer(server))
+  if (parent !== undefined) query = query.where('parent_id', '=', parent)
   if (heard !== undefined) query = query.where(isHeardBy(heard.by, heard.since))
   // No character of an id sorts after "z", so a range on the primary key finds the prefix.
   if (prefix !== undefined) query = query.where('id', '>=', prefix).where('id', '<', `${prefix}~`)
