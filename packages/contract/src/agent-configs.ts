@@ -14,6 +14,9 @@ export const configLimits = {
   listedChanges: 20,
 } as const
 
+/** Name of the item that stands for the tools of a server that lists too many to compare, or never all of them. */
+export const toolsNotCompared = 'tools: not compared, too many'
+
 const configKinds = ['hook', 'permission', 'server', 'skill', 'plugin', 'instructions', 'tool'] as const
 export type ConfigKind = (typeof configKinds)[number]
 

@@ -39,8 +39,9 @@ const unencrypted = new MonitorError(
   'url is an http address beyond this machine: anyone on the network path can read the key, and suspend or resume this agent with forged answers. Use https.',
 )
 
-class AgentMonitor implements Monitor {
+export class AgentMonitor implements Monitor {
   readonly #settings: Settings
+  readonly #service: Service
   readonly #pace: Pace
   readonly #listeners = new Listeners()
   readonly #faults: ActiveFaults
@@ -66,6 +67,7 @@ class AgentMonitor implements Monitor {
     this.#faults = new ActiveFaults(this.#listeners)
     this.#killSwitch = new KillSwitch(settings, this.#listeners)
     const service = new Service(settings)
+    this.#service = service
     const faults = this.#faults
     this.#decoys = new DecoyChecks({ service, faults, instanceId, timeoutMs: checkTimeoutMs })
     this.#reports = new Reports(service, faults, pace, instanceId)
@@ -96,6 +98,11 @@ class AgentMonitor implements Monitor {
     // Report the sums of the time before the suspension now: minutes later, they would look like work of a suspended
     // agent.
     this.#listeners.on('suspend', () => void this.#reportMetrics())
+  }
+
+  /** For adapters that report something else than events. */
+  get access() {
+    return { settings: this.#settings, service: this.#service, ready: this.#started ?? Promise.resolve() }
   }
 
   get instanceId(): string {

@@ -30,7 +30,7 @@ export function readFile(folder: string, name: string): Uint8Array | { state: st
 
 // Parses a file with hooks; of a plugin, only these. Throws if the coding agent refuses it.
 export function parseHooks(tool: Tool, text: string): unknown {
-  if (isRefused(tool, text)) throw new Error('byte order mark')
+  if (isRefused(tool, text)) throw new Error()
   if (!hasPlugin(tool)) return parseSettings(text)
   const hooks = isPlugin(tool, text) ? /^const hooks = (.*)$/m.exec(text)?.[1] : undefined
   return { hooks: JSON.parse(hooks ?? '{}') }
@@ -48,7 +48,7 @@ export const disabling = (
 // The command `wardline-agent` beside this module, as source or compiled.
 const program = ['./wardline-agent.ts', '../wardline-agent.js']
   .map((path) => fileURLToPath(new URL(path, import.meta.url)))
-  .find((path) => existsSync(path))
+  .find(existsSync)
 
 // Result of a report; `status` 0: no answer, undefined: invalid settings.
 export interface Reported {
@@ -68,5 +68,5 @@ export async function reportNow(tool: Tool, env: Env, home: string, managed?: st
   const request = { tool, env, home, managed, program, settings, memory, service, cwd: undefined }
   const [answer] = await reportConfiguration(request)
   const fault = isSuccess(answer!) ? undefined : service.explain(answer!).message
-  return { instanceId: settings.instanceId, status: answer!.status, changes: Number(answer!.body.changes ?? 0), fault }
+  return { instanceId: settings.instanceId, status: answer!.status, changes: Number(answer!.body.changes), fault }
 }

@@ -6,6 +6,7 @@ import type { ListedTool, Monitor, ToolCall } from '../monitor.ts'
 import type { Piece } from './line-splitter.ts'
 import { isMessage, type Message, messagesIn, parsed, type Reading, toolCall } from './mcp-messages.ts'
 import { realPaths } from './real-paths.ts'
+import { type Listed, maxTools, ToolListing } from './tool-listing.ts'
 
 /** Decision on a message of the client. */
 export interface Passage {
@@ -32,9 +33,10 @@ const maxHeld = 50
 const maxHoldMs = 600_000
 /** Between notifications of progress: clients give up on a request after a minute without a sign of it. */
 const progressMs = 5_000
-/** Listings of tools whose answer is awaited, and tools of them that are kept. */
+/** Listings of tools whose answer is awaited. */
 const maxListings = 100
-const maxTools = 2_000
+/** The name of the list is found in so many bytes of an answer that is too long to be read. */
+const maxBytesToList = 1024
 
 const isCall = ({ method }: Message): boolean => method === toolCall
 
@@ -84,13 +86,12 @@ export class McpGuard {
   #hasLeft = false
   /** Listings whose answer is awaited, by id: whether the first page was asked for. */
   readonly #listings = new Map<string, boolean>()
-  /** Tools of the pages so far, until the last one. */
-  #pages: Map<string, unknown> | undefined
+  readonly #listing = new ToolListing()
   readonly #tools = new Map<string, ListedTool>()
 
-  readonly #onListed: (tools: ReadonlyMap<string, unknown>) => void
+  readonly #onListed: (tools: Listed) => void
 
-  /** `toClient` sends a notification to the client. `onListed` gets the tools of a complete listing, by name. */
+  /** `toClient` sends a notification to the client. `onListed` gets each listing that has ended. */
   constructor(
     monitor: Monitor,
     {
@@ -100,7 +101,7 @@ export class McpGuard {
     }: {
       warn: (sentence: string) => void
       toClient: (message: Message) => void
-      onListed: (tools: ReadonlyMap<string, unknown>) => void
+      onListed: (tools: Listed) => void
     },
   ) {
     this.#onListed = onListed
@@ -234,7 +235,10 @@ export class McpGuard {
 
   /** Finds responses to calls and listings in the server's output. */
   see({ bytes, kind }: Piece): void {
-    if (this.#pending.size + this.#listings.size === 0 || kind !== 'line') return
+    if (this.#pending.size + this.#listings.size === 0) return
+    const isLongList = this.#listings.size > 0 && bytes.subarray(0, maxBytesToList).includes('"tools"')
+    if (kind !== 'line' && isLongList) this.#onListed('none')
+    if (kind !== 'line') return
     const content = parsed(bytes.toString())
     for (const message of Array.isArray(content) ? content : [content]) {
       if (!isMessage(message) || message.method !== undefined) continue
@@ -253,19 +257,16 @@ export class McpGuard {
 
   /** A listing may come in pages, and a later one changes the tools of its names. */
   #learnTools(result: unknown, isFirst: boolean): void {
-    const { tools, nextCursor } = isMessage(result) ? result : {}
+    const { tools } = isMessage(result) ? result : {}
     if (!Array.isArray(tools)) return
-    const listed = isFirst ? new Map<string, unknown>() : this.#pages
     for (const tool of tools.slice(0, maxTools)) {
       const { name } = isMessage(tool) ? tool : {}
-      if (typeof name === 'string' && listed && listed.size < maxTools) listed.set(name, tool)
       if (typeof name === 'string' && (this.#tools.size < maxTools || this.#tools.has(name)))
         this.#tools.set(name, tool)
     }
     this.#monitor.learnTools([...this.#tools.values()])
-    // A part of a listing would look like tools that were removed.
-    this.#pages = nextCursor === undefined || nextCursor === null ? undefined : listed
-    if (listed && !this.#pages) this.#onListed(listed)
+    const listed = this.#listing.add(result, isFirst)
+    if (listed) this.#onListed(listed)
   }
 
   /** Call when the server has ended: ends the calls without a response. */

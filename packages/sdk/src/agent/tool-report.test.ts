@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { toolsNotCompared } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createMonitor } from '../create-monitor.ts'
 import { AgentHome } from '../testing/agent-command.ts'
@@ -85,7 +86,7 @@ describe('a listing in pages', () => {
     const guard = new McpGuard(monitor, {
       warn: () => {},
       toClient: () => {},
-      onListed: (tools) => listed.push([...tools.keys()]),
+      onListed: (tools) => listed.push(tools === 'none' ? [tools] : [...tools.keys()]),
     })
     const line = (message: object) => ({
       bytes: Buffer.from(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`),
@@ -95,6 +96,7 @@ describe('a listing in pages', () => {
       listed,
       ask: (id: number, cursor?: string) =>
         guard.check(line({ id, method: 'tools/list', params: cursor === undefined ? {} : { cursor } })),
+      answerLong: () => guard.see({ ...line({ id: 1, result: { tools: [] } }), kind: 'part' }),
       answer: (id: number, names: string[], nextCursor?: string) =>
         guard.see(line({ id, result: { tools: names.map((name) => ({ name })), nextCursor } })),
     }
@@ -114,6 +116,36 @@ describe('a listing in pages', () => {
     await ask(4)
     answer(4, ['a'])
     expect(listed).toEqual([['a', 'b', 'c'], ['a']])
+  })
+
+  // A server could otherwise change its tools unseen.
+  it('that has no end, too many tools or too long an answer is not compared, which is reported', async () => {
+    const { listed, ask, answer, answerLong } = newGuard()
+    for (let page = 1; page <= 150; page++) {
+      await ask(page, page === 1 ? undefined : 'more')
+      answer(page, [`tool-${page}`], 'more')
+    }
+    expect(listed).toEqual([['none']])
+    const many = Array.from({ length: 2_001 }, (_, n) => `tool-${n}`)
+    await ask(1)
+    answer(1, many)
+    await ask(2)
+    answer(2, many.slice(1))
+    await ask(3)
+    answerLong()
+    expect(listed.map(([first, ...more]) => [first, more.length])).toEqual([
+      ['none', 0],
+      ['none', 0],
+      ['tool-1', 1_999],
+      ['none', 0],
+    ])
+  })
+
+  it('that is not compared is one item, whose name no tool has', () => {
+    const key = 'k'.repeat(40)
+    const [item, ...more] = toolItems(key, 'none')
+    expect([item!.name, more]).toEqual([toolsNotCompared, []])
+    expect(toolItems(key, new Map([[toolsNotCompared, {}]])).map(({ name }) => name)).toEqual([`${toolsNotCompared} 2`])
   })
 })
 

@@ -5,6 +5,7 @@ import { argsHash } from '@wardline/policy'
 import { plainLine } from '../plain-line.ts'
 import { isPassing, isSuccess, type Service } from '../service.ts'
 import { serverDetails } from './server-address.ts'
+import type { Listed } from './tool-listing.ts'
 
 /** The service accepts as many. */
 const maxItems = 1_000
@@ -47,13 +48,17 @@ function fingerprint(key: string, tool: unknown): string {
   }
 }
 
+/** The service knows this name too. */
+const notCompared = 'tools: not compared, too many'
+
 /** Returns an item for each tool, with a hash of all that the model reads of it. */
-export function toolItems(key: string, tools: ReadonlyMap<string, unknown>): ToolItem[] {
+export function toolItems(key: string, tools: Listed): ToolItem[] {
+  if (tools === 'none') return [{ kind: 'tool', name: notCompared, sha256: keyedHash(key, 'tool', '') }]
   const items = new Map<string, ToolItem>()
   for (const [given, tool] of [...tools].sort(([one], [other]) => (one < other ? -1 : 1))) {
     const cleaned = [...plainLine(given)].slice(0, maxName - 5).join('') || 'tool without a name'
     let name = cleaned
-    for (let number = 2; items.has(name); number++) name = `${cleaned} ${number}`
+    for (let number = 2; items.has(name) || name === notCompared; number++) name = `${cleaned} ${number}`
     items.set(name, { kind: 'tool', name, sha256: fingerprint(key, tool) })
   }
   const all = [...items.values()]
@@ -88,8 +93,8 @@ export class ToolReport {
     this.#ready = ready
   }
 
-  /** Call with all tools of a complete listing. */
-  take(tools: ReadonlyMap<string, unknown>): void {
+  /** Call with each listing that has ended. */
+  take(tools: Listed): void {
     const body = JSON.stringify({ source: this.#source, items: toolItems(this.#key, tools) })
     const digest = createHash('sha256').update(body).digest('hex')
     if (digest === this.#reported) return

@@ -4,6 +4,7 @@ import {
   type EventList,
   type InstanceConfig,
   type InstanceList,
+  toolsNotCompared,
 } from '@wardline/contract'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { dayMs, minuteMs } from '../../clock.ts'
@@ -183,6 +184,13 @@ describe('a change of the configuration', () => {
     await report([item('tool', 'search'), item('tool', 'read', 'f')], { source })
     await report([item('tool', 'search')], { source })
     expect((await found()).map(({ severity }) => severity)).toEqual(['warning', 'info'])
+  })
+
+  it('from tools to too many tools is info', async () => {
+    const source = 'mcp:github'
+    await report([item('tool', 'search')], { source })
+    await report([item('tool', toolsNotCompared)], { source })
+    expect((await found()).map(({ severity }) => severity)).toEqual(['info'])
   })
 
   it('with another key is what the new hashes do not hide', async () => {

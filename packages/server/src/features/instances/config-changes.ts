@@ -1,4 +1,4 @@
-import { type ConfigItem, type ConfigKind, configLimits, type Severity } from '@wardline/contract'
+import { type ConfigItem, type ConfigKind, configLimits, type Severity, toolsNotCompared } from '@wardline/contract'
 
 export interface ConfigChange {
   kind: ConfigKind
@@ -68,8 +68,9 @@ const watched: readonly ConfigKind[] = ['hook', 'permission', 'server']
  * A tool that is new or has another description after its server was approved may instruct the model; one that is gone
  * cannot.
  */
-function severityOf({ kind, change, unhooked }: ConfigChange): Severity {
+function severityOf({ kind, name, change, unhooked }: ConfigChange): Severity {
   if (unhooked) return 'critical'
+  if (kind === 'tool' && name === toolsNotCompared) return 'info'
   return watched.includes(kind) || (kind === 'tool' && change !== 'removed') ? 'warning' : 'info'
 }
 
