@@ -78,11 +78,15 @@ function publishTypes(from: string, dist: string, name: string, published: Set<s
   }
 }
 
-/** No export ever changes its value, so that it needs no getter, and nothing asks a module for its name: 4 KB less. */
+/**
+ * No export ever changes its value, so that it needs no getter, nothing asks a module for its name, and `require` finds
+ * the ending: 4 KB less.
+ */
 function withPlainExports(code: string): string {
   const getter = /Object\.defineProperty\(exports,"(\w+)",\{enumerable:!0,get:function\(\)\{return ([\w$]+)\}\}\)/g
   const name = 'Object.defineProperty(exports,Symbol.toStringTag,{value:`Module`});'
-  return code.replace(name, '').replaceAll(getter, 'exports.$1=$2')
+  const required = /require\((["`])(\.\/[\w-]+)\.js\1\)/g
+  return code.replace(name, '').replaceAll(getter, 'exports.$1=$2').replaceAll(required, 'require("$2")')
 }
 
 type Statement = ReturnType<typeof parseAst>['body'][number]

@@ -11,6 +11,7 @@ import { checkHooks } from './hooks.ts'
 import { checkPolicySetup } from './policy-setup.ts'
 import { checkClock, checkKey, checkOpenPaths, checkReadiness, checkService, checkTransport } from './service.ts'
 import { checkControlStream, checkLiveStream } from './streams.ts'
+import { checkVersions } from './verified-versions.ts'
 
 interface DoctorOptions extends ServiceFlags {
   probe?: boolean
@@ -36,6 +37,7 @@ async function* checksOf(service: Service, { probe, hooks }: DoctorOptions): Asy
   if (hooks) {
     yield* await checkHooks()
     yield* await checkConfigurations()
+    yield* await checkVersions()
     yield* await checkPolicySetup()
   }
 }
