@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startIdentityProvider } from '../../test-servers/identity-provider.ts'
+import { createKey } from '../fleet.ts'
 import { freePort, isExternal } from '../service.ts'
 import { useScreens } from './browser.ts'
 
@@ -31,8 +32,8 @@ beforeAll(async () => {
   expect((await screens.service.call('PUT', '/api/roles', { body: { mappings } })).status).toBe(200)
 })
 
-async function newPage(): Promise<Page> {
-  const context = await screens.open()
+async function newPage(look: Parameters<typeof screens.open>[0] = {}): Promise<Page> {
+  const context = await screens.open(look)
   await context.route(`${fonts}/**`, (route) => route.abort())
   return context.newPage()
 }
@@ -134,4 +135,97 @@ test('a provider that does not answer is named, and can be asked again', async (
   await page.unrouteAll()
   await page.getByRole('link', { name: 'Try again' }).click()
   await page.getByText('Signed in as Ada Lovelace').waitFor()
+})
+
+/** Opens a page of an admin who signed in at the provider. */
+async function adminAt(at: string, look: Parameters<typeof newPage>[0] = {}): Promise<Page> {
+  const page = await newPage(look)
+  await enter(page, 'root', at)
+  await page.getByText('Signed in as Grace Hopper').waitFor({ state: 'attached' })
+  return page
+}
+
+const storedRoles = async () => (await screens.service.call<{ mappings: object[] }>('GET', '/api/roles')).body.mappings
+
+test('admins see people with their role and its group, and end their sessions', async () => {
+  const ada = await newPage()
+  await enter(ada, 'ada')
+  await ada.getByText('Live', { exact: true }).waitFor()
+  const page = await adminAt('/people')
+  await page.getByRole('row', { name: /^Grace Hopper \(you\) admin by admins/ }).waitFor()
+  await page.getByRole('row', { name: /^Eve none: no group has a role/ }).waitFor()
+  await page.getByLabel('Filter by name').fill('platform')
+  await page.getByRole('link', { name: 'Ada Lovelace' }).click()
+  const drawer = page.getByRole('dialog', { name: 'Person' })
+  await drawer.getByRole('row', { name: 'Groups platform, everybody' }).waitFor()
+  await drawer.getByRole('button', { name: 'End all sessions…' }).click()
+  await page.getByRole('button', { name: 'End all sessions', exact: true }).click()
+  await drawer.getByText('No open sessions.').waitFor()
+  await ada.getByRole('heading', { name: 'Sign in' }).waitFor()
+})
+
+test('admins give and take roles, and are asked again before they give role admin', async () => {
+  const page = await adminAt('/people?view=roles')
+  await page.getByRole('button', { name: 'Add a role…' }).click()
+  await page.getByLabel('Group', { exact: true }).fill('auditors')
+  await page.locator('select[name=role]').selectOption('admin')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Everyone in the group auditors').waitFor()
+  expect(await storedRoles()).toEqual(mappings)
+  await page.getByRole('button', { name: 'Give role admin' }).click()
+  const row = page.getByRole('row').filter({ hasText: 'auditors' })
+  await row.getByText('admin').waitFor()
+  expect(await storedRoles()).toEqual([...mappings, { group: 'auditors', role: 'admin' }])
+  await row.getByRole('button', { name: /^Change…/ }).click()
+  await page.locator('select[name=role]').selectOption('viewer')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await row.getByText('viewer').waitFor()
+  await row.getByRole('button', { name: /^Remove…/ }).click()
+  await page.getByRole('button', { name: 'Remove role' }).click()
+  await row.waitFor({ state: 'detached' })
+  const own = page.getByRole('row').filter({ hasText: 'admins' })
+  await own.getByRole('button', { name: /^Remove…/ }).click()
+  await page.getByText('Your own role comes from it.').waitFor()
+  expect(await storedRoles()).toEqual(mappings)
+})
+
+test('each person lists their own sessions and ends one of another browser', async () => {
+  const [one, other] = [await newPage(), await newPage()]
+  await enter(one, 'ada')
+  await one.getByText('Live', { exact: true }).waitFor()
+  await enter(other, 'ada')
+  await other.getByRole('link', { name: 'Your sessions' }).click()
+  await other.getByText('Chrome on Linux (this browser)').waitFor()
+  expect(await other.getByRole('button', { name: /^End/ }).count()).toBe(1)
+  await other.getByRole('button', { name: /^End/ }).click()
+  await other.getByRole('button', { name: /^End it/ }).click()
+  await one.getByRole('heading', { name: 'Sign in' }).waitFor()
+  await other.getByText('Session ended.').waitFor()
+  await other.reload()
+  await other.getByText('Chrome on Linux (this browser)').waitFor()
+})
+
+test('only people sign in once an admin says so, and the page names the way that is left', async () => {
+  const page = await adminAt('/people?view=sign-in')
+  await page.getByRole('button', { name: 'Only people sign in…' }).click()
+  await page.getByRole('button', { name: 'Only people sign in', exact: true }).click()
+  await page.getByText('refused: only people sign in').waitFor()
+  const login = await newPage()
+  await login.goto(`${publicUrl}/login`)
+  await login.getByText('Sign in with the local admin key').click()
+  await login.getByText('each use raises a critical alert').waitFor()
+  await login.getByLabel('API key').fill(await createKey(screens.service, { scope: 'viewer' }))
+  await login.keyboard.press('Enter')
+  await login.getByRole('alert').waitFor()
+  await page.getByRole('button', { name: 'Let keys sign in…' }).click()
+  await page.getByRole('button', { name: 'Let keys sign in', exact: true }).click()
+  await page.getByText('allowed: people and keys sign in').waitFor()
+})
+
+test('others read which scope the page needs', async () => {
+  const page = await newPage()
+  await enter(page, 'ada', '/people')
+  await page.getByText('Managing people requires scope admin.').waitFor()
+  await page.goto(`${publicUrl}/keys`)
+  await page.getByText('Managing keys requires scope admin.').waitFor()
 })

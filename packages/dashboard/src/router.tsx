@@ -25,6 +25,7 @@ import { keySearch } from './keys/search.ts'
 import { listSearch, listsSearch } from './lists/search.ts'
 import { loginSearch } from './login/search.ts'
 import { overviewSearch } from './overview/search.ts'
+import { peopleSearch } from './people/search.ts'
 import { policiesSearch, policySearch } from './policies/search.ts'
 import { newRuleSearch, ruleSearch, rulesSearch } from './rules/search.ts'
 import { settingsSearch } from './settings/search.ts'
@@ -119,6 +120,8 @@ const screens = [
   screenIn(inside, '/incidents', incidentSearch, async () => (await import('./incidents/incidents.tsx')).Incidents),
   screenIn(inside, '/audit', auditSearch, async () => (await import('./audit/audit.tsx')).Audit),
   screenIn(inside, '/keys', keySearch, async () => (await import('./keys/keys.tsx')).Keys),
+  screenIn(inside, '/people', peopleSearch, async () => (await import('./people/people.tsx')).People),
+  screenIn(inside, '/account', noSearch, async () => (await import('./account/account.tsx')).Account),
   screenIn(inside, '/connect', connectSearch, async () => (await import('./connect/connect.tsx')).Connect),
   screenIn(inside, '/settings', settingsSearch, async () => (await import('./settings/settings.tsx')).Settings),
 ] as const

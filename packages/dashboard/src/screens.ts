@@ -13,6 +13,7 @@ export const screens: readonly string[] = [
   '/rules/lists',
   '/rules/lists/:name',
   wallboard.to,
+  '/account',
   '/login',
   '/auth/login',
   '/auth/callback',

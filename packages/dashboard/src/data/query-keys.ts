@@ -94,4 +94,9 @@ export const queryKeys = {
   incidentExports: ['incident exports'],
   keys: ['keys'],
   signIn: ['sign-in'],
+  ownSessions: ['sessions'],
+  people: ['people'],
+  peopleList: ['people', 'list'],
+  person: (id: string) => ['people', 'one', id],
+  roles: ['people', 'roles'],
 }

@@ -45,6 +45,7 @@ export function ownEntries(navigate: Navigate, { onSignOut, onKeys, onTheme }: O
   const action = (text: string, run: () => void): Entry => ({ group: 'Actions', key: `action ${text}`, text, run })
   return [
     ...places.map(({ to, name }) => page(name, () => void navigate({ to }))),
+    page('Your sessions', () => void navigate({ to: '/account' })),
     page('Alert channels', () => void navigate({ to: '/alerts', search: { view: 'channels' } })),
     page('Alert routes and silences', () => void navigate({ to: '/alerts', search: { view: 'routing' } })),
     page(`${wallboard.name}, full screen`, () => openWallboard(navigate)),

@@ -13,6 +13,7 @@ export const places = [
   { to: '/incidents', name: 'Incidents', key: 'b' },
   { to: '/audit', name: 'Audit', key: 'u' },
   { to: '/keys', name: 'Keys', key: 'k' },
+  { to: '/people', name: 'People', key: 'l' },
   { to: '/connect', name: 'Connect', key: 'c' },
   { to: '/settings', name: 'Settings', key: 'i' },
 ] as const

@@ -5,7 +5,7 @@ import { useLiveData } from '../data/apply-live.ts'
 import { fleetQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
 import { sessionQuery, signOut } from '../data/session.ts'
-import { Button } from '../ui/button.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
 import { Fault } from '../ui/panel.tsx'
@@ -107,6 +107,9 @@ export function Shell() {
               <span>{session.scope}</span>
             </>
           )}
+          <Link to="/account" className={buttonClass('plain')}>
+            Your sessions
+          </Link>
           <Button kind="plain" shortcut={`${commandKey}K`} onClick={search}>
             Search
           </Button>

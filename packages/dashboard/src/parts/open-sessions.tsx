@@ -1,0 +1,68 @@
+import type { OpenSession } from '@wardline/contract'
+import { useChange } from '../data/change.ts'
+import { call } from '../data/client.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { ConfirmButton } from '../ui/button.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { DataTable } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+import { deviceName } from './device-name.ts'
+
+function Device({ session: { device, current, address } }: { session: OpenSession }) {
+  const name = deviceName(device ?? '')
+  return (
+    <>
+      <b>{name ?? 'Unknown browser'}</b>
+      {current && ' (this browser)'}
+      <div className="quiet">
+        {address !== null && <HostileText text={address} max={45} />}
+        {device !== null && name === undefined && (
+          <>
+            {' · '}
+            <HostileText text={device} max={80} />
+          </>
+        )}
+      </div>
+    </>
+  )
+}
+
+interface OpenSessionsProps {
+  title: string
+  /** Undefined while they are loading. */
+  sessions: readonly OpenSession[] | undefined
+  fault?: unknown
+}
+
+/** Sessions of browsers, each with a button that ends it. The own one is ended by signing out. */
+export function OpenSessions({ title, sessions, fault }: OpenSessionsProps) {
+  const change = useChange({ changes: [queryKeys.ownSessions, queryKeys.people] })
+  const end = (id: string) => change.run(() => call('endSession', { params: { id } }), 'Session ended.')
+  return (
+    <DataTable
+      title={title}
+      fault={fault ?? change.fault}
+      rows={sessions}
+      rowKey={({ id }) => id}
+      empty="No open sessions."
+      columns={[
+        { name: 'Browser and address', cell: (session) => <Device session={session} /> },
+        { name: 'Last used', kind: 'number', cell: ({ last_used_at }) => <Time at={last_used_at} /> },
+        { name: 'Signed in', kind: 'number', isWide: true, cell: ({ created_at }) => <Time at={created_at} /> },
+        { name: 'Expires', kind: 'number', isExtra: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
+      ]}
+      actions={({ id, device, current }) =>
+        !current && (
+          <ConfirmButton
+            sure="End it"
+            about={deviceName(device ?? '')}
+            disabled={change.isBusy}
+            onConfirm={() => void end(id)}
+          >
+            End
+          </ConfirmButton>
+        )
+      }
+    />
+  )
+}

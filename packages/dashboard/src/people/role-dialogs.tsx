@@ -1,0 +1,129 @@
+import { type PersonRole, peopleLimits, personRoles, type RoleMapping } from '@wardline/contract'
+import { useState } from 'react'
+import { useFormChange } from '../data/change.ts'
+import { changeRole } from '../data/people.ts'
+import { queryKeys } from '../data/query-keys.ts'
+import { ChangeDialog, entered } from '../parts/change-dialog.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
+import { SelectField, TextField } from '../ui/field.tsx'
+import { HostileText } from '../ui/hostile-text.tsx'
+import { Notice } from '../ui/panel.tsx'
+
+const changes = [queryKeys.people]
+
+/** The group or mail address of a row. */
+const subjectOf = ({ group, email }: RoleMapping): string => group ?? email ?? ''
+
+interface RoleDialogProps {
+  /** The row to change; undefined adds one. */
+  mapping: RoleMapping | undefined
+  /** Groups that the provider sent, to choose from. */
+  groups: readonly string[]
+  onClose(): void
+}
+
+function read(form: FormData, mapping: RoleMapping | undefined): RoleMapping {
+  const role = entered(form, 'role') as PersonRole
+  if (mapping) return { ...mapping, role }
+  const subject = entered(form, 'subject')
+  return form.get('kind') === 'email' ? { email: subject, role } : { group: subject, role }
+}
+
+/** Gives a role to a group or mail address. Role admin is asked for a second time. */
+export function RoleDialog({ mapping, groups, onClose }: RoleDialogProps) {
+  const [asked, setAsked] = useState<RoleMapping>()
+  const [kind, setKind] = useState('group')
+  const { onSubmit, ...dialog } = useFormChange({
+    changes,
+    save: async (form) => {
+      const next = asked ?? read(form, mapping)
+      await changeRole(next, next)
+      return `${subjectOf(next)} has role ${next.role}.`
+    },
+    onClose,
+  })
+  function submit(form: FormData) {
+    const next = read(form, mapping)
+    if (!asked && next.role === 'admin' && mapping?.role !== 'admin') setAsked(next)
+    else onSubmit(form)
+  }
+  return (
+    <FormDialog
+      {...dialog}
+      title={asked ? 'Give role admin?' : mapping ? 'Change the role' : 'Add a role'}
+      submit={asked ? 'Give role admin' : 'Save'}
+      kind={asked ? 'act' : 'go'}
+      onSubmit={submit}
+    >
+      {asked && (
+        <Notice>
+          {asked.group === undefined ? 'Who has the mail address ' : 'Everyone in the group '}
+          <b>
+            <HostileText text={subjectOf(asked)} max={256} />
+          </b>{' '}
+          will be able to do everything here: create keys, change rules, give roles.
+        </Notice>
+      )}
+      {!asked && mapping && (
+        <p className="mono">
+          <HostileText text={subjectOf(mapping)} max={256} />
+        </p>
+      )}
+      {!asked && !mapping && (
+        <>
+          <SelectField
+            label="Who"
+            name="kind"
+            value={kind}
+            options={[
+              ['group', 'a group'],
+              ['email', 'a mail address'],
+            ]}
+            onChange={({ target }) => setKind(target.value)}
+          />
+          <TextField
+            label={kind === 'group' ? 'Group' : 'Mail address'}
+            hint={
+              kind === 'group'
+                ? 'Exactly as the provider sends it.'
+                : 'Counts only if the provider says that it is verified.'
+            }
+            name="subject"
+            required
+            isFirst
+            isCode
+            maxLength={peopleLimits.group}
+            suggestions={kind === 'group' ? groups : []}
+          />
+        </>
+      )}
+      {!asked && (
+        <SelectField label="Role" name="role" defaultValue={mapping?.role ?? 'viewer'} options={personRoles} />
+      )}
+    </FormDialog>
+  )
+}
+
+/** Takes the role from a group or mail address. */
+export function RemoveDialog({ mapping, isOwn, onClose }: { mapping: RoleMapping; isOwn: boolean; onClose(): void }) {
+  return (
+    <ChangeDialog
+      changes={changes}
+      title={
+        <>
+          Remove role {mapping.role} from <HostileText text={subjectOf(mapping)} max={60} />?
+        </>
+      }
+      submit="Remove role"
+      kind="act"
+      send={async () => {
+        await changeRole(mapping, undefined)
+        return 'Role removed.'
+      }}
+      onClose={onClose}
+    >
+      <p>Within ten minutes, people whose role comes only from it are signed out.</p>
+      {isOwn && <Notice>Your own role comes from it.</Notice>}
+    </ChangeDialog>
+  )
+}
