@@ -119,3 +119,11 @@ test('keeps several people of one browser profile apart by signing in again', as
   await signIn(page, await createKey(screens.service, { scope: 'viewer' }))
   await page.getByText('viewer', { exact: true }).waitFor()
 })
+
+test('says on the page People how to set up a provider, where there is none', async () => {
+  const page = await screens.signedIn({ at: '/people' })
+  await page.getByText(`WARDLINE_PUBLIC_URL=${screens.service.baseUrl}`).waitFor()
+  await page.getByText(`${screens.service.baseUrl}/auth/callback`).waitFor()
+  await page.goto('/auth/login')
+  await page.getByRole('alert').filter({ hasText: 'No provider is configured' }).waitFor()
+})
