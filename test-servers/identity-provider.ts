@@ -20,6 +20,10 @@ export interface IdentityProvider extends AsyncDisposable {
   sign(claims: object, header?: object): string
   /** Bodies of the logout tokens that it sent. */
   logouts: string[]
+  /** Answers requests for tokens so, until the returned function is called. */
+  answerTokens(status: number, body: object): () => void
+  /** Holds the answer to the next request for tokens, with what was true then, until `go` is called. */
+  holdTokens(): { held: Promise<void>; go(): void }
   /** Lets every request fail until the returned function is called. */
   stop(): () => void
 }
@@ -135,6 +139,30 @@ export async function startIdentityProvider({
       WARDLINE_OIDC_CLIENT_ID: clientId,
       WARDLINE_OIDC_CLIENT_SECRET: clientSecret,
     }),
+    answerTokens(status, body) {
+      answer = (request, response) => {
+        if (request.url !== '/token') return void usual(request, response)
+        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+      }
+      return () => {
+        answer = usual
+      }
+    },
+    holdTokens() {
+      const [held, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      answer = (request, response) => {
+        if (request.url !== '/token') return void usual(request, response)
+        answer = usual
+        const end = response.end.bind(response)
+        response.end = ((...given: Parameters<typeof end>) => {
+          held.resolve()
+          void released.promise.then(() => end(...given))
+          return response
+        }) as typeof end
+        usual(request, response)
+      }
+      return { held: held.promise, go: released.resolve }
+    },
     stop() {
       answer = (_request, response) => response.writeHead(503).end()
       return () => {

@@ -31,10 +31,11 @@ async function openCheck() {
 type Explained = ReturnType<Awaited<ReturnType<typeof openCheck>>['check']['explainToken']>
 
 function print({ described, granted, refusal }: Explained): void {
-  const { groups, name, email, isEmailVerified } = described
+  const { groups, name, email, verifiedEmail } = described
   const more = groups.length > shownGroups ? [`and ${groups.length - shownGroups} more`] : []
   console.log(`Name: ${sanitize(name)}`)
-  if (email !== null) console.log(`Mail address: ${sanitize(email)} (${isEmailVerified ? 'verified' : 'not verified'})`)
+  if (email !== null)
+    console.log(`Mail address: ${sanitize(email)} (${verifiedEmail === undefined ? 'not verified' : 'verified'})`)
   console.log(`Groups: ${[...groups.slice(0, shownGroups).map(sanitize), ...more].join(', ') || 'none'}`)
   console.log(granted ? `Role: ${granted.role}, by ${sanitize(granted.by)}` : `No role. ${refusal}`)
 }
@@ -97,13 +98,12 @@ async function explain(given: string, flags: ServiceFlags): Promise<void> {
     )
   }
   if (flags.json) return console.log(safeJson({ people: found }, 2))
-  for (const person of found) {
+  for (const { id } of found) {
+    const { person, groups } = await call('getPerson', { params: { id } })
     console.log(
       `${sanitize(person.name)} (${person.id}), subject ${sanitize(person.subject)} of ${sanitize(person.issuer)}`,
     )
-    console.log(
-      `Groups at ${person.evaluated_at}: ${person.groups.slice(0, shownGroups).map(sanitize).join(', ') || 'none'}`,
-    )
+    console.log(`Groups at ${person.evaluated_at}: ${groups.slice(0, shownGroups).map(sanitize).join(', ') || 'none'}`)
     console.log(
       person.role === null
         ? 'No role: none of these groups has one in `wardline people roles`.'

@@ -5,6 +5,7 @@ export const errorStatus = {
   not_suspended: 400,
   suspended: 400,
   unauthorized: 401,
+  fresh_confirmation_required: 401,
   forbidden: 403,
   instance_limit: 403,
   not_found: 404,

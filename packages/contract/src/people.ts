@@ -69,7 +69,6 @@ const Person = Type.Object({
   subject: Type.String({ description: 'With the issuer, identifies the person' }),
   role: nullable({ ...Role, description: 'Null: no group has a role any more' }),
   role_by: nullable(Type.String({ description: 'The group or mail address that gave the role' })),
-  groups: Type.Array(Type.String(), { description: 'Groups at the last evaluation' }),
   first_seen_at: Timestamp,
   signed_in_at: { ...Timestamp, description: 'When the person last signed in' },
   evaluated_at: { ...Timestamp, description: 'When the provider last said the groups' },
@@ -111,7 +110,7 @@ const SignInAnswer = Type.Object(
       maxLength: peopleLimits.callback,
       description: 'The query with which the provider returned the browser, without the question mark',
     }),
-    secret: Pattern('^[A-Za-z0-9_-]{43}$', 'must be the secret of the attempt'),
+    secret: Pattern('^v1\\.[A-Za-z0-9_-]{1,1000}$', 'must be the secret of the attempt'),
   },
   { additionalProperties: false },
 )
@@ -150,6 +149,11 @@ export const peopleEndpoints = {
     access: 'open',
     feature: 'people',
     summary: 'Begin to sign in: get the address at the provider',
+    query: Type.Object({
+      confirm: Type.Optional(
+        choice(['true'], 'The provider authenticates the person again, which changes that matter require'),
+      ),
+    }),
     status: 201,
     reply: SignInStarted,
     failures: {
@@ -193,7 +197,7 @@ export const peopleEndpoints = {
     path: '/api/people',
     access: access.admins,
     feature: 'people',
-    summary: `List people, at most ${peopleLimits.listed}, those who signed in last first`,
+    summary: `List people, at most ${peopleLimits.listed}, those with a role and who signed in last first`,
     status: 200,
     reply: Type.Object({ people: Type.Array(Person) }),
   }),
@@ -205,7 +209,11 @@ export const peopleEndpoints = {
     summary: 'Get a person with their open sessions',
     params: PersonParams,
     status: 200,
-    reply: Type.Object({ person: Person, sessions: Type.Array(Session) }),
+    reply: Type.Object({
+      person: Person,
+      groups: Type.Array(Type.String(), { description: 'Groups at the last evaluation' }),
+      sessions: Type.Array(Session),
+    }),
     failures: { 404: 'Unknown person' },
   }),
   endPersonSessions: define({

@@ -112,9 +112,9 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountTrust(router, deps, { app })
   mountChain(router, services)
   const watch = services.probing
-  const logoutUrl = (token: string) => services.providerLogout.urlOf(token)
-  mountKeys(router, deps, { ...services, sessions, watch, logoutUrl })
-  mountSignIn(router, deps, { ...services, sessions, watch })
+  const prepareLogout = services.providerLogout.prepare
+  mountKeys(router, deps, { ...services, sessions, watch, prepareLogout })
+  mountSignIn(router, deps, { ...services, sessions })
   mountAudit(router, deps, { ...services, keyNames })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)

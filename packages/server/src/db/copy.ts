@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { dayMs, systemClock } from '../clock.ts'
 import { DatabaseError } from '../errors.ts'
 import type { Database, Db, Row } from './database.ts'
-import { claimFact } from './facts.ts'
+import { claimFact, isFactKnown } from './facts.ts'
 import { migrate } from './migrate.ts'
 import { openDatabase, sqliteFile } from './open.ts'
 import { pagesOf } from './portions.ts'
@@ -280,6 +280,7 @@ async function copyDatabase(
   await verify(to)
   const check = await readSecretCheck(from.db)
   if (check !== undefined) await claimFact(to.db, 'secret_check', check)
+  if (await isFactKnown(from.db, 'people_only')) await claimFact(to.db, 'people_only', 'true')
   await to.db.deleteFrom('facts').where('name', '=', 'copying_from').execute()
   return counts
 }

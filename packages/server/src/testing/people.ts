@@ -20,8 +20,8 @@ interface Started {
 }
 
 /** Sends a person through the provider. Returns the query with which it sends the browser back, and the secret. */
-export async function atProvider(service: TestService, login: string, browser = new ProviderBrowser()) {
-  const { body, status, text } = await service.call<Started>('POST', '/api/sign-in/start', { key: null })
+export async function atProvider(service: TestService, login: string, browser = new ProviderBrowser(), query = '') {
+  const { body, status, text } = await service.call<Started>('POST', `/api/sign-in/start${query}`, { key: null })
   if (status !== 201) throw new Error(text)
   const back = await browser.signIn(body.url, login, publicUrl)
   if (back.pathname !== '/auth/callback') throw new Error(`the provider returned the browser to ${back.pathname}`)
@@ -35,11 +35,18 @@ export const finish = (service: TestService, body: object) =>
     headers: { 'user-agent': 'a browser of the tests' },
   })
 
-export async function signIn(service: TestService, login: string, browser?: ProviderBrowser): Promise<TestSession> {
-  const answer = await finish(service, await atProvider(service, login, browser))
+async function open(attempt: Promise<{ answer: string; secret: string }>, service: TestService): Promise<TestSession> {
+  const answer = await finish(service, await attempt)
   if (answer.status !== 201) throw new Error(answer.text)
   return sessionOf(answer.headers, answer.body)
 }
+
+export const signIn = (service: TestService, login: string, browser?: ProviderBrowser): Promise<TestSession> =>
+  open(atProvider(service, login, browser), service)
+
+/** Signs in so that the provider asks for it, whether or not it knows the browser. */
+export const confirm = (service: TestService, login: string, browser?: ProviderBrowser): Promise<TestSession> =>
+  open(atProvider(service, login, browser, '?confirm=true'), service)
 
 export const as = ({ headers }: TestSession) => ({
   key: null,

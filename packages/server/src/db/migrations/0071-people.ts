@@ -8,9 +8,7 @@ export const people = ({ bigint, text }: Dialect['ddl']): string[] => [
     signed_in_at ${bigint} not null, evaluated_at ${bigint} not null, unique (issuer, subject)
   )`,
   `create table role_mappings (position ${bigint} primary key, group_name ${text}, email ${text}, role ${text} not null)`,
-  `create table sign_ins (
-    state_hash ${text} primary key, secret_hash ${text} not null, sealed ${text} not null, expires_at ${bigint} not null
-  )`,
+  `create table sign_ins (state_hash ${text} primary key, expires_at ${bigint} not null)`,
   `create index sign_ins_by_end on sign_ins (expires_at)`,
   `alter table sessions add column device ${text}`,
   `alter table sessions add column address ${text}`,

@@ -1,9 +1,7 @@
-/** An attempt to sign in that the provider has not answered yet. */
+/** An attempt to sign in that was finished: each works once. */
 interface SignInsTable {
   state_hash: string
-  secret_hash: string
-  /** Encrypted JSON: nonce and PKCE verifier. */
-  sealed: string
+  /** When the attempt would have expired. */
   expires_at: number
 }
 

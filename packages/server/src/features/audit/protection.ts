@@ -88,11 +88,13 @@ const reductions: Record<string, (id: string, before: State, after: State) => Re
   'instance.delete': (id) => ({ severity: 'warning', text: `deleted the instance ${id}` }),
   'people.roles': (_, before, after) => {
     const admins = (mappings: State) =>
-      Object.values(mappings).filter((mapping) => (mapping as { role?: unknown }).role === 'admin')
-    const isMore = admins(after).length > admins(before).length
+      Object.values(mappings)
+        .filter((mapping) => (mapping as State).role === 'admin')
+        .map((mapping) => JSON.stringify([(mapping as State).group, (mapping as State).email]))
+    const added = admins(after).filter((admin) => !admins(before).includes(admin)).length
     return {
-      severity: isMore ? 'critical' : 'warning',
-      text: `changed which groups have which role: ${admins(after).length} of them admin, before ${admins(before).length}`,
+      severity: added > 0 ? 'critical' : 'warning',
+      text: `changed which groups have which role${added > 0 ? `: ${added} more of them admin` : ''}`,
     }
   },
   'people.only': (_, __, { people_only }) =>

@@ -1,6 +1,7 @@
 import { limits } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
 import { workLane } from '../../work-turns.ts'
@@ -37,6 +38,7 @@ export function mountContainments(
       reply.code(200).send(plan)
       return plan
     }
+    if (body.action === 'resume') assertFresh(principal, clock.now())
     const asking = { principal, actor: requestActor(request) }
     const id = await workLane.aheadOfWork(() => createContainment(deps, parts, body, asking))
     return viewContainment(reading, id, clock.now())

@@ -5,6 +5,7 @@ import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, mayActFor, mayBeAgent, type Principal } from '../../http/auth.ts'
 import type { Found, Read } from '../../http/direct.ts'
 import { matchesTag } from '../../http/etag.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import type { Router } from '../../http/route.ts'
 import { answerSupervisor } from '../../http/supervisor.ts'
 import { workLane } from '../../work-turns.ts'
@@ -41,6 +42,7 @@ export function mountKillSwitch(router: Router, deps: Deps, parts: KillSwitchRou
   })
 
   router.handle('resumeInstance', async ({ params, principal, request }) => {
+    assertFresh(principal, deps.clock.now())
     const { instanceId } = params
     const actor = requestActor(request)
     const condition = resumeCondition(instanceId, { principal, actor })

@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import type { Principal } from '../../http/auth.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import type { Handler, Input, Router } from '../../http/route.ts'
 import { type Piece, sliceUnits, workLane } from '../../work-turns.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
@@ -44,7 +45,9 @@ export function mountHoneypots(
 
   router.handle('getHoneypot', ({ params }) => viewHoneypot(db, params.id))
 
-  router.handle('createHoneypot', async ({ body, request }) => {
+  router.handle('createHoneypot', async ({ body, principal, request }) => {
+    // The response has the value of the decoy.
+    assertFresh(principal, deps.clock.now())
     const created = await createHoneypot(deps, body, requestActor(request))
     await checks.refresh()
     return created
@@ -74,7 +77,8 @@ export function mountHoneypots(
     return { ok: true, id: params.id }
   })
 
-  router.handle('rotateDecoy', async ({ params, request }) => {
+  router.handle('rotateDecoy', async ({ params, principal, request }) => {
+    assertFresh(principal, deps.clock.now())
     const rotated = await rotateHoneypot(deps, params.id, requestActor(request))
     await checks.refresh()
     return rotated

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Database, Trx } from '../../db/database.ts'
+import type { Database, Db, Trx } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Principal } from '../../http/auth.ts'
 import { writePrivateFile } from '../../secrets.ts'
@@ -12,7 +12,15 @@ interface FirstKey {
   key: string
 }
 
-const firstKeyName = 'first admin'
+/** Only the first startup gives it: it marks the key that works in an emergency. */
+export const firstKeyName = 'first admin'
+
+/** Returns the ids of the key that the first startup created, and of its successors. */
+export async function localAdminIds(db: Db): Promise<string[]> {
+  return (await readKeys(db))
+    .filter(({ name, scope }) => name === firstKeyName && scope === 'admin')
+    .map(({ id }) => id)
+}
 
 /** Whether it is the admin key of this machine: WARDLINE_API_KEY, or the key that the first startup created. */
 export const isLocalAdmin = ({ keyId, name, scope }: Principal): boolean =>

@@ -5,6 +5,7 @@ import { changeGuarded } from '../../db/guarded-change.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { isPersonId } from '../people/person-statements.ts'
+import { firstKeyName } from './bootstrap.ts'
 import { generateKey } from './key-format.ts'
 import {
   expireKeyStatement,
@@ -31,6 +32,9 @@ function checkBinding({ scope, instances }: NewKey): string[] {
 
 /** An agent key without a name is named after its instances. */
 function checkName({ scope, name, instances }: NewKey): string {
+  if (name === firstKeyName) {
+    throw new AppError('invalid', `name must not be ${firstKeyName}: this is the name of the key of the first startup.`)
+  }
   if (name !== undefined) return name
   if (scope !== 'agent' || !instances) throw new AppError('invalid', `name is required for scope ${scope}.`)
   const list = instances.join(', ')

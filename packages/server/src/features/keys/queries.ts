@@ -88,10 +88,19 @@ export async function deleteSessionFamily(db: Db, tokenHash: string): Promise<vo
     .execute()
 }
 
-export async function deleteStaleSessions(db: Db, expiredBefore: number, idleBefore: number): Promise<void> {
+export async function deleteStaleSessions(
+  db: Db,
+  { expiredBefore, idleBefore, unevaluatedBefore }: Record<`${'expired' | 'idle' | 'unevaluated'}Before`, number>,
+): Promise<void> {
   await db
     .deleteFrom('sessions')
-    .where((e) => e.or([e('expires_at', '<', expiredBefore), e('last_used_at', '<', idleBefore)]))
+    .where((e) =>
+      e.or([
+        e('expires_at', '<', expiredBefore),
+        e('last_used_at', '<', idleBefore),
+        e('evaluated_at', '<', unevaluatedBefore),
+      ]),
+    )
     .execute()
 }
 

@@ -6,6 +6,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import { isForeignPage, type Principal, type RefusalWatch, sessionProof, sessionToken } from '../../http/auth.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import type { Router } from '../../http/route.ts'
 import { deviceOf, sendSession, setCookie } from '../../http/session-reply.ts'
 import type { Keyring } from './keyring.ts'
@@ -36,14 +37,14 @@ interface KeyRoutes {
   /** Counts invalid login codes like invalid keys. */
   watch: RefusalWatch
   keySignIns: KeySignIns
-  /** Returns the address that ends a person's session at the provider. */
-  logoutUrl(token: string): Promise<string | undefined>
+  /** Returns what finds the address that ends a person's session at the provider. */
+  prepareLogout(token: string): Promise<(() => Promise<string | undefined>) | undefined>
 }
 
 export function mountKeys(
   router: Router,
   deps: Deps,
-  { keyring, sessions, watch, keySignIns, logoutUrl }: KeyRoutes,
+  { keyring, sessions, watch, keySignIns, prepareLogout }: KeyRoutes,
 ): void {
   const { database } = deps
 
@@ -84,19 +85,22 @@ export function mountKeys(
 
   router.handle('listKeys', async () => ({ keys: await listKeys(database.db) }))
 
-  router.handle('createKey', async ({ body, request }) => {
+  router.handle('createKey', async ({ body, principal, request }) => {
+    assertFresh(principal, deps.clock.now())
     const created = await createKey(database, body, requestActor(request), deps.clock.now())
     await keyring.refresh()
     return created
   })
 
-  router.handle('rotateKey', async ({ params, body, request }) => {
+  router.handle('rotateKey', async ({ params, body, principal, request }) => {
+    assertFresh(principal, deps.clock.now())
     const created = await rotateKey(database, params.id, body.overlap_seconds, requestActor(request), deps.clock.now())
     await keyring.refresh()
     return created
   })
 
-  router.handle('setKeyQuotas', async ({ params, body, request }) => {
+  router.handle('setKeyQuotas', async ({ params, body, principal, request }) => {
+    assertFresh(principal, deps.clock.now())
     await setKeyQuotas(deps.database, params.id, body, requestActor(request), deps.clock.now())
     await keyring.refresh()
     return { ok: true, id: params.id, quotas: body }
@@ -172,9 +176,10 @@ export function mountKeys(
   router.handle('deleteSession', async ({ request }, reply) => {
     // Otherwise the holder of the cookie alone could end the session with any valid key.
     const token = (await currentSession(request)) && sessionToken(request)
-    const url = token && (await logoutUrl(token))
+    const findUrl = token && (await prepareLogout(token))
     if (token) await sessions.end(token)
     setCookie(request, reply, '', 0)
+    const url = findUrl && (await findUrl())
     return { ok: true, ...(url ? { logout_url: url } : {}) }
   })
 }

@@ -2,6 +2,8 @@ import { peopleLimits } from '@wardline/contract'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
+import { configuredKeyPrefix } from './key-format.ts'
+
 export type SessionRow = Schema['sessions']
 
 /** Characters of the hash of a session's token that name it: 128 bits, of which nothing of the token follows. */
@@ -47,15 +49,37 @@ export async function countSessionsOf(
   return new Map(rows.map(({ key_id, count }) => [key_id, Number(count)]))
 }
 
-/** Ends the sessions of a person; `before`: only those that began before this time. */
-export function endSessionsStatement(db: Db, keyId: string, before?: number): Statement {
-  const all = db.deleteFrom('sessions').where('key_id', '=', keyId)
-  return (before === undefined ? all : all.where('created_at', '<', before)).compile()
+/** Ends the sessions of a person. */
+export const endSessionsStatement = (db: Db, keyId: string): Statement =>
+  db.deleteFrom('sessions').where('key_id', '=', keyId).compile()
+
+/** Sessions that a provider ends. */
+interface ProviderLogout {
+  person: string | undefined
+  /** The provider's name of its session; undefined: all of the person. */
+  providerSession: string | undefined
+  before: number
 }
 
-/** Ends the session that the provider calls so. */
-export const endProviderSessionStatement = (db: Db, issuerSession: string, before: number): Statement =>
-  db.deleteFrom('sessions').where('provider_session', '=', issuerSession).where('created_at', '<', before).compile()
+/** Returns the sessions to end, at most `peopleLimits.sessions`; those of the person whose name at the provider is unknown are among them. */
+export function readSessionsToEnd(db: Db, { person, providerSession, before }: ProviderLogout): Promise<SessionRow[]> {
+  const begun = db
+    .selectFrom('sessions')
+    .selectAll()
+    .where('created_at', '<', before)
+    .where('evaluated_at', 'is not', null)
+    .limit(peopleLimits.sessions)
+  if (providerSession === undefined) return begun.where('key_id', '=', person!).execute()
+  const unnamed = person === undefined ? [] : [person]
+  return begun
+    .where((e) =>
+      e.or([
+        e('provider_session', '=', providerSession),
+        ...unnamed.map((id) => e.and([e('key_id', '=', id), e('provider_session', 'is', null)])),
+      ]),
+    )
+    .execute()
+}
 
 export const endSessionStatement = (db: Db, tokenHash: string): Statement =>
   db.deleteFrom('sessions').where('token_hash', '=', tokenHash).compile()
@@ -81,3 +105,12 @@ export const evaluatedStatement = (
   tokenHash: string,
   evaluated: Pick<SessionRow, 'evaluated_at' | 'due_at' | 'sealed'>,
 ): Statement => db.updateTable('sessions').set(evaluated).where('token_hash', '=', tokenHash).compile()
+
+/** Ends the sessions of keys; those of people, by their prefix, and of the named keys stay. */
+export const endKeySessionsStatement = (db: Db, personPrefix: string, kept: readonly string[]): Statement =>
+  db
+    .deleteFrom('sessions')
+    .where('key_id', 'not like', `${personPrefix}%`)
+    .where('key_id', 'not like', `${configuredKeyPrefix}%`)
+    .$if(kept.length > 0, (query) => query.where('key_id', 'not in', kept))
+    .compile()

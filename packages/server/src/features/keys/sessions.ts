@@ -31,8 +31,11 @@ const deviceLength = 200
 /** Sessions per query. */
 const lookUpRows = 500
 
-export const isOver = ({ expires_at, last_used_at }: SessionRow, now: number): boolean =>
-  expires_at <= now || now - last_used_at > idleMs
+/** How long the session of a person lives without an answer of the provider about their groups. */
+export const unevaluatedMs = hourMs
+
+export const isOver = ({ expires_at, last_used_at, evaluated_at }: SessionRow, now: number): boolean =>
+  expires_at <= now || now - last_used_at > idleMs || (evaluated_at !== null && now - evaluated_at > unevaluatedMs)
 
 /** A browser session to open. */
 interface NewSession {
@@ -55,6 +58,8 @@ export interface PersonSession
   extends Pick<SessionRow, 'authenticated_at' | 'evaluated_at' | 'due_at' | 'provider_session'> {
   /** Latest end, in epoch milliseconds. */
   endsBy: number
+  /** What the audit log says of the person, whose name may change later. */
+  shown: { name: string; role: string; role_by: string }
   /** Encrypts the tokens of the provider for the session with this id. */
   sealFor(sessionId: string): string
 }
@@ -89,7 +94,12 @@ export async function prepareSession(
     sealed: ofPerson?.sealFor(sessionId({ token_hash: tokenHash })) ?? null,
     provider_session: ofPerson?.provider_session ?? null,
   }
-  const action = { action: 'session.create', target: keyId, before: null, after: { by, expires_at: expiresAt } }
+  const action = {
+    action: 'session.create',
+    target: keyId,
+    before: null,
+    after: { by, ...ofPerson?.shown, expires_at: expiresAt },
+  }
   return {
     session: { token, secret, expiresAt },
     statements: [insertSessionStatement(database.db, row), ...auditStatements(database, actor, action, now)],
@@ -217,6 +227,10 @@ export async function liveSessions(deps: Deps, sessions: ReadonlySet<string>): P
 
 export async function forgetStaleSessions(deps: Deps): Promise<void> {
   const now = deps.clock.now()
-  await deleteStaleSessions(deps.database.db, now, now - idleMs)
+  await deleteStaleSessions(deps.database.db, {
+    expiredBefore: now,
+    idleBefore: now - idleMs,
+    unevaluatedBefore: now - unevaluatedMs,
+  })
   await deleteLoginCodesBefore(deps.database.db, now)
 }

@@ -5,7 +5,7 @@ import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
-import { findPerson, type PersonRow, personPrefix } from './person-statements.ts'
+import { findPerson, type ListedPerson, type PersonRow, personPrefix } from './person-statements.ts'
 import type { Described, Granted } from './roles.ts'
 
 /** People remembered between two reads of their sessions, some hundred bytes each. */
@@ -77,7 +77,7 @@ export class People {
   }
 }
 
-export function viewPerson(row: PersonRow, sessions: number): Person {
+export function viewPerson(row: ListedPerson, sessions: number): Person {
   const { id, name, email, issuer, subject, role, role_by } = row
   return {
     id,
@@ -87,7 +87,6 @@ export function viewPerson(row: PersonRow, sessions: number): Person {
     subject,
     role,
     role_by,
-    groups: JSON.parse(row.groups),
     first_seen_at: isoTime(row.first_seen_at),
     signed_in_at: isoTime(row.signed_in_at),
     evaluated_at: isoTime(row.evaluated_at),

@@ -1,4 +1,5 @@
 import { peopleLimits } from '@wardline/contract'
+import { dayMs } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
@@ -26,35 +27,62 @@ export function findPerson(db: Db, id: string): Promise<PersonRow | undefined> {
   return db.selectFrom('people').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-/** Returns people, those who signed in last first. */
-export function readPeople(db: Db): Promise<PersonRow[]> {
+/** Columns of a list: groups may be 250 kB a person. */
+const listed = [
+  'id',
+  'issuer',
+  'subject',
+  'name',
+  'email',
+  'role',
+  'role_by',
+  'first_seen_at',
+  'signed_in_at',
+  'evaluated_at',
+] as const
+export type ListedPerson = Pick<PersonRow, (typeof listed)[number]>
+
+/** Returns people, those with a role and who signed in last first. */
+export function readPeople(db: Db): Promise<ListedPerson[]> {
   return db
     .selectFrom('people')
-    .selectAll()
+    .select(listed)
+    .orderBy((e) => e.case().when('role', 'is', null).then(1).else(0).end())
     .orderBy('signed_in_at', 'desc')
     .orderBy('id')
     .limit(peopleLimits.listed)
     .execute()
 }
 
-/** Stores a person, or what the provider now says of them. */
+/** Stores a person, or what the provider now says of them, unless it said something later. */
 export function personStatement(db: Db, row: PersonRow): Statement {
   const { id: _id, issuer: _issuer, subject: _subject, first_seen_at: _first, ...columns } = row
   return db
     .insertInto('people')
     .values(row)
-    .onConflict((conflict) => conflict.column('id').doUpdateSet(columns))
+    .onConflict((conflict) =>
+      conflict.column('id').doUpdateSet(columns).where('people.evaluated_at', '<=', columns.evaluated_at),
+    )
     .compile()
 }
 
-/** Whether a person with role admin has signed in. */
-export async function hasAdmin(db: Db, issuer: string): Promise<boolean> {
+/** Time for which a sign-in proves that it works. */
+const provesMs = 30 * dayMs
+
+/** Whether a person with role admin has signed in lately. */
+export async function hasAdmin(db: Db, issuer: string, now: number): Promise<boolean> {
   const found = await db
     .selectFrom('people')
     .select('id')
     .where('role', '=', 'admin')
     .where('issuer', '=', issuer)
+    .where('signed_in_at', '>', now - provesMs)
     .limit(1)
     .executeTakeFirst()
   return found !== undefined
+}
+
+/** Forgets people without a role of whom the provider has said nothing since. */
+export async function deletePeopleBefore(db: Db, cutoff: number): Promise<void> {
+  await db.deleteFrom('people').where('role', 'is', null).where('evaluated_at', '<', cutoff).execute()
 }

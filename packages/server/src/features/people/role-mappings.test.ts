@@ -73,7 +73,7 @@ it('a table that is replaced is audited and alerted', async () => {
   expect(alerts.body.alerts).toMatchObject([
     {
       severity: 'critical',
-      description: expect.stringContaining('changed which groups have which role: 1 of them admin'),
+      description: expect.stringContaining('changed which groups have which role: 1 more of them admin'),
     },
   ])
   const invalid = await service.call<{ error: string }>('PUT', '/api/roles', {

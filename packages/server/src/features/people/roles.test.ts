@@ -25,6 +25,7 @@ group('groups are read', () => {
     ['one text', { groups: 'ops' }, 'groups', { groups: ['ops'] }],
     ['no groups', { groups: [] }, 'groups', { groups: [] }],
     ['garbage', { groups: [1, null, { name: 'x' }, 'y'.repeat(300), 'z'] }, 'groups', { groups: ['z'] }],
+    ['a group with spaces', { groups: ['\u00a0root '] }, 'groups', { groups: ['\u00a0root '] }],
     ['an object', { groups: { admin: true } }, 'groups', { groups: [] }],
     ['an inherited name', {}, 'constructor.name', { groups: [], doubt: 'missing' }],
     ['a flood', { groups: many(2_000) }, 'groups', { groups: many(1_000), doubt: 'truncated' }],
@@ -69,6 +70,17 @@ group('a role', () => {
         granted({ email, ...(verified === undefined ? {} : { email_verified: verified }) }),
         String(verified),
       ).toBeUndefined()
+    }
+  })
+
+  it('by mail address compares what the provider verified, exactly', () => {
+    const email = 'bosk@example.com'
+    const one = [{ email, role: 'admin' as const }]
+    const by = (...sources: Record<string, unknown>[]) => roleOf(one, describe(sources as never, 'groups'))
+    expect(by({ sub: 'x', email: 'BOSK@example.com', email_verified: 'true' })).toBeDefined()
+    expect(by({ sub: 'x', email }, { sub: 'x', email: 'else@example.com', email_verified: true })).toBeUndefined()
+    for (const like of ['\u200bbosk@example.com', 'bos\u212a@example.com', ' bosk@example.com', 'bosk@example.com\n']) {
+      expect(by({ sub: 'x', email: like, email_verified: true }), JSON.stringify(like)).toBeUndefined()
     }
   })
 

@@ -35,8 +35,8 @@ export function readGroups(claims: Claims, path: string): ReadGroups {
   if (value === undefined || value === null) {
     return { groups: [], doubt: isOmitted(claims, path) ? 'omitted' : 'missing' }
   }
-  const listed = typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : []
-  const texts = listed.filter((one): one is string => typeof one === 'string').map((one) => one.trim())
+  const split = typeof value === 'string' ? value.split(',').map((one) => one.trim()) : value
+  const texts = Array.isArray(split) ? split.filter((one): one is string => typeof one === 'string') : []
   const groups = texts.filter((one) => one !== '' && one.length <= peopleLimits.group)
   const isCut = groups.length === oktaLimit || groups.length > peopleLimits.groups
   return { groups: groups.slice(0, peopleLimits.groups), ...(isCut ? { doubt: 'truncated' as const } : {}) }
@@ -46,12 +46,22 @@ export function readGroups(claims: Claims, path: string): ReadGroups {
 export interface Described extends ReadGroups {
   name: string
   email: string | null
-  isEmailVerified: boolean
+  /** The mail address as the provider sends it, if it says that it has verified it; in lower case. */
+  verifiedEmail: string | undefined
 }
 
 const textOf = (value: unknown, max: number): string | undefined => {
   const text = typeof value === 'string' ? [...sanitize(value)].slice(0, max).join('') : ''
   return text === '' ? undefined : text
+}
+
+/** Other characters than these look like, or are folded to, those of another address. */
+const plainAddress = /^[!-~]{1,254}$/
+
+/** Returns the mail address of a source that says itself that it is verified. */
+function verifiedEmail({ email, email_verified: verified }: Claims): string | undefined {
+  const isVerified = verified === true || verified === 'true'
+  return isVerified && typeof email === 'string' && plainAddress.test(email) ? email.toLowerCase() : undefined
 }
 
 /** Characters of a name or mail address that are kept. */
@@ -71,7 +81,7 @@ export function describe(sources: readonly Claims[], groupsClaim: string): Descr
     ...groups,
     name: named.find((name) => name !== undefined) ?? 'unnamed',
     email: email ?? null,
-    isEmailVerified: sources.some(({ email_verified: verified }) => verified === true || verified === 'true'),
+    verifiedEmail: sources.map(verifiedEmail).find((address) => address !== undefined),
   }
 }
 
@@ -82,18 +92,14 @@ export interface Granted {
 }
 
 /** Returns the highest role that the table gives; undefined = none. */
-export function roleOf(
-  mappings: readonly RoleMapping[],
-  { groups, email, isEmailVerified }: Described,
-): Granted | undefined {
+export function roleOf(mappings: readonly RoleMapping[], { groups, verifiedEmail }: Described): Granted | undefined {
   const own = new Set(groups)
-  const address = isEmailVerified ? email?.toLowerCase() : undefined
   let best: Granted | undefined
   for (const mapping of mappings) {
     const isOwn =
       mapping.group !== undefined
         ? own.has(mapping.group)
-        : address !== undefined && mapping.email?.toLowerCase() === address
+        : verifiedEmail !== undefined && mapping.email?.toLowerCase() === verifiedEmail
     if (!isOwn || (best && personRoles.indexOf(best.role) >= personRoles.indexOf(mapping.role))) continue
     best = { role: mapping.role, by: mapping.group ?? mapping.email! }
   }
@@ -104,7 +110,7 @@ export function roleOf(
 export function refusalOf(mappings: readonly RoleMapping[], described: Described, groupsClaim: string): string {
   if (mappings.length === 0) return 'No group has a role yet: the admin of this service sets the table of roles.'
   const byEmail = mappings.some(({ email }) => email !== undefined)
-  const { doubt, email, isEmailVerified, groups } = described
+  const { doubt, email, verifiedEmail, groups } = described
   if (doubt === 'omitted') {
     return `The provider left your groups out, because they are too many for its token: let it send app roles, or only groups that are assigned to this application, in the claim ${groupsClaim}.`
   }
@@ -112,7 +118,7 @@ export function refusalOf(mappings: readonly RoleMapping[], described: Described
     return `None of the ${groups.length} groups that the provider sent has a role, and its list may be cut off there: let it send fewer groups, by a filter.`
   }
   if (doubt === 'missing') {
-    const unverified = byEmail && email !== null && !isEmailVerified
+    const unverified = byEmail && email !== null && verifiedEmail === undefined
     return unverified
       ? 'The provider does not say that your mail address is verified, and it sends no groups.'
       : `The provider sends no claim ${groupsClaim}: add it there, or set WARDLINE_OIDC_GROUPS_CLAIM to its name.`

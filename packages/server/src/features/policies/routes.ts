@@ -5,6 +5,7 @@ import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor } from '../../http/auth.ts'
 import { matchesTag } from '../../http/etag.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import type { Input, Router } from '../../http/route.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { finished, type LogReplays, lines } from '../rules/log-replay.ts'
@@ -37,11 +38,12 @@ export function mountPolicies(
     protectionAlerts: ProtectionAlerts
   },
 ): void {
-  const changing = ({ request }: Pick<Input<EndpointName>, 'request'>) => ({
+  const changing = ({ principal, request }: Pick<Input<EndpointName>, 'principal' | 'request'>) => ({
     database,
     protection,
     policySets,
     actor: requestActor(request),
+    assertFresh: () => assertFresh(principal, clock.now()),
     now: clock.now(),
     hasNoFiles: config.policyDir === undefined,
   })

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { EndpointName, RuleBacktest } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { requestActor } from '../../http/actor.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import type { Input, Router } from '../../http/route.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { Backtests } from './backtest.ts'
@@ -40,10 +41,11 @@ export function mountRules(
     protectionAlerts: ProtectionAlerts
   },
 ): void {
-  const changing = ({ request }: Pick<Input<EndpointName>, 'request'>) => ({
+  const changing = ({ principal, request }: Pick<Input<EndpointName>, 'principal' | 'request'>) => ({
     database,
     protection,
     actor: requestActor(request),
+    assertFresh: () => assertFresh(principal, clock.now()),
     now: clock.now(),
     hasNoFiles: config.rulesDir === undefined,
   })

@@ -42,6 +42,8 @@ export interface Changing {
   protection: ProtectionAlerts
   actor: Actor
   now: number
+  /** Asserts that a person confirmed a moment ago that it is them. Absent: no person makes the change. */
+  assertFresh?: () => void
   /** Whether no process reads rule files, so that rules of files may be changed. */
   hasNoFiles?: boolean
 }
@@ -93,11 +95,14 @@ export const givenRule = (body: RuleDocument | { rule: GivenRule }): GivenRule =
  * the locks that come before that one.
  */
 export function change<Result>(
-  { database, protection, actor, now }: Omit<Changing, 'hasNoFiles'>,
+  { database, protection, actor, now, assertFresh }: Omit<Changing, 'hasNoFiles'>,
   action: Action,
   work: (trx: Trx) => Promise<Result>,
   first: (trx: Trx) => Promise<void> = async () => {},
 ): Promise<Result> {
+  // What enforces, before or after, decides for people.
+  if ([action.before, action.after].some((state) => (state as { mode?: unknown } | null)?.mode === 'enforce'))
+    assertFresh?.()
   return database.db.transaction().execute(async (trx) => {
     await first(trx)
     for (const statement of protection.statements(actor, action, now)) await trx.executeQuery(statement)

@@ -1,4 +1,4 @@
-import { minuteMs } from '../../clock.ts'
+import { dayMs, minuteMs } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { seal, unseal } from '../../sealed.ts'
@@ -12,10 +12,10 @@ import {
   type SessionRow,
   sessionId,
 } from '../keys/session-statements.ts'
-import { findPerson, type PersonRow, personStatement } from '../people/person-statements.ts'
+import { deletePeopleBefore, findPerson, type PersonRow, personStatement } from '../people/person-statements.ts'
 import type { Answer, Provider } from './provider.ts'
 import { deleteSignInsBefore } from './queries.ts'
-import { evaluateEveryMs, type PeopleSignIn, type StoredTokens, unevaluatedMs } from './sign-in.ts'
+import { evaluateEveryMs, type PeopleSignIn, type StoredTokens } from './sign-in.ts'
 
 /** Sessions per run and at the same time: the provider answers in some 100 ms, so a run ends before the next. */
 const perRun = 500
@@ -23,15 +23,21 @@ const atOnce = 10
 /** Time after which a session is asked for again, if the provider is away or the process that asks has crashed. */
 const retryMs = minuteMs
 
+/** Time after which a person who was refused is forgotten. */
+const forgetMs = 30 * dayMs
+
 const actor = localActor('system')
 
 /** Asks the provider again who the people with open sessions are, and ends the sessions of those who lost their role. */
 export class Evaluation {
   readonly #deps: Deps
   readonly #provider: Provider | undefined
-  readonly #signIn: Pick<PeopleSignIn, 'evaluate'>
+  readonly #signIn: Pick<PeopleSignIn, 'evaluate' | 'roleChange'>
 
-  constructor(deps: Deps, parts: { provider: Provider | undefined; peopleSignIn: Pick<PeopleSignIn, 'evaluate'> }) {
+  constructor(
+    deps: Deps,
+    parts: { provider: Provider | undefined; peopleSignIn: Pick<PeopleSignIn, 'evaluate' | 'roleChange'> },
+  ) {
     this.#deps = deps
     this.#provider = parts.provider
     this.#signIn = parts.peopleSignIn
@@ -41,6 +47,7 @@ export class Evaluation {
     const { database, clock } = this.#deps
     const now = clock.now()
     await deleteSignInsBefore(database.db, now)
+    await deletePeopleBefore(database.db, now - forgetMs)
     if (!this.#provider) return
     const due = await readDueSessions(database.db, now, perRun)
     const work = async () => {
@@ -54,58 +61,47 @@ export class Evaluation {
     const { database, clock, log, secrets } = this.#deps
     if (!(await claimSession(database.db, session, clock.now() + retryMs))) return
     const person = await findPerson(database.db, session.key_id)
-    if (!person) return this.#end(session, 'the person is unknown')
+    // The tokens are of the provider at which the person signed in.
+    if (!person || person.issuer !== provider.settings.issuer) {
+      return this.#end(session, 'the person signed in at another provider')
+    }
+    const askedAt = clock.now()
     try {
       const tokens = unseal<StoredTokens>(sessionId(session), session.sealed!, secrets.signInKey)
       const said = await provider.refresh(tokens.refresh!, person.subject)
-      await this.#store(session, person, tokens, said)
+      await this.#store(session, person, { tokens, said, askedAt })
     } catch (fault) {
       if (fault instanceof AppError && fault.code === 'unauthorized') {
         return this.#end(session, 'the provider refused to renew it')
       }
       log.warn({ err: fault, person: person.id }, 'a session could not be evaluated')
-      if (clock.now() - session.evaluated_at! > unevaluatedMs) {
-        await this.#end(session, 'the provider did not answer for an hour')
-      }
     }
   }
 
-  async #store(session: SessionRow, person: PersonRow, tokens: StoredTokens, said: Answer): Promise<void> {
+  async #store(
+    session: SessionRow,
+    person: PersonRow,
+    { tokens, said, askedAt }: { tokens: StoredTokens; said: Answer; askedAt: number },
+  ): Promise<void> {
     const { database, clock, secrets } = this.#deps
     const now = clock.now()
     // A provider may renew the token each time, and may leave the ID token out.
     const kept = { refresh: said.refreshToken ?? tokens.refresh, id: said.idToken ?? tokens.id }
     const sealed = seal(sessionId(session), kept, secrets.signInKey)
-    const evaluated = said.sources.length === 0 ? undefined : await this.#signIn.evaluate(said, person)
+    const times = { askedAt, signedInAt: person.signed_in_at }
+    const evaluated = said.sources.length === 0 ? undefined : await this.#signIn.evaluate(said, times)
     if (!evaluated || (!evaluated.granted && !evaluated.hasGroups)) {
-      if (now - session.evaluated_at! > unevaluatedMs) {
-        return this.#end(session, 'the provider did not say the groups of the person for an hour')
-      }
+      // Nothing was said: the session ends an hour after the last time that something was.
       const due = { evaluated_at: session.evaluated_at, due_at: now + evaluateEveryMs, sealed }
       await database.batch([evaluatedStatement(database.db, session.token_hash, due)])
       return
     }
-    const { row, granted, refusal } = evaluated
-    const changes =
-      row.role === person.role
-        ? []
-        : auditStatements(
-            database,
-            actor,
-            {
-              action: 'person.role',
-              target: person.id,
-              before: { role: person.role, by: person.role_by },
-              after: { role: row.role, by: row.role_by },
-              ...(refusal === undefined ? {} : { reason: refusal }),
-            },
-            now,
-          )
-    const due = { evaluated_at: now, due_at: now + evaluateEveryMs, sealed }
+    const { row, granted } = evaluated
+    const due = { evaluated_at: askedAt, due_at: now + evaluateEveryMs, sealed }
     await database.batch([
       personStatement(database.db, row),
       granted ? evaluatedStatement(database.db, session.token_hash, due) : endSessionsStatement(database.db, person.id),
-      ...changes,
+      ...(await this.#signIn.roleChange(evaluated, actor, now)),
     ])
   }
 

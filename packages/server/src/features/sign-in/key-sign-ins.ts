@@ -12,7 +12,7 @@ import { providerSettings } from './provider.ts'
 
 /** Decides whether a key may open a session beside people, and reports when the local admin key does. */
 export function createKeySignIns(
-  { database, config }: Pick<Deps, 'database' | 'config'>,
+  { database, config, clock }: Pick<Deps, 'database' | 'config' | 'clock'>,
   { ingest }: { ingest: Pick<Ingest, 'own' | 'prepare'> },
 ): KeySignIns {
   const settings = providerSettings(config)
@@ -27,7 +27,7 @@ export function createKeySignIns(
         )
       }
       // Until an admin could sign in instead, the key is how a service is set up.
-      if (!(await hasAdmin(database.db, settings.issuer))) return undefined
+      if (!(await hasAdmin(database.db, settings.issuer, clock.now()))) return undefined
       return ingest.prepare([
         ingest.own({
           severity: 'critical',

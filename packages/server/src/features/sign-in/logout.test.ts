@@ -59,9 +59,32 @@ describe('a logout token', () => {
     expect(await statusOf(service, session)).toBe(401)
   })
 
+  it('with a session of the provider ends those of the person whose name there is unknown', async () => {
+    const { body } = await service.call<{ sessions: object[] }>('GET', '/api/sessions', as(session))
+    expect(body.sessions).toHaveLength(1)
+    await service.deps.database.db.updateTable('sessions').set({ provider_session: null }).execute()
+    const token = provider.sign({ ...claims(provider, service), sid: 'its own name' })
+    expect((await send(service, `logout_token=${token}`)).status).toBe(200)
+    expect(await statusOf(service, session)).toBe(401)
+  })
+
+  it('sent again is not audited again', async () => {
+    const token = `logout_token=${provider.sign(claims(provider, service))}`
+    for (let sent = 0; sent < 3; sent++) expect((await send(service, token)).status).toBe(200)
+    const { body } = await service.call<{ entries: object[] }>('GET', '/api/audit?action=session.end')
+    expect(body.entries).toHaveLength(1)
+  })
+
+  it('is not needed to sign out here with tokens that cannot be decrypted', async () => {
+    await service.deps.database.db.updateTable('sessions').set({ sealed: 'v1.AAAA' }).execute()
+    expect((await service.call('DELETE', '/api/session', as(session))).body).toEqual({ ok: true })
+    expect(await statusOf(service, session)).toBe(401)
+  })
+
   it('ends the sessions of a person, those that began before it', async () => {
     const token = `logout_token=${provider.sign(claims(provider, service))}`
-    service.clock.advance(3_000)
+    // More than the clocks may differ.
+    service.clock.advance(40_000)
     const later = await signIn(service, 'ada')
     expect((await send(service, token)).status).toBe(200)
     expect(await statusOf(service, session)).toBe(401)
@@ -103,6 +126,25 @@ describe('a forged logout token', () => {
     const answer = await send(service, `logout_token=${make(claims(provider, service))}`)
     expect([answer.status, answer.body.error]).toEqual([400, expect.stringContaining('The logout token is not valid')])
     expect(await statusOf(service, session)).toBe(200)
+  })
+
+  it('from the page of another site is refused, however many come, and delays nobody', async () => {
+    const headers = {
+      'content-type': 'application/x-www-form-urlencoded',
+      origin: 'https://evil.example',
+      'sec-fetch-site': 'cross-site',
+    }
+    for (let sent = 0; sent < 30; sent++) {
+      const answer = await service.call('POST', '/auth/backchannel-logout', {
+        key: null,
+        body: 'logout_token=x',
+        headers,
+      })
+      expect(answer.status).toBe(403)
+      await send(service, 'logout_token=x')
+    }
+    expect(await statusOf(service, session)).toBe(200)
+    await service.signIn()
   })
 
   it('is needed, and has a size', async () => {

@@ -3,14 +3,9 @@ import { AppError } from '../../errors.ts'
 import { unseal } from '../../sealed.ts'
 import { auditStatements, localActor } from '../audit/audit.ts'
 import { hashKey } from '../keys/key-format.ts'
-import {
-  endProviderSessionStatement,
-  endSessionsStatement,
-  findSessionById,
-  sessionId,
-} from '../keys/session-statements.ts'
+import { endSessionStatement, findSessionById, readSessionsToEnd, sessionId } from '../keys/session-statements.ts'
 import { personId } from '../people/people.ts'
-import type { Provider } from './provider.ts'
+import { type Provider, toleranceSeconds } from './provider.ts'
 import type { StoredTokens } from './sign-in.ts'
 
 const actor = localActor('system')
@@ -23,38 +18,50 @@ export function createLogout(
   { provider }: { provider: Provider | undefined },
 ) {
   return {
-    /** Returns the address that ends the session of this token at the provider; undefined for keys. */
-    async urlOf(token: string): Promise<string | undefined> {
-      if (!provider) return undefined
-      const row = await findSessionById(database.db, hashKey(token))
+    /**
+     * Returns what finds the address that ends the session of this token at the provider, after it has ended here.
+     * Undefined for keys.
+     */
+    async prepare(token: string): Promise<(() => Promise<string | undefined>) | undefined> {
+      const row = provider && (await findSessionById(database.db, hashKey(token)))
       if (!row || row.sealed === null) return undefined
-      const { id } = unseal<StoredTokens>(sessionId(row), row.sealed, secrets.signInKey)
-      return id === undefined ? undefined : provider.logoutUrl(id)
+      const { sealed } = row
+      return async () => {
+        try {
+          const { id } = unseal<StoredTokens>(sessionId(row), sealed, secrets.signInKey)
+          return id === undefined ? undefined : await provider.logoutUrl(id)
+        } catch (fault) {
+          log.warn({ err: fault }, 'a person was not signed out at the provider')
+          return undefined
+        }
+      }
     },
 
     /**
-     * Ends the sessions that a logout token names and that began before it: sent again, it ends nothing more. Rejects with
-     * AppError.
+     * Ends the sessions that a logout token names and that began before it: sent again, it ends nothing more. Resolves with
+     * whether there were any. Rejects with AppError.
      */
-    async byToken(token: string): Promise<void> {
+    async byToken(token: string): Promise<boolean> {
       if (!provider) throw new AppError('conflict', 'No provider is configured: set WARDLINE_OIDC_ISSUER.')
       const { subject, providerSession, issuedAt } = await provider.verifyLogout(token)
-      // The time is in whole seconds.
-      const before = issuedAt + 1_000
       const person = subject === undefined ? undefined : personId(provider.settings.issuer, subject)
-      const statement =
-        providerSession === undefined
-          ? endSessionsStatement(database.db, person!, before)
-          : endProviderSessionStatement(database.db, providerSession, before)
+      // The time is in whole seconds, and of another clock.
+      const before = issuedAt + (1 + toleranceSeconds) * 1_000
+      const ended = await readSessionsToEnd(database.db, { person, providerSession, before })
+      if (ended.length === 0) return false
       const action = {
         action: 'session.end',
-        target: person ?? null,
+        target: ended[0]!.key_id,
         before: null,
-        after: null,
+        after: { sessions: ended.length },
         reason: 'the person signed out at the provider',
       }
-      await database.batch([statement, ...auditStatements(database, actor, action, clock.now())])
-      log.info({ person }, 'sessions ended by the provider')
+      await database.batch([
+        ...ended.map(({ token_hash }) => endSessionStatement(database.db, token_hash)),
+        ...auditStatements(database, actor, action, clock.now()),
+      ])
+      log.info({ person: ended[0]!.key_id, sessions: ended.length }, 'sessions ended by the provider')
+      return true
     },
   }
 }

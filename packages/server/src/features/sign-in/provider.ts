@@ -12,7 +12,7 @@ const timeoutSeconds = 10
 /** How long the discovery document is used; keys are read again when an unknown one signed. */
 const rereadMs = hourMs
 /** Difference of the clocks that is tolerated. */
-const toleranceSeconds = 30
+export const toleranceSeconds = 30
 /** Age of a logout token: it is sent when it is made, and repeated soon or never. */
 const logoutTokenAge = '5 minutes'
 const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'
@@ -99,19 +99,27 @@ const claimSentences: Record<string, string> = {
   auth_time: 'The provider did not authenticate the person again, as it was asked to.',
 }
 
+/** Statuses that say nothing about the person: a timeout, too many requests, a fault of the provider. */
+const saysNothing = (status: unknown): boolean => status === 408 || status === 429 || Number(status) >= 500
+
 /**
  * Turns a failure of openid-client into an AppError: `unavailable` if a retry may help or the configuration is wrong,
  * `unauthorized` if the provider refuses or its answer is not valid. Causes are left out, because they have claims.
  */
-function faultOf(failure: unknown): AppError {
+function faultOf(failure: unknown, isRefresh = false): AppError {
   if (failure instanceof AppError) return failure
   const { code, error, error_description: description, status, cause } = failure as Failure
   const details = [shown(error), shown(description)].filter((part) => part !== '').join(': ')
+  if (code === 'OAUTH_WWW_AUTHENTICATE_CHALLENGE') {
+    return away('The provider refuses this service: check WARDLINE_OIDC_CLIENT_ID and its secret.')
+  }
   if (typeof error === 'string') {
     if (error === 'invalid_client' || error === 'unauthorized_client') {
       return away(`The provider refuses this service (${details}): check WARDLINE_OIDC_CLIENT_ID and its secret.`)
     }
-    const isBusy = error === 'temporarily_unavailable' || error === 'server_error' || Number(status) >= 500
+    // A refresh is refused for the person only by this one (RFC 6749, section 5.2).
+    const isOfService = isRefresh && error !== 'invalid_grant'
+    const isBusy = error === 'temporarily_unavailable' || error === 'server_error' || saysNothing(status) || isOfService
     if (isBusy) return away(`The provider cannot answer at the moment (${details}).`)
     return new AppError('unauthorized', `The provider refused (${details}).`)
   }
@@ -207,7 +215,7 @@ export class Provider {
     try {
       return await this.#read(await client.refreshTokenGrant(configuration, refreshToken), subject)
     } catch (failure) {
-      throw faultOf(failure)
+      throw faultOf(failure, true)
     }
   }
 

@@ -3,7 +3,8 @@ import { isoTime } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
-import { isForeignPage, type Principal, type RefusalWatch, sessionToken } from '../../http/auth.ts'
+import { isForeignPage, type Principal, sessionToken } from '../../http/auth.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import type { Router } from '../../http/route.ts'
 import { deviceOf, sendSession } from '../../http/session-reply.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
@@ -28,12 +29,11 @@ interface SignInRoutes {
   providerLogout: Logout
   roleTable: RoleTable
   sessions: Pick<Sessions, 'forget'>
-  watch: RefusalWatch
 }
 
 export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): void {
   const { database, clock } = deps
-  const { peopleSignIn, providerLogout, roleTable, sessions, watch } = parts
+  const { peopleSignIn, providerLogout, roleTable, sessions } = parts
 
   const viewSession = (row: SessionRow, { session }: Principal): OpenSession => ({
     id: sessionId(row),
@@ -62,19 +62,21 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
 
   router.handle('getSignIn', () => peopleSignIn.view())
 
-  router.handle('setSignIn', async ({ body, request }) => {
+  router.handle('setSignIn', async ({ body, principal, request }) => {
+    assertFresh(principal, clock.now())
     await peopleSignIn.setPeopleOnly(body.people_only, requestActor(request))
     return peopleSignIn.view()
   })
 
-  router.handle('startSignIn', async ({ request }) => {
+  router.handle('startSignIn', async ({ query, request }) => {
     if (isForeignPage(request)) throw new AppError('forbidden', 'People sign in only on the pages of this service.')
-    return peopleSignIn.start(clientAddress(request))
+    return peopleSignIn.start(clientAddress(request), query.confirm === 'true')
   })
 
   router.handle('finishSignIn', async ({ body, request }, reply) => {
     if (isForeignPage(request)) throw new AppError('forbidden', 'People sign in only on the pages of this service.')
     const { session, principal } = await peopleSignIn.finish(body, {
+      address: clientAddress(request),
       actor: ({ keyId, name, scope }) => ({ ...requestActor(request), keyId, name, scope }),
       earlier: sessionToken(request),
       device: deviceOf(request),
@@ -83,22 +85,15 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
   })
 
   router.handle('backchannelLogout', async ({ body, request }) => {
+    // A page can send a form; a provider is a server.
+    if (isForeignPage(request)) throw new AppError('forbidden', 'Only a provider sends logout tokens.')
     const bytes = body as unknown as Buffer
     if (bytes.length > peopleLimits.logoutToken) {
       throw new AppError('too_large', `The body has more than ${peopleLimits.logoutToken} bytes.`)
     }
     const token = new URLSearchParams(bytes.toString('utf8')).get('logout_token')
     if (token === null) throw new AppError('invalid', 'The body must have logout_token.')
-    if (watch.isWaiting(clientAddress(request))) {
-      throw new AppError('too_many_failures', 'Too many invalid keys or tokens came from this address.', 60)
-    }
-    try {
-      await providerLogout.byToken(token)
-    } catch (fault) {
-      if (fault instanceof AppError && fault.code === 'invalid') watch.badKey(clientAddress(request))
-      throw fault
-    }
-    sessions.forget()
+    if (await providerLogout.byToken(token)) sessions.forget()
     return { ok: true }
   })
 
@@ -113,7 +108,7 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
   router.handle('getPerson', async ({ params, principal }) => {
     const row = await requirePerson(database.db, params.id)
     const open = await sessionsOf(row.id, principal)
-    return { person: viewPerson(row, open.length), sessions: open }
+    return { person: viewPerson(row, open.length), groups: JSON.parse(row.groups) as string[], sessions: open }
   })
 
   router.handle('endPersonSessions', async ({ params, request }) => {
@@ -136,5 +131,8 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
 
   router.handle('getRoleMappings', () => roleTable.read())
 
-  router.handle('setRoleMappings', ({ body, request }) => roleTable.replace(body.mappings, requestActor(request)))
+  router.handle('setRoleMappings', ({ body, principal, request }) => {
+    assertFresh(principal, clock.now())
+    return roleTable.replace(body.mappings, requestActor(request))
+  })
 }

@@ -49,7 +49,9 @@ describe('a person signs in', () => {
     ])
     expect(answer.headers['set-cookie']).toBeUndefined()
     const { body } = await service.call<{ people: Person[] }>('GET', '/api/people')
-    expect(body.people).toMatchObject([{ name: 'Eve', role: null, groups: ['everybody'], sessions: 0 }])
+    expect(body.people).toMatchObject([{ name: 'Eve', role: null, sessions: 0 }])
+    const { body: detail } = await service.call<{ groups: string[] }>('GET', `/api/people/${body.people[0]!.id}`)
+    expect(detail.groups).toEqual(['everybody'])
   })
 
   it('in one browser only, and once', async () => {
@@ -57,13 +59,25 @@ describe('a person signs in', () => {
     const other = await atProvider(service, 'root')
     for (const wrong of [
       { ...attempt, secret: other.secret },
-      { ...attempt, secret: 'A'.repeat(43) },
+      { ...attempt, secret: `v1.${'A'.repeat(200)}` },
     ]) {
       const refused = await finish(service, wrong)
       expect([refused.status, refused.body.error]).toEqual([401, expect.stringContaining('began in another browser')])
     }
     expect((await finish(service, attempt)).status).toBe(201)
     expect((await finish(service, attempt)).status).toBe(401)
+  })
+
+  it('and a role that changed is audited', async () => {
+    await signIn(service, 'ada')
+    provider.accounts.ada!.groups = ['admins']
+    service.clock.advance(1_000)
+    await signIn(service, 'ada')
+    const { body } = await service.call<{ entries: object[] }>('GET', '/api/audit?action=person.role')
+    expect(body.entries).toMatchObject([
+      { before: null, after: { role: 'operator', by: 'platform' } },
+      { before: { role: 'operator' }, after: { role: 'admin', by: 'admins' } },
+    ])
   })
 
   it('within ten minutes', async () => {
@@ -198,12 +212,64 @@ describe('the groups are asked for again', () => {
   it('and keep a session for an hour while the provider is away', async () => {
     const session = await signIn(service, 'ada')
     const start = provider.stop()
-    await pass(session, 60)
+    await pass(session, 50)
     expect((await status(session))[0]).toBe(200)
-    await pass(session, 10)
+    await pass(session, 20)
     expect((await status(session))[0]).toBe(401)
     start()
     expect((await status(await signIn(service, 'ada')))[0]).toBe(200)
+  })
+
+  it.each<[string, number, object]>([
+    ['too many requests', 429, { error: 'too_many_requests' }],
+    ['a client that is refused', 400, { error: 'invalid_client' }],
+    ['a scope that it no longer knows', 400, { error: 'invalid_scope' }],
+    ['a fault of its own', 500, {}],
+  ])('and %s say nothing about a person', async (_, code, body) => {
+    const session = await signIn(service, 'ada')
+    const start = provider.answerTokens(code, body)
+    await pass(session, 30)
+    expect((await status(session))[0]).toBe(200)
+    start()
+    provider.accounts.ada!.groups = ['watchers']
+    await pass(session, 20)
+    expect(await status(session)).toEqual([200, 'viewer'])
+  })
+
+  it('and end a session whose provider is no longer configured, or is another one', async () => {
+    const session = await signIn(service, 'ada')
+    const shared = { dataDir: service.deps.config.dataDir, clock: service.clock }
+    await using without = await openTestService(shared)
+    const on = (one: TestService) => one.call('GET', '/api/session', as(session))
+    for (let minute = 0; minute < 60; minute += 20) {
+      expect((await on(without)).status).toBe(200)
+      service.clock.advance(20 * 60_000 + 1_000)
+      await without.services.evaluation.run()
+    }
+    expect((await on(without)).status).toBe(401)
+    const later = await signIn(service, 'ada')
+    await using other = await startIdentityProvider({ publicUrl, accounts })
+    await using changed = await openTestService({ ...shared, env: other.env() })
+    service.clock.advance(10 * 60_000)
+    await changed.services.evaluation.run()
+    service.clock.advance(1_001)
+    expect((await changed.call('GET', '/api/session', as(later))).status).toBe(401)
+  })
+
+  it('and an answer that comes late changes nothing that was said later', async () => {
+    const early = await signIn(service, 'root')
+    service.clock.advance(10 * 60_000)
+    const release = provider.holdTokens()
+    const evaluating = service.services.evaluation.run()
+    await release.held
+    provider.accounts.root!.groups = ['watchers']
+    service.clock.advance(1_000)
+    const later = await signIn(service, 'root')
+    expect(await status(later)).toEqual([200, 'viewer'])
+    release.go()
+    await evaluating
+    expect(await status(later)).toEqual([200, 'viewer'])
+    expect(await status(early)).toEqual([200, 'viewer'])
   })
 
   it('and keep a session whose provider came back in time', async () => {
@@ -296,12 +362,19 @@ describe('only people', () => {
     expect(await events()).toBe(0)
     await signIn(service, 'root')
     await service.signIn(key)
+    const earlier = await service.signIn(key)
+    const named = await service.call('POST', '/api/keys', { body: { scope: 'admin', name: 'first admin' } })
+    expect(named.status).toBe(400)
+    const local = await service.signIn()
     expect((await service.call('PUT', '/api/sign-in', { body: { people_only: true } })).status).toBe(200)
+    service.clock.advance(1_001)
+    expect((await service.call('GET', '/api/session', as(earlier))).status).toBe(401)
+    expect((await service.call('GET', '/api/session', as(local))).status).toBe(200)
     await expect(service.signIn(key)).rejects.toThrow('Only people sign in here')
     expect((await service.call('GET', '/api/status', { key })).status).toBe(200)
-    expect(await events()).toBe(0)
-    await service.signIn()
     expect(await events()).toBe(1)
+    await service.signIn()
+    expect(await events()).toBe(2)
     expect((await service.call('PUT', '/api/sign-in', { body: { people_only: false } })).status).toBe(200)
     await service.signIn(key)
   })

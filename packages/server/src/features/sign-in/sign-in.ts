@@ -1,5 +1,5 @@
 import type { SignIn } from '@wardline/contract'
-import { hourMs, minuteMs } from '../../clock.ts'
+import { minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import { factStatement, isFactKnown } from '../../db/facts.ts'
 import type { Deps } from '../../deps.ts'
@@ -8,30 +8,49 @@ import { addressGroup } from '../../http/address-group.ts'
 import { randomSecret } from '../../ids.ts'
 import { seal, unseal } from '../../sealed.ts'
 import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
-import { type Actor, auditStatements } from '../audit/audit.ts'
+import { type Actor, auditStatements, localActor } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
-import { hashKey, sameHash } from '../keys/key-format.ts'
-import { endSessionsStatement } from '../keys/session-statements.ts'
-import { type PersonSession, prepareSession } from '../keys/sessions.ts'
+import { localAdminIds } from '../keys/bootstrap.ts'
+import { hashKey } from '../keys/key-format.ts'
+import { endKeySessionsStatement, endSessionsStatement } from '../keys/session-statements.ts'
+import { type PersonSession, prepareSession, unevaluatedMs } from '../keys/sessions.ts'
 import { personRow, principalOf } from '../people/people.ts'
-import { hasAdmin, type PersonRow, personStatement } from '../people/person-statements.ts'
+import { findPerson, hasAdmin, type PersonRow, personPrefix, personStatement } from '../people/person-statements.ts'
 import type { RoleTable } from '../people/role-mappings.ts'
 import { describe, type Granted, refusalOf, roleOf } from '../people/roles.ts'
 import type { Answer, Attempt, Provider } from './provider.ts'
-import { countSignIns, findSignIn, insertSignInStatement, takeSignInStatements } from './queries.ts'
+import { insertSignInStatement } from './queries.ts'
 
 /** Time to sign in at the provider, with a second factor that has to be found first. */
 const attemptMs = 10 * minuteMs
-/** Attempts in progress: 4 MB of rows. Far more than people sign in at the same time. */
-const maxAttempts = 10_000
-/** Attempts of one address: an office behind one address in the morning, and then one a second. */
-const burst = 100
-const msPerAttempt = 1_000
+/** Attempts, and their ends, of one address: an office behind one address in the morning, and then one a second. */
+const burst = 200
+const msPerAttempt = 500
 const maxAddresses = 10_000
 /** How often the provider is asked for the groups of a person with an open session. */
 export const evaluateEveryMs = 10 * minuteMs
-/** How long a session lives without a new evaluation: while the provider is away, or because it gave no refresh token. */
-export const unevaluatedMs = hourMs
+
+/** An attempt, encrypted for the browser that began it, so that nothing is stored before it is finished. */
+interface StoredAttempt extends Attempt {
+  /** Whether the person has to prove again who they are. */
+  isConfirmation: boolean
+  expiresAt: number
+}
+
+/** What the encrypted text is of. */
+const sealedFor = 'an attempt to sign in'
+
+/** The browser that finishes an attempt. */
+interface Opening {
+  address: string | null
+  actor(principal: ReturnType<typeof principalOf>): Actor
+  /** The session that it already has. */
+  earlier: string | undefined
+  device: string | undefined
+}
+
+/** Maximum time from the proof to the exchange, in which the person may have to consent. */
+const confirmedSeconds = 120
 
 /** Tokens of the provider, stored encrypted with the session. */
 export interface StoredTokens {
@@ -71,44 +90,64 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     throw new AppError('conflict', 'No provider is configured: set WARDLINE_OIDC_ISSUER, or sign in with a key.')
   }
 
-  function take(address: string | null): void {
+  function take(name: string): void {
     const now = clock.monotonic()
-    const bucket = buckets.of(addressGroup(address ?? ''), now)
+    const bucket = buckets.of(name, now)
     const waitMs = waitFor(bucket, 1, now)
-    if (waitMs > 0) {
-      throw new AppError('quota_exceeded', 'Too many attempts to sign in from this address.', Math.ceil(waitMs / 1_000))
-    }
+    if (waitMs > 0) throw new AppError('quota_exceeded', 'Too many attempts to sign in.', Math.ceil(waitMs / 1_000))
     spend(bucket, 1)
   }
 
   /** Decides by what the provider said. */
-  async function evaluate({ subject, sources }: Answer, known?: PersonRow): Promise<Evaluated> {
+  async function evaluate(
+    { subject, sources }: Answer,
+    { askedAt, signedInAt }: { askedAt: number; signedInAt: number },
+  ): Promise<Evaluated> {
     const { issuer, groupsClaim } = required().settings
     const described = describe(sources, groupsClaim)
     const { mappings } = await roleTable.read()
     const granted = roleOf(mappings, described)
-    const now = clock.now()
-    const row = personRow({ issuer, subject }, described, granted, { now, signedInAt: known?.signed_in_at ?? now })
+    const row = personRow({ issuer, subject }, described, granted, { now: askedAt, signedInAt })
     const common = { row, hasGroups: described.doubt !== 'missing' }
     return granted ? { ...common, granted } : { ...common, refusal: refusalOf(mappings, described, groupsClaim) }
   }
 
-  /** Takes the attempt, which can be used once. */
-  async function takeAttempt(state: string, secret: string): Promise<Attempt> {
-    const stateHash = hashKey(state)
-    const row = await findSignIn(database.db, stateHash, clock.now())
-    if (!row || !sameHash(hashKey(secret), row.secret_hash)) throw attemptGone()
+  /** Opens the attempt of this browser, and marks it as used. */
+  async function takeAttempt(state: string, secret: string): Promise<StoredAttempt> {
+    let attempt: StoredAttempt
     try {
-      await database.batch(takeSignInStatements(database, stateHash), { isControl: true })
+      attempt = unseal<StoredAttempt>(sealedFor, secret, secrets.signInKey)
+    } catch {
+      throw attemptGone()
+    }
+    if (attempt.state !== state || attempt.expiresAt <= clock.now()) throw attemptGone()
+    const row = { state_hash: hashKey(state), expires_at: attempt.expiresAt }
+    try {
+      await database.batch([insertSignInStatement(database.db, row)], { isControl: true })
     } catch (fault) {
-      if (fault instanceof DatabaseError && fault.stale) throw attemptGone()
+      if (fault instanceof DatabaseError && fault.constraint) throw attemptGone()
       throw fault
     }
-    return { state, ...unseal<Omit<Attempt, 'state'>>(stateHash, row.sealed, secrets.signInKey) }
+    return attempt
+  }
+
+  /** Returns the audit entry of a role that changed. */
+  async function roleChange({ row, refusal }: Evaluated, actor: Actor, now: number): Promise<Statement[]> {
+    const known = await findPerson(database.db, row.id)
+    if ((known?.role ?? null) === row.role) return []
+    const action = {
+      action: 'person.role',
+      target: row.id,
+      before: known ? { role: known.role, by: known.role_by } : null,
+      after: { role: row.role, by: row.role_by, name: row.name },
+      ...(refusal === undefined ? {} : { reason: refusal }),
+    }
+    return auditStatements(database, actor, action, now)
   }
 
   return {
     evaluate,
+    roleChange,
 
     async view(): Promise<SignIn> {
       const peopleOnly = provider !== undefined && (await isFactKnown(database.db, 'people_only'))
@@ -118,7 +157,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     /** Throws AppError `conflict` where it would lock everybody out. */
     async setPeopleOnly(peopleOnly: boolean, actor: Actor): Promise<void> {
       const before = { people_only: await isFactKnown(database.db, 'people_only') }
-      if (peopleOnly && !(await hasAdmin(database.db, required().settings.issuer))) {
+      if (peopleOnly && !(await hasAdmin(database.db, required().settings.issuer, clock.now()))) {
         throw new AppError(
           'conflict',
           'No person with role admin has signed in yet: sign in as one first, so that the provider and the table of roles are proven to work.',
@@ -128,6 +167,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
       const now = clock.now()
       const statements = [
         factStatement(database.db, 'people_only', peopleOnly ? 'true' : undefined),
+        ...(peopleOnly ? [endKeySessionsStatement(database.db, personPrefix, await localAdminIds(database.db))] : []),
         ...protectionAlerts.statements(actor, action, now),
         ...auditStatements(database, actor, action, now),
       ]
@@ -135,64 +175,58 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     },
 
     /** Begins an attempt. Throws AppError. */
-    async start(address: string | null): Promise<{ url: string; secret: string }> {
+    async start(address: string | null, isConfirmation: boolean): Promise<{ url: string; secret: string }> {
       const used = required()
-      take(address)
-      if ((await countSignIns(database.db)) >= maxAttempts) {
-        throw new AppError('overloaded', 'Too many people are signing in at the same time; retry.', 60)
-      }
-      const [state, nonce, verifier, secret] = [randomSecret(32), randomSecret(32), randomSecret(32), randomSecret(32)]
-      const url = await used.start({ state, nonce, verifier })
-      const stateHash = hashKey(state)
-      const row = {
-        state_hash: stateHash,
-        secret_hash: hashKey(secret),
-        sealed: seal(stateHash, { nonce, verifier }, secrets.signInKey),
-        expires_at: clock.now() + attemptMs,
-      }
-      await database.batch([insertSignInStatement(database.db, row)], { isControl: true })
-      return { url, secret }
+      take(addressGroup(address ?? ''))
+      const [state, nonce, verifier] = [randomSecret(32), randomSecret(32), randomSecret(32)]
+      // The provider authenticates the person again, whatever session it has.
+      const url = await used.start({ state, nonce, verifier }, isConfirmation ? 0 : undefined)
+      const attempt = { state, nonce, verifier, isConfirmation, expiresAt: clock.now() + attemptMs }
+      return { url, secret: seal(sealedFor, attempt satisfies StoredAttempt, secrets.signInKey) }
     },
 
     /** Finishes an attempt with the query of the provider's answer. Throws AppError. */
-    async finish(
-      { answer, secret }: { answer: string; secret: string },
-      opening: {
-        actor(principal: ReturnType<typeof principalOf>): Actor
-        earlier: string | undefined
-        device: string | undefined
-      },
-    ) {
+    async finish({ answer, secret }: { answer: string; secret: string }, { address, actor, earlier, device }: Opening) {
       const used = required()
+      take(addressGroup(address ?? ''))
       const state = new URLSearchParams(answer).get('state')
       if (state === null) throw attemptGone()
-      const said = await used.finish(answer, await takeAttempt(state, secret))
-      const evaluated = await evaluate(said)
+      const attempt = await takeAttempt(state, secret)
+      // A later answer, such as that of an evaluation, counts more than this one.
+      const askedAt = clock.now()
+      const said = await used.finish(answer, attempt, attempt.isConfirmation ? confirmedSeconds : undefined)
+      const evaluated = await evaluate(said, { askedAt, signedInAt: askedAt })
       const { row, granted, refusal } = evaluated
+      take(row.id)
+      const now = clock.now()
       if (!granted) {
         log.warn({ person: row.id }, 'a person without a role tried to sign in')
-        await database.batch([personStatement(database.db, row), endSessionsStatement(database.db, row.id)])
+        await database.batch([
+          personStatement(database.db, row),
+          endSessionsStatement(database.db, row.id),
+          ...(await roleChange(evaluated, localActor('system'), now)),
+        ])
         throw new AppError('forbidden', refusal)
       }
-      const now = clock.now()
       const ofPerson: PersonSession = {
         authenticated_at: said.authenticatedAt ?? null,
-        evaluated_at: now,
+        evaluated_at: askedAt,
         due_at: said.refreshToken === undefined ? null : now + evaluateEveryMs,
         provider_session: said.providerSession ?? null,
         endsBy: said.refreshToken === undefined ? now + unevaluatedMs : Infinity,
+        shown: { name: row.name, role: granted.role, role_by: granted.by },
         sealFor: (id) => seal(id, tokensOf(said), secrets.signInKey),
       }
       const principal = principalOf(row, granted.role)
       const { session, statements } = await prepareSession(deps, {
-        actor: opening.actor(principal),
-        earlier: opening.earlier,
+        actor: actor(principal),
+        earlier,
         by: 'provider',
-        device: opening.device,
+        device,
         ofPerson,
       })
-      const all: Statement[] = [personStatement(database.db, row), ...statements]
-      await database.batch(all, { isControl: true })
+      const change = await roleChange(evaluated, localActor('system'), now)
+      await database.batch([personStatement(database.db, row), ...change, ...statements], { isControl: true })
       return { session, principal }
     },
   }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type IdentityProvider, startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
-import { accounts, as, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { accounts, as, confirm, openServiceWith, publicUrl } from '../../testing/people.ts'
 import type { TestService } from '../../testing/service.ts'
 
 let provider: IdentityProvider
@@ -28,7 +28,7 @@ async function createKey(scope: string, caller: Caller) {
 }
 
 it('two operators are two people, whatever keys they hold', async () => {
-  const root = as(await signIn(service, 'root'))
+  const root = as(await confirm(service, 'root'))
   expect(await resume(root)).toBe(409)
   const own = await createKey('operator', root)
   const admin = await createKey('admin', root)
@@ -36,21 +36,21 @@ it('two operators are two people, whatever keys they hold', async () => {
   const rotated = await service.call<{ key: string }>('POST', `/api/keys/${own.id}/rotate`, { ...root, body: {} })
   const ofOther = await service.createKey('operator')
   const taken = await service.call<{ key: string }>('POST', `/api/keys/${ofOther.id}/rotate`, { ...root, body: {} })
-  const again = as(await signIn(service, 'root'))
+  const again = as(await confirm(service, 'root'))
   for (const key of [own.key, admin.key, through.key, rotated.body.key, taken.body.key])
     expect(await resume({ key })).toBe(409)
   expect(await resume(again)).toBe(409)
-  expect(await resume(as(await signIn(service, 'ada')))).toBe(200)
+  expect(await resume(as(await confirm(service, 'ada')))).toBe(200)
 })
 
 it('a key that the person did not create is another operator', async () => {
   const { key } = await service.createKey('operator')
-  expect(await resume(as(await signIn(service, 'root')))).toBe(409)
+  expect(await resume(as(await confirm(service, 'root')))).toBe(409)
   expect(await resume({ key })).toBe(200)
 })
 
 it('keys of agents that a person creates go on to own their instances', async () => {
-  const root = as(await signIn(service, 'root'))
+  const root = as(await confirm(service, 'root'))
   const { body } = await service.call<{ key: string; id: string }>('POST', '/api/keys', {
     ...root,
     body: { scope: 'agent', instances: ['b'] },
