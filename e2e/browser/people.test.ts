@@ -137,10 +137,13 @@ test('a provider that does not answer is named, and can be asked again', async (
   await page.getByText('Signed in as Ada Lovelace').waitFor()
 })
 
-/** Opens a page of an admin who signed in at the provider. */
+/** Opens a page of an admin who confirmed a moment ago. */
 async function adminAt(at: string, look: Parameters<typeof newPage>[0] = {}): Promise<Page> {
   const page = await newPage(look)
-  await enter(page, 'root', at)
+  await page.goto(`${publicUrl}/auth/login?confirm=true`)
+  await atProvider(page, 'root')
+  await page.getByRole('heading', { name: 'Confirmed' }).waitFor()
+  await page.goto(publicUrl + at)
   await page.getByText('Signed in as Grace Hopper').waitFor({ state: 'attached' })
   return page
 }
@@ -228,4 +231,29 @@ test('others read which scope the page needs', async () => {
   await page.getByText('Managing people requires scope admin.').waitFor()
   await page.goto(`${publicUrl}/keys`)
   await page.getByText('Managing keys requires scope admin.').waitFor()
+})
+
+test('a change that matters asks the person to confirm at the provider, and then works', async () => {
+  const page = await newPage()
+  await enter(page, 'root', '/keys')
+  await page.waitForURL(`${publicUrl}/keys`)
+  await page.getByLabel('Filter by name').waitFor()
+  await page.keyboard.press('n')
+  const dialog = page.getByRole('dialog', { name: 'Create a key' })
+  await dialog.getByLabel(/^Agents/).fill('confirmed-agent')
+  await dialog.getByRole('button', { name: 'Create key' }).click()
+  const link = dialog.getByRole('alert').getByRole('link', { name: 'Confirm that it is you' })
+  const opened = page.context().waitForEvent('page')
+  await link.click()
+  const tab = await opened
+  await tab.locator('[name=login]').fill('root')
+  await tab.locator('[name=password]').fill('any')
+  await tab.getByRole('button', { name: 'Sign-in' }).click()
+  await tab.getByRole('heading', { name: 'Confirmed' }).waitFor()
+  await tab.close()
+  await dialog.getByRole('button', { name: 'Create key' }).click()
+  await page
+    .getByRole('dialog')
+    .getByRole('group', { name: /^Key with scope/ })
+    .waitFor()
 })

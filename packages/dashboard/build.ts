@@ -15,7 +15,7 @@ const sourcesFile = 'sources.sha256'
 
 /** Bytes after gzip. Within these limits, the first screen shows within two seconds at 1 Mbit/s. */
 const maxEntryBytes = 180_000
-const maxRouteBytes = 64_000
+const maxRouteBytes = 66_000
 
 const builtFrom = (folder: string) =>
   existsSync(join(folder, sourcesFile)) ? readFileSync(join(folder, sourcesFile), 'utf8') : undefined

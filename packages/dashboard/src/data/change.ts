@@ -1,6 +1,11 @@
 import { type QueryKey, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
+import type { HelpedError } from '../ui/panel.tsx'
 import { say } from '../ui/toast.ts'
+import { needsConfirmation } from './client.ts'
+import { confirmAddress } from './sign-in.ts'
+
+const confirmation: NonNullable<HelpedError['help']> = { href: confirmAddress, label: 'Confirm that it is you' }
 
 interface ChangeOptions {
   /** Subjects that are read again afterwards. */
@@ -42,7 +47,7 @@ export function useChange({ changes }: ChangeOptions): Change {
       const sentence = done ?? result
       if (typeof sentence === 'string') say(sentence)
     } catch (problem) {
-      setFault(problem as Error)
+      setFault(needsConfirmation(problem) ? Object.assign(problem, { help: confirmation }) : (problem as Error))
     }
     setBusy(false)
     // Also after a failure, because another operator may have been faster.

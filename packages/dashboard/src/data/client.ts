@@ -1,4 +1,4 @@
-import { createClient, WardlineError } from '@wardline/contract'
+import { createClient, type ErrorCode, WardlineError } from '@wardline/contract'
 import { sessionHeaders, sessionSecret } from './storage.ts'
 
 /** Sends a request with the session's cookie and secret. */
@@ -16,5 +16,10 @@ export async function send(
 /** Calls any endpoint with the session. Throws WardlineError. */
 export const call = createClient({ url: location.origin, acceptsCompressed: true, send })
 
+/** Whether the person has to prove again who they are, which is no end of the session. */
+export const needsConfirmation = (fault: unknown): fault is WardlineError =>
+  fault instanceof WardlineError && fault.code === ('fresh_confirmation_required' satisfies ErrorCode)
+
 /** Whether a failure means that there is no session, or that it has ended. */
-export const isSignedOut = (fault: unknown): boolean => fault instanceof WardlineError && fault.status === 401
+export const isSignedOut = (fault: unknown): boolean =>
+  fault instanceof WardlineError && fault.status === 401 && !needsConfirmation(fault)

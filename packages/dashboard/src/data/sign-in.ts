@@ -14,10 +14,15 @@ export const signInQuery = queryOptions({
 export const startAddress = (to: string | undefined): string =>
   signInPaths.start + (to === undefined ? '' : `?to=${encodeURIComponent(to)}`)
 
+/** The address at which a signed-in person proves again who they are. */
+export const confirmAddress = `${signInPaths.start}?confirm=true`
+
 /** What belongs to one attempt to sign in at the provider. */
 interface Attempt {
   secret: string
   to: string | undefined
+  /** The person was signed in, and proves again who they are. */
+  isConfirmation: boolean
 }
 
 /** In the storage of the tab, which survives the way to the provider and back, and which other tabs cannot read. */
@@ -43,9 +48,9 @@ export function takeAttempt(): Attempt | undefined {
 }
 
 /** Begins an attempt. Resolves with the address at the provider. Throws WardlineError. */
-export async function startSignIn(to: string | undefined): Promise<string> {
-  const { url, secret } = await call('startSignIn', {})
-  keepAttempt({ secret, to })
+export async function startSignIn(to: string | undefined, isConfirmation: boolean): Promise<string> {
+  const { url, secret } = await call('startSignIn', { query: isConfirmation ? { confirm: 'true' } : {} })
+  keepAttempt({ secret, to, isConfirmation })
   return url
 }
 

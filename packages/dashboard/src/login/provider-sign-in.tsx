@@ -39,10 +39,10 @@ function Failed({ fault, to }: { fault: Error; to: string | undefined }) {
 
 /** Leads to the provider. */
 export function StartSignIn() {
-  const { to } = route.useSearch()
+  const { to, confirm } = route.useSearch()
   const { run, fault } = useChange({ changes: [] })
   // Replaces this page: the way back from the provider would lead to it again.
-  useOnce(() => void run(async () => location.replace(await startSignIn(to))))
+  useOnce(() => void run(async () => location.replace(await startSignIn(to, confirm !== undefined))))
   return (
     <Alone title="Sign in">
       {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Opening the page of the provider…</p>}
@@ -56,15 +56,24 @@ export function FinishSignIn() {
   const client = useQueryClient()
   const { run, fault } = useChange({ changes: [] })
   const [to, setTo] = useState<string>()
+  const [isConfirmed, setConfirmed] = useState(false)
   useOnce(() => {
     const attempt = takeAttempt()
     setTo(attempt?.to)
     void run(async () => {
       await finishSignIn(takeAnswer(), attempt)
+      if (attempt?.isConfirmation) return setConfirmed(true)
       client.clear()
       router.history.replace(attempt?.to ?? '/')
     })
   })
+  if (isConfirmed) {
+    return (
+      <Alone title="Confirmed">
+        <p>Close this tab and repeat the change. No further confirmation is needed for 5 minutes.</p>
+      </Alone>
+    )
+  }
   return (
     <Alone title={fault ? 'You are not signed in' : 'Sign in'}>
       {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Signing in…</p>}

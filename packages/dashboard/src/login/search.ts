@@ -8,6 +8,8 @@ const to = (value: unknown) => {
 
 export const loginSearch = searchParams({
   to,
+  /** Whether a signed-in person proves again who they are. */
+  confirm: oneOf(['true']),
   /** The form for a key is open. */
   by: oneOf(['key']),
 })

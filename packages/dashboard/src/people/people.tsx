@@ -56,8 +56,8 @@ function PeopleList({ people, fault, ownId, onShow }: ListProps) {
   const { q = '' } = route.useSearch()
   const [text, setText] = useState(q)
   const field = useRef<HTMLInputElement>(null)
-  const found = people?.filter(({ name, email, role, groups }) =>
-    [name, email, role, ...groups].join('\n').toLowerCase().includes(q.toLowerCase()),
+  const found = people?.filter(({ name, email, role, role_by }) =>
+    [name, email, role, role_by].join('\n').toLowerCase().includes(q.toLowerCase()),
   )
   const { at } = useRows(found ?? [], { Enter: ({ id }) => onShow({ person: id }) })
   useKeys({ '/': () => field.current?.focus() })

@@ -42,7 +42,7 @@ function EndDialog({ person, isOwn, onClose }: { person: Person; isOwn: boolean;
   )
 }
 
-const Details = ({ person }: { person: Person }) => (
+const Details = ({ person, groups }: { person: Person; groups: readonly string[] }) => (
   <>
     <h2>
       <HostileText text={person.name} max={100} />
@@ -50,7 +50,7 @@ const Details = ({ person }: { person: Person }) => (
     <Facts
       facts={[
         ['Role', <Role key="role" person={person} />],
-        ['Groups', person.groups.length === 0 ? 'none' : <HostileText text={person.groups.join(', ')} max={500} />],
+        ['Groups', groups.length === 0 ? 'none' : <HostileText text={groups.join(', ')} max={500} />],
         ['Groups read', <Time key="evaluated" at={person.evaluated_at} />],
         ['Mail address', person.email !== null && <HostileText text={person.email} max={100} />],
         ['First sign-in', <Time key="first" at={person.first_seen_at} />],
@@ -94,7 +94,7 @@ export function PersonDrawer({ id, isOwn, onClose }: PersonDrawerProps) {
       }
     >
       <Fault of={error} />
-      {data && <Details person={data.person} />}
+      {data && <Details person={data.person} groups={data.groups} />}
       {data && <OpenSessions title="Open sessions" sessions={data.sessions} />}
       {isAsked && data && <EndDialog person={data.person} isOwn={isOwn} onClose={() => setAsked(false)} />}
     </Drawer>

@@ -27,7 +27,7 @@ export function Roles({ people, own }: RolesProps) {
   const [asked, setAsked] = useState<Asked>()
   const close = () => setAsked(undefined)
   const isOfFile = data?.owner === 'file'
-  const groups = [...new Set(people.flatMap((person) => person.groups))].sort()
+  const groups = [...new Set(people.flatMap(({ role_by }) => role_by ?? []))].sort()
   return (
     <>
       <DataTable

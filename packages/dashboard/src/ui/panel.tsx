@@ -103,12 +103,26 @@ function FaultText({ text }: { text: string }) {
   })
 }
 
+/** A failure with a page that helps, which opens in a new tab. */
+export interface HelpedError extends Error {
+  help?: { href: string; label: string }
+}
+
 /** A failure, announced to screen readers. Draws nothing without one. */
 export function Fault({ of, isInPanel = false }: { of: unknown; isInPanel?: boolean }) {
   if (of === undefined || of === null) return null
+  const { help } = of as HelpedError
   return (
     <p role="alert" className={`fault ${isInPanel ? css.empty : ''}`}>
       <FaultText text={faultText(of)} />
+      {help && (
+        <>
+          {' '}
+          <a href={help.href} target="_blank" rel="noopener">
+            {help.label}
+          </a>
+        </>
+      )}
     </p>
   )
 }
