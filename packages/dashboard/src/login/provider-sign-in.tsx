@@ -42,7 +42,7 @@ export function StartSignIn() {
   const { to, confirm } = route.useSearch()
   const { run, fault } = useChange({ changes: [] })
   // Replaces this page: the way back from the provider would lead to it again.
-  useOnce(() => void run(async () => location.replace(await startSignIn(to, confirm !== undefined))))
+  useOnce(() => void run(async () => location.replace(await startSignIn(to, confirm === true))))
   return (
     <Alone title="Sign in">
       {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Opening the page of the provider…</p>}

@@ -1,4 +1,4 @@
-import { oneOf, searchParams, text } from '../data/search-params.ts'
+import { flag, oneOf, searchParams, text } from '../data/search-params.ts'
 
 /** The page to open after signing in: only a path of this service, so that a link cannot lead to another site. */
 const to = (value: unknown) => {
@@ -9,7 +9,7 @@ const to = (value: unknown) => {
 export const loginSearch = searchParams({
   to,
   /** Whether a signed-in person proves again who they are. */
-  confirm: oneOf(['true']),
+  confirm: flag,
   /** The form for a key is open. */
   by: oneOf(['key']),
 })
