@@ -25,7 +25,7 @@ export const verifiedVersions: Record<Tool, Verified> = {
 }
 
 /** Judges a version, of which a hook without a model cannot show that it also runs in subagents. */
-export function judgeVersion(product: string, { version, subagents }: Verified, installed: string | undefined): Check {
+function judgeVersion(product: string, { version, subagents }: Verified, installed: string | undefined): Check {
   const name = `version of ${product}`
   if (installed === undefined) return skip(name, 'Its program does not tell its version here.')
   const fix = 'Let a subagent make a call that a policy denies, and look for it in the events.'

@@ -36,7 +36,12 @@ const changes: [string, Method, string, unknown][] = [
   ['a new key', 'POST', '/api/keys', { scope: 'viewer', name: 'x' }],
   ['a table of roles', 'PUT', '/api/roles', { mappings: [{ group: 'admins', role: 'admin' }] }],
   ['who may sign in', 'PUT', '/api/sign-in', { people_only: true }],
-  ['a new decoy, whose value is shown', 'POST', '/api/honeypots', { type: 'api_key', keyType: 'openai', instanceId: 'a', label: 'x' }],
+  [
+    'a new decoy, whose value is shown',
+    'POST',
+    '/api/honeypots',
+    { type: 'api_key', keyType: 'openai', instanceId: 'a', label: 'x' },
+  ],
   ['a rule that enforces', 'POST', '/api/rules', rule('enforce')],
 ]
 

@@ -224,7 +224,7 @@ describe('the groups are asked for again', () => {
     ['too many requests', 429, { error: 'too_many_requests' }],
     ['a client that is refused', 400, { error: 'invalid_client' }],
     ['a scope that it no longer knows', 400, { error: 'invalid_scope' }],
-    ['a fault of its own', 500, {}],
+    ['a fault of the provider', 500, {}],
   ])('and %s say nothing about a person', async (_, code, body) => {
     const session = await signIn(service, 'ada')
     const start = provider.answerTokens(code, body)
