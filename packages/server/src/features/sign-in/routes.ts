@@ -22,7 +22,7 @@ import { requirePerson, viewPerson } from '../people/people.ts'
 import { readPeople } from '../people/person-statements.ts'
 import type { RoleTable } from '../people/role-mappings.ts'
 import type { Logout } from './logout.ts'
-import type { PeopleSignIn } from './sign-in.ts'
+import type { Opening, PeopleSignIn } from './sign-in.ts'
 
 interface SignInRoutes {
   peopleSignIn: PeopleSignIn
@@ -75,12 +75,13 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
 
   router.handle('finishSignIn', async ({ body, request }, reply) => {
     if (isForeignPage(request)) throw new AppError('forbidden', 'People sign in only on the pages of this service.')
-    const { session, principal } = await peopleSignIn.finish(body, {
+    const opening: Opening = {
       address: clientAddress(request),
       actor: ({ keyId, name, scope }) => ({ ...requestActor(request), keyId, name, scope }),
       earlier: sessionToken(request),
       device: deviceOf(request),
-    })
+    }
+    const { session, principal } = await peopleSignIn.finish(body, opening)
     return sendSession(request, reply, principal, session, clock.now())
   })
 

@@ -41,7 +41,7 @@ interface StoredAttempt extends Attempt {
 const sealedFor = 'an attempt to sign in'
 
 /** The browser that finishes an attempt. */
-interface Opening {
+export interface Opening {
   address: string | null
   actor(principal: ReturnType<typeof principalOf>): Actor
   /** The session that it already has. */
