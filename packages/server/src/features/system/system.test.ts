@@ -111,7 +111,12 @@ it('GET /api/system contains no part of a secret setting, even in job errors', a
   )
   const mail = { ALERT_EMAIL_FROM: 'a@example.com', ALERT_EMAIL_TO: 'a@example.com', TELEGRAM_CHAT_ID: '1' }
   const wallet = { TRUST_WALLET_ADDRESS: `0x${'1'.repeat(40)}` }
-  await using service = await openTestService({ env: { ...env, ...mail, ...wallet } })
+  const oidc = {
+    WARDLINE_PUBLIC_URL: 'https://wardline.example.com',
+    WARDLINE_OIDC_ISSUER: 'https://login.example.com',
+    WARDLINE_OIDC_CLIENT_ID: 'wardline',
+  }
+  await using service = await openTestService({ env: { ...env, ...mail, ...oidc, ...wallet } })
   const { deps, services } = service
   const quoting = () => Promise.reject(new Error(`no answer of ${deps.config.ntfyUrl} for ${deps.config.smtpUrl}`))
   await startJobs([{ name: 'quoting', everyMs: 60_000, run: quoting }], deps, services)()
