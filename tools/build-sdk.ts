@@ -101,17 +101,9 @@ function* startsIn(statement: Statement): Generator<number> {
   }
 }
 
-/** A line of statements is at least so long: one for each would be 2 KB more. */
-const minLineLength = 1_500
-
-/** Node prints the line of an error that ends a program: so it is a few statements, not the whole file. */
+/** Node prints the line of an error that ends a program: so it is one statement, not the whole file. */
 function withLines(code: string): string {
-  const starts = [0]
-  for (const statement of parseAst(code).body) {
-    for (const start of startsIn(statement as Statement)) {
-      if (start - starts.at(-1)! >= minLineLength) starts.push(start)
-    }
-  }
+  const starts = parseAst(code).body.flatMap((statement) => [...startsIn(statement as Statement)])
   return starts.map((start, place) => code.slice(start, starts[place + 1])).join('\n')
 }
 
