@@ -70,7 +70,7 @@ import { witnesses } from './migrations/0066-witnesses.ts'
 import { reportMismatches } from './migrations/0067-report-mismatches.ts'
 import { agentConfigs } from './migrations/0068-agent-configs.ts'
 import { parents } from './migrations/0069-parents.ts'
-import { people } from './migrations/0071-people.ts'
+import { people } from './migrations/0070-people.ts'
 
 interface Migration {
   version: number
@@ -151,7 +151,7 @@ const migrations: Migration[] = [
   { version: 67, name: 'report-mismatches', statements: reportMismatches },
   { version: 68, name: 'agent-configs', statements: agentConfigs },
   { version: 69, name: 'parents', statements: parents },
-  { version: 71, name: 'people', statements: people },
+  { version: 70, name: 'people', statements: people },
 ]
 
 const newest = migrations.at(-1)!.version
