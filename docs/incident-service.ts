@@ -1,8 +1,10 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { createLog, openDeps, readConfig, startServer } from '@wardline/server'
 import { currentSigningKey, type SigningKey } from '../packages/server/src/features/audit/signing-keys.ts'
+import { readHeardBy } from '../packages/server/src/features/instances/heard-by.ts'
 
 /** What the service exports for the vectors, and the key that signed it. */
 export interface Exported {
@@ -49,6 +51,9 @@ export async function exportedBundles(): Promise<Exported> {
     }
     await send('/api/heartbeat', { instance_id: 'support-bot-1', name: 'Support bot' })
     await send('/api/heartbeat', { instance_id: 'billing-1', name: 'Billing' })
+    // Written in the background. Read from the database, because each request has a number, which the audit log keeps.
+    const deps = await openDeps(config, options)
+    while ((await readHeardBy(deps.database.db, ['support-bot-1'], now)).size === 0) await setTimeout(20)
     const operator = await send('/api/keys', { scope: 'operator', name: 'Größe 🦊' })
     const { key } = (await operator.json()) as { key: string }
     await send('/api/kill/billing-1', { reason: 'Another agent, whose entries are withheld' }, key)
@@ -76,7 +81,6 @@ export async function exportedBundles(): Promise<Exported> {
       'valid-empty': await exported(to, begin + 2 * hour),
     }
     const keys = await (await send('/.well-known/wardline-keys.json')).text()
-    const deps = await openDeps(config, options)
     const signing = await currentSigningKey(deps, now)
     await deps.close()
     return { bundles, keys, key: signing }
