@@ -7,15 +7,15 @@ import { findService } from './service/service.ts'
 import type { ServiceFlags } from './service/settings.ts'
 import { textTable } from './text-table.ts'
 
-const row = ({ id, name, role, role_by, sessions, signed_in_at }: Person): string[] =>
-  [id, name, role ?? '-', role_by ?? '-', String(sessions), signed_in_at].map(sanitize)
+const row = ({ id, name, role, tags, role_by, sessions, signed_in_at }: Person): string[] =>
+  [id, name, role ?? '-', tags?.join(',') ?? '-', role_by ?? '-', String(sessions), signed_in_at].map(sanitize)
 
 async function list(flags: ServiceFlags): Promise<void> {
   const { call } = await findService(flags)
   const { people } = await call('listPeople', {})
   if (flags.json) return console.log(safeJson({ people }, 2))
   if (people.length === 0) return console.error('Nobody has signed in at the provider yet.')
-  console.log(textTable([['Id', 'Name', 'Role', 'By', 'Sessions', 'Signed in'], ...people.map(row)]))
+  console.log(textTable([['Id', 'Name', 'Role', 'For', 'By', 'Sessions', 'Signed in'], ...people.map(row)]))
 }
 
 async function end(id: string, flags: ServiceFlags): Promise<void> {
@@ -29,8 +29,8 @@ const rolesText = ({ owner, mappings }: RoleMappings): string =>
   [
     owner === 'file' ? 'From WARDLINE_OIDC_ROLES_FILE:' : 'Stored in the service:',
     ...(mappings.length === 0 ? ['no group has a role'] : []),
-    ...mappings.map(({ group, email, role }) =>
-      sanitize(group === undefined ? `${email} (mail address) → ${role}` : `${group} → ${role}`),
+    ...mappings.map(({ group, email, role, tags }) =>
+      sanitize(`${group ?? `${email} (mail address)`} → ${role}${tags ? ` for ${tags.join(', ')}` : ''}`),
     ),
   ].join('\n')
 

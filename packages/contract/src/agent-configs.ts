@@ -104,6 +104,7 @@ export const agentConfigEndpoints = {
     method: 'GET',
     path: '/api/instances/:instanceId/config',
     access: access.readers,
+    teams: 'agent',
     feature: 'instances',
     summary: 'Get the configuration of an agent as it was last reported',
     params: InstanceParams,

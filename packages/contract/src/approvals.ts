@@ -237,6 +237,7 @@ export const approvalEndpoints = {
     method: 'GET',
     path: '/api/approvals',
     access: access.readers,
+    teams: 'refused',
     feature: 'approvals',
     summary: 'List calls that agents asked operators to approve, newest first',
     query: ApprovalQuery,
@@ -247,6 +248,7 @@ export const approvalEndpoints = {
     method: 'GET',
     path: '/api/approvals/:id',
     access: access.readers,
+    teams: 'refused',
     feature: 'approvals',
     summary: 'Get a call that an agent asked operators to approve',
     params: IdParams,
@@ -257,7 +259,8 @@ export const approvalEndpoints = {
   decideApproval: define({
     method: 'POST',
     path: '/api/approvals/:id',
-    access: access.operators,
+    access: access.approvers,
+    teams: 'refused',
     feature: 'approvals',
     summary:
       'Approve or deny a call; the key that asked cannot decide, nor one whose `approves` has no tag of the agent',
@@ -290,6 +293,7 @@ export const approvalEndpoints = {
     method: 'GET',
     path: '/api/allowances',
     access: access.readers,
+    teams: 'refused',
     feature: 'approvals',
     summary: `List allowances, newest first, at most ${approvalLimits.allowances}; ended ones as long as events are kept`,
     status: 200,
@@ -298,7 +302,8 @@ export const approvalEndpoints = {
   revokeAllowance: define({
     method: 'DELETE',
     path: '/api/allowances/:id',
-    access: access.operators,
+    access: access.approvers,
+    teams: 'refused',
     feature: 'approvals',
     summary: 'End an allowance: the next call asks again',
     params: IdParams,

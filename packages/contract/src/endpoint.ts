@@ -1,17 +1,34 @@
 import type { TSchema } from 'typebox'
 
-export const scopes = ['agent', 'viewer', 'operator', 'admin'] as const
+/** From the fewest rights to the most, after `agent`: each may do what those before it may. */
+export const scopes = ['agent', 'viewer', 'approver', 'operator', 'admin'] as const
 export type Scope = (typeof scopes)[number]
+/** Scopes of keys; `approver` is for people. */
+export const keyScopes = ['agent', 'viewer', 'operator', 'admin'] as const satisfies readonly Scope[]
+export type KeyScope = (typeof keyScopes)[number]
+
+/**
+ * What a caller who is limited to the agents of a team gets: `agent` = the path names an agent, 404 unless it is of the
+ * team; `agents` = the handler shows and reaches only agents of the team; `global` = says nothing of single agents, nor
+ * how many there are; `refused` = 403, because it concerns all agents.
+ */
+type Teams = 'agent' | 'agents' | 'global' | 'refused'
+
+/**
+ * Key scopes that may call it. `open` needs no key; configuration decides whether `stream` and `metrics` need one. Admins
+ * and agents are not limited to teams.
+ */
+type Access =
+  | { access: readonly ('agent' | 'admin')[] | 'open' | 'metrics'; teams?: undefined }
+  | { access: readonly Scope[] | 'stream'; teams: Teams }
 
 /** One row of the endpoint table. */
-export interface Endpoint {
+export type Endpoint = EndpointParts & Access
+
+interface EndpointParts {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Path with `:name` parameters. */
   path: string
-  /**
-   * Key scopes that may call it. `open` needs no key; configuration decides whether `stream` and `metrics` need one.
-   */
-  access: readonly Scope[] | 'open' | 'stream' | 'metrics'
   /** Query parameter that requires a reader's key even where the endpoint is open. */
   keyedBy?: string
   feature: string
@@ -51,8 +68,9 @@ export interface Endpoint {
 /** Sets of scopes, each from the fewest rights to the most. */
 export const access = {
   agents: ['agent', 'admin'],
-  readers: ['viewer', 'operator', 'admin'],
-  everyone: ['agent', 'viewer', 'operator', 'admin'],
+  readers: ['viewer', 'approver', 'operator', 'admin'],
+  everyone: ['agent', 'viewer', 'approver', 'operator', 'admin'],
+  approvers: ['approver', 'operator', 'admin'],
   operators: ['operator', 'admin'],
   admins: ['admin'],
 } as const satisfies Record<string, readonly Scope[]>

@@ -31,6 +31,7 @@ export const gatewayEndpoints = {
     method: 'GET',
     path: '/api/gateway/budgets',
     access: access.readers,
+    teams: 'refused',
     feature: 'gateway',
     summary: `List what agents used of their budgets for models today, in UTC; of a budget that each agent has, the ${limits.budgetAgents} agents that used most`,
     status: 200,

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { access, define, scopes } from './endpoint.ts'
+import { access, define, keyScopes, scopes } from './endpoint.ts'
 import { choice, InstancePattern, limits, NotBlank, nullable, Pattern, Timestamp } from './fields.ts'
 import { Tags } from './instances.ts'
 import { Type } from './type.ts'
@@ -31,7 +31,7 @@ const ModelPattern = Pattern(
 )
 
 export const NewKey = Type.Object({
-  scope: choice(scopes),
+  scope: choice(keyScopes),
   name: Type.Optional(
     NotBlank({
       minLength: 1,
@@ -66,6 +66,12 @@ export const NewKey = Type.Object({
     ),
     minItems: 1,
   }),
+  tags_scope: Type.Optional({
+    ...Tags(
+      'The key sees and reaches only agents with at least one of these tags, set by operators or by the key of the agent; scopes viewer and operator only; default: all agents',
+    ),
+    minItems: 1,
+  }),
   models: Type.Optional(
     Type.Array(ModelPattern, {
       minItems: 1,
@@ -84,7 +90,7 @@ export type NewKey = Static<typeof NewKey>
 
 export const KeyView = Type.Object({
   id: KeyId,
-  scope: choice(scopes),
+  scope: choice(keyScopes),
   name: Type.String(),
   instances: Type.Array(Type.String()),
   max_instances: nullable(
@@ -93,6 +99,9 @@ export const KeyView = Type.Object({
   tags: Type.Array(Type.String(), { description: 'Tags of instances that register with the key' }),
   approves: nullable(
     Type.Array(Type.String(), { description: 'Tags of the agents whose approvals the key decides; null: all agents' }),
+  ),
+  tags_scope: nullable(
+    Type.Array(Type.String(), { description: 'Tags to whose agents the key is limited; null: all agents' }),
   ),
   models: nullable(
     Type.Array(Type.String(), { description: 'Models that the key may call through the model gateway; null: all' }),
@@ -111,7 +120,7 @@ export type KeyView = Static<typeof KeyView>
 export const KeyCreated = Type.Object({
   ok: Type.Literal(true),
   id: KeyId,
-  scope: choice(scopes),
+  scope: choice(keyScopes),
   key: Type.String({ description: 'The key; shown only here' }),
 })
 export type KeyCreated = Static<typeof KeyCreated>
@@ -147,9 +156,22 @@ const SessionView = Type.Object({
   key_id: Type.String({ description: 'Id of the key, or of the person' }),
   scope: choice(scopes),
   name: Type.String({ description: 'Name of the key, or of the person' }),
+  tags: Type.Optional(
+    Type.Array(Type.String(), { description: 'Tags of operators to whose agents it is limited; absent: all agents' }),
+  ),
   person: Type.Optional(
     Type.Object(
-      { id: Type.String(), name: Type.String(), issuer: Type.String(), role: choice(scopes) },
+      {
+        id: Type.String(),
+        name: Type.String(),
+        issuer: Type.String(),
+        role: choice(scopes),
+        tags: nullable(
+          Type.Array(Type.String(), {
+            description: 'Tags of operators to whose agents it is limited; null: all agents',
+          }),
+        ),
+      },
       { description: 'Who signed in; absent for keys' },
     ),
   ),
@@ -242,6 +264,7 @@ export const keyEndpoints = {
     method: 'POST',
     path: '/api/session',
     access: access.readers,
+    teams: 'global',
     feature: 'keys',
     summary: `Exchange a key for a browser session: an HttpOnly, SameSite=Strict cookie and the secret for the header ${sessionHeader}. It ends after 30 minutes without use, and after 12 hours`,
     status: 201,
@@ -252,6 +275,7 @@ export const keyEndpoints = {
     method: 'GET',
     path: '/api/session',
     access: access.readers,
+    teams: 'global',
     feature: 'keys',
     summary: 'Get the id, scope and name of the key, or of the key that the browser session acts with',
     status: 200,
@@ -261,6 +285,7 @@ export const keyEndpoints = {
     method: 'POST',
     path: '/api/login-links',
     access: access.readers,
+    teams: 'global',
     feature: 'keys',
     summary:
       'Make a link that opens one browser session with the key, within 10 minutes; an earlier unused link of the key ends',
@@ -294,6 +319,7 @@ export const keyEndpoints = {
     method: 'DELETE',
     path: '/api/session',
     access: access.readers,
+    teams: 'global',
     feature: 'keys',
     summary: 'Log out: end this session, other sessions of the same browser and key, and their streams',
     status: 200,

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import { access, define, scopes } from './endpoint.ts'
 import { choice, nullable, Ok, Pattern, Timestamp } from './fields.ts'
+import { Tags } from './instances.ts'
 import { SessionCreated } from './keys.ts'
 import { Type } from './type.ts'
 
@@ -46,6 +47,12 @@ export const RoleMapping = Type.Object(
     group: ofOne('A group as the provider sends it, compared exactly'),
     email: ofOne('In place of a group: a mail address that the provider has verified, compared without case'),
     role: Role,
+    tags: Type.Optional({
+      ...Tags(
+        'The role is for agents with at least one of these tags, set by operators or by the key of the agent; not for role admin; default: all agents',
+      ),
+      minItems: 1,
+    }),
   },
   { additionalProperties: false, description: 'Has either group or email' },
 )
@@ -68,6 +75,11 @@ const Person = Type.Object({
   issuer: Type.String(),
   subject: Type.String({ description: 'With the issuer, identifies the person' }),
   role: nullable({ ...Role, description: 'Null: no group has a role any more' }),
+  tags: nullable(
+    Type.Array(Type.String(), {
+      description: 'Tags of operators to whose agents the person is limited; null: all agents',
+    }),
+  ),
   role_by: nullable(Type.String({ description: 'The group or mail address that gave the role' })),
   first_seen_at: Timestamp,
   signed_in_at: { ...Timestamp, description: 'When the person last signed in' },
@@ -231,6 +243,7 @@ export const peopleEndpoints = {
     method: 'GET',
     path: '/api/sessions',
     access: access.readers,
+    teams: 'global',
     feature: 'people',
     summary: `List the open sessions of the caller, at most ${peopleLimits.sessions}`,
     status: 200,
@@ -240,6 +253,7 @@ export const peopleEndpoints = {
     method: 'DELETE',
     path: '/api/sessions/:id',
     access: access.readers,
+    teams: 'global',
     feature: 'people',
     summary: 'End a session of the caller; scope admin ends any',
     params: SessionParams,

@@ -76,6 +76,7 @@ export const ruleExplanationEndpoints = {
     method: 'GET',
     path: '/api/rule-matches',
     access: access.readers,
+    teams: 'refused',
     feature: 'rules',
     summary:
       'Show what of an event the conditions of rules matched: of the rules that it completed, of `rule`, or of a rule_matched event',
@@ -94,6 +95,7 @@ export const ruleExplanationEndpoints = {
     method: 'POST',
     path: '/api/rules/:id/exception',
     access: access.operators,
+    teams: 'refused',
     feature: 'rules',
     summary: 'Write an exception into the text of a rule; nothing is stored: replace the rule by the text',
     params: RuleParams,

@@ -55,6 +55,7 @@ export const searchEndpoints = {
     method: 'GET',
     path: '/api/search',
     access: access.readers,
+    teams: 'refused',
     feature: 'search',
     summary:
       'Find agents, decoys, rules, policies, lists, alerts and events by a few words, and settings with scope operator or admin; never values of decoys or settings',

@@ -62,6 +62,7 @@ export const statusEndpoints = {
     method: 'GET',
     path: '/api/problems',
     access: access.readers,
+    teams: 'refused',
     feature: 'status',
     summary:
       'List critical events and breaches of 24 hours by type. More than three instances with the same type are one problem. Those whose alerts were acknowledged or resolved after the last event are left out',
@@ -73,6 +74,7 @@ export const statusEndpoints = {
     method: 'GET',
     path: '/api/status',
     access: access.readers,
+    teams: 'refused',
     feature: 'status',
     summary: 'Instances, severity counts of 24 hours, tool calls of one hour',
     query: StatusQuery,

@@ -43,6 +43,7 @@ export const streamEndpoints = {
     method: 'GET',
     path: '/api/stream',
     access: 'stream',
+    teams: 'refused',
     feature: 'stream',
     summary: 'Stream live events',
     keyedBy: 'include',

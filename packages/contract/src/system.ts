@@ -58,6 +58,7 @@ export const systemEndpoints = {
     method: 'GET',
     path: '/api/system',
     access: access.operators,
+    teams: 'refused',
     feature: 'system',
     summary: 'Get health, jobs, channels, storage and the effective configuration, without secrets',
     status: 200,

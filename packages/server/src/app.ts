@@ -1,3 +1,4 @@
+import { access } from '@wardline/contract'
 import type { FastifyInstance } from 'fastify'
 import { describeConfig } from './config/config.ts'
 import type { Deps } from './deps.ts'
@@ -19,6 +20,7 @@ import { mountGateway } from './features/gateway/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountIncidents } from './features/incidents/routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
+import { readTeam } from './features/instances/team-statements.ts'
 import { keyNames } from './features/keys/key-names.ts'
 import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
@@ -46,8 +48,6 @@ import { mountReference } from './http/reference.ts'
 import { createRouter } from './http/route.ts'
 import { createServer } from './http/server.ts'
 import type { Services } from './services.ts'
-
-const readers = ['viewer', 'operator', 'admin'] as const
 
 /** Creates the HTTP app with the routes of all features. */
 export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
@@ -77,10 +77,11 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     metrics: deps.metrics,
     directRoutes,
     suspendedVersion,
+    isOfTeam: async (team, id) => (await readTeam(deps.database.db, team, [id])).has(id),
     openStream: (keyId) => services.quotas.openStream(keyId),
     configured: {
-      stream: deps.config.streamAuth === 'none' ? 'open' : readers,
-      metrics: deps.config.metricsAuth === 'none' ? 'open' : readers,
+      stream: deps.config.streamAuth === 'none' ? 'open' : access.readers,
+      metrics: deps.config.metricsAuth === 'none' ? 'open' : access.readers,
     },
   })
   const readiness = createReadiness(deps)

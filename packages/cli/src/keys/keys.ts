@@ -1,12 +1,12 @@
 import {
   type KeyCreated,
   type KeyQuotas,
+  type KeyScope,
+  keyScopes,
   limits,
   type NewKey,
   type QuotaName,
   quotaNames,
-  type Scope,
-  scopes,
 } from '@wardline/contract'
 import { safeJson, sanitize } from '@wardline/text'
 import { type Command, InvalidArgumentError, Option } from 'commander'
@@ -51,7 +51,7 @@ interface KeysFlags extends ServiceFlags {
 }
 
 interface CreateOptions extends KeysFlags {
-  scope: Scope
+  scope: KeyScope
   name?: string
   instance?: string[]
   expires?: string
@@ -59,6 +59,7 @@ interface CreateOptions extends KeysFlags {
   maxInstances?: number
   tags?: string
   approves?: string[]
+  tagsScope?: string[]
   models?: string[]
   supervisor?: boolean
 }
@@ -101,7 +102,20 @@ function showCreated(created: KeyCreated, json: boolean | undefined): void {
 
 async function create(options: CreateOptions): Promise<void> {
   assertGiven(options)
-  const { scope, name, instance, expires, quota, maxInstances, tags, approves, models, supervisor, ...flags } = options
+  const {
+    scope,
+    name,
+    instance,
+    expires,
+    quota,
+    maxInstances,
+    tags,
+    approves,
+    tagsScope,
+    models,
+    supervisor,
+    ...flags
+  } = options
   const request: NewKey = {
     scope,
     name,
@@ -111,6 +125,7 @@ async function create(options: CreateOptions): Promise<void> {
     max_instances: maxInstances,
     tags: tags?.split(','),
     approves,
+    tags_scope: tagsScope,
     models,
     supervises: supervisor,
   }
@@ -131,6 +146,7 @@ async function list(flags: KeysFlags): Promise<void> {
       key.instances.join(','),
       key.tags.join(','),
       ...(key.approves ? [`approves=${key.approves.join(',')}`] : []),
+      ...(key.tags_scope ? [`tags-scope=${key.tags_scope.join(',')}`] : []),
       ...(key.models ? [`models=${key.models.join(',')}`] : []),
       ...(key.supervises ? ['supervisor'] : []),
       quotasText(key.quotas),
@@ -188,7 +204,7 @@ export function addKeys(program: Command): void {
   const creating = keys
     .command('create')
     .description('create a key; it is shown once')
-    .addOption(new Option('--scope <scope>', 'permissions of the key').choices(scopes).makeOptionMandatory())
+    .addOption(new Option('--scope <scope>', 'permissions of the key').choices(keyScopes).makeOptionMandatory())
     .option('--name <name>', 'holder of the key; default: the instances of --instance')
     .option('--instance <id>', 'instance id, or a prefix ending in * (scope agent); repeatable', repeated)
     .option('--expires <instant>', 'ISO 8601 instant at which the key expires')
@@ -206,6 +222,11 @@ export function addKeys(program: Command): void {
     .option(
       '--approves <tag>',
       'decide only approvals of agents with this tag of operators or keys (scope operator); repeatable; default: all agents',
+      repeated,
+    )
+    .option(
+      '--tags-scope <tag>',
+      'see and reach only agents with this tag of operators or keys, such as team:payments (scopes viewer and operator); repeatable; default: all agents',
       repeated,
     )
     .option(

@@ -3,7 +3,7 @@ import type { Approval } from '../data/approvals.ts'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
-import { useMayOperate } from '../data/session.ts'
+import { useHasScope } from '../data/session.ts'
 import { ChangeDialog, entered } from '../parts/change-dialog.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { SelectField, TextField } from '../ui/field.tsx'
@@ -67,7 +67,7 @@ interface DecideProps {
 /** The decisions on a request: one press each. */
 export function Decide({ approval, isKeyed = false }: DecideProps) {
   const { id, tool, instance_id, approvals, own, may_decide } = approval
-  const mayOperate = useMayOperate()
+  const mayOperate = useHasScope('approver', 'operator', 'admin')
   const mayDecide = mayOperate && may_decide
   const { isBusy, fault, run } = useChange({ changes })
   const [isAllowing, setAllowing] = useState(false)

@@ -1,4 +1,4 @@
-import { type BodyOf, type KeyCreated, type KeyView, limits, type Scope, scopes } from '@wardline/contract'
+import { type BodyOf, type KeyCreated, type KeyScope, type KeyView, keyScopes, limits } from '@wardline/contract'
 import { useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
@@ -13,7 +13,7 @@ import { dayMs } from '../ui/span.ts'
 
 const daySeconds = dayMs / 1_000
 
-const grants: Record<Scope, string> = {
+const grants: Record<KeyScope, string> = {
   agent: 'Sends heartbeats and events for its agents and checks decoys; reads nothing.',
   viewer: 'Reads everything, changes nothing.',
   operator: 'Reads everything, suspends and resumes agents, plants decoys, handles alerts.',
@@ -42,17 +42,19 @@ const listed = (form: FormData, name: string): string[] =>
 
 function CreateDialog({ onClose }: { onClose(): void }) {
   const { create, ...dialog } = useCreated()
-  const [scope, setScope] = useState<Scope>('agent')
+  const [scope, setScope] = useState<KeyScope>('agent')
   function submit(form: FormData) {
     const name = entered(form, 'name')
     const days = Number(form.get('days'))
     const approves = listed(form, 'approves')
+    const team = listed(form, 'team')
     const models = listed(form, 'models')
     const body: BodyOf<'createKey'> = {
       scope,
       ...(name === '' ? {} : { name }),
       ...(scope === 'agent' ? { instances: listed(form, 'instances') } : {}),
       ...(approves.length > 0 ? { approves } : {}),
+      ...(team.length > 0 ? { tags_scope: team } : {}),
       ...(models.length > 0 ? { models } : {}),
       ...(form.get('holder') === 'supervisor' ? { supervises: true } : {}),
       ...(days === 0 ? {} : { expires_at: new Date(Date.now() + days * dayMs).toISOString() }),
@@ -72,8 +74,8 @@ function CreateDialog({ onClose }: { onClose(): void }) {
         hint={grants[scope]}
         isFirst
         value={scope}
-        options={scopes}
-        onChange={({ target }) => setScope(target.value as Scope)}
+        options={keyScopes}
+        onChange={({ target }) => setScope(target.value as KeyScope)}
       />
       {scope === 'agent' && (
         <>
@@ -108,6 +110,15 @@ function CreateDialog({ onClose }: { onClose(): void }) {
           label="Approves for"
           hint="Tags of agents whose calls it approves, such as team:payments. Default: all agents."
           name="approves"
+          isCode
+          maxLength={1_000}
+        />
+      )}
+      {(scope === 'operator' || scope === 'viewer') && (
+        <TextField
+          label="Only agents tagged"
+          hint="Tags of operators, such as team:payments: it sees and reaches only agents with one of them. Default: all agents."
+          name="team"
           isCode
           maxLength={1_000}
         />

@@ -24,15 +24,21 @@ interface RoleDialogProps {
 
 function read(form: FormData, mapping: RoleMapping | undefined): RoleMapping {
   const role = entered(form, 'role') as PersonRole
-  if (mapping) return { ...mapping, role }
+  const tags = entered(form, 'tags')
+    .split(/[\s,]+/)
+    .filter((tag) => tag !== '')
+  const given = role === 'admin' || tags.length === 0 ? { role } : { role, tags }
+  if (mapping)
+    return mapping.group === undefined ? { email: mapping.email, ...given } : { group: mapping.group, ...given }
   const subject = entered(form, 'subject')
-  return form.get('kind') === 'email' ? { email: subject, role } : { group: subject, role }
+  return form.get('kind') === 'email' ? { email: subject, ...given } : { group: subject, ...given }
 }
 
 /** Gives a role to a group or mail address. Role admin is asked for a second time. */
 export function RoleDialog({ mapping, groups, onClose }: RoleDialogProps) {
   const [asked, setAsked] = useState<RoleMapping>()
   const [kind, setKind] = useState('group')
+  const [role, setRole] = useState<string>(mapping?.role ?? 'viewer')
   const { onSubmit, ...dialog } = useFormChange({
     changes,
     save: async (form) => {
@@ -98,7 +104,24 @@ export function RoleDialog({ mapping, groups, onClose }: RoleDialogProps) {
         </>
       )}
       {!asked && (
-        <SelectField label="Role" name="role" defaultValue={mapping?.role ?? 'viewer'} options={personRoles} />
+        <SelectField
+          label="Role"
+          hint={role === 'approver' ? 'Views all, and decides approvals.' : undefined}
+          name="role"
+          value={role}
+          options={personRoles}
+          onChange={({ target }) => setRole(target.value)}
+        />
+      )}
+      {!asked && role !== 'admin' && (
+        <TextField
+          label="Only agents tagged"
+          hint="Tags of operators, such as team:payments: they see and reach only agents with one of them. Default: all agents."
+          name="tags"
+          defaultValue={mapping?.tags?.join(' ')}
+          isCode
+          maxLength={1_000}
+        />
       )}
     </FormDialog>
   )

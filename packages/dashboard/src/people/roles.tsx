@@ -55,6 +55,7 @@ export function Roles({ people, own }: RolesProps) {
             ),
           },
           { name: 'Role', kind: 'word', cell: ({ role }) => role },
+          { name: 'Agents', cell: ({ tags }) => (tags ? <HostileText text={tags.join(', ')} max={200} /> : 'all') },
         ]}
         {...(data?.owner === 'service' && {
           actions: (mapping: RoleMapping) => (

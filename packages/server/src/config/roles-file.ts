@@ -13,8 +13,9 @@ const schemaFault = faultFinder(RoleMapping, 'it')
 export function mappingFault(mapping: unknown): string | undefined {
   const fault = schemaFault(mapping)
   if (fault !== undefined) return fault.replace(/\.$/, '')
-  const { group, email } = mapping as RoleMapping
-  return (group === undefined) === (email === undefined) ? 'it must have either group or email' : undefined
+  const { group, email, role, tags } = mapping as RoleMapping
+  if ((group === undefined) === (email === undefined)) return 'it must have either group or email'
+  return role === 'admin' && tags ? 'role admin has no tags, because it makes keys for all agents' : undefined
 }
 
 /** Parses the file's text. Throws ConfigError. */

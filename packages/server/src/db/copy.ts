@@ -27,8 +27,9 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'problem_counts', key: ['by_service', 'severity', 'hour', 'event_type', 'instance_id'], grows: false },
   { table: 'idempotency_keys', key: ['caller', 'kind', 'key'], grows: false },
   { table: 'instances', key: ['id'], grows: false },
-  // After the instances, because inserting instances fires triggers that count into this table.
+  // After the instances, because inserting instances fires triggers that write into these tables.
   { table: 'instance_counts', key: ['owner'], grows: false },
+  { table: 'operator_tags', key: ['tag', 'instance_id'], grows: false },
   { table: 'deleted_instances', key: ['id'], grows: false },
   { table: 'instance_hours', key: ['instance_id', 'hour', 'writer'], grows: false },
   { table: 'instance_witnesses', key: ['instance_id', 'witness'], grows: false },

@@ -33,6 +33,11 @@ export interface Dialect {
     appendOnly(table: string): string[]
     /** Statements that keep row counts by owner in the table `<counts>` (owner, count); owner '' counts all rows. */
     counted(table: string, counts: string): string[]
+    /**
+     * Statements that keep the texts of a column, JSON arrays or null, as rows of the table `<rows>` (tag, instance_id).
+     * `table` has a column `id`.
+     */
+    listed(table: string, column: string, rows: string): string[]
   }
   /**
    * Row source over one JSON parameter: an array of arrays, whose values match `columns` in order.

@@ -71,6 +71,7 @@ import { reportMismatches } from './migrations/0067-report-mismatches.ts'
 import { agentConfigs } from './migrations/0068-agent-configs.ts'
 import { parents } from './migrations/0069-parents.ts'
 import { people } from './migrations/0070-people.ts'
+import { teams } from './migrations/0071-teams.ts'
 
 interface Migration {
   version: number
@@ -152,6 +153,7 @@ const migrations: Migration[] = [
   { version: 68, name: 'agent-configs', statements: agentConfigs },
   { version: 69, name: 'parents', statements: parents },
   { version: 70, name: 'people', statements: people },
+  { version: 71, name: 'teams', statements: teams },
 ]
 
 const newest = migrations.at(-1)!.version

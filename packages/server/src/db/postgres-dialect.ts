@@ -51,6 +51,24 @@ export const postgresDialect: Dialect = {
       ]
       return [...trigger('insert', 'added', ''), ...trigger('delete', 'removed', '-')]
     },
+    listed: (table, column, rows) => {
+      const remove = `delete from ${rows} where instance_id = old.id;`
+      const add = `insert into ${rows} (tag, instance_id)
+        select distinct value, new.id from jsonb_array_elements_text(coalesce(new.${column}, '[]')::jsonb);`
+      const trigger = (event: 'insert' | 'update' | 'delete', when: string, work: string) => [
+        `create function ${table}_${column}_${event}() returns trigger language plpgsql as
+          $$ begin ${work} return null; end $$`,
+        `create trigger ${table}_${column}_${event} after ${event === 'update' ? `update of ${column}` : event} on ${table}
+          for each row when (${when}) execute function ${table}_${column}_${event}()`,
+      ]
+      return [
+        `insert into ${rows} (tag, instance_id) select distinct value, ${table}.id
+          from ${table}, jsonb_array_elements_text(coalesce(${table}.${column}, '[]')::jsonb)`,
+        ...trigger('insert', `new.${column} is not null`, add),
+        ...trigger('update', `new.${column} is distinct from old.${column}`, remove + add),
+        ...trigger('delete', `old.${column} is not null`, remove),
+      ]
+    },
   },
 
   rowsFromJson(json, columns) {

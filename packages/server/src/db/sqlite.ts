@@ -47,6 +47,19 @@ const dialect: Dialect = {
           update ${counts} set count = count - 1 where owner in ('', coalesce(old.owner, '-')); end`,
       ]
     },
+    listed: (table, column, rows) => {
+      const remove = `delete from ${rows} where instance_id = old.id;`
+      const add = `insert into ${rows} (tag, instance_id)
+        select distinct value, new.id from json_each(coalesce(new.${column}, '[]'));`
+      return [
+        `insert into ${rows} (tag, instance_id)
+          select distinct value, ${table}.id from ${table}, json_each(coalesce(${table}.${column}, '[]'))`,
+        `create trigger ${table}_${column}_insert after insert on ${table} when new.${column} is not null begin ${add} end`,
+        `create trigger ${table}_${column}_update after update of ${column} on ${table}
+          when new.${column} is not old.${column} begin ${remove} ${add} end`,
+        `create trigger ${table}_${column}_delete after delete on ${table} when old.${column} is not null begin ${remove} end`,
+      ]
+    },
   },
   rowsFromJson(json, columns) {
     const names = Object.keys(columns).map((name, index) => sql`value ->> ${sql.lit(index)} as ${sql.ref(name)}`)

@@ -25,6 +25,8 @@ export interface Principal {
   registers: { owner: string; max: number | null; tags: string | null }
   /** Tags, set by operators or keys, of the agents whose approvals the key decides; absent = all agents. */
   approves?: readonly string[]
+  /** Tags, set by operators or keys, of the agents that the caller sees and reaches; absent = all agents. */
+  team?: readonly string[]
   /** Patterns of the models that the key may call through the gateway; absent = all. */
   models?: readonly string[]
   /** The key of a supervisor. Its evidence counts; the agent does not have it. */

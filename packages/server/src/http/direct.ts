@@ -159,7 +159,8 @@ class DirectRoutes {
       return undefined
     }
     const principal = this.#tools.authenticator.byKey(key)
-    return principal && scopes.includes(principal.scope) ? principal : undefined
+    // Whether an agent is of a team is read from the database.
+    return principal && !principal.team && scopes.includes(principal.scope) ? principal : undefined
   }
 
   /** Returns whether it responded. */

@@ -12,8 +12,15 @@ import {
   access as scopesOf,
   suspendedHeader,
 } from '@wardline/contract'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, onSendHookHandler } from 'fastify'
-import { AppError } from '../errors.ts'
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  onRequestHookHandler,
+  onSendHookHandler,
+  preHandlerHookHandler,
+} from 'fastify'
+import { AppError, unknownInstance } from '../errors.ts'
 import type { Metrics } from '../metrics.ts'
 import { clientAddress } from './actor.ts'
 import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
@@ -88,6 +95,8 @@ interface RouterOptions {
   metrics: Metrics
   directRoutes: DirectRoutes
   suspendedVersion: SuspendedVersion
+  /** Whether the agent has at least one of these tags of operators. */
+  isOfTeam(team: readonly string[], instanceId: string): Promise<boolean>
   /** Counts a new stream of the key and returns a function that releases it. Throws AppError if too many are open. */
   openStream(keyId: string): () => void
   /** Access to the endpoints whose access depends on the configuration. */
@@ -126,7 +135,7 @@ function inputOf<Name extends EndpointName>(request: FastifyRequest): Input<Name
 
 /** Binds handlers to the endpoint table: authenticate, validate, handle, reply. */
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
-  const { authenticator, watch, metrics, directRoutes, suspendedVersion, openStream, configured } = options
+  const { authenticator, watch, metrics, directRoutes, suspendedVersion, isOfTeam, openStream, configured } = options
   app.decorateRequest('principal', null as unknown as Principal)
   const otlpBodies = new OtlpBodies()
 
@@ -141,8 +150,8 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
   })
 
   function authenticateHook(endpoint: Endpoint): onRequestHookHandler {
-    const access =
-      endpoint.access === 'stream' || endpoint.access === 'metrics' ? configured[endpoint.access] : endpoint.access
+    const given = endpoint.access
+    const access = given === 'stream' || given === 'metrics' ? configured[given] : given
     const scopes = access === 'open' ? scopesOf.readers : access
     return (request, _reply, done) => {
       if (access === 'open' && !needsKeyForQuery(endpoint, request)) {
@@ -183,6 +192,26 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     }
   }
 
+  /** Refuses callers limited to a team what concerns all agents, or an agent of others, as if it did not exist. */
+  function teamHook({ teams }: Endpoint): preHandlerHookHandler | false {
+    if (teams === 'refused') {
+      return ({ principal: { team } }, _reply, done) =>
+        done(
+          team &&
+            new AppError(
+              'forbidden',
+              `This concerns all agents, and you are limited to those tagged ${team.join(' or ')}.`,
+            ),
+        )
+    }
+    if (teams !== 'agent') return false
+    return ({ principal: { team }, params }, _reply, done) => {
+      if (!team) return done()
+      const { instanceId } = params as { instanceId: string }
+      isOfTeam(team, instanceId).then((isOf) => done(isOf ? undefined : unknownInstance(instanceId)), done)
+    }
+  }
+
   function mount(
     name: EndpointName,
     respond: (request: FastifyRequest, reply: FastifyReply) => void,
@@ -204,6 +233,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
           : limits.bodyBytes,
       onRequest: [endpoint.isOtlp && bearerKey, hooks.first, authenticateHook(endpoint), hooks.last].filter(isHook),
       preParsing: endpoint.isOtlp ? [otlpBodies.read] : [],
+      preHandler: [teamHook(endpoint)].filter(isHook),
       onSend: [
         endpoint.isOtlp && otlpBodies.release,
         ...[suspendedHook(endpoint), hooks.onSend, endpoint.isOtlp && otlpStatus],

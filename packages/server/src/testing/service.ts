@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from '
 import type { OutgoingHttpHeaders } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Endpoint, endpoints, type Scope, sessionHeader } from '@wardline/contract'
+import { type Endpoint, endpoints, type KeyScope, sessionHeader } from '@wardline/contract'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { Compile } from 'typebox/schema'
 import { type EmptyDatabase, makeEmptyDatabase } from '../../../../test-servers/empty-database.ts'
@@ -57,7 +57,7 @@ export interface TestService extends AsyncDisposable, Omit<EmptyDatabase, 'url'>
   /** Opens a browser session, by default with the admin key. */
   signIn(key?: string, headers?: Record<string, string>): Promise<TestSession>
   /** Creates a key; agent keys are bound to `instances` (default: `agent-*`). */
-  createKey(scope: Scope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
+  createKey(scope: KeyScope, instances?: string[], expiresAt?: string): Promise<{ id: string; key: string }>
 }
 
 /** Returns the session that a response opened. */

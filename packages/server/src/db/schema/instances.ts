@@ -124,7 +124,14 @@ interface AgentConfigsTable {
   changed_at: number | null
 }
 
+/** Which instance has which tag of operators, maintained by triggers, so that teams need not read the whole fleet. */
+interface OperatorTagsTable {
+  tag: string
+  instance_id: string
+}
+
 export interface InstanceTables {
+  operator_tags: OperatorTagsTable
   agent_configs: AgentConfigsTable
   instance_witnesses: InstanceWitnessesTable
   instance_hours: InstanceHoursTable

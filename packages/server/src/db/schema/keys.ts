@@ -1,6 +1,8 @@
+import type { KeyScope } from '@wardline/contract'
+
 interface ApiKeysTable {
   id: string
-  scope: 'agent' | 'viewer' | 'operator' | 'admin'
+  scope: KeyScope
   name: string
   /** JSON array of instance ids and prefixes ending in *. */
   instances: string
@@ -23,6 +25,8 @@ interface ApiKeysTable {
   models: string | null
   /** 1: the key of a supervisor, whose evidence counts; null = an ordinary key. */
   supervises: number | null
+  /** Operators' tags to whose agents the key is limited, as a sorted JSON array; null = all agents. */
+  team: string | null
 }
 
 interface SessionsTable {

@@ -51,6 +51,7 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     max_instances: null,
     tags: null,
     approves: null,
+    team: null,
     models: null,
     supervises: null,
     owner: null,

@@ -1,10 +1,10 @@
-import { scopes } from '@wardline/contract'
+import { keyScopes } from '@wardline/contract'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { generateKey, hashKey, parseKeyId, sameHash } from './key-format.ts'
 
 describe('generateKey', () => {
-  it.each(scopes)('creates a key of scope %s that contains its scope and its id', (scope) => {
+  it.each(keyScopes)('creates a key of scope %s that contains its scope and its id', (scope) => {
     const { id, key, secretHash } = generateKey(scope)
     expect(key).toMatch(new RegExp(`^wl_${scope}_[0-9a-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`))
     expect(parseKeyId(key)).toBe(id)

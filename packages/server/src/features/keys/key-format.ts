@@ -1,12 +1,12 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { type Scope, scopes } from '@wardline/contract'
+import { type KeyScope, keyScopes } from '@wardline/contract'
 import { base62, crc32Base62 } from '@wardline/text'
 import { randomText } from '../../ids.ts'
 
 const base36 = base62.slice(0, 10) + base62.slice(36)
 /** 43 characters of base 62 encode 256 bits. */
 const secretLength = 43
-const shape = new RegExp(`^wl_(${scopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z]{${secretLength}})_([0-9A-Za-z]{6})$`)
+const shape = new RegExp(`^wl_(${keyScopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z]{${secretLength}})_([0-9A-Za-z]{6})$`)
 
 /** Prefix of the id of the key from WARDLINE_API_KEY. Ids of stored keys have 8 characters and no hyphen. */
 export const configuredKeyPrefix = 'configured-'
@@ -18,7 +18,7 @@ interface GeneratedKey {
   secretHash: string
 }
 
-export function generateKey(scope: Scope): GeneratedKey {
+export function generateKey(scope: KeyScope): GeneratedKey {
   const id = randomText(8, base36)
   const body = `wl_${scope}_${id}_${randomText(secretLength, base62)}`
   const key = `${body}_${crc32Base62(body)}`

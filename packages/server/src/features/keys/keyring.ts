@@ -40,6 +40,7 @@ function toKnown(row: KeyRow): KnownKey {
       instances: row.scope === 'agent' ? bound : null,
       registers,
       ...(row.approves === null ? {} : { approves: JSON.parse(row.approves) as string[] }),
+      ...(row.team === null ? {} : { team: JSON.parse(row.team) as string[] }),
       ...(row.models === null ? {} : { models: JSON.parse(row.models) as string[] }),
       ...(row.supervises === 1 ? { supervises: true } : {}),
     },

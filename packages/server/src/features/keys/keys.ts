@@ -61,6 +61,14 @@ function checkApproves({ scope, approves }: NewKey): string | null {
   return listText(approves)
 }
 
+function checkTagsScope({ scope, tags_scope }: NewKey): string | null {
+  if (tags_scope === undefined) return null
+  if (scope !== 'viewer' && scope !== 'operator') {
+    throw new AppError('invalid', `tags_scope must be absent for scope ${scope}.`)
+  }
+  return listText(tags_scope)
+}
+
 function checkModels({ scope, models }: NewKey): string | null {
   if (models === undefined) return null
   if (scope !== 'agent') throw new AppError('invalid', `models must be absent for scope ${scope}.`)
@@ -94,6 +102,7 @@ type KeyGrant = Pick<
   | 'owner'
   | 'tags'
   | 'approves'
+  | 'team'
   | 'models'
   | 'supervises'
 >
@@ -127,13 +136,14 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
   const name = checkName(request)
   const tags = checkTags(request)
   const approves = checkApproves(request)
+  const team = checkTagsScope(request)
   const models = checkModels(request)
   const supervises = checkSupervises(request)
   const { scope, quotas = {} } = request
   const bound = JSON.stringify(instances)
   const limits = { quotas: quotasText(quotas), max_instances }
   const owner = (await holderOf(database, scope, actor)) ?? null
-  const granted = { tags, approves, models, supervises }
+  const granted = { tags, approves, team, models, supervises }
   const grant = { scope, name, instances: bound, expires_at: expiresAt, owner, ...granted, ...limits }
   const { created, statement } = issueKey(database, grant, now)
   const given = { scope, name, instances, expires_at: expiresAt, quotas, max_instances }
@@ -141,6 +151,7 @@ export async function createKey(database: Database, request: NewKey, actor: Acto
     ...given,
     ...(tags === null ? {} : { tags: JSON.parse(tags) }),
     ...(approves === null ? {} : { approves: JSON.parse(approves) }),
+    ...(team === null ? {} : { tags_scope: JSON.parse(team) }),
     ...(models === null ? {} : { models: JSON.parse(models) }),
     ...(supervises === null ? {} : { supervises: true }),
   }
@@ -161,7 +172,7 @@ export function rotateKey(
   return changeGuarded(database, async () => {
     const old = await findKey(database.db, id)
     if (!old) throw notFound(id)
-    const { scope, name, instances, expires_at, quotas, max_instances, tags, approves, models, supervises } = old
+    const { scope, name, instances, expires_at, quotas, max_instances, tags, approves, team, models, supervises } = old
     const owner = (await holderOf(database, scope, actor)) ?? old.owner ?? old.id
     const grant = {
       scope,
@@ -172,6 +183,7 @@ export function rotateKey(
       max_instances,
       tags,
       approves,
+      team,
       models,
       supervises,
       owner,
@@ -231,6 +243,7 @@ export async function listKeys(db: Db): Promise<KeyView[]> {
     max_instances: maxInstances(row),
     tags: JSON.parse(row.tags ?? '[]'),
     approves: row.approves === null ? null : JSON.parse(row.approves),
+    tags_scope: row.team === null ? null : JSON.parse(row.team),
     models: row.models === null ? null : JSON.parse(row.models),
     supervises: row.supervises === 1,
     created_at: isoTime(row.created_at),

@@ -23,11 +23,12 @@ function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
   throw new AppError('too_many_failures', sentence, waitSeconds)
 }
 
-const sessionView = ({ keyId, scope, name, person, authenticatedAt }: Principal) => ({
+const sessionView = ({ keyId, scope, name, team, person, authenticatedAt }: Principal) => ({
   key_id: keyId,
   scope,
   name,
-  ...(person ? { person } : {}),
+  ...(team ? { tags: [...team] } : {}),
+  ...(person ? { person: { ...person, tags: team ? [...team] : null } } : {}),
   ...(authenticatedAt === undefined ? {} : { authenticated_at: isoTime(authenticatedAt) }),
 })
 

@@ -1,4 +1,4 @@
-import { type Endpoint, endpoints, type Scope, scopes } from '@wardline/contract'
+import { type Endpoint, endpoints, type KeyScope, keyScopes, type Scope } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isoTime } from '../../clock.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
@@ -19,7 +19,7 @@ const isOpen = ({ access }: Endpoint) => !Array.isArray(access)
 describe('authorization', () => {
   let service: TestService
   let guarded: TestService
-  let keys: Record<Scope | 'expired' | 'revoked', string>
+  let keys: Record<KeyScope | 'expired' | 'revoked', string>
 
   beforeAll(async () => {
     service = await openTestService()
@@ -28,8 +28,8 @@ describe('authorization', () => {
     const revoked = await service.createKey('admin')
     await service.call('DELETE', `/api/keys/${revoked.id}`)
     service.clock.advance(2_000)
-    const found = await Promise.all(scopes.map(async (scope) => [scope, (await service.createKey(scope)).key]))
-    keys = { ...(Object.fromEntries(found) as Record<Scope, string>), expired: expired.key, revoked: revoked.key }
+    const found = await Promise.all(keyScopes.map(async (scope) => [scope, (await service.createKey(scope)).key]))
+    keys = { ...(Object.fromEntries(found) as Record<KeyScope, string>), expired: expired.key, revoked: revoked.key }
     guarded = await openTestService({
       dataDir: service.deps.config.dataDir,
       clock: service.clock,
@@ -48,7 +48,7 @@ describe('authorization', () => {
 
   // The tests run for every entry of the endpoint table, so a new endpoint is always tested.
   it.each(table.filter(([, endpoint]) => !isOpen(endpoint)))('%s accepts only its scopes', async (_name, endpoint) => {
-    for (const scope of scopes) {
+    for (const scope of keyScopes) {
       const { status } = await call(endpoint, keys[scope])
       const allowed = (endpoint.access as readonly Scope[]).includes(scope)
       if (allowed) expect([401, 403, 500, 503], scope).not.toContain(status)

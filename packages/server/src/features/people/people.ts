@@ -34,6 +34,7 @@ export function personRow(
     email: described.email,
     role: granted?.role ?? null,
     role_by: granted?.by ?? null,
+    team: granted?.team ? JSON.stringify(granted.team) : null,
     groups: JSON.stringify(described.groups),
     first_seen_at: now,
     signed_in_at: signedInAt,
@@ -42,13 +43,14 @@ export function personRow(
 }
 
 /** Returns what a session of the person may do. */
-export const principalOf = ({ id, name, issuer }: PersonRow, role: PersonRole): Principal => ({
+export const principalOf = ({ id, name, issuer, team }: PersonRow, role: PersonRole): Principal => ({
   keyId: id,
   name,
   scope: role,
   instances: null,
   registers: { owner: id, max: null, tags: null },
   person: { id, name, issuer, role },
+  ...(team === null ? {} : { team: JSON.parse(team) as string[] }),
 })
 
 /** The people whose sessions are in use, as the database has them. */
@@ -78,7 +80,7 @@ export class People {
 }
 
 export function viewPerson(row: ListedPerson, sessions: number): Person {
-  const { id, name, email, issuer, subject, role, role_by } = row
+  const { id, name, email, issuer, subject, role, role_by, team } = row
   return {
     id,
     name,
@@ -86,6 +88,7 @@ export function viewPerson(row: ListedPerson, sessions: number): Person {
     issuer,
     subject,
     role,
+    tags: team === null ? null : JSON.parse(team),
     role_by,
     first_seen_at: isoTime(row.first_seen_at),
     signed_in_at: isoTime(row.signed_in_at),

@@ -36,6 +36,7 @@ const listed = [
   'email',
   'role',
   'role_by',
+  'team',
   'first_seen_at',
   'signed_in_at',
   'evaluated_at',

@@ -32,12 +32,14 @@ it.each([
 it.each([
   ['a: b', 'must be a list'],
   ['', 'must be a list'],
-  ['- { group: a, role: root }', 'row 1: role must be viewer, operator, or admin'],
-  ['- { group: a, role: agent }', 'row 1: role must be viewer, operator, or admin'],
+  ['- { group: a, role: root }', 'row 1: role must be viewer, approver, operator, or admin'],
+  ['- { group: a, role: agent }', 'row 1: role must be viewer, approver, operator, or admin'],
   ['- { group: a }', 'row 1:'],
   ['- { role: viewer }', 'row 1: it must have either group or email'],
   ['- { group: a, email: b, role: viewer }', 'row 1: it must have either group or email'],
   ['- { group: a, role: viewer, tag: x }', 'row 1:'],
+  ['- { group: a, role: viewer, tags: [] }', 'row 1:'],
+  ["- { group: a, role: admin, tags: ['team:a'] }", 'row 1: role admin has no tags'],
   ['- &a { group: a, role: viewer }\n- *a', 'is not YAML'],
   ['- [', 'is not YAML'],
 ])('an invalid file is refused: %s', (text, sentence) => {

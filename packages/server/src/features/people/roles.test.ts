@@ -54,8 +54,22 @@ group('a role', () => {
   const granted = (claims: Record<string, unknown>) => roleOf(mappings, person(claims))
 
   it('is the highest of the groups, and says which gave it', () => {
-    expect(granted({ groups: ['everybody', 'root', 'ops'] })).toEqual({ role: 'admin', by: 'root' })
-    expect(granted({ groups: ['everybody', 'ops'] })).toEqual({ role: 'operator', by: 'ops' })
+    expect(granted({ groups: ['everybody', 'root', 'ops'] })).toEqual({ role: 'admin', by: 'root', team: null })
+    expect(granted({ groups: ['everybody', 'ops'] })).toEqual({ role: 'operator', by: 'ops', team: null })
+  })
+
+  it('is for the tags of all groups that give it, or for all agents if one of them is', () => {
+    const teams = [
+      { group: 'payments', role: 'operator' as const, tags: ['team:payments', 'pci'] },
+      { group: 'search', role: 'operator' as const, tags: ['team:search', 'pci'] },
+      { group: 'on-call', role: 'operator' as const },
+      { group: 'everybody', role: 'viewer' as const },
+    ]
+    const teamOf = (...groups: string[]) => roleOf(teams, person({ groups }))?.team
+    expect(teamOf('payments')).toEqual(['pci', 'team:payments'])
+    expect(teamOf('search', 'payments', 'everybody')).toEqual(['pci', 'team:payments', 'team:search'])
+    expect(teamOf('payments', 'on-call')).toBeNull()
+    expect(teamOf('on-call', 'payments')).toBeNull()
   })
 
   it('is never a default', () => {
@@ -64,7 +78,7 @@ group('a role', () => {
 
   it('by mail address needs one that the provider verified', () => {
     const email = 'eva@example.com'
-    expect(granted({ email, email_verified: true })).toEqual({ role: 'admin', by: 'Eva@Example.com' })
+    expect(granted({ email, email_verified: true })).toEqual({ role: 'admin', by: 'Eva@Example.com', team: null })
     for (const verified of [undefined, false, 'false', 'yes', 1]) {
       expect(
         granted({ email, ...(verified === undefined ? {} : { email_verified: verified }) }),

@@ -89,7 +89,11 @@ export interface Granted {
   role: PersonRole
   /** The group or mail address that gave it. */
   by: string
+  /** Tags to whose agents the role is limited, sorted; null = all agents. */
+  team: string[] | null
 }
+
+const sortedTags = (tags: readonly string[]): string[] => [...new Set(tags)].sort()
 
 /** Returns the highest role that the table gives; undefined = none. */
 export function roleOf(mappings: readonly RoleMapping[], { groups, verifiedEmail }: Described): Granted | undefined {
@@ -100,8 +104,12 @@ export function roleOf(mappings: readonly RoleMapping[], { groups, verifiedEmail
       mapping.group !== undefined
         ? own.has(mapping.group)
         : verifiedEmail !== undefined && mapping.email?.toLowerCase() === verifiedEmail
-    if (!isOwn || (best && personRoles.indexOf(best.role) >= personRoles.indexOf(mapping.role))) continue
-    best = { role: mapping.role, by: mapping.group ?? mapping.email! }
+    const rank = best ? personRoles.indexOf(mapping.role) - personRoles.indexOf(best.role) : 1
+    if (!isOwn || rank < 0) continue
+    const { role, group, email, tags = null } = mapping
+    if (!best || rank > 0) best = { role, by: group ?? email!, team: tags && sortedTags(tags) }
+    // Several groups with the same role: the agents of all of them.
+    else best.team = best.team && tags && sortedTags([...best.team, ...tags])
   }
   return best
 }

@@ -14,7 +14,7 @@ export function mountSearch(router: Router, { search }: { search: Search }): voi
     const isAbandoned = () => request.raw.socket.destroyed
     const piece = workLane.open(`searches of ${keyId}`, { max: maxSearches, isAbandoned })
     try {
-      return await search.find({ q, limit: hits, keyId, hasSettings: scope !== 'viewer', piece })
+      return await search.find({ q, limit: hits, keyId, hasSettings: scope === 'operator' || scope === 'admin', piece })
     } finally {
       piece.end()
     }

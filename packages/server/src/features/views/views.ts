@@ -24,8 +24,8 @@ const notFound = () => new AppError('not_found', 'Unknown view; GET /api/views l
 const stateOf = ({ name, screen, query, shared }: ViewRow) => ({ name, screen, query, shared: shared === 1 })
 
 function columnsOf({ name, screen, query, shared = false }: NewView, { scope }: Principal) {
-  if (shared && scope === 'viewer') {
-    throw new AppError('forbidden', 'The scope viewer does not allow shared views: leave shared out.')
+  if (shared && (scope === 'viewer' || scope === 'approver')) {
+    throw new AppError('forbidden', `The scope ${scope} does not allow shared views: leave shared out.`)
   }
   return { name, screen, query, shared: shared ? (1 as const) : (0 as const) }
 }
