@@ -20,7 +20,7 @@ import { countPending, deleteEnded, findApproval, readAllowances, readApprovals 
 
 const defaultPage = '50'
 
-type Reader = Pick<Principal, 'registers' | 'approves'>
+type Reader = Pick<Principal, 'registers' | 'approves' | 'team'>
 
 /** Returns whether the key may decide about an agent, for those of the rows. Tags of heartbeats do not count. */
 async function readReach(
@@ -92,7 +92,7 @@ export async function getApproval(
   id: string,
   reader: Reader,
 ): Promise<Approval> {
-  const row = await findApproval(deps.database.db, id)
+  const row = await findApproval(deps.database.db, id, reader.team)
   if (!row) throw unknownId('approval', id, 'wardline approvals')
   return viewApproval(deps, row, reader)
 }
@@ -107,8 +107,8 @@ export async function listApprovals(
   const now = clock.now()
   const limit = pageLimit(given ?? defaultPage, approvalLimits.page)
   const [rows, pending] = await Promise.all([
-    readApprovals(db, { state, instanceId, before, limit: limit + 1, now }),
-    countPending(db, now),
+    readApprovals(db, { state, instanceId, before, limit: limit + 1, now, team: principal.team }),
+    countPending(db, now, principal.team),
   ])
   const page = rows.slice(0, limit)
   return {
@@ -127,10 +127,10 @@ function allowanceState(row: AllowanceRow, now: number): Allowance['state'] {
 /** Lists allowances, newest first. */
 export async function listAllowances(
   { database: { db }, clock }: Pick<Deps, 'database' | 'clock'>,
-  reader: Pick<Principal, 'approves'>,
+  reader: Pick<Principal, 'approves' | 'team'>,
 ): Promise<Allowance[]> {
   const now = clock.now()
-  const rows = await readAllowances(db, approvalLimits.allowances)
+  const rows = await readAllowances(db, approvalLimits.allowances, reader.team)
   const names = await keyNames.names(
     db,
     rows.map(({ created_by }) => created_by),

@@ -40,7 +40,7 @@ export interface DecisionParts {
 }
 
 interface Deciding {
-  principal: Pick<Principal, 'keyId' | 'approves'> & { registers: Pick<Principal['registers'], 'owner'> }
+  principal: Pick<Principal, 'keyId' | 'approves' | 'team'> & { registers: Pick<Principal['registers'], 'owner'> }
   actor: Actor
   /** The alert channel whose button was pressed, for the audit log; undefined for a key. */
   pressed?: { channel_id: string; telegram_user?: string }
@@ -48,16 +48,18 @@ interface Deciding {
 
 /**
  * Returns what keeps the tags that let the key decide about this agent until the commit. Tags of heartbeats do not
- * count. Throws AppError `forbidden`.
+ * count. Throws AppError `forbidden`, or `unknown` for an agent that is not of the caller's team.
  */
 async function holdApprover(
   { database }: Pick<Deps, 'database'>,
-  { approves }: Pick<Principal, 'approves'>,
+  { approves, team }: Pick<Principal, 'approves' | 'team'>,
   instanceId: string,
+  unknown: AppError,
 ): Promise<Statement[]> {
-  if (!approves) return []
+  if (!approves && !team) return []
   const tags = (await readOperatorTagsOf(database.db, [instanceId])).get(instanceId) ?? []
-  if (mayApprove(approves, tags)) return [lockOperatorTags(database, instanceId, tags)]
+  if (team && !mayApprove(team, tags)) throw unknown
+  if (!approves || mayApprove(approves, tags)) return [lockOperatorTags(database, instanceId, tags)]
   throw new AppError(
     'forbidden',
     `This key decides only for agents that operators or keys tagged ${approves.join(' or ')}: another operator has to decide.`,
@@ -234,8 +236,9 @@ export async function decideApproval(
   const now = clock.now()
   const { row, outcome, allowance } = await changeGuarded(database, async () => {
     const found = await findApproval(database.db, id)
-    if (!found) throw unknownId('approval', id, 'wardline approvals')
-    const hold = await holdApprover(deps, deciding.principal, found.instance_id)
+    const unknown = unknownId('approval', id, 'wardline approvals')
+    if (!found) throw unknown
+    const hold = await holdApprover(deps, deciding.principal, found.instance_id, unknown)
     assertAllowance(found, body)
     const decided = await prepareDecision(deps, parts, found, body, deciding, now)
     return {
@@ -263,14 +266,15 @@ export async function decideApproval(
 export async function revokeAllowance(
   deps: Deps,
   id: string,
-  { principal, actor }: { principal: Pick<Principal, 'approves'>; actor: Actor },
+  { principal, actor }: { principal: Pick<Principal, 'approves' | 'team'>; actor: Actor },
 ): Promise<void> {
   const { database, clock } = deps
   const now = clock.now()
   await changeGuarded(database, async () => {
     const row = await findAllowance(database.db, id)
-    if (!row) throw unknownId('allowance', id, 'wardline approvals allowances')
-    const hold = await holdApprover(deps, principal, row.instance_id)
+    const unknown = unknownId('allowance', id, 'wardline approvals allowances')
+    if (!row) throw unknown
+    const hold = await holdApprover(deps, principal, row.instance_id, unknown)
     if (!isUsable(row, now)) throw new AppError('conflict', `The allowance ${id} is over already.`)
     const before = { instance_id: row.instance_id, tool: row.tool, used: row.used, max_calls: row.max_calls }
     const action = { action: 'allowance.revoke', target: id, before, after: null }

@@ -4,12 +4,15 @@ import { hourMs } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions, inPortions } from '../../db/portions.ts'
 import { uuidV7Floor } from '../../ids.ts'
+import { isOfTeam, type Team } from '../instances/team-statements.ts'
 import type { AllowanceRow, ApprovalRow, Ask } from './approval-rules.ts'
 
 type Parts = Pick<Database, 'db' | 'dialect'>
 
-export function findApproval(db: Db, id: string): Promise<ApprovalRow | undefined> {
-  return db.selectFrom('approvals').selectAll().where('id', '=', id).executeTakeFirst()
+/** `team`: undefined also for one of an agent that is not of the team. */
+export function findApproval(db: Db, id: string, team?: Team): Promise<ApprovalRow | undefined> {
+  const query = db.selectFrom('approvals').selectAll().where('id', '=', id)
+  return (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirst()
 }
 
 /** Finds the approval that an attempt waits for or took. */
@@ -69,8 +72,9 @@ const pendingAt = (db: Db, now: number) =>
 
 const counted = sql<number>`cast(count(*) as integer)`.as('count')
 
-export async function countPending(db: Db, now: number): Promise<number> {
-  return (await pendingAt(db, now).select(counted).executeTakeFirstOrThrow()).count
+export async function countPending(db: Db, now: number, team?: Team): Promise<number> {
+  const query = pendingAt(db, now).select(counted)
+  return (await (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirstOrThrow()).count
 }
 
 /** Counts the requests of an agent: those that wait, and those of the last hour. */
@@ -116,14 +120,16 @@ interface Page {
   before: string | undefined
   limit: number
   now: number
+  team: Team
 }
 
 /** Reads a page of approvals, newest first. */
-export function readApprovals(db: Db, { state, instanceId, before, limit, now }: Page): Promise<ApprovalRow[]> {
+export function readApprovals(db: Db, { state, instanceId, before, limit, now, team }: Page): Promise<ApprovalRow[]> {
   let query = db.selectFrom('approvals').selectAll()
   if (state === 'pending') query = query.where('state', '=', 'pending').where('expires_at', '>', now)
   if (state === 'decided') query = query.where((e) => e.or([e('state', '!=', 'pending'), e('expires_at', '<=', now)]))
   if (instanceId !== undefined) query = query.where('instance_id', '=', instanceId)
+  if (team) query = query.where(isOfTeam('instance_id', team))
   if (before !== undefined) query = query.where('id', '<', before)
   return query.orderBy('id', 'desc').limit(limit).execute()
 }
@@ -208,8 +214,9 @@ export function findAllowance(db: Db, id: string): Promise<AllowanceRow | undefi
   return db.selectFrom('allowances').selectAll().where('id', '=', id).executeTakeFirst()
 }
 
-export function readAllowances(db: Db, limit: number): Promise<AllowanceRow[]> {
-  return db.selectFrom('allowances').selectAll().orderBy('id', 'desc').limit(limit).execute()
+export function readAllowances(db: Db, limit: number, team: Team): Promise<AllowanceRow[]> {
+  const query = db.selectFrom('allowances').selectAll().orderBy('id', 'desc').limit(limit)
+  return (team ? query.where(isOfTeam('instance_id', team)) : query).execute()
 }
 
 export async function countAllowances(db: Db, now: number): Promise<number> {
