@@ -123,7 +123,7 @@ interface ShownAlert {
   status: string
   verdict: string | null
   assignee: string | null
-  note: string | null
+  comments: { id: string }[]
   deliveries: { channel_id: string; outcome: string; state: string | null; last_answer: string | null }[]
 }
 
@@ -320,8 +320,16 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     expect(shown.stdout).toMatch(/^channel-\S+ +sent +delivered \S+Z, 1 attempt +200 taken$/m)
     expect(shown.stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
 
-    await done(['alerts', 'ack', id, '--assignee', 'Ada', '--note', 'Looking into it'])
-    expect(await show(id)).toMatchObject({ status: 'acknowledged', assignee: 'Ada', note: 'Looking into it' })
+    await done(['alerts', 'ack', id, '--assignee', 'Ada', '--comment', 'Looking into it'])
+    expect(await show(id)).toMatchObject({
+      status: 'acknowledged',
+      assignee: 'Ada',
+      comments: [{ text: 'Looking into it' }],
+    })
+    await done(['alerts', 'comment', id, 'It was the\u001b[2J nightly job'])
+    expect((await done(['alerts', 'show', id])).stdout).toMatch(/^\S+ +\S+Z +\S.* +It was the +\[2J nightly job$/m)
+    await done(['alerts', 'delete-comment', (await show(id)).comments[1]!.id])
+    expect((await done(['alerts', 'show', id])).stdout).toMatch(/ deleted by \S/)
     await done(['alerts', 'resolve', id, '--false-positive'])
     expect(await show(id)).toMatchObject({ status: 'resolved', verdict: 'false_positive', assignee: 'Ada' })
     expect((await done(['alerts', 'show', id])).stdout).toMatch(/^Status +resolved, false positive since \S+Z$/m)

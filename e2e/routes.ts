@@ -47,6 +47,7 @@ const bodies: Record<string, (id: string) => unknown> = {
   checkPath: (id) => ({ path: `/x/${id}` }),
   checkOutput: (id) => ({ of: 'result', text: `miss-${id}` }),
   changeAlert: () => ({ status: 'open' }),
+  addComment: () => ({ text: 'authorised' }),
   createChannel: (id) => ({ name: id, type: 'slack', settings: { url: 'https://203.0.113.7/services/x' } }),
   changeChannel: () => ({ enabled: false }),
   previewAlert: (id) => ({ severity: 'critical', event_type: 'note', instance_id: id }),

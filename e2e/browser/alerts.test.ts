@@ -86,17 +86,17 @@ describe('the queue', () => {
     const drawer = page.getByRole('dialog')
     await drawer.getByRole('button', { name: 'Assign to me' }).click()
     await page.getByText('1 alert assigned to you.').waitFor()
-    await drawer.getByLabel('Note').fill('Expected: load test')
     await drawer.locator('input[name=assignee][value=WARDLINE_API_KEY]').waitFor()
-    await drawer.getByRole('button', { name: 'Save' }).click()
-    await drawer.getByText('changed the note · Note: Expected: load test').waitFor()
+    await drawer.getByRole('textbox', { name: 'Comment' }).fill('Expected: load test')
+    await drawer.getByRole('button', { name: 'Add comment' }).click()
+    await drawer.getByRole('listitem').filter({ hasText: 'Expected: load test' }).waitFor()
     await drawer.getByRole('button', { name: 'False positive' }).click()
     await drawer.getByText(/WARDLINE_API_KEY resolved as a false positive/).waitFor()
     expect(await alertOf(id)).toMatchObject({
       status: 'resolved',
       verdict: 'false_positive',
       assignee: 'WARDLINE_API_KEY',
-      note: 'Expected: load test',
+      comments: [{ text: 'Expected: load test', author_name: 'WARDLINE_API_KEY' }],
     })
     // The URL shows the same to a colleague.
     await page.reload()

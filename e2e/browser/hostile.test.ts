@@ -202,7 +202,7 @@ beforeAll(async () => {
     const text = injections[index]!
     await put(service, 'PATCH', `/api/alerts/${id}`, {
       assignee: cut(text, 100).trim() || 'x',
-      note: cut(text, 1_000).trim() || 'x',
+      comment: cut(text, 2_000).trim() || 'x',
     })
   }
 })

@@ -1,5 +1,6 @@
 import type { Static } from 'typebox'
 import { ChannelId } from './alert-channels.ts'
+import { Comment, CommentText } from './alert-comments.ts'
 import { access, define } from './endpoint.ts'
 import { EventType } from './events.ts'
 import {
@@ -62,7 +63,6 @@ export const Alert = Type.Object({
   ),
   verdict: nullable(choice(alertVerdicts)),
   assignee: nullable(Type.String()),
-  note: nullable(Type.String()),
   changed_at: nullable(Timestamp),
 })
 export type Alert = Static<typeof Alert>
@@ -116,7 +116,6 @@ const AlertState = Type.Object({
   status: nullable(choice(alertStatuses)),
   verdict: nullable(choice(alertVerdicts)),
   assignee: nullable(Type.String()),
-  note: nullable(Type.String()),
 })
 const AlertHistory = Type.Array(
   Type.Object({
@@ -133,6 +132,7 @@ const AlertHistory = Type.Array(
 export const AlertDetail = Type.Object({
   ...Alert.properties,
   deliveries: Type.Array(AlertDelivery),
+  comments: Type.Array(Comment, { description: 'Oldest first' }),
   history: AlertHistory,
 })
 export type AlertDetail = Static<typeof AlertDetail>
@@ -143,7 +143,7 @@ export const AlertChange = Type.Object(
     status: Type.Optional(choice(alertStatuses)),
     verdict: Type.Optional(nullable(choice(alertVerdicts, 'Only with status resolved'))),
     assignee: Type.Optional(nullable(Assignee)),
-    note: Type.Optional(nullable(NotBlank({ minLength: 1, maxLength: 1000 }))),
+    comment: Type.Optional({ ...CommentText, description: 'Added to this alert, also with whole_group' }),
     whole_group: Type.Optional(
       Type.Boolean({ description: 'Also update every unresolved alert of the same type and instance' }),
     ),
@@ -268,7 +268,7 @@ export const alertEndpoints = {
     access: access.readers,
     teams: 'refused',
     feature: 'alerts',
-    summary: 'Get an alert with its delivery state at each channel, and who changed it',
+    summary: 'Get an alert with its delivery state at each channel, its comments, and who changed it',
     params: AlertParams,
     status: 200,
     reply: AlertDetail,
@@ -280,7 +280,7 @@ export const alertEndpoints = {
     access: access.operators,
     teams: 'refused',
     feature: 'alerts',
-    summary: 'Acknowledge, assign or resolve an alert',
+    summary: 'Acknowledge, assign or resolve an alert, with a comment if given',
     params: AlertParams,
     body: AlertChange,
     status: 200,

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import { agentConfigEndpoints } from './agent-configs.ts'
 import { channelEndpoints } from './alert-channels.ts'
+import { commentEndpoints } from './alert-comments.ts'
 import { messageEndpoints } from './alert-messages.ts'
 import { alertEndpoints } from './alerts.ts'
 import { approvalEndpoints } from './approvals.ts'
@@ -64,6 +65,7 @@ export const endpoints = {
   ...auditEndpoints,
   ...incidentEndpoints,
   ...alertEndpoints,
+  ...commentEndpoints,
   ...messageEndpoints,
   ...channelEndpoints,
   ...viewEndpoints,

@@ -95,6 +95,9 @@ export const limits = {
   countedAlerts: 10_000,
   /** Listed changes per alert. People make a handful; a script that toggles an alert must not fill a page. */
   alertHistory: 50,
+  /** Comments on an alert, deleted ones included, so that each is one reply of 200 kB at most, and characters of one. */
+  alertComments: 100,
+  alertComment: 2_000,
   /** Ten alerts in a channel's longest format are shorter. Searching this much for secrets takes 15 ms. */
   shownContent: 32 * 1024,
   /** Problems listed, and ids per problem: the fleet that a screen shows. */

@@ -40,7 +40,12 @@ function fateOf({ outcome, state, attempts, last_status, last_answer, last_error
   return [outcome, `${fates[state]}, ${attemptText}`, said.filter((part) => part !== '').join(' ')]
 }
 
-/** Formats an alert with its deliveries. Deleted channels are shown by id. */
+/** Returns cells with the id, time, author and text of a comment. */
+function commentCells({ id, at, author_name, text, deleted_by_name }: AlertDetail['comments'][number]): string[] {
+  return [id, withoutFraction(at), author_name, text ?? `deleted by ${deleted_by_name}`]
+}
+
+/** Formats an alert with its comments and deliveries. Deleted channels are shown by id. */
 function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id' | 'name'>[]): string {
   const names = new Map(channels.map(({ id, name }) => [id, name]))
   const verdict = alert.verdict === null ? '' : `, ${alert.verdict.replace('_', ' ')}`
@@ -56,13 +61,14 @@ function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id'
     ['Says', alert.description],
     ['Status', `${alert.status}${verdict}${alert.changed_at === null ? '' : ` since ${alert.changed_at}`}`],
     ['Assignee', alert.assignee],
-    ['Note', alert.note],
   ]
   const facts = textTable(rows.flatMap(([name, value]) => (value === null ? [] : [[name, sanitize(value)]])))
   const fates = alert.deliveries.map((delivery) =>
     [names.get(delivery.channel_id) ?? delivery.channel_id, ...fateOf(delivery)].map(sanitize),
   )
-  return `${facts}\n\n${fates.length > 0 ? textTable(fates) : 'Nobody was notified, or not yet: no channel has a message for it.'}`
+  const comments = alert.comments.map((comment) => commentCells(comment).map(sanitize))
+  const said = comments.length > 0 ? `\n\n${textTable(comments)}` : ''
+  return `${facts}${said}\n\n${fates.length > 0 ? textTable(fates) : 'Nobody was notified, or not yet: no channel has a message for it.'}`
 }
 
 interface ListOptions extends ServiceFlags {
@@ -76,7 +82,7 @@ interface ListOptions extends ServiceFlags {
 
 interface ChangeOptions extends ServiceFlags {
   assignee?: string
-  note?: string
+  comment?: string
   group?: boolean
   truePositive?: boolean
   falsePositive?: boolean
@@ -120,8 +126,14 @@ const verdictOf = ({ truePositive, falsePositive }: ChangeOptions): Pick<AlertCh
   truePositive ? { verdict: 'true_positive' } : falsePositive ? { verdict: 'false_positive' } : {}
 
 async function change(id: string, status: NonNullable<AlertChange['status']>, options: ChangeOptions): Promise<void> {
-  const { assignee, note, group, json } = options
-  const body: AlertChange = { status, ...verdictOf(options), assignee, note, ...(group ? { whole_group: true } : {}) }
+  const { assignee, comment, group, json } = options
+  const body: AlertChange = {
+    status,
+    ...verdictOf(options),
+    assignee,
+    comment,
+    ...(group ? { whole_group: true } : {}),
+  }
   const { call } = await findService(options)
   const reply = await call('changeAlert', { params: { id }, body })
   if (json) return console.log(safeJson(reply, 2))
@@ -130,15 +142,27 @@ async function change(id: string, status: NonNullable<AlertChange['status']>, op
   )
 }
 
+async function comment(id: string, text: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply = await call('addComment', { params: { id }, body: { text } })
+  console.log(flags.json ? safeJson(reply, 2) : `Comment ${sanitize(reply.id)} added.`)
+}
+
+async function deleteComment(id: string, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply = await call('deleteComment', { params: { id } })
+  console.log(flags.json ? safeJson(reply, 2) : `Comment ${sanitize(reply.id)} deleted.`)
+}
+
 const withGroup = (command: Command): Command =>
   withService(
     command
-      .option('--note <text>', 'note for others; replaces the previous note')
+      .option('--comment <text>', 'comment for others, on this alert')
       .option('--group', 'also every unresolved alert of the same type and instance'),
   )
 
 export function addAlerts(program: Command): void {
-  const alerts = program.command('alerts').description('list, acknowledge and resolve alerts')
+  const alerts = program.command('alerts').description('list, acknowledge, comment on and resolve alerts')
   const listing = alerts
     .command('list', { isDefault: true })
     .description('list alerts, newest first; the default of `wardline alerts`')
@@ -152,7 +176,7 @@ export function addAlerts(program: Command): void {
   withService(
     alerts
       .command('show <id>')
-      .description('show an alert, its delivery to each channel, and the answers of receivers'),
+      .description('show an alert, its comments, its delivery to each channel, and the answers of receivers'),
   ).action(show)
   const acknowledging = alerts
     .command('ack <id>')
@@ -168,4 +192,10 @@ export function addAlerts(program: Command): void {
   withService(alerts.command('reopen <id>').description('undo acknowledge or resolve')).action(
     (id: string, options: ChangeOptions) => change(id, 'open', options),
   )
+  withService(alerts.command('comment <id> <text>').description('comment on an alert')).action(comment)
+  withService(
+    alerts
+      .command('delete-comment <id>')
+      .description('delete the text of your comment; who deleted it stays. Scope admin deletes any'),
+  ).action(deleteComment)
 }

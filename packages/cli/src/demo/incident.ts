@@ -34,12 +34,12 @@ export function decoyIncident(
   }
   const handle = async (
     change: { status: 'acknowledged' } | { status: 'resolved'; verdict: 'true_positive' },
-    note: string,
+    comment: string,
   ) => {
     const { alerts } = await operator('listAlerts', { query: { instance_id: id, limit: '100' } })
     for (const alert of alerts) {
       if (alert.status === 'resolved' || Date.parse(alert.created_at) < at) continue
-      await operator('changeAlert', { params: { id: alert.id }, body: { ...change, assignee: 'on-call', note } })
+      await operator('changeAlert', { params: { id: alert.id }, body: { ...change, assignee: 'on-call', comment } })
     }
   }
   const after = (ms: number, run: () => Promise<void>): Act => ({ at: at + ms, run })

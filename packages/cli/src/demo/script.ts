@@ -191,10 +191,10 @@ function triage({ operator }: PastFleet, at: number, olderThan: number): Act {
       const { alerts } = await operator('listAlerts', { query: { status: 'open', limit: '200' } })
       for (const { id, created_at, severity } of alerts) {
         if (severity !== 'warning' || Date.parse(created_at) > olderThan) continue
-        const note = 'Blocked as intended; nothing followed in the session.'
+        const comment = 'Blocked as intended; nothing followed in the session.'
         await operator('changeAlert', {
           params: { id },
-          body: { status: 'resolved', verdict: 'false_positive', assignee: 'on-call', note },
+          body: { status: 'resolved', verdict: 'false_positive', assignee: 'on-call', comment },
         })
       }
     },

@@ -22,18 +22,15 @@ import { AlertActions, acknowledge } from './alert-actions.tsx'
 import { changeText, deliveryText, stateText } from './alert-texts.ts'
 import css from './alerts.module.css'
 import { MessageLine } from './channel-parts.tsx'
+import { Comments } from './comments.tsx'
 import type { AlertSearch } from './search.ts'
 
-/** Texts that a person writes about an alert. */
-const notes = [
-  { name: 'assignee', label: 'Assignee', maxLength: 100 },
-  { name: 'note', label: 'Note', maxLength: 1_000 },
-] as const
+const assigneeField = { name: 'assignee', label: 'Assignee', maxLength: 100 } as const
 
 /** The name of the signed-in key, as an assignee. */
 function useOwnName(): string | undefined {
   const { data: session } = useQuery(sessionQuery)
-  return session?.name.slice(0, notes[0].maxLength)
+  return session?.name.slice(0, assigneeField.maxLength)
 }
 
 interface AlertDrawerProps {
@@ -89,8 +86,9 @@ export function AlertDrawer({ id, rows, channels, onOpen, onSame, onClose }: Ale
             <FiredRules seq={alert.event_seq} />
           )}
           <AlertFacts alert={alert} onSame={onSame} />
-          <Deliveries alert={alert} channels={channels} />
+          <Comments alert={alert} />
           <Assignment alert={alert} isBusy={isBusy} onChange={change} />
+          <Deliveries alert={alert} channels={channels} />
           <History alert={alert} />
         </>
       )}
@@ -194,20 +192,9 @@ function Assignment({ alert, isBusy, onChange }: AssignmentProps) {
     >
       <Form
         className={css.form}
-        onSubmit={(form) => {
-          const texts = notes.map(({ name }) => [name, fieldText(form, name) || null])
-          onChange(Object.fromEntries(texts), 'saved')
-        }}
+        onSubmit={(form) => onChange({ assignee: fieldText(form, 'assignee') || null }, 'saved')}
       >
-        {notes.map((field) => (
-          <TextField
-            // Separate keys, so that text typed in one field is kept when the other changes.
-            key={`${field.name} ${alert[field.name]}`}
-            {...field}
-            defaultValue={alert[field.name] ?? ''}
-            disabled={!mayOperate}
-          />
-        ))}
+        <TextField key={assignee} {...assigneeField} defaultValue={assignee ?? ''} disabled={!mayOperate} />
         <OperatorButton isSubmit disabled={isBusy}>
           Save
         </OperatorButton>
@@ -229,18 +216,12 @@ function History({ alert: { history, changed_at, created_at } }: { alert: AlertD
         {history.map(({ before, after, ...change }) => (
           <Entry key={change.at} at={change.at}>
             <HostileText text={change.by} max={60} /> {changeText({ before, after, ...change })}
-            {notes.map(({ name, label }) => {
-              const text = after[name]
-              return (
-                text !== null &&
-                text !== before[name] && (
-                  <span key={name}>
-                    {` · ${label}: `}
-                    <HostileText text={text} />
-                  </span>
-                )
-              )
-            })}
+            {after.assignee !== null && after.assignee !== before.assignee && (
+              <>
+                {' · Assignee: '}
+                <HostileText text={after.assignee} />
+              </>
+            )}
           </Entry>
         ))}
         <Entry at={created_at}>Created</Entry>
@@ -284,7 +265,7 @@ export function AssignDialog({ count, onAssign, onClose }: AssignDialogProps) {
       onClose={onClose}
       onSubmit={(form) => fieldText(form, 'assignee') && assign(fieldText(form, 'assignee'))}
     >
-      <TextField {...notes[0]} isFirst required />
+      <TextField {...assigneeField} isFirst required />
     </FormDialog>
   )
 }

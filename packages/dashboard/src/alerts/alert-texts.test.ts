@@ -82,7 +82,7 @@ test('an alert is described by its state and verdict', () => {
 })
 
 describe('the history of an alert', () => {
-  const state: AlertDetail['history'][number]['after'] = { status: 'open', verdict: null, assignee: null, note: null }
+  const state: AlertDetail['history'][number]['after'] = { status: 'open', verdict: null, assignee: null }
   const change = (after: Partial<typeof state>, before: Partial<typeof state> = {}, alerts = 1) =>
     changeText({ at: at(1), by: 'Ada', before: { ...state, ...before }, after: { ...state, ...after }, alerts })
 
@@ -92,7 +92,7 @@ describe('the history of an alert', () => {
       'resolved as a false positive, with 2 other alerts',
     )
     expect(change({}, { status: 'resolved', verdict: 'false_positive' })).toBe('reopened')
-    expect(change({}, { assignee: 'Ada', note: 'x' })).toBe('removed the assignee, removed the note')
+    expect(change({}, { assignee: 'Ada' })).toBe('removed the assignee')
     expect(change({})).toBe('changed nothing')
     expect(change({ status: null })).toBe('changed the state')
   })

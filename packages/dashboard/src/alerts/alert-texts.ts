@@ -64,9 +64,9 @@ type Change = AlertDetail['history'][number]
 export function changeText({ before, after, alerts }: Change): string {
   const isMoved = after.status !== before.status || after.verdict !== before.verdict
   const state = after.status === 'open' ? 'reopened' : (after.status ?? 'changed the state')
-  const text = (name: 'assignee' | 'note') =>
-    after[name] !== before[name] && `${after[name] === null ? 'removed' : 'changed'} the ${name}`
-  const did = listText(isMoved && `${state}${verdictText(after.verdict)}`, text('assignee'), text('note'))
+  const assigned =
+    after.assignee !== before.assignee && `${after.assignee === null ? 'removed' : 'changed'} the assignee`
+  const did = listText(isMoved && `${state}${verdictText(after.verdict)}`, assigned)
   return listText(did || 'changed nothing', alerts > 1 && `with ${counted(alerts - 1, 'other alert')}`)
 }
 

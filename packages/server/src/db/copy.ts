@@ -60,6 +60,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'brake', key: ['id'], grows: false },
   { table: 'brake_refusals', key: ['instance_id'], grows: false },
   { table: 'alerts', key: ['seq'], grows: false },
+  { table: 'alert_comments', key: ['id'], grows: false },
   { table: 'alert_channels', key: ['id'], grows: false },
   { table: 'alert_routes', key: ['id'], grows: false },
   { table: 'silences', key: ['id'], grows: false },

@@ -24,8 +24,20 @@ interface AlertsTable {
   status: 'open' | 'acknowledged' | 'resolved'
   verdict: 'true_positive' | 'false_positive' | null
   assignee: string | null
+  /** Of older versions; alert_comments has it. */
   note: string | null
   changed_at: number | null
+}
+
+interface AlertCommentsTable {
+  id: string
+  alert_seq: number
+  /** A person, or the first key in a rotation chain; `unknown` for what was the note of an older version. */
+  author: string
+  at: number
+  /** Null = deleted. */
+  text: string | null
+  deleted_by: string | null
 }
 
 interface AlertChannelsTable {
@@ -150,6 +162,7 @@ interface AlertOverflowTable {
 
 interface OutboxTables {
   alerts: AlertsTable
+  alert_comments: AlertCommentsTable
   alert_overflow: AlertOverflowTable
 }
 

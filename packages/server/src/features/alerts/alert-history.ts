@@ -10,12 +10,11 @@ const textOf = (value: unknown): string | null => (typeof value === 'string' ? v
 
 /** Tolerates edited rows of the audit log: `wardline audit verify` reports those, and the list must not fail. */
 function stateOf(value: unknown): Change['after'] {
-  const { status, verdict, assignee, note } = Object(value) as Record<string, unknown>
+  const { status, verdict, assignee } = Object(value) as Record<string, unknown>
   return {
     status: alertStatuses.find((known) => known === status) ?? null,
     verdict: alertVerdicts.find((known) => known === verdict) ?? null,
     assignee: textOf(assignee),
-    note: textOf(note),
   }
 }
 

@@ -104,11 +104,11 @@ describe('the history of an alert', () => {
     expect((await detail(id)).history).toEqual([])
     await change(id, { assignee: 'Ada' })
     service.clock.advance(1_000)
-    await change(id, { status: 'resolved', verdict: 'false_positive', note: 'Expected' }, operator.key)
+    await change(id, { status: 'resolved', verdict: 'false_positive' }, operator.key)
     const { history } = await detail(id)
     expect(history.map(({ after }) => after)).toEqual([
-      { status: 'resolved', verdict: 'false_positive', assignee: 'Ada', note: 'Expected' },
-      { status: 'open', verdict: null, assignee: 'Ada', note: null },
+      { status: 'resolved', verdict: 'false_positive', assignee: 'Ada' },
+      { status: 'open', verdict: null, assignee: 'Ada' },
     ])
     expect(history[0]).toMatchObject({ before: { status: 'open', assignee: 'Ada' }, alerts: 1 })
     expect(history.map(({ by }) => by)).toEqual([expect.stringMatching(/\S/), 'WARDLINE_API_KEY'])
@@ -127,7 +127,7 @@ describe('the history of an alert', () => {
     const { database, clock } = service.deps
     const after = { status: 'gone', assignee: 7, alerts: 'many' }
     const action = { action: 'alert.change', target: id, before: null, after }
-    const nothing = { status: null, verdict: null, assignee: null, note: null }
+    const nothing = { status: null, verdict: null, assignee: null }
     await database.db
       .transaction()
       .execute((trx) => recordAction(database, trx, localActor('cli'), action, clock.now()))

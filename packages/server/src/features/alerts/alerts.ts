@@ -5,8 +5,9 @@ import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7Floor } from '../../ids.ts'
-import { type Actor, recordAction } from '../audit/audit.ts'
+import { recordAction } from '../audit/audit.ts'
 import { readHistory } from './alert-history.ts'
+import { type Commenting, forgetComments, listComments, writeComment } from './comments.ts'
 import { deleteMessagesBefore, findMessages } from './delivery/queries.ts'
 import { groupNameOf, type StoredAlert } from './outbox/alert.ts'
 import {
@@ -32,7 +33,7 @@ const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
 
 const time = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs))
 
-const viewOf = ({ subject, only_channels, ...row }: StoredAlert): Alert => ({
+const viewOf = ({ subject, only_channels, note, ...row }: StoredAlert): Alert => ({
   ...row,
   by_service: row.by_service === 1,
   created_at: isoTime(row.created_at),
@@ -52,8 +53,8 @@ export const readNewestAlerts = readTitledAlerts
 /** Counts alerts by status and severity. */
 export const countAlerts = (db: Db, filter: AlertCountQuery): Promise<AlertCounts> => countAlertRows(db, filter)
 
-/** Returns an alert with its outcome at each channel. Throws AppError `not_found`. */
-export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
+/** Returns an alert with its outcome at each channel, as the owner of a key sees it. Throws AppError `not_found`. */
+export async function viewAlert(db: Db, id: string, owner: string): Promise<AlertDetail> {
   const alert = await findAlert(db, id)
   if (!alert) throw notFound(id)
   // Read before the messages, so that a message written in between is found.
@@ -75,7 +76,8 @@ export async function viewAlert(db: Db, id: string): Promise<AlertDetail> {
       delivered_at: time(message?.delivered_at ?? null),
     }
   })
-  return { ...viewOf(alert), deliveries, history: await readHistory(db, id) }
+  const comments = await listComments(db, alert.seq, owner)
+  return { ...viewOf(alert), deliveries, comments, history: await readHistory(db, id) }
 }
 
 /** An alert that joined an unwritten message is pending while its group exists, and dropped without a group. */
@@ -84,12 +86,11 @@ function outcomeOf(stored: Delivery['outcome'], isWritten: boolean, isWaiting: b
   return isWaiting ? 'waiting' : 'dropped'
 }
 
-function newState(alert: StoredAlert, { status, verdict, assignee, note }: AlertChange): AlertState {
+function newState(alert: StoredAlert, { status, verdict, assignee }: AlertChange): AlertState {
   const state: AlertState = {
     status: status ?? alert.status,
     verdict: verdict === undefined ? alert.verdict : verdict,
     assignee: assignee === undefined ? alert.assignee : (assignee?.trim() ?? null),
-    note: note === undefined ? alert.note : (note?.trim() ?? null),
   }
   if (state.status === 'resolved') return state
   if (verdict) throw new AppError('invalid', 'verdict is only for an alert with status resolved.')
@@ -97,16 +98,16 @@ function newState(alert: StoredAlert, { status, verdict, assignee, note }: Alert
   return { ...state, verdict: null }
 }
 
-const stateOf = ({ status, verdict, assignee, note }: AlertState) => ({ status, verdict, assignee, note })
+const stateOf = ({ status, verdict, assignee }: AlertState) => ({ status, verdict, assignee })
 
 /**
  * Acknowledges, assigns or resolves an alert, or all unresolved ones of its type and instance. This stops reminders, and
  * channels that were notified of the problem are notified of its end. Resolves with the number of changed alerts. Throws
  * AppError `not_found` or `invalid`.
  */
-export async function changeAlert(deps: Deps, id: string, change: AlertChange, actor: Actor): Promise<number> {
-  const { db } = deps.database
-  const now = deps.clock.now()
+export async function changeAlert(commenting: Commenting, id: string, change: AlertChange): Promise<number> {
+  const { database, actor, now } = commenting
+  const { db } = database
   const known = await findAlert(db, id)
   if (!known) throw notFound(id)
   const state = newState(known, change)
@@ -122,7 +123,8 @@ export async function changeAlert(deps: Deps, id: string, change: AlertChange, a
       await changeGroups(trx, channels, group, after.status, now)
     }
     const action = { action: 'alert.change', target: id, before: stateOf(alert) }
-    await recordAction(deps.database, trx, actor, { ...action, after: { ...stateOf(after), alerts: others + 1 } }, now)
+    await recordAction(database, trx, actor, { ...action, after: { ...stateOf(after), alerts: others + 1 } }, now)
+    if (change.comment !== undefined) await writeComment(trx, commenting, alert, change.comment)
   })
   return others + 1
 }
@@ -147,6 +149,7 @@ export async function forgetOldAlerts(
     const seqs = await readExpiredAlerts(db, cutoff, limit)
     if (seqs.length > 0) {
       await deleteOutcomes(db, seqs)
+      await forgetComments(db, seqs)
       await deleteAlerts(db, seqs)
     }
     return seqs.length

@@ -5,6 +5,7 @@ import { requestActor } from '../../http/actor.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Input, Router } from '../../http/route.ts'
 import { changeAlert, countAlerts, listAlerts, viewAlert } from './alerts.ts'
+import { addComment, deleteComment } from './comments.ts'
 import { listChannels, viewChannel } from './delivery/channel-health.ts'
 import { viewContent } from './delivery/message-content.ts'
 import { listMessages, replay, testChannel } from './delivery/messages.ts'
@@ -59,12 +60,31 @@ export function mountAlerts(
     database.scan(principal.keyId, (scanned) => countAlerts(scanned, query)),
   )
 
-  router.handle('getAlert', ({ params }) => viewAlert(db, params.id))
+  router.handle('getAlert', ({ params, principal }) => viewAlert(db, params.id, principal.registers.owner))
 
-  router.handle('changeAlert', async ({ params, body, request }) => {
-    const changed = await changeAlert(deps, params.id, body, requestActor(request))
+  const commenting = ({ principal, request }: Pick<Input<EndpointName>, 'principal' | 'request'>) => ({
+    database,
+    principal,
+    actor: requestActor(request),
+    now: deps.clock.now(),
+  })
+
+  router.handle('changeAlert', async (input) => {
+    const { params, body } = input
+    const changed = await changeAlert(commenting(input), params.id, body)
     dispatcher.wake()
     return { ok: true, id: params.id, changed }
+  })
+
+  router.handle('addComment', async (input) => ({
+    ok: true,
+    id: await addComment(commenting(input), input.params.id, input.body.text),
+  }))
+
+  router.handle('deleteComment', async (input) => {
+    const { id } = input.params
+    await deleteComment(commenting(input), id)
+    return { ok: true, id }
   })
 
   router.handle('listMessages', ({ query, principal }) => {

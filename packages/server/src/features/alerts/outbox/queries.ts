@@ -342,7 +342,7 @@ export async function findOpenIds(db: Db, seqs: readonly number[]): Promise<Map<
 }
 
 /** Columns that people change. */
-export type AlertState = Pick<StoredAlert, 'status' | 'verdict' | 'assignee' | 'note'>
+export type AlertState = Pick<StoredAlert, 'status' | 'verdict' | 'assignee'>
 
 /** Selects unresolved alerts of the same type and instance or subject. */
 const siblings = (db: Db, { event_type, instance_id, subject, by_service }: StoredAlert) =>

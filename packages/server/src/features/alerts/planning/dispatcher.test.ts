@@ -639,22 +639,22 @@ describe('people', () => {
     await report()
     const others = [await report({ instance_id: 'agent-2' }), await report({ event_type: 'other' })]
     await dispatch()
-    await change({ status: 'resolved', verdict: 'true_positive', whole_group: true, note: 'Key was stolen' })
+    await change({ status: 'resolved', verdict: 'true_positive', whole_group: true, comment: 'Key was stolen' })
     await dispatch()
     expect(slackTexts().filter((text) => text.includes('Resolved: '))).toHaveLength(1)
     expect(await detail(id)).toMatchObject({
       status: 'resolved',
       verdict: 'true_positive',
       assignee: 'Kim',
-      note: 'Key was stolen',
+      comments: [{ text: 'Key was stolen', own: true }],
     })
     const { body } = await service.call<{ entries: { action: string; target: string; after: unknown }[] }>(
       'GET',
       '/api/audit',
     )
     await change({ status: 'open' })
-    expect(await detail(id)).toMatchObject({ status: 'open', verdict: null, note: 'Key was stolen' })
-    for (const other of others) expect(await detail(other)).toMatchObject({ status: 'open', note: null })
+    expect(await detail(id)).toMatchObject({ status: 'open', verdict: null, comments: [{}] })
+    for (const other of others) expect(await detail(other)).toMatchObject({ status: 'open', comments: [] })
     const entries = body.entries.filter(({ action }) => action === 'alert.change')
     expect(entries).toMatchObject([
       { target: id, after: { status: 'acknowledged', assignee: 'Kim', alerts: 1 } },

@@ -1,0 +1,53 @@
+import type { Db, Trx } from '../../../db/database.ts'
+import type { Schema } from '../../../db/schema.ts'
+
+export type CommentRow = Schema['alert_comments']
+
+/** Returns the comments on an alert, oldest first. */
+export function readComments(db: Db, alertSeq: number): Promise<CommentRow[]> {
+  return db
+    .selectFrom('alert_comments')
+    .selectAll()
+    .where('alert_seq', '=', alertSeq)
+    .orderBy('at')
+    .orderBy('id')
+    .execute()
+}
+
+export async function countComments(db: Db, alertSeq: number): Promise<number> {
+  const { count } = await db
+    .selectFrom('alert_comments')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('alert_seq', '=', alertSeq)
+    .executeTakeFirstOrThrow()
+  return count
+}
+
+/** Returns a comment with the id of its alert. */
+export function findComment(db: Db, id: string): Promise<(CommentRow & { alert_id: string }) | undefined> {
+  return db
+    .selectFrom('alert_comments')
+    .innerJoin('alerts', 'alerts.seq', 'alert_comments.alert_seq')
+    .selectAll('alert_comments')
+    .select('alerts.id as alert_id')
+    .where('alert_comments.id', '=', id)
+    .executeTakeFirst()
+}
+
+export async function insertComment(trx: Trx, row: CommentRow): Promise<void> {
+  await trx.insertInto('alert_comments').values(row).execute()
+}
+
+export async function clearComment(trx: Trx, id: string, deletedBy: string): Promise<void> {
+  await trx
+    .updateTable('alert_comments')
+    .set({ text: null, deleted_by: deletedBy })
+    .where('id', '=', id)
+    .where('deleted_by', 'is', null)
+    .execute()
+}
+
+/** Deletes the comments on these alerts. */
+export async function deleteComments(db: Db, alertSeqs: readonly number[]): Promise<void> {
+  await db.deleteFrom('alert_comments').where('alert_seq', 'in', alertSeqs).execute()
+}
