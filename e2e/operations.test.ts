@@ -110,6 +110,9 @@ describe('GET /openapi.json', () => {
         '/api/sign-in/start',
         '/api/sign-in/finish',
         '/api/approvals/{id}/press',
+        '/api/command-logins',
+        '/api/command-logins/finish',
+        '/api/command-logins/renew',
       ].includes(template)
       // 409: no provider is configured, at which people could sign in.
       const expected = isOpen ? [200, 204, 400, 401, 409] : [401]

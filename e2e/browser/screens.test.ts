@@ -117,6 +117,7 @@ beforeAll(async () => {
 
 const paths = () => [
   '/login',
+  '/auth/cli',
   '/',
   '/fleet',
   '/fleet?group=tags',

@@ -11,16 +11,20 @@ interface Node {
   value?: { type: string }
 }
 
-/** Bounds of the properties of an endpoint that only OpenAPI shows: its summary, and what its failures mean. */
-function* documentationIn(node: unknown): Generator<[start: number, end: number]> {
+/** Bounds of the properties that only OpenAPI shows: summaries, what failures mean, and descriptions within schemas. */
+function* documentationIn(node: unknown, isInCall = false): Generator<[start: number, end: number]> {
   if (typeof node !== 'object' || node === null) return
   const { type, key, value, start, end } = node as Node
   // A schema may have a property of this name, whose value is a call.
-  const isText = key?.name === 'summary' && /^(Template)?Literal$/.test(value?.type ?? '')
+  const isLiteral = /^(Template)?Literal$/.test(value?.type ?? '')
+  const isText = isLiteral && (key?.name === 'summary' || (isInCall && key?.name === 'description'))
   const isTexts = key?.name === 'failures' && value?.type === 'ObjectExpression'
   if (type === 'Property' && (isText || isTexts)) return yield [start, end]
-  for (const child of Object.values(node)) yield* documentationIn(child)
+  for (const child of Object.values(node)) yield* documentationIn(child, isInCall || type === 'CallExpression')
 }
+
+/** Files whose descriptions are shown: the hints of the form for channels. */
+const shownDescriptions = /alert-channels\.ts$/
 
 /** Leaves out what no page shows, some kilobytes of the first screen. */
 const withoutDocumentation: Plugin = {
@@ -29,7 +33,9 @@ const withoutDocumentation: Plugin = {
   transform(code, id) {
     if (!/packages\/contract\/src\/[\w-]+\.ts$/.test(id)) return null
     let kept = code
+    const isShown = (text: string) => shownDescriptions.test(id) && text.startsWith('description')
     for (const [start, end] of [...documentationIn(this.parse(code))].reverse()) {
+      if (isShown(code.slice(start, end))) continue
       kept = kept.slice(0, start) + kept.slice(end).replace(/^\s*,/, '')
     }
     return { code: kept, map: null }

@@ -9,6 +9,7 @@ import { auditEndpoints } from './audit.ts'
 import { baselineEndpoints } from './baselines.ts'
 import { brakeEndpoints } from './brake.ts'
 import { chainEndpoints } from './chain.ts'
+import { commandLoginEndpoints } from './command-logins.ts'
 import { containmentsEndpoints } from './containments.ts'
 import { killSwitchEndpoints } from './control.ts'
 import { downloadEndpoints } from './downloads.ts'
@@ -62,6 +63,7 @@ export const endpoints = {
   ...honeypotEndpoints,
   ...keyEndpoints,
   ...peopleEndpoints,
+  ...commandLoginEndpoints,
   ...auditEndpoints,
   ...incidentEndpoints,
   ...alertEndpoints,

@@ -92,6 +92,7 @@ const Session = Type.Object({
   id: Type.String({ description: 'Public part of a session' }),
   current: Type.Boolean({ description: 'Whether the request came through it' }),
   device: nullable(Type.String({ description: 'User agent of the browser that signed in, as it reported itself' })),
+  host: nullable(Type.String({ description: 'Name of the machine of a command line, as it said; null for browsers' })),
   address: nullable(Type.String({ description: 'Address from which the session was opened' })),
   created_at: Timestamp,
   last_used_at: { ...Timestamp, description: 'To about a minute' },
@@ -107,7 +108,7 @@ const SignIn = Type.Object({
 })
 export type SignIn = Static<typeof SignIn>
 
-const SignInStarted = Type.Object({
+export const SignInStarted = Type.Object({
   url: Type.String({ description: 'Address at the provider to open' }),
   secret: Type.String({
     description:
@@ -115,7 +116,7 @@ const SignInStarted = Type.Object({
   }),
 })
 
-const SignInAnswer = Type.Object(
+export const SignInAnswer = Type.Object(
   {
     answer: Pattern('^[!-~]*$', 'may contain only visible ASCII characters, and no spaces', {
       minLength: 1,

@@ -23,7 +23,7 @@ import { fleetSearch } from './fleet/search.ts'
 import { incidentSearch } from './incidents/search.ts'
 import { keySearch } from './keys/search.ts'
 import { listSearch, listsSearch } from './lists/search.ts'
-import { loginSearch } from './login/search.ts'
+import { commandLoginSearch, loginSearch } from './login/search.ts'
 import { overviewSearch } from './overview/search.ts'
 import { peopleSearch } from './people/search.ts'
 import { policiesSearch, policySearch } from './policies/search.ts'
@@ -77,6 +77,12 @@ const publicScreens = [
   screenIn(root, '/login', loginSearch, async () => (await import('./login/login.tsx')).Login),
   screenIn(root, '/auth/login', loginSearch, async () => (await import('./login/provider-sign-in.tsx')).StartSignIn),
   screenIn(root, '/auth/callback', noSearch, async () => (await import('./login/provider-sign-in.tsx')).FinishSignIn),
+  screenIn(
+    root,
+    '/auth/cli',
+    commandLoginSearch,
+    async () => (await import('./login/command-login.tsx')).CommandLoginPage,
+  ),
   screenIn(root, '/trust', noSearch, async () => (await import('./trust/trust.tsx')).Trust),
 ] as const
 

@@ -17,4 +17,5 @@ export const screens: readonly string[] = [
   '/login',
   '/auth/login',
   '/auth/callback',
+  '/auth/cli',
 ]

@@ -7,6 +7,7 @@ import { mountApprovals } from './features/approvals/routes.ts'
 import { mountAudit } from './features/audit/routes.ts'
 import { mountBrake } from './features/auto-suspension/routes.ts'
 import { mountChain } from './features/chain/routes.ts'
+import { mountCommandLogins } from './features/command-logins/routes.ts'
 import { resumeCondition } from './features/containments/containments.ts'
 import { mountContainments } from './features/containments/routes.ts'
 import { mountKillSwitch } from './features/control/routes.ts'
@@ -62,6 +63,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
     byKey: (presented) => keyring.find(presented, false),
     byStoredKey: async (presented, mayAsk) => (mayAsk ? keyring.findStored(presented) : keyring.find(presented)),
     bySession: (proof) => sessions.bySession(proof),
+    byAccess: (presented) => sessions.byAccess(presented),
     knownSession: (token) => sessions.knownSession(token),
   }
   const assertHost = createHostCheck(deps.config)
@@ -116,6 +118,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   const prepareLogout = services.providerLogout.prepare
   mountKeys(router, deps, { ...services, sessions, watch, prepareLogout })
   mountSignIn(router, deps, { ...services, sessions })
+  mountCommandLogins(router, deps, { ...services, sessions, watch })
   mountAudit(router, deps, { ...services, keyNames })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)

@@ -249,6 +249,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'instances', everyMs: hourMs, run: (stopping) => forgetInstances(deps, stopping) },
     { name: 'search-index', everyMs: 60_000, run: () => services.search.forget() },
     { name: 'sessions', everyMs: 60_000, run: () => forgetStaleSessions(deps) },
+    { name: 'command-logins', everyMs: 60_000, run: () => services.commandLogins.forgetStale() },
     { name: 'person-groups', everyMs: 10_000, run: (stopping) => services.evaluation.run(stopping) },
     { name: 'audit-checkpoint', everyMs: 60_000, run: () => chainWatch.writeCheckpoint() },
     // About ten microseconds per entry: one second per hour for a log of 100,000 entries.

@@ -8,6 +8,7 @@ import { TelegramPresses } from './features/approvals/telegram-presses.ts'
 import { ChainWatch } from './features/audit/chain-watch.ts'
 import { createAutoSuspension } from './features/auto-suspension/auto-suspension.ts'
 import { openChain } from './features/chain/open-chain.ts'
+import { createCommandLogins } from './features/command-logins/command-logins.ts'
 import { ChildSuspensions } from './features/containments/child-suspensions.ts'
 import { createRegistrationStops } from './features/containments/registration-stops.ts'
 import { createPendingResumes } from './features/containments/stop-verdicts.ts'
@@ -125,6 +126,7 @@ async function createServices(deps: Deps) {
   }
   const autoSuspension = createAutoSuspension(deps, parts)
   const peopleSignIn = createPeopleSignIn(deps, parts)
+  const keySignIns = createKeySignIns(deps, parts)
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
@@ -153,7 +155,8 @@ async function createServices(deps: Deps) {
     keyring: new Keyring(deps, quotas),
     people: new People(deps),
     peopleSignIn,
-    keySignIns: createKeySignIns(deps, parts),
+    keySignIns,
+    commandLogins: createCommandLogins(deps, { peopleSignIn, keySignIns }),
     evaluation: new Evaluation(deps, { ...parts, peopleSignIn }),
     providerLogout: createLogout(deps, parts),
     eventIndex: new EventIndex(deps),

@@ -100,7 +100,7 @@ function reasonOf(fault: unknown): string {
 export async function* followEvents(options: FollowOptions): AsyncGenerator<TailItem> {
   const { service, place, controlSeq, signal } = options
   const cursor = new StreamCursor(place)
-  const { url, key, keyFrom } = service
+  const { url, keyFrom } = service
   const control = controlSeq === undefined ? undefined : new TailControl(service.call, controlSeq)
   const path = `${endpoints.streamEvents.path}${control ? '?include=control' : ''}`
   let attempt = 0
@@ -110,6 +110,7 @@ export async function* followEvents(options: FollowOptions): AsyncGenerator<Tail
   while (!signal.aborted) {
     let reason = 'the stream ended'
     try {
+      const key = await service.currentKey()
       const stream = await openEventStream({ url, path, key, keyFrom, lastEventId: cursor.seq, signal })
       let isFirst = true
       for await (const message of stream.messages) {

@@ -113,22 +113,29 @@ function writtenUrl(file: string): string | undefined {
   }
 }
 
-/** The service that runs in this folder, or that the same environment would start. */
-function serviceHere(env: NodeJS.ProcessEnv): { url: string; urlFrom: string } {
+/** The service that runs in this folder, or that the same environment would start, or the only one with a login. */
+function serviceHere(env: NodeJS.ProcessEnv, loggedIn: readonly string[]): { url: string; urlFrom: string } {
   const file = join(env.WARDLINE_DATA_DIR || dataFolder.path, dataFolder.addressFile)
   const written = writtenUrl(file)
   if (written !== undefined) return { url: written, urlFrom: file }
   const port = Number(env.PORT)
-  return Number.isInteger(port) && port > 0 && port < 65_536
-    ? { url: `http://127.0.0.1:${port}`, urlFrom: 'PORT' }
+  if (Number.isInteger(port) && port > 0 && port < 65_536) return { url: `http://127.0.0.1:${port}`, urlFrom: 'PORT' }
+  // With several, a command could reach another service than the person has in mind.
+  return loggedIn.length === 1
+    ? { url: loggedIn[0]!, urlFrom: 'the only login' }
     : { url: localUrl, urlFrom: 'the address of a service on this machine' }
 }
 
 /** Resolves address and key. Throws Failure with exit `configuration` if the settings are invalid. */
-export function resolveSettings(flags: ServiceFlags, env: NodeJS.ProcessEnv, profiles: Profiles): ServiceSettings {
+export function resolveSettings(
+  flags: ServiceFlags,
+  env: NodeJS.ProcessEnv,
+  profiles: Profiles,
+  loggedIn: readonly string[] = [],
+): ServiceSettings {
   const layers = layersOf(flags, env, profiles)
   const chosen = layers.find(({ url }) => url !== undefined)
-  const here = serviceHere(env)
+  const here = serviceHere(env, loggedIn)
   const url = chosen?.url ?? here.url
   // The key of a profile must not be sent to another address.
   const key = layers.find((layer) => layer.key && (!layer.keepsKey || layer.url === url))?.key

@@ -21,7 +21,7 @@ export function Account() {
         session && (
           <>
             {session.person ? 'Sessions of ' : 'Sessions of everyone who uses the key '}
-            <HostileText text={session.name} max={60} />. Ending one signs that browser out at once.
+            <HostileText text={session.name} max={60} />. Ending one signs that browser or command line out at once.
           </>
         )
       }

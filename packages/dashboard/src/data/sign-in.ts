@@ -23,12 +23,14 @@ interface Attempt {
   to: string | undefined
   /** The person was signed in, and proves again who they are. */
   isConfirmation: boolean
+  /** It is for a command line that the person has allowed. */
+  isCommandLine?: boolean
 }
 
 /** In the storage of the tab, which survives the way to the provider and back, and which other tabs cannot read. */
 const attemptName = 'wardline.sign-in'
 
-function keepAttempt(attempt: Attempt): void {
+export function keepAttempt(attempt: Attempt): void {
   try {
     sessionStorage.setItem(attemptName, JSON.stringify(attempt))
   } catch {
@@ -54,11 +56,20 @@ export async function startSignIn(to: string | undefined, isConfirmation: boolea
   return url
 }
 
-/** Exchanges the answer of the provider for a session. An attempt works once. Throws WardlineError. */
-export async function finishSignIn(answer: string, attempt: Attempt | undefined): Promise<void> {
+/**
+ * Exchanges the answer of the provider for a session, of this browser or of a command line. An attempt works once. Resolves
+ * with where the command line listens. Throws WardlineError.
+ */
+export async function finishSignIn(
+  answer: string,
+  attempt: Attempt | undefined,
+): Promise<{ redirect_url?: string } | undefined> {
   if (answer === '') throw new Error('This address has no answer of the provider any more: it is used once.')
   if (!attempt) {
     throw new Error('This sign-in began in another tab or browser, or at another address of this service.')
   }
-  keepSessionSecret((await call('finishSignIn', { body: { answer, secret: attempt.secret } })).secret)
+  const body = { answer, secret: attempt.secret }
+  if (attempt.isCommandLine) return call('signInCommandLogin', { body })
+  keepSessionSecret((await call('finishSignIn', { body })).secret)
+  return undefined
 }

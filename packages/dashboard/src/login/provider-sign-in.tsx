@@ -2,6 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
+import { leadOn } from '../data/command-logins.ts'
 import { finishSignIn, startAddress, startSignIn, takeAttempt } from '../data/sign-in.ts'
 import { Alone } from '../shell/other-pages.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -61,7 +62,8 @@ export function FinishSignIn() {
     const attempt = takeAttempt()
     setTo(attempt?.to)
     void run(async () => {
-      await finishSignIn(takeAnswer(), attempt)
+      const ofCommandLine = await finishSignIn(takeAnswer(), attempt)
+      if (ofCommandLine) return leadOn(ofCommandLine)
       if (attempt?.isConfirmation) return setConfirmed(true)
       client.clear()
       router.history.replace(attempt?.to ?? '/')

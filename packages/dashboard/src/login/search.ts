@@ -13,3 +13,10 @@ export const loginSearch = searchParams({
   /** The form for a key is open. */
   by: oneOf(['key']),
 })
+
+export const commandLoginSearch = searchParams({
+  /** The command line has its session. */
+  done: flag,
+  /** The person refused it. */
+  refused: flag,
+})

@@ -8,11 +8,19 @@ import { DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { deviceName } from './device-name.ts'
 
-function Device({ session: { device, current, address } }: { session: OpenSession }) {
+function Device({ session: { device, host, current, address } }: { session: OpenSession }) {
   const name = deviceName(device ?? '')
   return (
     <>
-      <b>{name ?? 'Unknown browser'}</b>
+      <b>
+        {host === null ? (
+          (name ?? 'Unknown browser')
+        ) : (
+          <>
+            Command line on <HostileText text={host} max={60} line />
+          </>
+        )}
+      </b>
       {current && ' (this browser)'}
       <div className="quiet">
         {address !== null && <HostileText text={address} max={45} />}
@@ -34,7 +42,7 @@ interface OpenSessionsProps {
   fault?: unknown
 }
 
-/** Sessions of browsers, each with a button that ends it. The own one is ended by signing out. */
+/** Sessions of browsers and command lines, each with a button that ends it. The own one is ended by signing out. */
 export function OpenSessions({ title, sessions, fault }: OpenSessionsProps) {
   const change = useChange({ changes: [queryKeys.ownSessions, queryKeys.people] })
   const end = (id: string) => change.run(() => call('endSession', { params: { id } }), 'Session ended.')
@@ -46,16 +54,16 @@ export function OpenSessions({ title, sessions, fault }: OpenSessionsProps) {
       rowKey={({ id }) => id}
       empty="No open sessions."
       columns={[
-        { name: 'Browser and address', cell: (session) => <Device session={session} /> },
+        { name: 'Device and address', cell: (session) => <Device session={session} /> },
         { name: 'Last used', kind: 'number', cell: ({ last_used_at }) => <Time at={last_used_at} /> },
         { name: 'Signed in', kind: 'number', isWide: true, cell: ({ created_at }) => <Time at={created_at} /> },
         { name: 'Expires', kind: 'number', isExtra: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
       ]}
-      actions={({ id, device, current }) =>
+      actions={({ id, device, host, current }) =>
         !current && (
           <ConfirmButton
             sure="End it"
-            about={deviceName(device ?? '')}
+            about={host ?? deviceName(device ?? '')}
             disabled={change.isBusy}
             onConfirm={() => void end(id)}
           >

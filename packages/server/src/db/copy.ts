@@ -49,6 +49,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'people', key: ['id'], grows: false },
   { table: 'role_mappings', key: ['position'], grows: false },
   { table: 'sign_ins', key: ['state_hash'], grows: false },
+  { table: 'command_logins', key: ['challenge'], grows: false },
   { table: 'metric_baselines', key: ['instance_id', 'metric'], grows: false },
   { table: 'baselines', key: ['instance_id', 'metric'], grows: false },
   { table: 'baseline_episodes', key: ['id'], grows: false },

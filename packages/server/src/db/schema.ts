@@ -3,6 +3,7 @@ import type { ApprovalTables } from './schema/approvals.ts'
 import type { AuditTables } from './schema/audit.ts'
 import type { AutoSuspensionTables } from './schema/auto-suspension.ts'
 import type { ChainTables } from './schema/chain.ts'
+import type { CommandLoginTables } from './schema/command-logins.ts'
 import type { ContainmentTables } from './schema/containments.ts'
 import type { ControlTables } from './schema/control.ts'
 import type { DatabaseTables } from './schema/database.ts'
@@ -33,6 +34,7 @@ export interface Schema
     AuditTables,
     ChainTables,
     AutoSuspensionTables,
+    CommandLoginTables,
     ContainmentTables,
     ControlTables,
     DrillTables,

@@ -47,6 +47,8 @@ export interface Authenticator {
   byStoredKey(presented: string, mayAsk: boolean): Promise<Principal | undefined>
   /** `wrong secret`: the session is live, but the request has another secret. */
   bySession(proof: SessionProof): Promise<Principal | 'wrong secret' | undefined>
+  /** Undefined: not a token that was granted; `over`: it has expired, or its session has ended. */
+  byAccess(presented: string): Promise<Principal | 'over' | undefined>
   /** State of a session in memory; undefined if it is not cached. */
   knownSession(token: string): 'live' | 'over' | undefined
 }
@@ -198,6 +200,22 @@ function refuseSession(request: FastifyRequest, watch: RefusalWatch): undefined 
   )
 }
 
+/** Begins the access tokens of command lines, which no key begins with. */
+export const accessPrefix = 'wl_login_'
+
+/** Only invalid tokens count, like invalid keys. */
+async function accessPrincipal(
+  presented: string,
+  request: FastifyRequest,
+  authenticator: Authenticator,
+  watch: RefusalWatch,
+): Promise<Principal> {
+  const principal = await authenticator.byAccess(presented)
+  if (principal === undefined) return refuseKey(request, watch)
+  if (principal !== 'over') return principal
+  throw new AppError('unauthorized', 'The login of this command line has expired or was ended.')
+}
+
 /** Authenticates the caller and checks its scope. Throws or rejects with AppError. */
 export function authenticate(
   request: FastifyRequest,
@@ -211,6 +229,9 @@ export function authenticate(
       request.principal = principal
       assertScope(principal, scopes)
       return principal
+    }
+    if (presented.startsWith(accessPrefix)) {
+      return accessPrincipal(presented, request, authenticator, watch).then(admitted)
     }
     const known = authenticator.byKey(presented)
     if (known) return admitted(known)

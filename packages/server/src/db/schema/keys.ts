@@ -38,7 +38,10 @@ interface SessionsTable {
   last_used_at: number
   /** Sessions with the same family end together. */
   family: string | null
-  /** Hash of the secret that accompanies the cookie; null = started by an older version, refused. */
+  /**
+   * Hash of the secret that accompanies the cookie, or that renews the access of a command line, each once; null = started
+   * by an older version, or not fetched by the command line yet: refused.
+   */
   secret_hash: string | null
   /** User agent and address that opened it; null = opened by an older version. */
   device: string | null
@@ -53,6 +56,8 @@ interface SessionsTable {
   sealed: string | null
   /** The provider's name of its session, `sid`. */
   provider_session: string | null
+  /** Name of the machine of a command line, as it said; null for browsers. */
+  host: string | null
 }
 
 /** Code that opens one browser session. A new code of the same key replaces the last one. */

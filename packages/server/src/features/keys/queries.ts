@@ -67,10 +67,6 @@ export function insertSessionStatement(db: Db, row: SessionRow): Statement {
   return db.insertInto('sessions').values(row).compile()
 }
 
-export function findSession(db: Db, tokenHash: string): Promise<SessionRow | undefined> {
-  return db.selectFrom('sessions').selectAll().where('token_hash', '=', tokenHash).executeTakeFirst()
-}
-
 export async function touchSession(db: Db, tokenHash: string, now: number): Promise<void> {
   await db.updateTable('sessions').set({ last_used_at: now }).where('token_hash', '=', tokenHash).execute()
 }
@@ -90,14 +86,20 @@ export async function deleteSessionFamily(db: Db, tokenHash: string): Promise<vo
 
 export async function deleteStaleSessions(
   db: Db,
-  { expiredBefore, idleBefore, unevaluatedBefore }: Record<`${'expired' | 'idle' | 'unevaluated'}Before`, number>,
+  {
+    expiredBefore,
+    idleBefore,
+    unevaluatedBefore,
+    unfetchedBefore,
+  }: Record<`${'expired' | 'idle' | 'unevaluated' | 'unfetched'}Before`, number>,
 ): Promise<void> {
   await db
     .deleteFrom('sessions')
     .where((e) =>
       e.or([
         e('expires_at', '<', expiredBefore),
-        e('last_used_at', '<', idleBefore),
+        e.and([e('host', 'is', null), e('last_used_at', '<', idleBefore)]),
+        e.and([e('host', 'is not', null), e('secret_hash', 'is', null), e('created_at', '<', unfetchedBefore)]),
         e('evaluated_at', '<', unevaluatedBefore),
       ]),
     )

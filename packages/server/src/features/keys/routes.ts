@@ -174,11 +174,13 @@ export function mountKeys(
     })
   })
 
-  router.handle('deleteSession', async ({ request }, reply) => {
+  router.handle('deleteSession', async ({ principal, request }, reply) => {
     // Otherwise the holder of the cookie alone could end the session with any valid key.
-    const token = (await currentSession(request)) && sessionToken(request)
+    const ofBrowser = (await currentSession(request))?.session
+    const session = principal.session ?? ofBrowser
+    const token = session !== undefined && session === ofBrowser ? sessionToken(request) : undefined
     const findUrl = token && (await prepareLogout(token))
-    if (token) await sessions.end(token)
+    if (session !== undefined) await sessions.end(session)
     setCookie(request, reply, '', 0)
     const url = findUrl && (await findUrl())
     return { ok: true, ...(url ? { logout_url: url } : {}) }

@@ -87,6 +87,8 @@ describe('authorization', () => {
     ).toEqual([
       // The token that the provider signed is its own proof, as is its answer to a browser.
       'backchannelLogout',
+      // What a command line asks for is allowed by a person, and fetched with a secret.
+      'finishCommandLogin',
       'finishSignIn',
       'getAgentRegistration',
       'getAttestation',
@@ -105,6 +107,8 @@ describe('authorization', () => {
       // The code of the link is its own secret.
       'previewLoginLink',
       'redeemLoginLink',
+      'renewCommandLogin',
+      'startCommandLogin',
       'startSignIn',
       'streamEvents',
     ])

@@ -1,5 +1,5 @@
 import { peopleLimits } from '@wardline/contract'
-import type { Db, Statement } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
 import { configuredKeyPrefix } from './key-format.ts'
@@ -19,6 +19,10 @@ export function readSessionsOf(db: Db, keyId: string): Promise<SessionRow[]> {
     .orderBy('last_used_at', 'desc')
     .limit(peopleLimits.sessions)
     .execute()
+}
+
+export function findSession(db: Db, tokenHash: string): Promise<SessionRow | undefined> {
+  return db.selectFrom('sessions').selectAll().where('token_hash', '=', tokenHash).executeTakeFirst()
 }
 
 /** Returns the session with this public id. */
@@ -43,7 +47,7 @@ export async function countSessionsOf(
     .select(['key_id', (e) => e.fn.countAll<number>().as('count')])
     .where('key_id', 'in', keyIds)
     .where('expires_at', '>', now)
-    .where('last_used_at', '>', idleBefore)
+    .where((e) => e.or([e('last_used_at', '>', idleBefore), e('host', 'is not', null)]))
     .groupBy('key_id')
     .execute()
   return new Map(rows.map(({ key_id, count }) => [key_id, Number(count)]))
@@ -105,6 +109,34 @@ export const evaluatedStatement = (
   tokenHash: string,
   evaluated: Pick<SessionRow, 'evaluated_at' | 'due_at' | 'sealed'>,
 ): Statement => db.updateTable('sessions').set(evaluated).where('token_hash', '=', tokenHash).compile()
+
+/** Gives the session of a command line its first secret. */
+export const fetchedStatement = (db: Db, tokenHash: string, secretHash: string, now: number): Statement =>
+  db
+    .updateTable('sessions')
+    .set({ secret_hash: secretHash, last_used_at: now })
+    .where('token_hash', '=', tokenHash)
+    .where('secret_hash', 'is', null)
+    .compile()
+
+/** Replaces the secret of a session, in a batch that fails as stale if the session has ended or has another one by now. */
+export function renewStatements(
+  { db, dialect }: Database,
+  { token_hash, secret_hash }: SessionRow,
+  next: string,
+  now: number,
+): Statement[] {
+  const asRead = db
+    .selectFrom('sessions')
+    .select('token_hash')
+    .where('token_hash', '=', token_hash)
+    .where('secret_hash', '=', secret_hash)
+  const replace = db
+    .updateTable('sessions')
+    .set({ secret_hash: next, last_used_at: now })
+    .where('token_hash', '=', token_hash)
+  return [dialect.lockFound(asRead.compile()), replace.compile()]
+}
 
 /** Ends the sessions of keys; those of people, by their prefix, and of the named keys stay. */
 export const endKeySessionsStatement = (db: Db, personPrefix: string, kept: readonly string[]): Statement =>

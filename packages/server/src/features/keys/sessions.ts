@@ -1,23 +1,24 @@
+import { commandLoginLimits } from '@wardline/contract'
 import { sanitize } from '@wardline/text'
-import { hourMs } from '../../clock.ts'
+import { hourMs, minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Authenticator, Principal, SessionProof } from '../../http/auth.ts'
 import { randomSecret, uuidV7 } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { PreparedEvents } from '../events/ingest.ts'
+import { openAccess } from './access-tokens.ts'
 import { hashKey, sameHash } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
 import {
   deleteLoginCodesBefore,
   deleteSessionFamily,
   deleteStaleSessions,
-  findSession,
   findSessions,
   insertSessionStatement,
   touchSession,
 } from './queries.ts'
-import { type SessionRow, sessionId } from './session-statements.ts'
+import { findSession, type SessionRow, sessionId } from './session-statements.ts'
 
 /** A session ends after this long without a request, and after `absoluteMs` in any case. */
 export const idleMs = 30 * 60_000
@@ -31,11 +32,17 @@ const deviceLength = 200
 /** Sessions per query. */
 const lookUpRows = 500
 
+/** A session of a command line that was allowed is fetched within this time, or never. */
+const unfetchedMs = commandLoginLimits.validMinutes * minuteMs
+
 /** How long the session of a person lives without an answer of the provider about their groups. */
 export const unevaluatedMs = hourMs
 
-export const isOver = ({ expires_at, last_used_at, evaluated_at }: SessionRow, now: number): boolean =>
-  expires_at <= now || now - last_used_at > idleMs || (evaluated_at !== null && now - evaluated_at > unevaluatedMs)
+/** A browser is left open on a desk, a command line is not: it has no limit without use. */
+export const isOver = ({ expires_at, last_used_at, evaluated_at, host }: SessionRow, now: number): boolean =>
+  expires_at <= now ||
+  (host === null && now - last_used_at > idleMs) ||
+  (evaluated_at !== null && now - evaluated_at > unevaluatedMs)
 
 /** A browser session to open. */
 interface NewSession {
@@ -64,6 +71,14 @@ export interface PersonSession
   sealFor(sessionId: string): string
 }
 
+const columnsOf = (tokenHash: string, ofPerson: PersonSession | undefined) => ({
+  authenticated_at: ofPerson?.authenticated_at ?? null,
+  evaluated_at: ofPerson?.evaluated_at ?? null,
+  due_at: ofPerson?.due_at ?? null,
+  sealed: ofPerson?.sealFor(sessionId({ token_hash: tokenHash })) ?? null,
+  provider_session: ofPerson?.provider_session ?? null,
+})
+
 /**
  * Returns a session that acts with the actor's key, and the statements that store it, of token and secret only the hashes.
  */
@@ -88,11 +103,8 @@ export async function prepareSession(
     secret_hash: hashKey(secret),
     device: device === undefined ? null : [...sanitize(device)].slice(0, deviceLength).join(''),
     address: actor.ip,
-    authenticated_at: ofPerson?.authenticated_at ?? null,
-    evaluated_at: ofPerson?.evaluated_at ?? null,
-    due_at: ofPerson?.due_at ?? null,
-    sealed: ofPerson?.sealFor(sessionId({ token_hash: tokenHash })) ?? null,
-    provider_session: ofPerson?.provider_session ?? null,
+    host: null,
+    ...columnsOf(tokenHash, ofPerson),
   }
   const action = {
     action: 'session.create',
@@ -104,6 +116,47 @@ export async function prepareSession(
     session: { token, secret, expiresAt },
     statements: [insertSessionStatement(database.db, row), ...auditStatements(database, actor, action, now)],
   }
+}
+
+/** A session of a command line to open. */
+interface NewCommandSession {
+  actor: Actor
+  /** Hash of its token, and whose machine it is. Its secret is set once the command line fetches it. */
+  login: { challenge: string; host: string; address: string | null }
+  /** The browser session that allowed it, beyond which the session of a key does not last. */
+  allowedBy: Pick<SessionRow, 'expires_at' | 'authenticated_at'>
+  ofPerson?: PersonSession
+}
+
+/** Returns the statements that store a session for a command line. They fail if it has one. */
+export function commandSessionStatements(
+  { clock, database }: Pick<Deps, 'clock' | 'database'>,
+  { actor, login: { challenge, host, address }, allowedBy, ofPerson }: NewCommandSession,
+): Statement[] {
+  const now = clock.now()
+  // Otherwise a stolen cookie could be renewed forever, by logins that it allows. A person signed in again.
+  const expiresAt = Math.min(now + absoluteMs, ofPerson?.endsBy ?? allowedBy.expires_at)
+  const row = {
+    token_hash: challenge,
+    key_id: actor.keyId,
+    created_at: now,
+    expires_at: expiresAt,
+    last_used_at: now,
+    family: uuidV7(now),
+    secret_hash: null,
+    device: null,
+    address,
+    host,
+    ...columnsOf(challenge, ofPerson),
+    ...(ofPerson ? {} : { authenticated_at: allowedBy.authenticated_at }),
+  }
+  const action = {
+    action: 'session.create',
+    target: actor.keyId,
+    before: null,
+    after: { by: 'command_line', host, ...ofPerson?.shown, expires_at: expiresAt },
+  }
+  return [insertSessionStatement(database.db, row), ...auditStatements(database, actor, action, now)]
 }
 
 /** Decides which keys open sessions where people sign in at a provider. */
@@ -129,7 +182,7 @@ function makeRoom(remembered: Map<string, unknown> | Set<string>): void {
 export type Holders = Pick<Keyring, 'findById' | 'findStoredById'>
 
 /** Looks up sessions by the token of a request. */
-export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession'> {
+export class Sessions implements Pick<Authenticator, 'bySession' | 'byAccess' | 'knownSession'> {
   readonly #deps: Deps
   readonly #holders: Holders
   readonly #live = new Map<string, { readAt: number; session: SessionRow }>()
@@ -150,22 +203,39 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'knownSession
 
   /** Returns the principal of a session; undefined if the session has ended or its key is no longer valid. */
   async bySession({ token, secret }: SessionProof): Promise<Principal | 'wrong secret' | undefined> {
-    const tokenHash = hashKey(token)
+    const session = await this.#find(hashKey(token))
+    if (!session) return undefined
+    // The secret of a command line buys access tokens, which are short-lived, and nothing else.
+    const isRight = session.host === null && sameHash(hashKey(secret), session.secret_hash ?? noHash)
+    return isRight ? this.#principalOf(session) : 'wrong secret'
+  }
+
+  async byAccess(presented: string): Promise<Principal | 'over' | undefined> {
+    const access = openAccess(this.#deps, presented)
+    if (!access) return undefined
+    const { tokenHash, expiresAt } = access
+    if (expiresAt <= this.#deps.clock.now() || this.#over.has(tokenHash)) return 'over'
+    const session = await this.#find(tokenHash)
+    return (session && (await this.#principalOf(session))) ?? 'over'
+  }
+
+  async #find(tokenHash: string): Promise<SessionRow | undefined> {
     const known = this.#live.get(tokenHash)
     const isFresh = known !== undefined && this.#deps.clock.monotonic() - known.readAt < rememberMs
-    const session = isFresh ? known.session : await this.#readOnce(tokenHash)
-    if (!session) return undefined
-    if (!sameHash(hashKey(secret), session.secret_hash ?? noHash)) return 'wrong secret'
+    return isFresh ? known.session : this.#readOnce(tokenHash)
+  }
+
+  async #principalOf(session: SessionRow): Promise<Principal | undefined> {
     await this.#touch(session)
     const principal = this.#holders.findById(session.key_id)
     if (!principal) return undefined
-    const { authenticated_at: authenticatedAt } = session
-    return { ...principal, session: tokenHash, ...(authenticatedAt === null ? {} : { authenticatedAt }) }
+    const { authenticated_at: authenticatedAt, token_hash } = session
+    return { ...principal, session: token_hash, ...(authenticatedAt === null ? {} : { authenticatedAt }) }
   }
 
   /** Ends the session and its family. */
-  async end(token: string): Promise<void> {
-    await deleteSessionFamily(this.#deps.database.db, hashKey(token))
+  async end(tokenHash: string): Promise<void> {
+    await deleteSessionFamily(this.#deps.database.db, tokenHash)
     this.forget()
   }
 
@@ -231,6 +301,7 @@ export async function forgetStaleSessions(deps: Deps): Promise<void> {
     expiredBefore: now,
     idleBefore: now - idleMs,
     unevaluatedBefore: now - unevaluatedMs,
+    unfetchedBefore: now - unfetchedMs,
   })
   await deleteLoginCodesBefore(deps.database.db, now)
 }

@@ -39,6 +39,7 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
     id: sessionId(row),
     current: row.token_hash === session,
     device: row.device,
+    host: row.host,
     address: row.address,
     created_at: isoTime(row.created_at),
     last_used_at: isoTime(row.last_used_at),

@@ -34,11 +34,23 @@ export const evaluateEveryMs = 10 * minuteMs
 interface StoredAttempt extends Attempt {
   /** Whether the person has to prove again who they are. */
   isConfirmation: boolean
+  /** The login of a command line that it is for. */
+  challenge?: string
   expiresAt: number
 }
 
-/** What the encrypted text is of. */
-const sealedFor = 'an attempt to sign in'
+/** What the encrypted text is of: an attempt for a browser is worth nothing for a command line, and the other way round. */
+const sealedFor = { browser: 'an attempt to sign in', command: 'an attempt to sign in a command line' }
+type AttemptFor = keyof typeof sealedFor
+
+/** A finished attempt of a person who has a role. */
+export interface Proven {
+  principal: ReturnType<typeof principalOf>
+  ofPerson: PersonSession
+  challenge: string | undefined
+  /** What is stored of the person, whether or not a session is opened. */
+  statements: Statement[]
+}
 
 /** The browser that finishes an attempt. */
 export interface Opening {
@@ -113,10 +125,10 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
   }
 
   /** Opens the attempt of this browser, and marks it as used. */
-  async function takeAttempt(state: string, secret: string): Promise<StoredAttempt> {
+  async function takeAttempt(state: string, secret: string, use: AttemptFor): Promise<StoredAttempt> {
     let attempt: StoredAttempt
     try {
-      attempt = unseal<StoredAttempt>(sealedFor, secret, secrets.signInKey)
+      attempt = unseal<StoredAttempt>(sealedFor[use], secret, secrets.signInKey)
     } catch {
       throw attemptGone()
     }
@@ -145,9 +157,55 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     return auditStatements(database, actor, action, now)
   }
 
+  /** Finishes an attempt with the query of the provider's answer. Throws AppError. */
+  async function prove(
+    { answer, secret }: { answer: string; secret: string },
+    address: string | null,
+    use: AttemptFor,
+  ): Promise<Proven> {
+    const used = required()
+    take(addressGroup(address ?? ''))
+    const state = new URLSearchParams(answer).get('state')
+    if (state === null) throw attemptGone()
+    const attempt = await takeAttempt(state, secret, use)
+    // A later answer, such as that of an evaluation, counts more than this one.
+    const askedAt = clock.now()
+    const said = await used.finish(answer, attempt, attempt.isConfirmation ? confirmedSeconds : undefined)
+    const evaluated = await evaluate(said, { askedAt, signedInAt: askedAt })
+    const { row, granted, refusal } = evaluated
+    take(row.id)
+    const now = clock.now()
+    if (!granted) {
+      log.warn({ person: row.id }, 'a person without a role tried to sign in')
+      await database.batch([
+        personStatement(database.db, row),
+        endSessionsStatement(database.db, row.id),
+        ...(await roleChange(evaluated, localActor('system'), now)),
+      ])
+      throw new AppError('forbidden', refusal)
+    }
+    const ofPerson: PersonSession = {
+      authenticated_at: said.authenticatedAt ?? null,
+      evaluated_at: askedAt,
+      due_at: said.refreshToken === undefined ? null : now + evaluateEveryMs,
+      provider_session: said.providerSession ?? null,
+      endsBy: said.refreshToken === undefined ? now + unevaluatedMs : Infinity,
+      shown: { name: row.name, role: granted.role, role_by: granted.by },
+      sealFor: (id) => seal(id, tokensOf(said), secrets.signInKey),
+    }
+    const change = await roleChange(evaluated, localActor('system'), now)
+    return {
+      principal: principalOf(row, granted.role),
+      ofPerson,
+      challenge: attempt.challenge,
+      statements: [personStatement(database.db, row), ...change],
+    }
+  }
+
   return {
     evaluate,
     roleChange,
+    prove,
 
     async view(): Promise<SignIn> {
       const peopleOnly = provider !== undefined && (await isFactKnown(database.db, 'people_only'))
@@ -174,50 +232,28 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
       await database.batch(statements, { isControl: true })
     },
 
-    /** Begins an attempt. Throws AppError. */
-    async start(address: string | null, isConfirmation: boolean): Promise<{ url: string; secret: string }> {
+    /** Begins an attempt, for a browser or for the login of a command line. Throws AppError. */
+    async start(
+      address: string | null,
+      isConfirmation: boolean,
+      challenge?: string,
+    ): Promise<{ url: string; secret: string }> {
       const used = required()
       take(addressGroup(address ?? ''))
       const [state, nonce, verifier] = [randomSecret(32), randomSecret(32), randomSecret(32)]
       // The provider authenticates the person again, whatever session it has.
       const url = await used.start({ state, nonce, verifier }, isConfirmation ? 0 : undefined)
-      const attempt = { state, nonce, verifier, isConfirmation, expiresAt: clock.now() + attemptMs }
-      return { url, secret: seal(sealedFor, attempt satisfies StoredAttempt, secrets.signInKey) }
+      const attempt: StoredAttempt = {
+        ...{ state, nonce, verifier, isConfirmation, expiresAt: clock.now() + attemptMs },
+        ...(challenge === undefined ? {} : { challenge }),
+      }
+      const use = challenge === undefined ? 'browser' : 'command'
+      return { url, secret: seal(sealedFor[use], attempt, secrets.signInKey) }
     },
 
-    /** Finishes an attempt with the query of the provider's answer. Throws AppError. */
-    async finish({ answer, secret }: { answer: string; secret: string }, { address, actor, earlier, device }: Opening) {
-      const used = required()
-      take(addressGroup(address ?? ''))
-      const state = new URLSearchParams(answer).get('state')
-      if (state === null) throw attemptGone()
-      const attempt = await takeAttempt(state, secret)
-      // A later answer, such as that of an evaluation, counts more than this one.
-      const askedAt = clock.now()
-      const said = await used.finish(answer, attempt, attempt.isConfirmation ? confirmedSeconds : undefined)
-      const evaluated = await evaluate(said, { askedAt, signedInAt: askedAt })
-      const { row, granted, refusal } = evaluated
-      take(row.id)
-      const now = clock.now()
-      if (!granted) {
-        log.warn({ person: row.id }, 'a person without a role tried to sign in')
-        await database.batch([
-          personStatement(database.db, row),
-          endSessionsStatement(database.db, row.id),
-          ...(await roleChange(evaluated, localActor('system'), now)),
-        ])
-        throw new AppError('forbidden', refusal)
-      }
-      const ofPerson: PersonSession = {
-        authenticated_at: said.authenticatedAt ?? null,
-        evaluated_at: askedAt,
-        due_at: said.refreshToken === undefined ? null : now + evaluateEveryMs,
-        provider_session: said.providerSession ?? null,
-        endsBy: said.refreshToken === undefined ? now + unevaluatedMs : Infinity,
-        shown: { name: row.name, role: granted.role, role_by: granted.by },
-        sealFor: (id) => seal(id, tokensOf(said), secrets.signInKey),
-      }
-      const principal = principalOf(row, granted.role)
+    /** Opens a session of a browser with the query of the provider's answer. Throws AppError. */
+    async finish(said: { answer: string; secret: string }, { address, actor, earlier, device }: Opening) {
+      const { principal, ofPerson, statements: ofRole } = await prove(said, address, 'browser')
       const { session, statements } = await prepareSession(deps, {
         actor: actor(principal),
         earlier,
@@ -225,8 +261,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
         device,
         ofPerson,
       })
-      const change = await roleChange(evaluated, localActor('system'), now)
-      await database.batch([personStatement(database.db, row), ...change, ...statements], { isControl: true })
+      await database.batch([...ofRole, ...statements], { isControl: true })
       return { session, principal }
     },
   }

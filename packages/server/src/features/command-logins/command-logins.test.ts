@@ -1,0 +1,421 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import {
+  type IdentityProvider,
+  ProviderBrowser,
+  startIdentityProvider,
+} from '../../../../../test-servers/identity-provider.ts'
+import { randomSecret } from '../../ids.ts'
+import { accounts, as, confirm, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
+import { hashKey } from '../keys/key-format.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+
+let provider: IdentityProvider
+let service: TestService
+beforeAll(async () => {
+  provider = await startIdentityProvider({ publicUrl, accounts: structuredClone(accounts) })
+  service = await openServiceWith(provider)
+})
+// Each test has its own allowance of attempts and invalid tokens.
+beforeEach(() => void service.clock.advance(minuteMs))
+afterAll(async () => {
+  await service?.[Symbol.asyncDispose]()
+  await provider?.[Symbol.asyncDispose]()
+})
+
+interface Started {
+  code: string
+  url: string
+}
+interface Access {
+  access: string
+  access_seconds: number
+  expires_at: string
+}
+type As = ReturnType<typeof as>
+
+const post = <Body = { error: string }>(path: string, body: object, caller: object = { key: null }, on = service) =>
+  on.call<Body>('POST', `/api/command-logins${path}`, { ...caller, body })
+
+/** A command line that begins a login. */
+async function begin(asked: object = {}, on = service) {
+  const [token, secret, state] = [randomSecret(32), randomSecret(32), randomSecret(32)]
+  const loopback = { port: 43_210, state }
+  const asking = { challenge: hashKey(token), host: 'build-1', loopback, ...asked }
+  const { body, status, text } = await post<Started>('', asking, undefined, on)
+  if (status !== 201) throw new Error(text)
+  const finish = (given: object = {}) =>
+    post<{ pending: boolean; session?: Access; error: string }>('/finish', { token, secret, ...given }, undefined, on)
+  const renew = (current: string, next: string) =>
+    post<Access & { error: string }>('/renew', { token, secret: current, next }, undefined, on)
+  return { ...body, token, secret, state, finish, renew }
+}
+
+const codeOf = (redirect: string | undefined) => new URL(redirect!).searchParams.get('code')!
+
+/** Allows a login as a person does, whose provider knows the browser. */
+async function allow(code: string, person: As, login: string, browser = new ProviderBrowser()) {
+  const { body, status, text } = await post<{ sign_in: { url: string; secret: string } }>('/approve', { code }, person)
+  if (status !== 200) throw new Error(text)
+  const back = await browser.signIn(body.sign_in.url, login, publicUrl)
+  const answer = { answer: back.search.slice(1), secret: body.sign_in.secret }
+  return post<{ redirect_url?: string; error: string }>('/sign-in', answer, person)
+}
+
+/** Logs a command line in as a person. */
+async function logIn(login: string, asked: object = {}) {
+  const browser = new ProviderBrowser()
+  const person = as(await signIn(service, login, browser))
+  const command = await begin(asked)
+  const allowed = await allow(command.code, person, login, browser)
+  const { body } = await command.finish({ code: codeOf(allowed.body.redirect_url) })
+  return { ...command, ...body.session!, person }
+}
+
+const statusOf = async (access: string, on = service) => (await on.call('GET', '/api/session', { key: access })).status
+
+it('a person allows a command line, which acts for them with a separate session', async () => {
+  const { access, access_seconds, expires_at, person } = await logIn('ada')
+  expect(access_seconds).toBe(600)
+  expect(Date.parse(expires_at) - service.clock.now()).toBe(12 * hourMs)
+  const { body } = await service.call<{ person: { name: string } }>('GET', '/api/session', { key: access })
+  expect(body).toMatchObject({ name: 'Ada Lovelace', scope: 'operator', person: { name: 'Ada Lovelace' } })
+  const list = await service.call<{ sessions: object[] }>('GET', '/api/sessions', { key: access })
+  expect(list.body.sessions).toContainEqual(expect.objectContaining({ host: 'build-1', device: null, current: true }))
+  const inBrowser = await service.call<{ sessions: { current: boolean; host: string | null }[] }>(
+    'GET',
+    '/api/sessions',
+    person,
+  )
+  expect(inBrowser.body.sessions.filter(({ current }) => current)).toEqual([expect.objectContaining({ host: null })])
+  const { body: audit } = await service.call<{ entries: { action: string; after: object }[] }>(
+    'GET',
+    '/api/audit?action=session.create',
+  )
+  expect(audit.entries.at(-1)!.after).toMatchObject({ by: 'command_line', host: 'build-1', name: 'Ada Lovelace' })
+  // Without CSRF: no page can send this header, and the cookie alone is still nothing.
+  expect((await service.call('POST', '/api/kill/nobody', { key: access, body: { reason: 'x' } })).status).toBe(404)
+})
+
+it('a key allows a command line for no longer than the session of the browser', async () => {
+  const key = await service.createKey('operator')
+  const session = await service.signIn(key.key)
+  service.clock.advance(20 * minuteMs)
+  const command = await begin()
+  const { body } = await post<{ redirect_url: string }>('/approve', { code: command.code }, as(session))
+  expect(body.redirect_url).toBe(`http://127.0.0.1:43210/?code=${codeOf(body.redirect_url)}&state=${command.state}`)
+  const { session: granted } = (await command.finish({ code: codeOf(body.redirect_url) })).body
+  expect(Date.parse(granted!.expires_at) - service.clock.now()).toBe(12 * hourMs - 20 * minuteMs)
+  expect(await statusOf(granted!.access)).toBe(200)
+  await service.call('DELETE', `/api/keys/${key.id}`)
+  expect(await statusOf(granted!.access)).toBe(401)
+})
+
+it('without a browser the person types the code, however they write it, and the command line asks', async () => {
+  const person = as(await service.signIn())
+  const command = await begin({ loopback: undefined })
+  expect(command.url).toBe(`${publicUrl}/auth/cli`)
+  expect(command.code).toMatch(/^[B-DF-HJ-NP-TV-XZ]{4}-[B-DF-HJ-NP-TV-XZ]{4}$/)
+  expect((await command.finish()).body).toEqual({ pending: true })
+  const tooSoon = await command.finish()
+  expect([tooSoon.status, tooSoon.headers['retry-after']]).toEqual([429, '4'])
+  const typed = command.code.toLowerCase().replace('-', ' ')
+  const { body: found } = await post('/find', { code: typed }, person)
+  expect(found).toMatchObject({ host: 'build-1', loopback: false, confirm: false, same_address: true })
+  expect((await post('/approve', { code: typed }, person)).body).toEqual({})
+  service.clock.advance(5_000)
+  expect(await statusOf((await command.finish()).body.session!.access)).toBe(200)
+})
+
+it('an access token lasts ten minutes, and the session twelve hours without a limit of idleness', async () => {
+  const person = as(await service.signIn())
+  const command = await begin()
+  const { body } = await post<{ redirect_url: string }>('/approve', { code: command.code }, person)
+  const first = (await command.finish({ code: codeOf(body.redirect_url) })).body.session!
+  service.clock.advance(10 * minuteMs)
+  expect(await statusOf(first.access)).toBe(401)
+  service.clock.advance(10 * hourMs)
+  await service.services.commandLogins.forgetStale()
+  const second = await command.renew(command.secret, randomSecret(32))
+  expect(second.status).toBe(200)
+  expect(await statusOf(second.body.access)).toBe(200)
+})
+
+it('a confirmation is what the person has just proven, not what the browser once did', async () => {
+  const create = (key: string) =>
+    service.call<{ error: string }>('POST', '/api/keys', { key, body: { scope: 'viewer', name: 'x' } })
+  const unconfirmed = await logIn('root')
+  service.clock.advance(6 * minuteMs)
+  const refused = await create(unconfirmed.access)
+  expect([refused.status, refused.headers['x-error-code']]).toEqual([401, 'fresh_confirmation_required'])
+  const confirmed = await logIn('root', { confirm: true })
+  // The provider has the time of the machine, which the clock of the service has left.
+  const { body } = await service.call<{ authenticated_at: string }>('GET', '/api/session', { key: confirmed.access })
+  expect(Date.now() - Date.parse(body.authenticated_at)).toBeLessThan(minuteMs)
+})
+
+// Another program of the machine, or a page, may read the redirect; a link may be sent to someone else.
+it.each([
+  [
+    'a stolen code without the token',
+    async () => {
+      const [command, thief] = [await begin(), await begin()]
+      const { body } = await post<{ redirect_url: string }>(
+        '/approve',
+        { code: command.code },
+        as(await service.signIn()),
+      )
+      const code = codeOf(body.redirect_url)
+      return [
+        await thief.finish({ code }),
+        await post('/finish', { token: randomSecret(32), secret: randomSecret(32), code }),
+      ]
+    },
+  ],
+  [
+    'the token without the code of the browser',
+    async () => {
+      const command = await begin()
+      await post('/approve', { code: command.code }, as(await service.signIn()))
+      return [await command.finish(), await command.finish({ code: randomSecret(32) })]
+    },
+  ],
+  [
+    'a second use',
+    async () => {
+      const command = await begin()
+      const { body } = await post<{ redirect_url: string }>(
+        '/approve',
+        { code: command.code },
+        as(await service.signIn()),
+      )
+      const given = { code: codeOf(body.redirect_url) }
+      expect((await command.finish(given)).status).toBe(200)
+      return [await command.finish(given)]
+    },
+  ],
+  [
+    'a login that has expired',
+    async () => {
+      const command = await begin()
+      const person = as(await service.signIn())
+      service.clock.advance(10 * minuteMs)
+      const late = await post('/approve', { code: command.code }, person)
+      expect(late.status).toBe(404)
+      return [await command.finish()]
+    },
+  ],
+  [
+    'a login that was allowed and not fetched in time',
+    async () => {
+      const command = await begin()
+      const { body } = await post<{ redirect_url: string }>(
+        '/approve',
+        { code: command.code },
+        as(await service.signIn()),
+      )
+      service.clock.advance(10 * minuteMs)
+      return [await command.finish({ code: codeOf(body.redirect_url) })]
+    },
+  ],
+  [
+    'a login that was refused',
+    async () => {
+      const command = await begin()
+      const { body } = await post<{ redirect_url: string }>('/deny', { code: command.code }, as(await service.signIn()))
+      expect(new URL(body.redirect_url).searchParams.get('error')).toBe('access_denied')
+      return [await command.finish()]
+    },
+  ],
+])('%s gets nothing', async (_, attack) => {
+  for (const { status, body } of (await attack()) as { status: number; body: { session?: Access } }[]) {
+    expect(status === 401 || (status === 200 && body.session === undefined)).toBe(true)
+  }
+})
+
+// The redirect would hand the code of the victim to a server of the attacker.
+it.each([
+  ['another host', { loopback: { port: 80, state: randomSecret(32), host: 'evil.example' } }],
+  ['an address', { loopback: 'http://evil.example/' }],
+  ['a redirect', { redirect_uri: 'http://evil.example/' }],
+  ['no port', { loopback: { port: 0, state: randomSecret(32) } }],
+  ['a state that breaks out of the address', { loopback: { port: 80, state: '@evil.example/#' } }],
+])('%s cannot be where the browser is led', async (_, asked) => {
+  const asking = { challenge: hashKey(randomSecret(32)), host: 'x', ...asked }
+  expect((await post('', asking)).status).toBe(400)
+})
+
+// A page that the person visits would otherwise allow the attacker's command line.
+it('a page of another site, a key and a command line cannot allow a login', async () => {
+  const { headers } = as(await service.signIn())
+  const { access } = await logIn('root')
+  const command = await begin()
+  for (const path of ['/find', '/approve', '/deny']) {
+    for (const [caller, status] of [
+      [{ key: null, headers: { ...headers, 'sec-fetch-site': 'cross-site' } }, 403],
+      [{ key: null, headers: { cookie: headers.cookie, 'sec-fetch-site': 'same-origin' } }, 401],
+      [{ key: adminKey }, 403],
+      [{ key: access }, 403],
+      [{ key: access, headers }, 403],
+      [{ key: null }, 401],
+    ] as const) {
+      expect((await post(path, { code: command.code }, caller)).status, path).toBe(status)
+    }
+  }
+  expect((await post('/find', { code: command.code }, { key: null, headers })).status).toBe(200)
+  // Nor may a page begin, fetch or renew one in the name of whom it visits.
+  const page = { key: null, headers: { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' } }
+  expect((await post('', { challenge: hashKey('x'), host: 'x' }, page)).status).toBe(403)
+})
+
+it('an access token opens no browser session and no login link', async () => {
+  const { access, token, secret } = await logIn('root')
+  expect((await service.call('POST', '/api/session', { key: access })).status).toBe(401)
+  expect((await service.call('POST', '/api/login-links', { key: access })).status).toBe(401)
+  // Nor does what renews it serve as a browser: it would skip the short life of the access.
+  const cookie = { cookie: `wardline=${token}`, 'wardline-session': secret }
+  expect((await service.call('GET', '/api/session', { key: null, headers: cookie })).status).toBe(401)
+})
+
+it('guesses of codes are limited, and so are logins that wait', async () => {
+  const person = as(await service.signIn())
+  const guess = async (code: string) => (await post('/find', { code }, person)).status
+  const command = await begin()
+  for (let count = 0; count < 10; count++) expect(await guess('BBBB-BBBB')).toBe(404)
+  expect(await guess(command.code)).toBe(429)
+  service.clock.advance(6_000)
+  expect(await guess(command.code)).toBe(200)
+  service.clock.advance(10 * minuteMs)
+  let refused = 0
+  for (let count = 0; count < 40; count++) {
+    const asking = { challenge: hashKey(randomSecret(32)), host: 'x' }
+    if ((await post('', asking)).status === 429) refused++
+  }
+  expect(refused).toBe(10)
+})
+
+it('guesses of tokens count like invalid keys', async () => {
+  await using own = await openTestService()
+  const [token, secret, next] = [randomSecret(32), randomSecret(32), randomSecret(32)]
+  const statuses = []
+  for (let count = 0; count < 25; count++) {
+    const { status } = await post(
+      '/renew',
+      { token: `${token.slice(0, -2)}${count + 10}`, secret, next },
+      undefined,
+      own,
+    )
+    statuses.push(status)
+  }
+  expect(statuses.filter((status) => status === 401)).toHaveLength(20)
+  expect(statuses.filter((status) => status === 429)).toHaveLength(5)
+  for (const forged of ['wl_login_', 'wl_login_v1.AAAA', `wl_login_v1.${'A'.repeat(200)}`]) {
+    expect((await own.call('GET', '/api/session', { key: forged })).status).toBeGreaterThan(400)
+  }
+})
+
+// Two programs have the secret: the person's, and one that copied the file.
+it('a secret that was replaced ends the session for both', async () => {
+  const { access, renew, secret } = await logIn('ada')
+  const next = randomSecret(32)
+  expect((await renew(secret, next)).status).toBe(200)
+  expect(await statusOf(access)).toBe(200)
+  const replayed = await renew(secret, randomSecret(32))
+  expect([replayed.status, replayed.body.error]).toEqual([401, expect.stringContaining('has ended')])
+  expect(await statusOf(access)).toBe(401)
+  expect((await renew(next, randomSecret(32))).status).toBe(401)
+  const { body } = await service.call<{ entries: { reason: string }[] }>('GET', '/api/audit?action=session.end')
+  expect(body.entries.at(-1)!.reason).toContain('a second time')
+})
+
+it('an attempt to renew whose answer was lost is repeated, and concurrent ones are no second use', async () => {
+  const { renew, secret } = await logIn('ada')
+  const next = randomSecret(32)
+  const all = await Promise.all([renew(secret, next), renew(secret, next), renew(secret, next)])
+  expect(all.map(({ status }) => status)).toEqual([200, 200, 200])
+  expect((await renew(next, randomSecret(32))).status).toBe(200)
+  const same = randomSecret(32)
+  expect((await renew(same, same)).status).toBe(400)
+})
+
+it('an admin, the person and the provider end it like the session of a browser', async () => {
+  const ada = await logIn('ada')
+  const admin = as(await confirm(service, 'root'))
+  const people = await service.call<{ people: { id: string; name: string }[] }>('GET', '/api/people', admin)
+  const { id } = people.body.people.find(({ name }) => name === 'Ada Lovelace')!
+  const of = await service.call<{ sessions: { host: string | null }[] }>('GET', `/api/people/${id}`, admin)
+  expect(of.body.sessions.some(({ host }) => host === 'build-1')).toBe(true)
+  await service.call('DELETE', `/api/people/${id}/sessions`, admin)
+  const { status, body } = await service.call<{ error: string }>('GET', '/api/status', { key: ada.access })
+  expect([status, body.error]).toEqual([401, 'The login of this command line has expired or was ended.'])
+  expect((await ada.renew(ada.secret, randomSecret(32))).status).toBe(401)
+
+  const own = await logIn('ada')
+  expect((await service.call('DELETE', '/api/session', { key: own.access })).status).toBe(200)
+  expect(await statusOf(own.access)).toBe(401)
+  expect(await service.call('GET', '/api/session', own.person)).toMatchObject({ status: 200 })
+
+  const evaluated = await logIn('ada')
+  const restore = provider.answerTokens(400, { error: 'invalid_grant' })
+  service.clock.advance(10 * minuteMs)
+  await service.services.evaluation.run()
+  restore()
+  const renewed = await evaluated.renew(evaluated.secret, randomSecret(32))
+  expect(renewed.status).toBe(401)
+})
+
+it('its role is what the provider says now', async () => {
+  const { renew, secret } = await logIn('ada')
+  provider.accounts.ada!.groups = ['watchers']
+  service.clock.advance(10 * minuteMs)
+  await service.services.evaluation.run()
+  const { body } = await renew(secret, randomSecret(32))
+  const kill = await service.call('POST', '/api/kill/nobody', { key: body.access, body: { reason: 'x' } })
+  provider.accounts.ada!.groups = ['platform']
+  expect(kill.status).toBe(403)
+})
+
+it('a login is allowed once, by the person who is signed in', async () => {
+  const command = await begin()
+  const ada = as(await signIn(service, 'ada'))
+  const other = await allow(command.code, ada, 'root')
+  expect([other.status, other.body.error]).toEqual([409, expect.stringContaining('sign out here first')])
+  expect((await allow(command.code, ada, 'ada')).status).toBe(200)
+  expect((await post('/approve', { code: command.code }, ada)).status).toBe(404)
+  // The answer of a sign-in opens no command line, and the other way round.
+  const second = await begin()
+  const { body } = await post<{ sign_in: { url: string; secret: string } }>('/approve', { code: second.code }, ada)
+  const back = await new ProviderBrowser().signIn(body.sign_in.url, 'ada', publicUrl)
+  const answer = { answer: back.search.slice(1), secret: body.sign_in.secret }
+  expect((await service.call('POST', '/api/sign-in/finish', { key: null, body: answer })).status).toBe(401)
+})
+
+it('the local admin key raises its alarm for a command line too, and other keys are refused with people_only', async () => {
+  await using own = await openServiceWith(provider)
+  const session = as(await own.signIn())
+  const other = as(await own.signIn((await own.createKey('operator')).key))
+  await confirm(own, 'root')
+  expect((await own.call('PUT', '/api/sign-in', { body: { people_only: true } })).status).toBe(200)
+  const [first, second] = [await begin({}, own), await begin({}, own)]
+  expect((await post('/approve', { code: first.code }, session, own)).status).toBe(200)
+  const { body } = await own.call<{ events: unknown[] }>('GET', '/api/events?event_type=admin_key_sign_in')
+  expect(body.events).toHaveLength(1)
+  expect((await post('/approve', { code: second.code }, other, own)).status).toBe(401)
+})
+
+it('stores no secret, and forgets what was not fetched', async () => {
+  const { token, secret, code, access } = await logIn('ada')
+  const waiting = await begin()
+  const left = await begin()
+  await post('/approve', { code: left.code }, as(await service.signIn()))
+  const rows = async (table: string) => JSON.stringify(await service.rows(`select * from ${table}`))
+  const stored = `${await rows('sessions')}${await rows('command_logins')}${await rows('audit_log')}${service.logged.join()}`
+  for (const text of [token, secret, code, code.replace('-', ''), access, waiting.code, waiting.token]) {
+    expect(stored).not.toContain(text)
+  }
+  service.clock.advance(10 * minuteMs + 1)
+  await service.services.commandLogins.forgetStale()
+  expect(await service.rows('select * from command_logins')).toEqual([])
+})
