@@ -69,6 +69,34 @@ test('the list is filtered by what a suspension can do', async () => {
   await row('row-3').waitFor()
 })
 
+test('the tool servers of the fleet show who runs which in which version, and lead to these agents', async () => {
+  const { service } = screens
+  const name = unique('server')
+  const ids = [await newInstance(service), await newInstance(service), await newInstance(service)]
+  const sha256 = 'a'.repeat(64)
+  for (const [index, id] of ids.entries()) {
+    const version = index < 2 ? '1.0.0' : '2.0.0'
+    const items = [{ kind: 'server', name, sha256, command: 'npx @example/db', version }]
+    await service.call('PUT', `/api/instances/${id}/config`, { body: { source: 'claude-code', items } })
+  }
+  const other = await newInstance(service)
+  const page = await screens.signedIn({ at: '/fleet' })
+  const asked: URL[] = []
+  page.on('request', (request) => asked.push(new URL(request.url())))
+  await page.getByRole('tab', { name: 'Tool servers' }).click()
+  await page.waitForURL('**/fleet?tab=servers')
+  const row = page.getByRole('row').filter({ hasText: name })
+  await row.getByText('1.0.0 · npx @example/db · 2 agents').waitFor()
+  await row.getByText('2.0.0 · npx @example/db · 1 agent').waitFor()
+  await row.getByRole('link', { name }).click()
+  await page.waitForURL(`**/fleet?server=${name}`)
+  for (const id of ids) await page.getByRole('link', { name: id }).waitFor()
+  expect(await page.getByRole('link', { name: other }).count()).toBe(0)
+  // Of the filter only ids are read.
+  expect(asked.filter(({ pathname }) => pathname === '/api/fleet/ids')).not.toEqual([])
+  expect(asked.filter(({ searchParams }) => searchParams.has('server') && searchParams.has('limit'))).toEqual([])
+})
+
 describe('groups', () => {
   test('by a tag are collapsed with the keyboard, and stand in the address', async () => {
     const page = await screens.signedIn({ at: '/fleet' })

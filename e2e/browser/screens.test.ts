@@ -33,6 +33,10 @@ beforeAll(async () => {
   const beat = (name: string) =>
     service.call('POST', '/api/heartbeat', { body: { instance_id: hostile, name, version: markup.slice(0, 90) } })
   expect((await beat(`${unseen}${markup}`.slice(0, 80))).status).toBe(200)
+  const sha256 = 'a'.repeat(64)
+  const ran = { name: `${unseen}${markup}`, version: markup.slice(0, 90), command: `${markup}${unseen}` }
+  const config = { source: 'claude-code', items: [{ kind: 'server', sha256, ...ran }] }
+  expect((await service.call('PUT', `/api/instances/${hostile}/config`, { body: config })).status).toBe(200)
   const name = `${unseen}${markup}`.slice(0, 80)
   // Nothing listens at this address, so errors are shown too.
   const settings = { url: 'http://127.0.0.1:1029/hook' }
@@ -121,6 +125,7 @@ const paths = () => [
   '/',
   '/fleet',
   '/fleet?group=tags',
+  '/fleet?tab=servers',
   `/fleet/${hostile}`,
   '/containments',
   `/containments?drill=${drillId}`,

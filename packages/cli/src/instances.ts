@@ -10,6 +10,8 @@ import {
   limits,
   type Mismatch,
   type ReplyOf,
+  type ToolServer,
+  type ToolServerList,
   type Witness,
   witnesses,
 } from '@wardline/contract'
@@ -218,6 +220,31 @@ async function showConfig(id: string, flags: ServiceFlags): Promise<void> {
   else console.log(configTable(reply))
 }
 
+function serverTable(servers: readonly ToolServer[]): string {
+  const rows = servers.flatMap(({ name, variants }) =>
+    variants.map(({ version, command, address, agents, first_seen, last_seen }) =>
+      [name, String(agents), version ?? '', command ?? address ?? '', first_seen, last_seen].map(sanitize),
+    ),
+  )
+  return textTable([['SERVER', 'AGENTS', 'VERSION', 'RUNS', 'FIRST SEEN', 'LAST SEEN'], ...rows])
+}
+
+async function listServers(flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const servers: ToolServer[] = []
+  let after: string | undefined
+  do {
+    const page: ToolServerList = await call('listToolServers', { query: { after } })
+    servers.push(...page.servers)
+    after = page.next ?? undefined
+  } while (after !== undefined)
+  if (flags.json) return console.log(safeJson({ servers }, 2))
+  if (servers.length === 0) return console.error('No agent has reported a tool server: hooks of coding agents do.')
+  console.log(serverTable(servers))
+  const omitted = servers.reduce((sum, { variants, variant_count }) => sum + variant_count - variants.length, 0)
+  if (omitted > 0) console.error(`${omitted} more variants of fewer agents are not listed.`)
+}
+
 export function addInstances(program: Command): void {
   const instances = program.command('instances').description('list, show and delete instances')
   const listing = instances
@@ -240,6 +267,10 @@ export function addInstances(program: Command): void {
     .command('config <id>')
     .description('show the hooks, permissions, tool servers, skills and instructions of an agent, by name and hash')
   withService(configuring).action(showConfig)
+  const servers = instances
+    .command('servers')
+    .description('list the tool servers that agents report, with versions, what runs and the number of agents')
+  withService(servers).action(listServers)
   const tagging = instances
     .command('tag <id> [tags]')
     .description(

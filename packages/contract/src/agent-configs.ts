@@ -67,7 +67,11 @@ const ReportedConfig = Type.Object(
 export type ReportedConfig = Static<typeof ReportedConfig>
 
 const ConfigReported = Type.Object({
-  changes: { ...Count, description: 'Items added, removed or changed since the last report; 0 for the first one' },
+  changes: {
+    ...Count,
+    description:
+      'Items added, removed or changed since the last report; 0 for the first one, unless it has tools that are not compared',
+  },
 })
 
 const InstanceConfig = Type.Object({

@@ -17,6 +17,7 @@ import { drillEndpoints } from './drills.ts'
 import type { Endpoint } from './endpoint.ts'
 import { enforcementEndpoints } from './enforcement.ts'
 import { eventEndpoints } from './events.ts'
+import { fleetIdEndpoints } from './fleet-ids.ts'
 import { gatewayEndpoints } from './gateway.ts'
 import { honeypotEndpoints } from './honeypots.ts'
 import { incidentEndpoints } from './incidents.ts'
@@ -34,6 +35,7 @@ import { streamEndpoints } from './stream.ts'
 import { suspensionEndpoints } from './suspensions.ts'
 import { systemEndpoints } from './system.ts'
 import { telemetryEndpoints } from './telemetry.ts'
+import { toolServerEndpoints } from './tool-servers.ts'
 import { trustEndpoints } from './trust.ts'
 import { viewEndpoints } from './views.ts'
 
@@ -41,6 +43,8 @@ import { viewEndpoints } from './views.ts'
 export const endpoints = {
   ...instanceEndpoints,
   ...agentConfigEndpoints,
+  ...toolServerEndpoints,
+  ...fleetIdEndpoints,
   ...eventEndpoints,
   ...telemetryEndpoints,
   ...baselineEndpoints,

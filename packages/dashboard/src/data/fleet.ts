@@ -1,5 +1,5 @@
 import { type QueryClient, queryOptions } from '@tanstack/react-query'
-import { limits, type ReplyOf } from '@wardline/contract'
+import type { ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 import { queryKeys } from './query-keys.ts'
 
@@ -49,10 +49,9 @@ export const matchingQuery = (filter: { server: string | undefined; parent: stri
       const ids = new Set<string>()
       let after: string | undefined
       do {
-        const query = { ...filter, limit: String(limits.pageSize), after }
-        const { instances, next } = await call('listInstances', { query, signal })
-        for (const { id } of instances) ids.add(id)
-        after = next ?? undefined
+        const page = await call('listFleetIds', { query: { ...filter, after }, signal })
+        for (const id of page.ids) ids.add(id)
+        after = page.next ?? undefined
       } while (after !== undefined)
       return ids
     },

@@ -12,6 +12,7 @@ export const queryKeys = {
 
   fleet: ['fleet'],
   matching: (filter: object) => ['fleet', 'matching', filter],
+  toolServers: ['tool servers'],
   agent: (id: string) => ['agent', id],
   suspensions: (id: string) => ['agent', id, 'suspensions'],
   history: (id: string) => ['agent', id, 'history'],

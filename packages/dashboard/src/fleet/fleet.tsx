@@ -1,4 +1,5 @@
-import { useEffect, useState } from 'react'
+import { getRouteApi } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useState } from 'react'
 import { witnessNames } from '../data/witnesses.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
 import { SavedViews } from '../parts/saved-views.tsx'
@@ -7,11 +8,15 @@ import { SearchField, Select } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { lazyDialog, usePreload } from '../ui/lazy-dialog.tsx'
 import { Fault, Panel, Screen } from '../ui/panel.tsx'
+import { Tabs } from '../ui/tabs.tsx'
 import { AgentTable } from './agent-table.tsx'
 import css from './fleet.module.css'
 import { statusFilters, witnessFilters } from './search.ts'
+import { ToolServers } from './tool-servers.tsx'
 import { type FleetState, useFleet } from './use-fleet.ts'
 import { byAllTags, countsText } from './view.ts'
+
+const route = getRouteApi('/inside/fleet')
 
 // Loaded when they open, so that the list does not wait for them.
 const loadDialogs = async () => (await import('./fleet-dialogs.tsx')).FleetDialogs
@@ -25,7 +30,38 @@ const filterNames = {
   asked: 'Can only be asked',
 }
 
+type Tab = 'agents' | 'servers'
+
+function Views({ tab, children }: { tab: Tab; children: ReactNode }) {
+  const navigate = route.useNavigate()
+  return (
+    <Tabs
+      label="Views of the fleet"
+      value={tab}
+      tabs={[
+        { value: 'agents', name: 'Agents' },
+        { value: 'servers', name: 'Tool servers' },
+      ]}
+      onChange={(next) => void navigate({ search: { tab: next === 'servers' ? next : undefined } })}
+    >
+      {children}
+    </Tabs>
+  )
+}
+
 export function Fleet() {
+  const { tab } = route.useSearch()
+  if (tab === undefined) return <Agents />
+  return (
+    <Screen title="Tool servers">
+      <Views tab={tab}>
+        <ToolServers />
+      </Views>
+    </Screen>
+  )
+}
+
+function Agents() {
   const state = useFleet()
   const { all, search, mayOperate, dialog, setDialog } = state
   usePreload(loadDialogs)
@@ -47,8 +83,10 @@ export function Fleet() {
       }
     >
       <Fault of={state.error} />
-      <Filters {...state} />
-      <AgentTable {...state} />
+      <Views tab="agents">
+        <Filters {...state} />
+        <AgentTable {...state} />
+      </Views>
       {state.chosen.length > 0 && <Selection {...state} />}
       {dialog && <FleetDialogs {...dialog} onClose={() => setDialog(undefined)} />}
     </Screen>

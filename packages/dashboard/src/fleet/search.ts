@@ -12,6 +12,7 @@ const maxClosed = 200
 
 /** Filters of the list. */
 export const fleetSearch = searchParams({
+  tab: oneOf(['servers'] as const),
   status: oneOf(statusFilters),
   q: text,
   heard: oneOf(witnessFilters),

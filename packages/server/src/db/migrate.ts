@@ -72,6 +72,7 @@ import { agentConfigs } from './migrations/0068-agent-configs.ts'
 import { parents } from './migrations/0069-parents.ts'
 import { people } from './migrations/0070-people.ts'
 import { teams } from './migrations/0071-teams.ts'
+import { toolServers } from './migrations/0072-tool-servers.ts'
 import { commandLogins } from './migrations/0073-command-logins.ts'
 import { comments } from './migrations/0075-comments.ts'
 
@@ -156,6 +157,7 @@ const migrations: Migration[] = [
   { version: 69, name: 'parents', statements: parents },
   { version: 70, name: 'people', statements: people },
   { version: 71, name: 'teams', statements: teams },
+  { version: 72, name: 'tool-servers', statements: toolServers },
   { version: 73, name: 'command-logins', statements: commandLogins },
   { version: 75, name: 'comments', statements: comments },
 ]

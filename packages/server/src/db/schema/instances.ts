@@ -115,8 +115,6 @@ interface AgentConfigsTable {
   digest: string
   /** JSON array, sorted by kind and name. */
   items: string
-  /** Names of the servers in lower case, each between two line breaks. */
-  servers: string
   /** When this state was first reported. */
   since: number
   reported_at: number
@@ -130,9 +128,29 @@ interface OperatorTagsTable {
   instance_id: string
 }
 
+/** A tool server of a configuration of an agent. */
+interface ToolServersTable {
+  /** The name in lower case. */
+  server_key: string
+  instance_id: string
+  source: string
+  name: string
+  /** Empty where the configuration does not have it, as command and address. */
+  version: string
+  command: string
+  address: string
+  /** Since when this configuration has a server of this name. */
+  named_at: number
+  /** Since when with this version, command and address. */
+  since: number
+  /** At most about an hour older than the last report. */
+  seen_at: number
+}
+
 export interface InstanceTables {
   operator_tags: OperatorTagsTable
   agent_configs: AgentConfigsTable
+  tool_servers: ToolServersTable
   instance_witnesses: InstanceWitnessesTable
   instance_hours: InstanceHoursTable
   instances: InstancesTable

@@ -193,6 +193,15 @@ describe('a change of the configuration', () => {
     expect((await found()).map(({ severity }) => severity)).toEqual(['info'])
   })
 
+  it('is too many tools in the first report, once: no later report can show what changes in them', async () => {
+    const source = 'mcp:github'
+    expect((await report([item('tool', toolsNotCompared)], { source })).body).toEqual({ changes: 1 })
+    expect((await report([item('tool', toolsNotCompared)], { source })).body).toEqual({ changes: 0 })
+    const changes = [{ kind: 'tool', name: toolsNotCompared, change: 'added' }]
+    expect(await found()).toMatchObject([{ severity: 'info', metadata: { source, total: 1, changes } }])
+    expect((await config()).configs).toMatchObject([{ source, changed_at: null }])
+  })
+
   it('with another key is what the new hashes do not hide', async () => {
     await report([hook, github, skill])
     const key = (await service.createKey('agent', ['dev-*'])).key

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type ConfigItem, configLimits, eventTypes, type InstanceConfig, type ReportedConfig } from '@wardline/contract'
-import { dayMs, isoTime, minuteMs } from '../../clock.ts'
+import { dayMs, hourMs, isoTime, minuteMs } from '../../clock.ts'
+import type { Trx } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import { createPace, TokenBuckets } from '../../token-bucket.ts'
@@ -9,6 +10,7 @@ import type { Quotas } from '../keys/quotas.ts'
 import {
   compareConfigs,
   describeChanges,
+  firstFindings,
   inOrder,
   listChanges,
   repeatedItem,
@@ -25,6 +27,7 @@ import {
   replaceConfig,
 } from './config-statements.ts'
 import { readControl } from './control-statements.ts'
+import { deleteServersBefore, storeServers } from './tool-server-statements.ts'
 
 /** A configuration that was not reported for longer is forgotten: its folder or server is not used any more. */
 const keptMs = 30 * dayMs
@@ -78,18 +81,18 @@ function sourceOf({ body: { source }, supervises }: ConfigReport): string {
   return source
 }
 
+const hourOf = (at: number) => Math.floor(at / hourMs)
+
 const itemsOf = ({ items }: ConfigRow) => JSON.parse(items) as ConfigItem[]
 
 function newRow({ instanceId, keyId, body: { items } }: ConfigReport, source: string, now: number): ConfigRow {
   const text = JSON.stringify(inOrder(items))
-  const servers = items.filter(({ kind }) => kind === 'server').map(({ name }) => name.toLowerCase())
   return {
     instance_id: instanceId,
     source,
     key_id: keyId,
     digest: createHash('sha256').update(text).digest('hex'),
     items: text,
-    servers: servers.length === 0 ? '' : `\n${servers.join('\n')}\n`,
     since: now,
     reported_at: now,
     changed_at: null,
@@ -113,20 +116,22 @@ export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, 
   if (!(await readControl(db, instanceId))) throw unknownInstance(instanceId)
   const now = deps.clock.now()
   const row = newRow(report, source, now)
+  const keepServers = (trx: Trx) => storeServers(trx, deps.database, { instanceId, source, items }, now)
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const before = await findConfig(db, instanceId, source)
-    if (!before) {
-      if ((await countConfigs(db, instanceId)) >= configLimits.sources) {
-        throw new AppError('quota_exceeded', `${instanceId} reports more than ${configLimits.sources} sources.`, 3600)
-      }
-      if (await db.transaction().execute((trx) => insertConfig(trx, row))) return 0
-      continue
-    }
-    if (before.digest === row.digest) {
-      if (Math.abs(now - before.reported_at) >= repeatMs) await noteReport(db, before, now)
+    if (before?.digest === row.digest) {
+      if (Math.abs(now - before.reported_at) < repeatMs) return 0
+      await db.transaction().execute(async (trx) => {
+        const isSame = await noteReport(trx, before, now)
+        // Their rows, some twenty, are written once an hour.
+        if (isSame && hourOf(now) !== hourOf(before.reported_at)) await keepServers(trx)
+      })
       return 0
     }
-    const changes = compareConfigs(itemsOf(before), items, before.key_id === keyId)
+    if (!before && (await countConfigs(db, instanceId)) >= configLimits.sources) {
+      throw new AppError('quota_exceeded', `${instanceId} reports more than ${configLimits.sources} sources.`, 3600)
+    }
+    const changes = before ? compareConfigs(itemsOf(before), items, before.key_id === keyId) : firstFindings(items)
     if (changes.length > 0) quotas.takeEvents(keyId, 0, 1, 0)
     const event = ingest.own({
       severity: severityOfChanges(changes),
@@ -137,8 +142,12 @@ export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, 
     })
     let publish = () => {}
     const isStored = await db.transaction().execute(async (trx) => {
-      const changedAt = changes.length > 0 ? now : before.changed_at
-      if (!(await replaceConfig(trx, { ...row, changed_at: changedAt }, before))) return false
+      const changedAt = changes.length > 0 ? now : before?.changed_at
+      const isOurs = before
+        ? await replaceConfig(trx, { ...row, changed_at: changedAt ?? null }, before)
+        : await insertConfig(trx, row)
+      if (!isOurs) return false
+      await keepServers(trx)
       if (changes.length > 0) publish = await ingest.storeWithin(trx, [event])
       return true
     })
@@ -165,5 +174,11 @@ export async function viewConfig(
 }
 
 /** Periodic job: forgets configurations that were not reported for long. */
-export const forgetConfigs = ({ database, clock }: Pick<Deps, 'database' | 'clock'>, stopping?: AbortSignal) =>
-  deleteConfigsBefore(database.db, clock.now() - keptMs, stopping)
+export async function forgetConfigs(
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  stopping?: AbortSignal,
+): Promise<void> {
+  const cutoff = clock.now() - keptMs
+  await deleteConfigsBefore(database.db, cutoff, stopping)
+  await deleteServersBefore(database.db, cutoff, stopping)
+}

@@ -62,15 +62,23 @@ export function compareConfigs(
     .sort((one, other) => weight(severityOf(other)) - weight(severityOf(one)))
 }
 
+/** What the first report of a configuration shows without an earlier one: no later one can show a change of these tools. */
+export const firstFindings = (items: readonly ConfigItem[]): ConfigChange[] =>
+  compareConfigs([], items.filter(isNotCompared), true)
+
+const isNotCompared = ({ kind, name }: Pick<ConfigItem, 'kind' | 'name'>) =>
+  kind === 'tool' && name === toolsNotCompared
+
 const watched: readonly ConfigKind[] = ['hook', 'permission', 'server']
 
 /**
  * A tool that is new or has another description after its server was approved may instruct the model; one that is gone
  * cannot.
  */
-function severityOf({ kind, name, change, unhooked }: ConfigChange): Severity {
+function severityOf(config: ConfigChange): Severity {
+  const { kind, change, unhooked } = config
   if (unhooked) return 'critical'
-  if (kind === 'tool' && name === toolsNotCompared) return 'info'
+  if (isNotCompared(config)) return 'info'
   return watched.includes(kind) || (kind === 'tool' && change !== 'removed') ? 'warning' : 'info'
 }
 

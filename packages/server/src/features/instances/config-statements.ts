@@ -25,20 +25,16 @@ export async function countConfigs(db: Db, instanceId: string): Promise<number> 
   return Number(count)
 }
 
-/** Whether a configuration of the instance of the row around names this server, in any case. */
-export const runsServer = (name: string) =>
-  sql<boolean>`exists (select 1 from agent_configs where agent_configs.instance_id = instances.id
-    and agent_configs.servers like ${`%\n${name.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}\n%`} escape '\\')`
-
-/** Notes that a state was reported again. */
-export async function noteReport(db: Db, { instance_id, source, digest }: ConfigRow, now: number): Promise<void> {
-  await db
+/** Notes that a state was reported again. False if another request changed it meanwhile. */
+export async function noteReport(trx: Trx, { instance_id, source, digest }: ConfigRow, now: number): Promise<boolean> {
+  const { numUpdatedRows } = await trx
     .updateTable('agent_configs')
     .set({ reported_at: now })
     .where('instance_id', '=', instance_id)
     .where('source', '=', source)
     .where('digest', '=', digest)
-    .execute()
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
 }
 
 /** Stores the first state of a configuration. False if another request did so first. */

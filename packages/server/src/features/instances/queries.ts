@@ -3,9 +3,11 @@ import { sql } from 'kysely'
 import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { deleteConfigs, runsServer } from './config-statements.ts'
+import { deleteConfigs } from './config-statements.ts'
 import { isHeardBy } from './heard-by-statements.ts'
 import { isBetween, isParent } from './parent-queries.ts'
+import { isOfTeam, type Team } from './team-statements.ts'
+import { deleteServers, runsServer } from './tool-server-statements.ts'
 
 /** Columns from which the status of an instance is derived. */
 const viewColumns = ['id', 'name', 'last_heartbeat_at', 'suspended', 'suspension_reason'] as const
@@ -127,6 +129,20 @@ export function readInstances(
   return query.orderBy('id').limit(limit).execute()
 }
 
+/** Reads the ids after `after` of the instances that run a server and that an instance started, where these are given. */
+export async function readFleetIds(
+  db: Db,
+  { server, parent, after, limit }: Pick<InstanceFilter, 'server' | 'parent' | 'after' | 'limit'>,
+  team: Team,
+): Promise<string[]> {
+  let query = db.selectFrom('instances').select('id').where('id', '>', after)
+  if (team) query = query.where(isOfTeam('id', team))
+  if (server !== undefined) query = query.where(runsServer(server))
+  if (parent !== undefined) query = query.where('parent_id', '=', parent)
+  const rows = await query.orderBy('id').limit(limit).execute()
+  return rows.map(({ id }) => id)
+}
+
 const controlColumns = ['control_version', 'control_changed_at', 'applied_version', 'applied_at'] as const
 export type SharedRow = InstanceRow &
   TagColumns &
@@ -205,6 +221,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
     db.deleteFrom('instance_hours').where('instance_id', '=', id).compile(),
     db.deleteFrom('instance_witnesses').where('instance_id', '=', id).compile(),
     deleteConfigs(db, id),
+    deleteServers(db, id),
     ...(version > 0 ? [remember.compile()] : []),
   ]
 }
@@ -234,8 +251,12 @@ export async function deleteSeenOnce(db: Db, ids: readonly string[], now: number
       .whereRef('last_heartbeat_at', '=', 'first_seen_at')
       .where('control_version', '=', 0)
       .where(isParent, '=', 0)
-      .returning('operator_tags')
+      .returning(['id', 'operator_tags'])
       .execute()
+    const gone = deleted.map(({ id }) => id)
+    for (const table of gone.length > 0 ? (['agent_configs', 'tool_servers'] as const) : []) {
+      await trx.deleteFrom(table).where('instance_id', 'in', gone).execute()
+    }
     if (deleted.some(({ operator_tags }) => operator_tags !== null)) {
       await raiseToTimeAgain('policy_set', now).execute(trx)
     }

@@ -1,4 +1,4 @@
-import { decoysHeader, type Lever, limits, type Mismatch, policyHeader } from '@wardline/contract'
+import { decoysHeader, type Lever, limits, type Mismatch, policyHeader, toolServerLimits } from '@wardline/contract'
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
@@ -10,10 +10,11 @@ import type { ProtectionAlerts } from '../audit/protection.ts'
 import { type ConfigParts, createReportPace, reportConfig, viewConfig } from './agent-configs.ts'
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
-import { type Heartbeats, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
+import { type Heartbeats, listFleetIds, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
 import { assertOtherParent } from './parents.ts'
 import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
+import { listToolServers } from './tool-servers.ts'
 
 /** Whether the header lists `gzip` without `;q=0`. */
 const acceptsGzip = (given: string | string[] | undefined): boolean =>
@@ -68,6 +69,15 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
     if (!gzip || !acceptsGzip(request.headers['accept-encoding'])) return text as never
     reply.header('content-encoding', 'gzip')
     return gzip as never
+  })
+
+  router.handle('listFleetIds', ({ query, principal }) =>
+    database.scan(principal.keyId, (scanned) => listFleetIds(scanned, query, principal.team)),
+  )
+
+  router.handle('listToolServers', ({ query, principal }) => {
+    const limit = pageLimit(query.limit, toolServerLimits.page)
+    return listToolServers(database, principal, { after: query.after ?? '', limit })
   })
 
   router.handle('getInstance', async ({ params: { instanceId } }) => {
