@@ -178,6 +178,11 @@ test('without a browser it prints a code to enter, and waits for the person', as
   expect(await (await browserOf('ada')).allow(/[A-Z]{4}-[A-Z]{4}/.exec(printed)![0])).toBeUndefined()
   expect(await command.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('Person: Ada') })
 
+  expect(await run('login')).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('A link signs a browser in with a key'),
+  })
+
   // Logging out ends the session there, too.
   const { access } = logins() as { access: string }
   expect((await run('logout')).stdout).toBe(`Logged out at ${service.baseUrl}.\n`)

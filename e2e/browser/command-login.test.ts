@@ -112,7 +112,7 @@ test('a code is typed on another machine, under a warning, and a link cannot spa
   await page.getByText('Allow it only if you have just run wardline login yourself').waitFor()
   await page.getByRole('button', { name: 'Refuse' }).click()
   await page.getByText('Refused: the command line is not logged in.').waitFor()
-  expect(await command.ended).toMatchObject({ code: 3, stderr: expect.stringContaining('was refused') })
+  expect(await command.ended).toMatchObject({ code: 2, stderr: expect.stringContaining('was refused') })
 })
 
 // The page must not be pressed through a frame, nor allow anything without a press.

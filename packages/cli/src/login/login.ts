@@ -1,13 +1,20 @@
 import { hostname } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Client, commandLoginLimits, createClient, type ReplyOf, WardlineError } from '@wardline/contract'
-import { safeJson, sanitize } from '@wardline/text'
+import { cutText, safeJson, sanitize } from '@wardline/text'
 import type { Command } from 'commander'
 import { Failure } from '../exit.ts'
 import { accessOf, granted, loginsFile, newSecret, readLogins, setLogin } from '../service/logins.ts'
 import { address, withService } from '../service/options.ts'
 import { sendHttp } from '../service/send-http.ts'
-import { currentSettings, findLoggedIn, notWardline, refusal, unreachable } from '../service/service.ts'
+import {
+  currentSettings,
+  findLoggedIn,
+  longestSentence,
+  notWardline,
+  refusal,
+  unreachable,
+} from '../service/service.ts'
 import type { ServiceFlags } from '../service/settings.ts'
 import { printLink } from './login-link.ts'
 import { listen } from './loopback.ts'
@@ -29,6 +36,8 @@ const openCall = (url: string): Client => {
     client(name, call).catch((fault) => {
       if (!(fault instanceof WardlineError)) throw fault
       if (fault.code === 'unfit_answer') throw notWardline(url, fault.message)
+      // There is no key that could be wrong.
+      if (fault.status === 401) throw new Failure(cutText(fault.message, longestSentence), fault.code, 'refused')
       throw fault.status === 0 ? unreachable(url, fault) : refusal(url, 'this command line', fault)
     })
 }
@@ -43,7 +52,9 @@ function pageOf({ url: given }: Started, url: string): URL {
 /** Asks whether the login is allowed, as RFC 8628, section 3.5 describes. */
 async function poll(call: Client, body: { token: string; secret: string }, started: Started): Promise<Granted> {
   let seconds = started.interval_seconds
-  while (Date.parse(started.expires_at) > Date.now() - 60_000) {
+  // By the clock of this machine, which may differ from that of the service.
+  const until = Date.now() + commandLoginLimits.validMinutes * 60_000
+  while (Date.now() < until) {
     await pause(seconds * 1_000)
     try {
       const { session } = await call('finishCommandLogin', { body })

@@ -120,7 +120,7 @@ export const newSecret = (): string => process.getBuiltinModule('node:crypto').r
 function renew(file: string, url: string): Promise<Login> {
   return locked(file, async () => {
     const login = readLogins(file).get(url)
-    if (!login || Date.parse(login.expires_at) <= Date.now()) throw loginEnded(url)
+    if (!login) throw loginEnded(url)
     if (login.access_until > Date.now()) return login
     const next = login.next ?? newSecret()
     if (login.next === undefined) store(file, url, { ...login, next })

@@ -143,7 +143,7 @@ export function unreachable(url: string, fault: unknown): Failure {
 }
 
 /** Longer than any error message of the service. Other servers must not fill the terminal. */
-const longestSentence = 500
+export const longestSentence = 500
 
 /** Converts an error response to a Failure with advice. */
 export function refusal(url: string, keyFrom: string, { status, code, message: said }: WardlineError): Failure {
