@@ -122,7 +122,7 @@ const messageOf = ({ received }: Receiver, description: string) =>
 interface ShownAlert {
   status: string
   verdict: string | null
-  assignee: string | null
+  assignee_name: string | null
   comments: { id: string }[]
   deliveries: { channel_id: string; outcome: string; state: string | null; last_answer: string | null }[]
 }
@@ -320,10 +320,10 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     expect(shown.stdout).toMatch(/^channel-\S+ +sent +delivered \S+Z, 1 attempt +200 taken$/m)
     expect(shown.stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
 
-    await done(['alerts', 'ack', id, '--assignee', 'Ada', '--comment', 'Looking into it'])
+    await done(['alerts', 'ack', id, '--assignee', 'me', '--comment', 'Looking into it'])
     expect(await show(id)).toMatchObject({
       status: 'acknowledged',
-      assignee: 'Ada',
+      assignee_name: 'WARDLINE_API_KEY',
       comments: [{ text: 'Looking into it' }],
     })
     await done(['alerts', 'comment', id, 'It was the\u001b[2J nightly job'])
@@ -331,9 +331,16 @@ describe.skipIf(isExternal)('wardline alerts', () => {
     await done(['alerts', 'delete-comment', (await show(id)).comments[1]!.id])
     expect((await done(['alerts', 'show', id])).stdout).toMatch(/ deleted by \S/)
     await done(['alerts', 'resolve', id, '--false-positive'])
-    expect(await show(id)).toMatchObject({ status: 'resolved', verdict: 'false_positive', assignee: 'Ada' })
+    expect(await show(id)).toMatchObject({
+      status: 'resolved',
+      verdict: 'false_positive',
+      assignee_name: 'WARDLINE_API_KEY',
+    })
     expect((await done(['alerts', 'show', id])).stdout).toMatch(/^Status +resolved, false positive since \S+Z$/m)
     await done(['alerts', 'reopen', id])
+    await done(['alerts', 'assign', id, 'none'])
+    expect((await done(['alerts', '--instance', instance, '--assigned', 'none'])).stdout).toContain(id)
+    expect((await run(['alerts', 'assign', id, 'nobody-of-this-name'])).exit).not.toBe(0)
     expect(await show(id)).toMatchObject({ status: 'open', verdict: null })
     expect((await run(['alerts', 'resolve', id, '--true-positive', '--false-positive'])).exit).toBe(64)
   })

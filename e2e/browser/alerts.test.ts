@@ -86,7 +86,7 @@ describe('the queue', () => {
     const drawer = page.getByRole('dialog')
     await drawer.getByRole('button', { name: 'Assign to me' }).click()
     await page.getByText('1 alert assigned to you.').waitFor()
-    await drawer.locator('input[name=assignee][value=WARDLINE_API_KEY]').waitFor()
+    await drawer.getByText('Assignee: WARDLINE_API_KEY').waitFor()
     await drawer.getByRole('textbox', { name: 'Comment' }).fill('Expected: load test')
     await drawer.getByRole('button', { name: 'Add comment' }).click()
     await drawer.getByRole('listitem').filter({ hasText: 'Expected: load test' }).waitFor()
@@ -95,7 +95,7 @@ describe('the queue', () => {
     expect(await alertOf(id)).toMatchObject({
       status: 'resolved',
       verdict: 'false_positive',
-      assignee: 'WARDLINE_API_KEY',
+      assignee_name: 'WARDLINE_API_KEY',
       comments: [{ text: 'Expected: load test', author_name: 'WARDLINE_API_KEY' }],
     })
     // The URL shows the same to a colleague.
@@ -135,9 +135,10 @@ describe('the queue', () => {
     await page.getByRole('row').nth(3).waitFor()
     await page.getByLabel('Select all 3 alerts shown').check()
     await page.getByRole('button', { name: 'Assign…' }).click()
-    await page.getByRole('dialog').getByLabel('Assignee').waitFor()
-    await page.keyboard.type('Night shift')
-    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('option', { name: 'WARDLINE_API_KEY (you)' }).waitFor({ state: 'attached' })
+    await page.keyboard.type('WARDLINE')
+    await dialog.getByRole('button', { name: 'Assign', exact: true }).press('Enter')
     await page.getByText('3 alerts assigned.').waitFor()
     await page.getByLabel('Select all 3 alerts shown').check()
     await page.getByRole('button', { name: 'False positive' }).click()

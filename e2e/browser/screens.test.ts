@@ -114,7 +114,7 @@ beforeAll(async () => {
   const list = { description: `${unseen}${markup}`, entries: [markup, unseen, 'x'.repeat(300)], version: 0 }
   expect((await service.call('PUT', '/api/lists/hostile', { body: list })).status).toBe(200)
   await postEvent(service, { description: markup, instance_id: hostile })
-  const change = { assignee: name, comment: `${unseen}${markup}` }
+  const change = { assignee: 'me', comment: `${unseen}${markup}` }
   const { status, text } = await service.call('PATCH', `/api/alerts/${alertId}`, { body: change })
   expect(status, text).toBe(200)
 })

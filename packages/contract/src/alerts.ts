@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { Assigned, Assignee } from './alert-assignees.ts'
 import { ChannelId } from './alert-channels.ts'
 import { Comment, CommentText } from './alert-comments.ts'
 import { access, define } from './endpoint.ts'
@@ -62,12 +63,18 @@ export const Alert = Type.Object({
     'Alerts of severity info, which only machines receive by default, and those that report the end of a problem are resolved from the beginning',
   ),
   verdict: nullable(choice(alertVerdicts)),
-  assignee: nullable(Type.String()),
+  assignee: nullable(
+    Type.String({
+      description: 'Id of the person, or of the first key in the rotation chain; a text that an older version stored',
+    }),
+  ),
+  assignee_name: nullable(Type.String()),
+  assignee_ended: Type.Boolean({
+    description: 'Whether the assignee has no role or valid key any more that handles alerts',
+  }),
   changed_at: nullable(Timestamp),
 })
 export type Alert = Static<typeof Alert>
-
-const Assignee = NotBlank({ minLength: 1, maxLength: 100 })
 
 export const AlertQuery = Type.Object({
   status: Type.Optional(choice(alertStatuses)),
@@ -75,7 +82,7 @@ export const AlertQuery = Type.Object({
   min_severity: Type.Optional(Severity),
   event_type: Type.Optional(EventType),
   instance_id: Type.Optional(InstanceId),
-  assignee: Type.Optional(Assignee),
+  assigned: Assigned,
   before: Type.Optional(Digits('Alerts below this seq: `next` of the previous page')),
   limit: Type.Optional(Digits('Alerts a page, 1 to 1000; default: 100')),
 })
@@ -85,7 +92,7 @@ const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.S
 export const AlertCountQuery = Type.Object({
   event_type: Type.Optional(EventType),
   instance_id: Type.Optional(InstanceId),
-  assignee: Type.Optional(Assignee),
+  assigned: Assigned,
 })
 export type AlertCountQuery = Static<typeof AlertCountQuery>
 const AlertCounts = Type.Object({
@@ -115,7 +122,7 @@ const AlertDelivery = Type.Object({
 const AlertState = Type.Object({
   status: nullable(choice(alertStatuses)),
   verdict: nullable(choice(alertVerdicts)),
-  assignee: nullable(Type.String()),
+  assignee: nullable(Type.String({ description: 'Name of the person or key' })),
 })
 const AlertHistory = Type.Array(
   Type.Object({

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { agentConfigEndpoints } from './agent-configs.ts'
+import { assigneeEndpoints } from './alert-assignees.ts'
 import { channelEndpoints } from './alert-channels.ts'
 import { commentEndpoints } from './alert-comments.ts'
 import { messageEndpoints } from './alert-messages.ts'
@@ -72,6 +73,7 @@ export const endpoints = {
   ...incidentEndpoints,
   ...alertEndpoints,
   ...commentEndpoints,
+  ...assigneeEndpoints,
   ...messageEndpoints,
   ...channelEndpoints,
   ...viewEndpoints,

@@ -60,7 +60,10 @@ function alertText(alert: AlertDetail, channels: readonly Pick<ChannelView, 'id'
     ['Source', alert.source],
     ['Says', alert.description],
     ['Status', `${alert.status}${verdict}${alert.changed_at === null ? '' : ` since ${alert.changed_at}`}`],
-    ['Assignee', alert.assignee],
+    [
+      'Assignee',
+      alert.assignee_name && `${alert.assignee_name}${alert.assignee_ended ? ', has no access any more' : ''}`,
+    ],
   ]
   const facts = textTable(rows.flatMap(([name, value]) => (value === null ? [] : [[name, sanitize(value)]])))
   const fates = alert.deliveries.map((delivery) =>
@@ -76,6 +79,7 @@ interface ListOptions extends ServiceFlags {
   severity?: Severity
   type?: string
   instance?: string
+  assigned?: string
   limit: number
   before?: string
 }
@@ -98,9 +102,9 @@ async function unnotifiedText(call: Client): Promise<string | undefined> {
 }
 
 async function list(options: ListOptions): Promise<void> {
-  const { status, severity, type, instance, limit, before, json } = options
+  const { status, severity, type, instance, assigned, limit, before, json } = options
   const { call } = await findService(options)
-  const filter: AlertQuery = { status, severity, event_type: type, instance_id: instance }
+  const filter: AlertQuery = { status, severity, event_type: type, instance_id: instance, assigned }
   const { rows, next } = await readRows(limit, before, async (page) => {
     const reply = await call('listAlerts', { query: { ...filter, ...page } })
     return { rows: reply.alerts, next: reply.next }
@@ -154,6 +158,16 @@ async function deleteComment(id: string, flags: ServiceFlags): Promise<void> {
   console.log(flags.json ? safeJson(reply, 2) : `Comment ${sanitize(reply.id)} deleted.`)
 }
 
+async function assign(id: string, who: string, options: ChangeOptions): Promise<void> {
+  const { call } = await findService(options)
+  const assignee = who === 'none' ? null : who
+  const body: AlertChange = { assignee, ...(options.group ? { whole_group: true } : {}) }
+  const reply = await call('changeAlert', { params: { id }, body })
+  if (options.json) return console.log(safeJson(reply, 2))
+  const done = assignee === null ? 'unassigned' : 'assigned'
+  console.log(reply.changed === 1 ? `Alert ${sanitize(reply.id)} ${done}.` : `${reply.changed} alerts ${done}.`)
+}
+
 const withGroup = (command: Command): Command =>
   withService(
     command
@@ -170,6 +184,7 @@ export function addAlerts(program: Command): void {
     .addOption(new Option('--severity <severity>', 'only this severity').choices(severities))
     .option('--type <type>', 'type of event')
     .option('--instance <id>', 'instance id')
+    .option('--assigned <id>', 'the id of a person or key, me or none')
     .option('--limit <number>', 'maximum alerts', rowLimit, 100)
     .option('--before <cursor>', 'continue where a previous list ended')
   withService(listing).action(list)
@@ -181,7 +196,7 @@ export function addAlerts(program: Command): void {
   const acknowledging = alerts
     .command('ack <id>')
     .description('acknowledge an alert: stops its reminders')
-    .option('--assignee <name>', 'who')
+    .option('--assignee <who>', 'a person or key, by name, mail address or id; or me')
   withGroup(acknowledging).action((id: string, options: ChangeOptions) => change(id, 'acknowledged', options))
   const resolving = alerts
     .command('resolve <id>')
@@ -192,6 +207,12 @@ export function addAlerts(program: Command): void {
   withService(alerts.command('reopen <id>').description('undo acknowledge or resolve')).action(
     (id: string, options: ChangeOptions) => change(id, 'open', options),
   )
+  withService(
+    alerts
+      .command('assign <id> <who>')
+      .description('assign an alert: to me, none, or a person or key by name, mail address or id')
+      .option('--group', 'also every unresolved alert of the same type and instance'),
+  ).action(assign)
   withService(alerts.command('comment <id> <text>').description('comment on an alert')).action(comment)
   withService(
     alerts

@@ -39,7 +39,7 @@ export function decoyIncident(
     const { alerts } = await operator('listAlerts', { query: { instance_id: id, limit: '100' } })
     for (const alert of alerts) {
       if (alert.status === 'resolved' || Date.parse(alert.created_at) < at) continue
-      await operator('changeAlert', { params: { id: alert.id }, body: { ...change, assignee: 'on-call', comment } })
+      await operator('changeAlert', { params: { id: alert.id }, body: { ...change, assignee: 'me', comment } })
     }
   }
   const after = (ms: number, run: () => Promise<void>): Act => ({ at: at + ms, run })

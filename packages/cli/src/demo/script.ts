@@ -194,7 +194,7 @@ function triage({ operator }: PastFleet, at: number, olderThan: number): Act {
         const comment = 'Blocked as intended; nothing followed in the session.'
         await operator('changeAlert', {
           params: { id },
-          body: { status: 'resolved', verdict: 'false_positive', assignee: 'on-call', comment },
+          body: { status: 'resolved', verdict: 'false_positive', assignee: 'me', comment },
         })
       }
     },

@@ -7,13 +7,12 @@ import { type Alert, type AlertDetail, alertQuery, type Channel } from '../data/
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
-import { sessionQuery, useMayOperate } from '../data/session.ts'
-import { OperatorButton } from '../parts/operator-button.tsx'
+import { useMayOperate } from '../data/session.ts'
 import { originFacts, ReportHead } from '../parts/report.tsx'
 import { FiredRules } from '../parts/rule-matches.tsx'
 import { Button } from '../ui/button.tsx'
-import { Drawer, FormDialog, stepsOf } from '../ui/dialog.tsx'
-import { Check, Form, fieldText, TextField } from '../ui/field.tsx'
+import { Drawer, stepsOf } from '../ui/dialog.tsx'
+import { Check } from '../ui/field.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { EmptyState, Fault, Panel } from '../ui/panel.tsx'
 import { Facts } from '../ui/table.tsx'
@@ -21,17 +20,10 @@ import { Time } from '../ui/time.tsx'
 import { AlertActions, acknowledge } from './alert-actions.tsx'
 import { changeText, deliveryText, stateText } from './alert-texts.ts'
 import css from './alerts.module.css'
+import { Assignment } from './assignment.tsx'
 import { MessageLine } from './channel-parts.tsx'
 import { Comments } from './comments.tsx'
 import type { AlertSearch } from './search.ts'
-
-const assigneeField = { name: 'assignee', label: 'Assignee', maxLength: 100 } as const
-
-/** The name of the signed-in key, as an assignee. */
-function useOwnName(): string | undefined {
-  const { data: session } = useQuery(sessionQuery)
-  return session?.name.slice(0, assigneeField.maxLength)
-}
 
 interface AlertDrawerProps {
   id: string
@@ -165,44 +157,6 @@ function Deliveries({ alert, channels = [] }: Pick<AlertDrawerProps, 'channels'>
   )
 }
 
-interface AssignmentProps {
-  alert: AlertDetail
-  isBusy: boolean
-  /** Changes the alert; `done` says what happened to it. */
-  onChange(body: AlertChange, done: string): void
-}
-
-function Assignment({ alert, isBusy, onChange }: AssignmentProps) {
-  const ownName = useOwnName()
-  const mayOperate = useMayOperate()
-  const { assignee } = alert
-  return (
-    <Panel
-      title="Assignee"
-      level={3}
-      note={assignee === null ? 'none' : <HostileText text={assignee} max={100} />}
-      end={
-        <OperatorButton
-          disabled={isBusy || ownName === undefined || assignee === ownName}
-          onClick={() => ownName !== undefined && onChange({ assignee: ownName }, 'assigned to you')}
-        >
-          Assign to me
-        </OperatorButton>
-      }
-    >
-      <Form
-        className={css.form}
-        onSubmit={(form) => onChange({ assignee: fieldText(form, 'assignee') || null }, 'saved')}
-      >
-        <TextField key={assignee} {...assigneeField} defaultValue={assignee ?? ''} disabled={!mayOperate} />
-        <OperatorButton isSubmit disabled={isBusy}>
-          Save
-        </OperatorButton>
-      </Form>
-    </Panel>
-  )
-}
-
 function History({ alert: { history, changed_at, created_at } }: { alert: AlertDetail }) {
   const isElsewhere = changed_at !== null && history[0]?.at !== changed_at
   return (
@@ -237,35 +191,5 @@ function Entry({ at, children }: { at: string; children: ReactNode }) {
         <Time at={at} /> {children}
       </p>
     </li>
-  )
-}
-
-interface AssignDialogProps {
-  count: number
-  onAssign(name: string | null): void
-  onClose(): void
-}
-
-export function AssignDialog({ count, onAssign, onClose }: AssignDialogProps) {
-  const ownName = useOwnName()
-  const assign = (to: string | null) => {
-    onAssign(to)
-    onClose()
-  }
-  return (
-    <FormDialog
-      title={`Assign ${counted(count, 'alert')}`}
-      submit="Assign"
-      extra={
-        <>
-          <Button onClick={() => assign(null)}>Unassign</Button>
-          {ownName !== undefined && <Button onClick={() => assign(ownName)}>Assign to me</Button>}
-        </>
-      }
-      onClose={onClose}
-      onSubmit={(form) => fieldText(form, 'assignee') && assign(fieldText(form, 'assignee'))}
-    >
-      <TextField {...assigneeField} isFirst required />
-    </FormDialog>
   )
 }

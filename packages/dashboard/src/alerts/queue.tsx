@@ -7,7 +7,7 @@ import { type Alert, type AlertFilter, alertCountsQuery, alertsQuery, type Chann
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { queryKeys } from '../data/query-keys.ts'
-import { sessionQuery, useMayOperate } from '../data/session.ts'
+import { useMayOperate } from '../data/session.ts'
 import { EventTitle } from '../parts/agent-id.tsx'
 import { SetChips, SeverityChips } from '../parts/filter-chips.tsx'
 import { SeverityMark } from '../parts/marks.tsx'
@@ -28,7 +28,7 @@ import { changeAll } from './change-alerts.ts'
 import type { AlertSearch } from './search.ts'
 
 const AlertDrawer = lazyDialog(async () => (await import('./alert-dialogs.tsx')).AlertDrawer)
-const AssignDialog = lazyDialog(async () => (await import('./alert-dialogs.tsx')).AssignDialog)
+const AssignDialog = lazyDialog(async () => (await import('./assignment.tsx')).AssignDialog)
 
 const pageRows = 100
 /** Maximum rows per page of the service. */
@@ -36,8 +36,8 @@ const maxRows = 1_000
 
 const states = ['open', 'acknowledged', 'resolved', 'all'] as const
 /** Filters besides state and severity. */
-const narrowed = { instance_id: 'Agent', event_type: 'Type', assignee: 'Assignee' } as const
-const narrowedOf = ({ instance_id, event_type, assignee }: AlertSearch) => ({ instance_id, event_type, assignee })
+const narrowed = { instance_id: 'Agent', event_type: 'Type', assigned: 'Assigned' } as const
+const narrowedOf = ({ instance_id, event_type, assigned }: AlertSearch) => ({ instance_id, event_type, assigned })
 
 interface QueueProps {
   search: AlertSearch
@@ -160,7 +160,6 @@ export function Queue(props: QueueProps) {
 function Filters({ search, onShow }: Pick<QueueProps, 'search' | 'onShow'>) {
   const { status: state = 'open', severity } = search
   const { data } = useQuery(alertCountsQuery(narrowedOf(search)))
-  const { data: session } = useQuery(sessionQuery)
   const count = (chosen: Parameters<typeof countOf>[1]) => data && countOf(data.counts, chosen)
   const statusOf = (shown: (typeof states)[number]) => (shown === 'all' ? undefined : shown)
   return (
@@ -177,10 +176,15 @@ function Filters({ search, onShow }: Pick<QueueProps, 'search' | 'onShow'>) {
           onChange={(value) => onShow({ status: value === 'open' ? undefined : value })}
         />
         <SetChips names={narrowed} search={search} onShow={onShow} />
-        {session && search.assignee === undefined && (
-          <Chip isOn={false} onClick={() => onShow({ assignee: session.name, status: 'all' })}>
-            Assigned to me
-          </Chip>
+        {search.assigned === undefined && (
+          <>
+            <Chip isOn={false} onClick={() => onShow({ assigned: 'me', status: 'all' })}>
+              Assigned to me
+            </Chip>
+            <Chip isOn={false} onClick={() => onShow({ assigned: 'none' })}>
+              Unassigned
+            </Chip>
+          </>
         )}
       </div>
       <SeverityChips
@@ -232,7 +236,10 @@ const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: Queu
     cell: (alert) => (
       <div className="quiet">
         {stateText(alert)}
-        <div>{alert.assignee !== null && <HostileText text={alert.assignee} line max={40} />}</div>
+        <div>
+          {alert.assignee_name !== null && <HostileText text={alert.assignee_name} line max={40} />}
+          {alert.assignee_ended && ' (no access)'}
+        </div>
       </div>
     ),
   },

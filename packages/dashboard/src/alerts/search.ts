@@ -14,7 +14,8 @@ export const alertSearch = searchParams({
   severity: oneOf(severities),
   instance_id: text,
   event_type: text,
-  assignee: text,
+  /** An id, `me` or `none`. */
+  assigned: text,
   /** The alert in the drawer. */
   alert: text,
   /** The channel in the drawer. */

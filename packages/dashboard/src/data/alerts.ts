@@ -12,7 +12,7 @@ export type AlertCount = ReplyOf<'countAlerts'>['counts'][number]
 
 export type AlertFilter = Pick<
   NonNullable<QueryOf<'listAlerts'>>,
-  'status' | 'severity' | 'min_severity' | 'event_type' | 'instance_id' | 'assignee'
+  'status' | 'severity' | 'min_severity' | 'event_type' | 'instance_id' | 'assigned'
 >
 
 /** A query that is read again every few seconds. */
@@ -26,13 +26,20 @@ export const alertsQuery = (filter: AlertFilter, limit: number) => ({
   placeholderData: keepPreviousData,
 })
 
-export const alertCountsQuery = (filter: Pick<AlertFilter, 'event_type' | 'instance_id' | 'assignee'>) => ({
+export const alertCountsQuery = (filter: Pick<AlertFilter, 'event_type' | 'instance_id' | 'assigned'>) => ({
   ...refreshed(queryKeys.alertCounts(filter), (signal) => call('countAlerts', { query: filter, signal })),
   placeholderData: keepPreviousData,
 })
 
 export const alertQuery = (id: string) =>
   refreshed(queryKeys.alert(id), (signal) => call('getAlert', { params: { id }, signal }))
+
+/** To whom an alert can be assigned. Only operators may read it. */
+export const assigneesQuery = queryOptions({
+  queryKey: queryKeys.assignees,
+  queryFn: async ({ signal }) => (await call('listAssignees', { signal })).assignees,
+  staleTime: 30_000,
+})
 
 export const channelsQuery = refreshed(
   queryKeys.channelList,

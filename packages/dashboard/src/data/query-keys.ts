@@ -35,6 +35,7 @@ export const queryKeys = {
   alertList: (filter: object, limit: number) => ['alerts', 'list', filter, limit],
   alertCounts: (filter: object) => ['alerts', 'counts', filter],
   alert: (id: string) => ['alerts', 'one', id],
+  assignees: ['alerts', 'assignees'],
   seriousAlerts: ['alerts', 'serious'],
   // A change of an alert also changes what needs attention.
   problems: ['alerts', 'problems'],

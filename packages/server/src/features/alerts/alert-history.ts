@@ -27,11 +27,20 @@ function countOf(value: unknown): number {
 export async function readHistory(db: Db, id: string): Promise<Change[]> {
   const entries = await listAudit(db, keyNames, { target: id, action: 'alert.change' }, 'newest', limits.alertHistory)
   const locals: Record<string, string> = localNames
-  return entries.map(({ at, actor, actor_name, before, after }) => ({
+  const changes = entries.map(({ at, actor, actor_name, before, after }) => ({
     at,
     by: actor_name ?? locals[actor] ?? actor,
     before: stateOf(before),
     after: stateOf(after),
     alerts: countOf(after),
   }))
+  const assignees = changes.flatMap(({ before, after }) =>
+    [before.assignee, after.assignee].flatMap((one) => one ?? []),
+  )
+  const names = assignees.length === 0 ? new Map<string, string>() : await keyNames.names(db, assignees)
+  const named = ({ assignee, ...state }: Change['after']) => ({
+    ...state,
+    assignee: assignee === null ? null : (names.get(assignee) ?? assignee),
+  })
+  return changes.map(({ before, after, ...change }) => ({ ...change, before: named(before), after: named(after) }))
 }

@@ -27,14 +27,14 @@ describe('counts of alerts', () => {
     const first = await report('critical', 'agent-1')
     await report('critical', 'agent-2')
     await report('breach', 'agent-2')
-    await change(first, { status: 'acknowledged', assignee: 'Ada' })
+    await change(first, { status: 'acknowledged', assignee: 'me' })
     const all = await counts()
     expect(all.complete).toBe(true)
     expect(all.counts).toHaveLength(3)
     expect(all.counts).toContainEqual({ status: 'acknowledged', severity: 'critical', count: 1 })
     expect(await counts('?instance_id=agent-2')).toMatchObject({ counts: [{ count: 1 }, { count: 1 }] })
-    expect((await counts('?assignee=Ada')).counts).toEqual([{ status: 'acknowledged', severity: 'critical', count: 1 }])
-    const { body } = await service.call<{ alerts: { id: string }[] }>('GET', '/api/alerts?assignee=Ada')
+    expect((await counts('?assigned=me')).counts).toEqual([{ status: 'acknowledged', severity: 'critical', count: 1 }])
+    const { body } = await service.call<{ alerts: { id: string }[] }>('GET', '/api/alerts?assigned=me')
     expect(body.alerts.map(({ id }) => id)).toEqual([first])
   })
 
@@ -102,15 +102,15 @@ describe('the history of an alert', () => {
     const operator = await service.createKey('operator')
     const id = await report('critical', 'agent-1')
     expect((await detail(id)).history).toEqual([])
-    await change(id, { assignee: 'Ada' })
+    await change(id, { assignee: 'me' })
     service.clock.advance(1_000)
     await change(id, { status: 'resolved', verdict: 'false_positive' }, operator.key)
     const { history } = await detail(id)
     expect(history.map(({ after }) => after)).toEqual([
-      { status: 'resolved', verdict: 'false_positive', assignee: 'Ada' },
-      { status: 'open', verdict: null, assignee: 'Ada' },
+      { status: 'resolved', verdict: 'false_positive', assignee: 'WARDLINE_API_KEY' },
+      { status: 'open', verdict: null, assignee: 'WARDLINE_API_KEY' },
     ])
-    expect(history[0]).toMatchObject({ before: { status: 'open', assignee: 'Ada' }, alerts: 1 })
+    expect(history[0]).toMatchObject({ before: { status: 'open', assignee: 'WARDLINE_API_KEY' }, alerts: 1 })
     expect(history.map(({ by }) => by)).toEqual([expect.stringMatching(/\S/), 'WARDLINE_API_KEY'])
   })
 

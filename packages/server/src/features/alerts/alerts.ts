@@ -1,23 +1,28 @@
-import type { Alert, AlertChange, AlertCountQuery, AlertCounts, AlertDetail, AlertQuery } from '@wardline/contract'
+import type { AlertChange, AlertCountQuery, AlertCounts, AlertDetail, AlertQuery } from '@wardline/contract'
 import { dayMs, isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { inPortions } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
+import type { Principal } from '../../http/auth.ts'
 import { uuidV7Floor } from '../../ids.ts'
 import { recordAction } from '../audit/audit.ts'
 import { readHistory } from './alert-history.ts'
-import { type Commenting, forgetComments, listComments, writeComment } from './comments.ts'
+import { assignedFilter, describeAssignees, findAssignee } from './assignees.ts'
+import { type Changing, forgetComments, listComments, writeComment } from './comments.ts'
 import { deleteMessagesBefore, findMessages } from './delivery/queries.ts'
 import { groupNameOf, type StoredAlert } from './outbox/alert.ts'
 import {
   type AlertState,
   changeOne,
   changeSiblings,
+  hasUnresolved,
+  type SiblingState,
+} from './outbox/handling-queries.ts'
+import {
   countAlertRows,
   deleteAlerts,
   findAlert,
-  hasUnresolved,
   readAlertPage,
   readExpiredAlerts,
   readTitledAlerts,
@@ -27,13 +32,16 @@ import { lockChannel, readChannelIds } from './routing/queries.ts'
 
 // Operations of people on alerts, which involve all folders of this feature.
 
+/** What reading an alert with its assignee takes. */
+type Reading = Pick<Deps, 'config' | 'clock'>
+
 type Delivery = AlertDetail['deliveries'][number]
 
 const notFound = (id: string) => unknownId('alert', id, 'wardline alerts list')
 
 const time = (epochMs: number | null) => (epochMs === null ? null : isoTime(epochMs))
 
-const viewOf = ({ subject, only_channels, note, ...row }: StoredAlert): Alert => ({
+const viewOf = ({ subject, only_channels, note, assignee, ...row }: StoredAlert) => ({
   ...row,
   by_service: row.by_service === 1,
   created_at: isoTime(row.created_at),
@@ -41,20 +49,24 @@ const viewOf = ({ subject, only_channels, note, ...row }: StoredAlert): Alert =>
 })
 
 /** Returns a page, newest first; pass `next` as `before`. A page may be short although more follow. */
-export async function listAlerts(db: Db, query: AlertQuery, limit: number) {
+export async function listAlerts(deps: Reading, db: Db, principal: Principal, query: AlertQuery, limit: number) {
   const before = query.before === undefined ? Number.MAX_SAFE_INTEGER : Number(query.before)
-  const { rows, lookedDownTo } = await readAlertPage(db, query, before, limit)
-  return { alerts: rows.map(viewOf), next: lookedDownTo === undefined ? null : String(lookedDownTo) }
+  const { rows, lookedDownTo } = await readAlertPage(db, assignedFilter(query, principal), before, limit)
+  const assignees = rows.map(({ assignee }) => assignee)
+  const described = await describeAssignees(deps, db, assignees, deps.clock.now())
+  const alerts = rows.map((row) => ({ ...viewOf(row), ...described(row.assignee) }))
+  return { alerts, next: lookedDownTo === undefined ? null : String(lookedDownTo) }
 }
 
 /** Reads what names the newest alerts above info, newest first. */
 export const readNewestAlerts = readTitledAlerts
 
 /** Counts alerts by status and severity. */
-export const countAlerts = (db: Db, filter: AlertCountQuery): Promise<AlertCounts> => countAlertRows(db, filter)
+export const countAlerts = (db: Db, principal: Principal, filter: AlertCountQuery): Promise<AlertCounts> =>
+  countAlertRows(db, assignedFilter(filter, principal))
 
 /** Returns an alert with its outcome at each channel, as the owner of a key sees it. Throws AppError `not_found`. */
-export async function viewAlert(db: Db, id: string, owner: string): Promise<AlertDetail> {
+export async function viewAlert(deps: Reading, db: Db, id: string, owner: string): Promise<AlertDetail> {
   const alert = await findAlert(db, id)
   if (!alert) throw notFound(id)
   // Read before the messages, so that a message written in between is found.
@@ -77,7 +89,9 @@ export async function viewAlert(db: Db, id: string, owner: string): Promise<Aler
     }
   })
   const comments = await listComments(db, alert.seq, owner)
-  return { ...viewOf(alert), deliveries, comments, history: await readHistory(db, id) }
+  const described = await describeAssignees(deps, db, [alert.assignee], deps.clock.now())
+  const history = await readHistory(db, id)
+  return { ...viewOf(alert), ...described(alert.assignee), deliveries, comments, history }
 }
 
 /** An alert that joined an unwritten message is pending while its group exists, and dropped without a group. */
@@ -90,7 +104,7 @@ function newState(alert: StoredAlert, { status, verdict, assignee }: AlertChange
   const state: AlertState = {
     status: status ?? alert.status,
     verdict: verdict === undefined ? alert.verdict : verdict,
-    assignee: assignee === undefined ? alert.assignee : (assignee?.trim() ?? null),
+    assignee: assignee === undefined ? alert.assignee : assignee,
   }
   if (state.status === 'resolved') return state
   if (verdict) throw new AppError('invalid', 'verdict is only for an alert with status resolved.')
@@ -105,13 +119,17 @@ const stateOf = ({ status, verdict, assignee }: AlertState) => ({ status, verdic
  * channels that were notified of the problem are notified of its end. Resolves with the number of changed alerts. Throws
  * AppError `not_found` or `invalid`.
  */
-export async function changeAlert(commenting: Commenting, id: string, change: AlertChange): Promise<number> {
-  const { database, actor, now } = commenting
+export async function changeAlert(changing: Changing, id: string, request: AlertChange): Promise<number> {
+  const { database, actor, now } = changing
   const { db } = database
   const known = await findAlert(db, id)
   if (!known) throw notFound(id)
-  const state = newState(known, change)
-  const others = change.whole_group ? await changeOthers(db, known, state, now) : 0
+  const { assignee } = request
+  const change = assignee ? { ...request, assignee: await findAssignee(changing, assignee.trim()) } : request
+  const { assignee: theirs, ...state } = newState(known, change)
+  // Only who was named takes others over.
+  const ofOthers = assignee === undefined ? state : { ...state, assignee: theirs }
+  const others = change.whole_group ? await changeOthers(db, known, ofOthers, now) : 0
   await db.transaction().execute(async (trx) => {
     const group = groupNameOf(known)
     const channels = await channelsOfGroup(trx, await readChannelIds(trx), group)
@@ -124,12 +142,12 @@ export async function changeAlert(commenting: Commenting, id: string, change: Al
     }
     const action = { action: 'alert.change', target: id, before: stateOf(alert) }
     await recordAction(database, trx, actor, { ...action, after: { ...stateOf(after), alerts: others + 1 } }, now)
-    if (change.comment !== undefined) await writeComment(trx, commenting, alert, change.comment)
+    if (change.comment !== undefined) await writeComment(trx, changing, alert, change.comment)
   })
   return others + 1
 }
 
-async function changeOthers(db: Db, alert: StoredAlert, state: AlertState, now: number): Promise<number> {
+async function changeOthers(db: Db, alert: StoredAlert, state: SiblingState, now: number): Promise<number> {
   let changed = 0
   await inPortions(async (limit) => {
     const count = await changeSiblings(db, alert, state, now, limit)

@@ -1,6 +1,7 @@
 import { type AlertDetail, limits } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
-import type { Database, Db, Trx } from '../../db/database.ts'
+import type { Db, Trx } from '../../db/database.ts'
+import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { uuidV7 } from '../../ids.ts'
@@ -16,9 +17,8 @@ import {
 } from './outbox/comment-queries.ts'
 import { findAlert } from './outbox/queries.ts'
 
-/** Arguments of every change of a comment. */
-export interface Commenting {
-  database: Database
+/** Arguments of every change by people. */
+export interface Changing extends Pick<Deps, 'database' | 'config'> {
   principal: Principal
   actor: Actor
   now: number
@@ -53,7 +53,7 @@ export async function listComments(db: Db, alertSeq: number, owner: string): Pro
  */
 export async function writeComment(
   trx: Trx,
-  { database, principal, actor, now }: Commenting,
+  { database, principal, actor, now }: Changing,
   alert: { id: string; seq: number },
   text: string,
 ): Promise<string> {
@@ -69,16 +69,16 @@ export async function writeComment(
 }
 
 /** Returns the id of the comment. Throws AppError `not_found` or `invalid`. */
-export async function addComment(commenting: Commenting, alertId: string, text: string): Promise<string> {
-  const { db } = commenting.database
+export async function addComment(changing: Changing, alertId: string, text: string): Promise<string> {
+  const { db } = changing.database
   const alert = await findAlert(db, alertId)
   if (!alert) throw unknownId('alert', alertId, 'wardline alerts list')
-  return db.transaction().execute((trx) => writeComment(trx, commenting, alert, text))
+  return db.transaction().execute((trx) => writeComment(trx, changing, alert, text))
 }
 
 /** Deletes the text of a comment. Throws AppError `not_found`, or `forbidden` for the comment of another. */
-export async function deleteComment(commenting: Commenting, id: string): Promise<void> {
-  const { database, principal, actor, now } = commenting
+export async function deleteComment(changing: Changing, id: string): Promise<void> {
+  const { database, principal, actor, now } = changing
   const { db } = database
   const comment = await findComment(db, id)
   if (!comment) throw unknownId('comment', id, 'wardline alerts show')

@@ -4,6 +4,7 @@ import { unknownId } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Input, Router } from '../../http/route.ts'
+import { listOperators } from '../keys/operators.ts'
 import { changeAlert, countAlerts, listAlerts, viewAlert } from './alerts.ts'
 import { addComment, deleteComment } from './comments.ts'
 import { listChannels, viewChannel } from './delivery/channel-health.ts'
@@ -53,17 +54,23 @@ export function mountAlerts(
 
   router.handle('listAlerts', ({ query, principal }) => {
     const limit = pageLimit(query.limit)
-    return database.scan(principal.keyId, (scanned) => listAlerts(scanned, query, limit))
+    return database.scan(principal.keyId, (scanned) => listAlerts(deps, scanned, principal, query, limit))
   })
 
   router.handle('countAlerts', ({ query, principal }) =>
-    database.scan(principal.keyId, (scanned) => countAlerts(scanned, query)),
+    database.scan(principal.keyId, (scanned) => countAlerts(scanned, principal, query)),
   )
 
-  router.handle('getAlert', ({ params, principal }) => viewAlert(db, params.id, principal.registers.owner))
+  router.handle('getAlert', ({ params, principal }) => viewAlert(deps, db, params.id, principal.registers.owner))
 
-  const commenting = ({ principal, request }: Pick<Input<EndpointName>, 'principal' | 'request'>) => ({
+  router.handle('listAssignees', async ({ principal }) => {
+    const operators = await listOperators(deps, db, deps.clock.now())
+    return { assignees: operators.map((one) => ({ ...one, own: one.id === principal.registers.owner })) }
+  })
+
+  const changing = ({ principal, request }: Pick<Input<EndpointName>, 'principal' | 'request'>) => ({
     database,
+    config: deps.config,
     principal,
     actor: requestActor(request),
     now: deps.clock.now(),
@@ -71,19 +78,19 @@ export function mountAlerts(
 
   router.handle('changeAlert', async (input) => {
     const { params, body } = input
-    const changed = await changeAlert(commenting(input), params.id, body)
+    const changed = await changeAlert(changing(input), params.id, body)
     dispatcher.wake()
     return { ok: true, id: params.id, changed }
   })
 
   router.handle('addComment', async (input) => ({
     ok: true,
-    id: await addComment(commenting(input), input.params.id, input.body.text),
+    id: await addComment(changing(input), input.params.id, input.body.text),
   }))
 
   router.handle('deleteComment', async (input) => {
     const { id } = input.params
-    await deleteComment(commenting(input), id)
+    await deleteComment(changing(input), id)
     return { ok: true, id }
   })
 

@@ -60,8 +60,12 @@ describe('without a channel', () => {
 
   it('alerts are acknowledged, assigned and resolved, alone and with all of their problem', async () => {
     const [first, second] = [await report('critical'), await report('critical')]
-    await ok('PATCH', `/api/alerts/${first}`, { status: 'acknowledged', assignee: 'Ada' })
-    expect(await detail(first)).toMatchObject({ status: 'acknowledged', assignee: 'Ada', history: [{ alerts: 1 }] })
+    await ok('PATCH', `/api/alerts/${first}`, { status: 'acknowledged', assignee: 'me' })
+    expect(await detail(first)).toMatchObject({
+      status: 'acknowledged',
+      assignee_name: 'WARDLINE_API_KEY',
+      history: [{ alerts: 1 }],
+    })
     await ok('PATCH', `/api/alerts/${second}`, { status: 'resolved', verdict: 'false_positive', whole_group: true })
     expect((await list('?status=resolved')).map(({ id }) => id)).toEqual([second, first])
   })

@@ -11,6 +11,9 @@ const shape = new RegExp(`^wl_(${keyScopes.join('|')})_([0-9a-z]{8})_([0-9A-Za-z
 /** Prefix of the id of the key from WARDLINE_API_KEY. Ids of stored keys have 8 characters and no hyphen. */
 export const configuredKeyPrefix = 'configured-'
 
+/** Returns the id of WARDLINE_API_KEY. It depends on the value, so that sessions end when the key is replaced. */
+export const configuredKeyId = (keyHash: string): string => `${configuredKeyPrefix}${hashKey(keyHash).slice(0, 8)}`
+
 interface GeneratedKey {
   id: string
   /** `wl_<scope>_<id>_<secret>_<checksum>`; shown once. */

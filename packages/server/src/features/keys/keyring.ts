@@ -2,7 +2,7 @@ import { WriteBehind } from '../../db/write-behind.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
-import { configuredKeyPrefix, hashKey, parseKeyId, sameHash } from './key-format.ts'
+import { configuredKeyId, hashKey, parseKeyId, sameHash } from './key-format.ts'
 import { configuredKeyName } from './key-names.ts'
 import { findKey, type KeyRow, readKeys, touchKeys } from './queries.ts'
 import { type Limits, limitsOfConfiguredKey, maxInstances } from './quota-limits.ts'
@@ -17,9 +17,8 @@ interface KnownKey {
 /** Compared if the id is unknown, so that the response time does not reveal which ids exist. */
 const noHash = hashKey('')
 
-/** Returns the principal of WARDLINE_API_KEY. Its id depends on the value, so that sessions end when it is replaced. */
 function configuredPrincipal(keyHash: string): Principal {
-  const keyId = `${configuredKeyPrefix}${hashKey(keyHash).slice(0, 8)}`
+  const keyId = configuredKeyId(keyHash)
   return {
     keyId,
     name: configuredKeyName,

@@ -7,6 +7,26 @@ const agentOwners = (db: Db) =>
     .distinct()
     .where('scope', '=', 'agent')
 
+/**
+ * Returns the owners of valid keys that let them operate, of all such keys or of those that have, or whose owner has, one of
+ * these ids.
+ */
+export function readOperatorOwners(
+  db: Db,
+  now: number,
+  limit: number,
+  ids?: readonly string[],
+): Promise<{ id: string; owner: string }[]> {
+  const query = db
+    .selectFrom('api_keys')
+    .select((e) => ['id', e.fn.coalesce('owner', 'id').as('owner')])
+    .where('scope', 'in', ['operator', 'admin'])
+    .where('revoked_at', 'is', null)
+    .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', now)]))
+  const chosen = ids === undefined ? query : query.where((e) => e.or([e('id', 'in', ids), e('owner', 'in', ids)]))
+  return chosen.orderBy('name').orderBy('id').limit(limit).execute()
+}
+
 const ownersOf = (rows: readonly { owner: string }[]) => new Set(rows.map(({ owner }) => owner))
 
 /** Returns the owners of instances whose keys are bound to instances. */

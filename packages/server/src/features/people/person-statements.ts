@@ -21,6 +21,17 @@ export async function readPersonIds(db: Db, given: string): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
+/** Returns the people whose role lets them operate, all or of these ids, by name. */
+export function readOperatorPeople(
+  db: Db,
+  limit: number,
+  ids?: readonly string[],
+): Promise<{ id: string; name: string }[]> {
+  const query = db.selectFrom('people').select(['id', 'name']).where('role', 'in', ['operator', 'admin'])
+  const chosen = ids === undefined ? query : query.where('id', 'in', ids)
+  return chosen.orderBy('name').orderBy('id').limit(limit).execute()
+}
+
 export type PersonRow = Schema['people']
 
 export function findPerson(db: Db, id: string): Promise<PersonRow | undefined> {

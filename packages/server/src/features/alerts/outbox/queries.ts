@@ -70,7 +70,7 @@ export function alertInserts(compiled: OutboxStatements, alerts: readonly NewAle
 type About = Pick<StoredAlert, 'instance_id' | 'subject'>
 
 /** Compares with SQL literals, because `= null` is never true. */
-const isAbout =
+export const isAbout =
   ({ instance_id, subject }: About) =>
   (e: ExpressionBuilder<Schema, 'alerts'>) =>
     e.and([
@@ -209,9 +209,16 @@ async function lowestOfAll(db: Db, below: number, max: number): Promise<number |
   return lowest > (oldest ?? 0) ? lowest : undefined
 }
 
-function matching<Row>(query: SelectQueryBuilder<Schema, 'alerts', Row>, { min_severity, ...filter }: AlertQuery) {
+/** The filter of a request, with the id of whom it means by `assigned`; null = unassigned alerts. */
+type Assigned<Filter> = Omit<Filter, 'assigned'> & { assignee?: string | null }
+
+function matching<Row>(
+  query: SelectQueryBuilder<Schema, 'alerts', Row>,
+  { min_severity, assignee, ...filter }: Assigned<AlertQuery>,
+) {
   let chosen = query
-  for (const column of ['status', 'severity', 'event_type', 'instance_id', 'assignee'] as const) {
+  if (assignee !== undefined) chosen = chosen.where('assignee', assignee === null ? 'is' : '=', assignee as never)
+  for (const column of ['status', 'severity', 'event_type', 'instance_id'] as const) {
     const value = filter[column]
     if (value !== undefined) chosen = chosen.where(column, '=', value as never)
   }
@@ -221,7 +228,12 @@ function matching<Row>(query: SelectQueryBuilder<Schema, 'alerts', Row>, { min_s
 }
 
 /** Reads a page, newest first; the next one continues at `lookedDownTo`. */
-export async function readAlertPage(db: Db, filter: AlertQuery, before: number, limit: number): Promise<AlertPage> {
+export async function readAlertPage(
+  db: Db,
+  filter: Assigned<AlertQuery>,
+  before: number,
+  limit: number,
+): Promise<AlertPage> {
   const isToHandle = asksForToHandle(filter)
   const lowest = await (isToHandle ? lowestToHandle : lowestOfAll)(db, before, scanWindow)
   const rows = await matching(db.selectFrom('alerts').selectAll(), filter)
@@ -250,7 +262,7 @@ export async function readTitledAlerts(db: Db, limit: number) {
  * Counts alerts by status and severity: among alerts to handle the newest 10,000, among others those within the newest
  * 10,000 of all alerts.
  */
-export async function countAlertRows(db: Db, filter: AlertCountQuery) {
+export async function countAlertRows(db: Db, filter: Assigned<AlertCountQuery>) {
   const newest = Number.MAX_SAFE_INTEGER
   const lowest = {
     toHandle: await lowestToHandle(db, newest, limits.countedAlerts),
@@ -339,47 +351,6 @@ export async function findOpenIds(db: Db, seqs: readonly number[]): Promise<Map<
     .where('status', '=', 'open')
     .execute()
   return new Map(rows.map(({ seq, id }) => [seq, id]))
-}
-
-/** Columns that people change. */
-export type AlertState = Pick<StoredAlert, 'status' | 'verdict' | 'assignee'>
-
-/** Selects unresolved alerts of the same type and instance or subject. */
-const siblings = (db: Db, { event_type, instance_id, subject, by_service }: StoredAlert) =>
-  db
-    .selectFrom('alerts')
-    .where('event_type', '=', event_type)
-    .where(isAbout({ instance_id, subject }))
-    .where('by_service', '=', by_service)
-    .where('status', '<>', sql.lit('resolved'))
-    .where('severity', '<>', sql.lit('info'))
-
-export async function changeOne(trx: Trx, { seq }: StoredAlert, change: AlertState, now: number): Promise<void> {
-  await trx
-    .updateTable('alerts')
-    .set({ ...change, changed_at: now })
-    .where('seq', '=', seq)
-    .execute()
-}
-
-/** Changes up to `limit` other alerts of the same problem that are not in that state yet; resolves with their number. */
-export async function changeSiblings(db: Db, alert: StoredAlert, change: AlertState, now: number, limit: number) {
-  const others = siblings(db, alert)
-    .select('seq')
-    .where('seq', '<>', alert.seq)
-    .where('status', '<>', change.status)
-    .orderBy('seq')
-    .limit(limit)
-  const { numUpdatedRows } = await db
-    .updateTable('alerts')
-    .set({ ...change, changed_at: now })
-    .where('seq', 'in', others)
-    .executeTakeFirstOrThrow()
-  return Number(numUpdatedRows)
-}
-
-export async function hasUnresolved(trx: Trx, alert: StoredAlert): Promise<boolean> {
-  return (await siblings(trx, alert).select('seq').limit(1).executeTakeFirst()) !== undefined
 }
 
 /** Reads the oldest alerts created before `cutoff`, ordered by seq. */
