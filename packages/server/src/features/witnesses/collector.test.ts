@@ -32,7 +32,7 @@ describe('telemetry that is missing', () => {
   })
 })
 
-// The whole simulation, 1,000 agents for 30 days: docs/adr/0093.
+// A longer simulation, 600 agents for 14 days: docs/adr/0093.
 it('of a simulated collector is one event for most outages, and few of single agents', () => {
   const collector = [7, 8, 9, 10, 11].map((day) => ({
     start: day * dayMs + 11 * hourMs,
