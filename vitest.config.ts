@@ -107,7 +107,7 @@ const sameOnEveryEngine = new RegExp(
 const databaseTests = unitTests
   .filter(
     ({ path, text }) =>
-      /\/testing\/(rule-)?service\.ts'/.test(text) &&
+      /\/testing\/(rule-service|service|teams)\.ts'/.test(text) &&
       /\/server\/src\/(?!db\/sqlite)/.test(path) &&
       (isNightly || !sameOnEveryEngine.test(path)),
   )

@@ -262,7 +262,7 @@ export const killSwitchEndpoints = {
     method: 'GET',
     path: '/api/control-changes',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'control',
     summary: 'List kills and resumes with their actors, newest first',
     query: ControlChangeQuery,

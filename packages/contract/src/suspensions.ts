@@ -134,7 +134,7 @@ export const suspensionEndpoints = {
     method: 'GET',
     path: '/api/suspension-counts',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'suspensions',
     summary: 'Get how long the stages of suspensions took in the last 24 hours',
     status: 200,

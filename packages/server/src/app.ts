@@ -21,7 +21,7 @@ import { mountGateway } from './features/gateway/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountIncidents } from './features/incidents/routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
-import { readTeam } from './features/instances/team-statements.ts'
+import { isOfTeam, readTeam } from './features/instances/team-statements.ts'
 import { keyNames } from './features/keys/key-names.ts'
 import { listKeys } from './features/keys/keys.ts'
 import { mountKeys } from './features/keys/routes.ts'
@@ -119,7 +119,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountKeys(router, deps, { ...services, sessions, watch, prepareLogout })
   mountSignIn(router, deps, { ...services, sessions })
   mountCommandLogins(router, deps, { ...services, sessions, watch })
-  mountAudit(router, deps, { ...services, keyNames })
+  mountAudit(router, deps, { ...services, keyNames, isOfTeam })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)
   const configuration = describeConfig(deps.config)

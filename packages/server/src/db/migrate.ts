@@ -75,6 +75,7 @@ import { teams } from './migrations/0071-teams.ts'
 import { toolServers } from './migrations/0072-tool-servers.ts'
 import { commandLogins } from './migrations/0073-command-logins.ts'
 import { comments } from './migrations/0075-comments.ts'
+import { teamOperations } from './migrations/0077-team-operations.ts'
 
 interface Migration {
   version: number
@@ -160,6 +161,7 @@ const migrations: Migration[] = [
   { version: 72, name: 'tool-servers', statements: toolServers },
   { version: 73, name: 'command-logins', statements: commandLogins },
   { version: 75, name: 'comments', statements: comments },
+  { version: 77, name: 'team-operations', statements: teamOperations },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -17,7 +17,7 @@ export interface TeamService extends TestService {
 }
 
 /** `hasOthers`: false for a service that never had agents besides those of team:a. */
-async function openTeamService(hasOthers: boolean, env: Record<string, string> = {}): Promise<TeamService> {
+export async function openTeamService(hasOthers: boolean, env: Record<string, string> = {}): Promise<TeamService> {
   const service = await openTestService({ env })
   const limitedKey = async (name: string) => {
     const body = { scope: 'operator', name, tags_scope: ['team:a'] }

@@ -28,6 +28,8 @@ interface ContainmentsTable {
   look_at: number
   /** Final counts as JSON; null while they may still change. */
   counts: string | null
+  /** JSON array of the operators' tags to whose agents the operator was limited; null = all agents. */
+  team: string | null
 }
 
 /** Members of a containment that are changed in one transaction, in the order of `position`. */
@@ -60,6 +62,8 @@ interface ResumeRequestsTable {
   owner: string
   requested_at: number
   expires_at: number
+  /** JSON array of the operators' tags to whose agents the operator was limited; null = all agents. */
+  team: string | null
 }
 
 export interface ContainmentTables {

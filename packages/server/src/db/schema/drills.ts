@@ -12,6 +12,8 @@ interface DrillsTable {
   completed_at: number | null
   /** JSON of the final counts; the rows in drill_asks are then removed. */
   report: string | null
+  /** JSON array of the operators' tags to whose agents the operator was limited; null = all agents. */
+  team: string | null
 }
 
 /** A drill message to one agent, which asks whether a suspension would reach it. */

@@ -1,5 +1,5 @@
 import { type ChainEntry, chainTextAround } from '@wardline/contract'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 
@@ -79,6 +79,9 @@ export function readEntries(db: Db, afterSeq: number | undefined, limit: number)
   return (afterSeq === undefined ? rows : rows.where('seq', '>', afterSeq)).execute()
 }
 
+/** Condition that the column has the id of an agent with one of these tags of operators. */
+export type IsOfTeam = (column: string, team: readonly string[]) => RawBuilder<boolean>
+
 /** All given conditions must match. `after`, `before` and `to` are exclusive, `from` is inclusive. */
 export interface EntryFilter {
   after?: number
@@ -92,10 +95,12 @@ export interface EntryFilter {
   target?: string
   /** Only kills and resumes. */
   isControl?: boolean
+  /** Another condition on `target`. */
+  isTarget?: RawBuilder<boolean>
 }
 
 export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newest', limit: number): Promise<Row[]> {
-  const { after, before, from, to, actors, action, target, isControl } = filter
+  const { after, before, from, to, actors, action, target, isControl, isTarget } = filter
   // A row below the first entry is no entry: verification names it, and nothing else shows it as one.
   let query = db
     .selectFrom('audit_log')
@@ -113,6 +118,7 @@ export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newe
   if (target !== undefined) query = query.where('target', '=', target)
   // Must be identical to the condition of the partial index, otherwise the database does not use it.
   if (isControl) query = query.where(sql<boolean>`action in ('instance.suspend', 'instance.resume')`)
+  if (isTarget) query = query.where(isTarget)
   return query
     .orderBy('seq', order === 'oldest' ? 'asc' : 'desc')
     .limit(limit)

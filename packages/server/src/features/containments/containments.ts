@@ -19,6 +19,7 @@ import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { OpenStreams } from '../control/open-streams.ts'
 import { countCalls } from '../enforcement/call-statements.ts'
 import { readApplied, type SelectedRow } from '../instances/fleet-statements.ts'
+import { readTeam, type Team, teamText } from '../instances/team-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { countContained, readUnacknowledged } from '../suspensions/fleet-suspension-statements.ts'
 import type { FleetMember } from './fleet-change.ts'
@@ -99,9 +100,10 @@ export async function planContainment(
   deps: Deps,
   parts: Pick<ContainmentParts, 'openStreams' | 'ways'>,
   request: NewContainment,
+  team: Team,
 ): Promise<ContainmentPlan> {
   const { action, selector, two_person = false } = request
-  const rows = await selectAgents(deps, action, selector, two_person)
+  const rows = await selectAgents(deps, action, selector, { twoPerson: two_person, team })
   const listening = await parts.openStreams.find(rows.map(({ id }) => id))
   const elsewhere = new Set(listening.map(({ instanceId }) => instanceId))
   const ways = { hasStream: (id: string) => elsewhere.has(id) || parts.ways.hasStream(id) }
@@ -126,11 +128,12 @@ export async function createContainment(
   { principal, actor }: Asking,
 ): Promise<string> {
   const { database, clock, log } = deps
+  const { team } = principal
   const requestedAt = clock.now()
   const { action, selector, confirm, two_person = false } = request
   const reason = request.reason.trim()
-  const findLate = action === 'suspend' ? await watchRegistrations(deps, requestedAt) : undefined
-  const rows = await selectAgents(deps, action, selector, two_person)
+  const findLate = action === 'suspend' ? await watchRegistrations(deps, requestedAt, team) : undefined
+  const rows = await selectAgents(deps, action, selector, { twoPerson: two_person, team })
   assertConfirmed(action, rows.length, confirm)
   if ((await countOpen(database.db)) >= maxOpen) {
     throw new AppError('overloaded', `${maxOpen} containments are in progress; retry when one of them is done.`, 1)
@@ -157,6 +160,7 @@ export async function createContainment(
     worker: work.worker,
     leased_until: now + leaseMs,
     look_at: now,
+    team: teamText(team),
   }
   const verb = action === 'suspend' ? 'Suspending' : 'Resuming'
   const requestedBy = confirmation?.requestedBy
@@ -169,7 +173,13 @@ export async function createContainment(
     subject: id,
     description: `${verb} ${rows.length} ${rows.length === 1 ? 'agent' : 'agents'}, requested by ${people}: ${reason}`,
   }
-  const after = { action, selector: JSON.parse(shown), agents: rows.length, two_person: row.two_person === 1 }
+  const after = {
+    action,
+    selector: JSON.parse(shown),
+    ...(team ? { tags_scope: [...team] } : {}),
+    agents: rows.length,
+    two_person: row.two_person === 1,
+  }
   const entry = { action: 'containment.create', target: id, before: null, after, reason }
   const late = await findLate?.(selector, ids)
   const parts = partsOf(inOrder(action, rows, ways))
@@ -321,11 +331,10 @@ const operatorsOf = (rows: readonly ContainmentRow[]) =>
 export async function listContainments(
   reading: Reading,
   db: Db,
-  before: string | undefined,
-  limit: number,
+  { before, limit, team }: { before: string | undefined; limit: number; team: Team },
   now: number,
 ): Promise<{ containments: ContainmentSummary[]; next: string | null }> {
-  const rows = await readContainments(db, before, limit)
+  const rows = await readContainments(db, { before, limit, team })
   const names = await keyNames.names(db, operatorsOf(rows))
   const within = { ...reading, database: { ...reading.database, db } }
   const containments: ContainmentSummary[] = []
@@ -334,14 +343,23 @@ export async function listContainments(
 }
 
 /** Throws AppError `not_found`. */
-export async function viewContainment(reading: Reading, id: string, now: number): Promise<Containment> {
+export async function viewContainment(
+  reading: Reading,
+  id: string,
+  { team, now }: { team: Team; now: number },
+): Promise<Containment> {
   const { database } = reading
-  const row = await findContainment(database.db, id)
+  const row = await findContainment(database.db, id, team)
   if (!row) throw unknownId('containment', id, 'wardline containments')
   const names = await keyNames.names(database.db, operatorsOf([row]))
+  const joined = await readJoined(database, row)
+  const missing = await readMissing(database, row)
+  // Agents that registered with a key of the team's agents need not be of the team.
+  const shown = team && (await readTeam(database.db, team, [...joined, ...missing]))
+  const isShown = (agent: string) => !shown || shown.has(agent)
   return {
     ...(await summarize(reading, row, names, now)),
-    joined: await readJoined(database, row),
-    missing: await readMissing(database, row),
+    joined: joined.filter(isShown),
+    missing: missing.filter(isShown),
   }
 }

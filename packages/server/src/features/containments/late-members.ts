@@ -3,6 +3,7 @@ import { minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { lockRegistrations, readOwnersOf, readRegistered, registeredSince } from '../instances/fleet-statements.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { readAgentOwners } from '../keys/owner-statements.ts'
 import { lateStatements } from './queries.ts'
 
@@ -19,14 +20,14 @@ interface Late {
 
 /**
  * Finds agents that register while a stop is requested: neither its selection nor their registration can see the other.
- * Of a selection by tags or ids these are the agents of its keys. The batch itself reads them, so that a stop never loses
- * to registrations, however many there are. Begin before the selection.
+ * Of a selection by tags or ids, and of a team, these are the agents of its keys. The batch itself reads them, so that a
+ * stop never loses to registrations, however many there are. Begin before the selection.
  */
-export async function watchRegistrations({ database }: Deps, requestedAt: number) {
+export async function watchRegistrations({ database }: Deps, requestedAt: number, team: Team) {
   const since = requestedAt - earlierMs
   const before = await readRegistered(database.db, since)
   return async (selector: AgentSelector, selected: readonly string[]): Promise<Late> => {
-    const owners = selector.all ? undefined : await agentOwners(database, selected)
+    const owners = selector.all && !team ? undefined : await agentOwners(database, selected)
     const known = new Set([...before, ...selected])
     const except = (await readRegistered(database.db, since)).filter((id) => known.has(id))
     const late = registeredSince(database, since, { except, owners })

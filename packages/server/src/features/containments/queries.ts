@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { claimRow, isClaimable } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isWithinTeam, type Team } from '../instances/team-statements.ts'
 
 export type ContainmentRow = Schema['containments']
 type PartRow = Pick<Schema['containment_parts'], 'position' | 'members'>
@@ -21,6 +22,7 @@ type NewContainmentRow = Pick<
   | 'worker'
   | 'leased_until'
   | 'look_at'
+  | 'team'
 >
 
 /** Stores a containment with its members, part by part (JSON), before any of them is changed. */
@@ -56,13 +58,19 @@ export function lateStatements(
   ]
 }
 
-export function findContainment(db: Db, id: string): Promise<ContainmentRow | undefined> {
-  return db.selectFrom('containments').selectAll().where('id', '=', id).executeTakeFirst()
+/** `team`: undefined also for one that an operator of another team requested, or one of all agents. */
+export function findContainment(db: Db, id: string, team: Team): Promise<ContainmentRow | undefined> {
+  const query = db.selectFrom('containments').selectAll().where('id', '=', id)
+  return (team ? query.where(isWithinTeam('team', team)) : query).executeTakeFirst()
 }
 
 /** Reads containments, newest first: ids start with their time. */
-export function readContainments(db: Db, before: string | undefined, limit: number): Promise<ContainmentRow[]> {
+export function readContainments(
+  db: Db,
+  { before, limit, team }: { before: string | undefined; limit: number; team: Team },
+): Promise<ContainmentRow[]> {
   let query = db.selectFrom('containments').selectAll()
+  if (team) query = query.where(isWithinTeam('team', team))
   if (before !== undefined) query = query.where('id', '<', before)
   return query.orderBy('id', 'desc').limit(limit).execute()
 }

@@ -1,14 +1,17 @@
+import type { ExpressionBuilder } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, isWithinTeam, type Team } from '../instances/team-statements.ts'
 
 export type ResumeRequestRow = Schema['resume_requests']
 
-export function findRequest(db: Db, target: string, now: number): Promise<ResumeRequestRow | undefined> {
+export function findRequest(db: Db, target: string, now: number, team?: Team): Promise<ResumeRequestRow | undefined> {
   return db
     .selectFrom('resume_requests')
     .selectAll()
     .where('target', '=', target)
     .where('expires_at', '>', now)
+    .$if(team !== undefined, (rows) => rows.where(isSeenBy(team!)))
     .executeTakeFirst()
 }
 
@@ -27,12 +30,17 @@ const listedColumns = [
 /** A pending request without its members, which may be thousands. */
 export type PendingRow = Pick<ResumeRequestRow, (typeof listedColumns)[number]>
 
+/** What a team sees: requests for one of its agents, and those that its operators made for several. */
+const isSeenBy = (team: readonly string[]) => (e: ExpressionBuilder<Schema, 'resume_requests'>) =>
+  e.or([isOfTeam('instance_id', team), e.and([e('instance_id', 'is', null), isWithinTeam('team', team)])])
+
 /** Reads pending requests, newest first. */
-export function readRequests(db: Db, now: number, limit: number): Promise<PendingRow[]> {
+export function readRequests(db: Db, now: number, limit: number, team: Team): Promise<PendingRow[]> {
   return db
     .selectFrom('resume_requests')
     .select(listedColumns)
     .where('expires_at', '>', now)
+    .$if(team !== undefined, (rows) => rows.where(isSeenBy(team!)))
     .orderBy('requested_at', 'desc')
     .orderBy('target')
     .limit(limit)

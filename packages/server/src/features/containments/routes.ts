@@ -34,30 +34,32 @@ export function mountContainments(
 
   router.handle('createContainment', async ({ body, principal, request }, reply) => {
     if (body.dry_run) {
-      const plan = await planContainment(deps, parts, body)
+      const plan = await planContainment(deps, parts, body, principal.team)
       reply.code(200).send(plan)
       return plan
     }
     if (body.action === 'resume') assertFresh(principal, clock.now())
     const asking = { principal, actor: requestActor(request) }
     const id = await workLane.aheadOfWork(() => createContainment(deps, parts, body, asking))
-    return viewContainment(reading, id, clock.now())
+    return viewContainment(reading, id, { team: principal.team, now: clock.now() })
   })
 
   router.handle('listContainments', ({ query, principal }) => {
     const limit = pageLimit(query.limit ?? defaultPage, limits.listedMembers)
+    const page = { before: query.before, limit, team: principal.team }
     return database.scan(principal.keyId, async (db) => ({
-      ...(await listContainments(reading, db, query.before, limit, clock.now())),
+      ...(await listContainments(reading, db, page, clock.now())),
       resume_requests: await listRequests({ ...database, db }, principal, clock.now()),
     }))
   })
 
   router.handle('listRequestedMembers', ({ params, query, principal }) => {
     const limit = pageLimit(query.limit)
-    return database.scan(principal.keyId, (db) =>
-      listMembers(db, params.id, { after: query.after, limit }, clock.now()),
-    )
+    const page = { after: query.after, limit, team: principal.team }
+    return database.scan(principal.keyId, (db) => listMembers(db, params.id, page, clock.now()))
   })
 
-  router.handle('getContainment', ({ params }) => viewContainment(reading, params.id, clock.now()))
+  router.handle('getContainment', ({ params, principal }) =>
+    viewContainment(reading, params.id, { team: principal.team, now: clock.now() }),
+  )
 }

@@ -7,6 +7,7 @@ import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { readFleet, type SelectedRow } from '../instances/fleet-statements.ts'
+import { type Team, teamText } from '../instances/team-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import {
   findRequest,
@@ -106,7 +107,8 @@ export async function confirmBySecond(
   { principal, actor, reason }: Asking,
 ): Promise<Confirmation> {
   const { database, clock } = deps
-  const { owner } = principal.registers
+  const { keyId, team, registers } = principal
+  const { owner } = registers
   for (let attempt = 1; ; attempt++) {
     const now = clock.now()
     const found = await findRequest(database.db, target.target, now)
@@ -123,7 +125,8 @@ export async function confirmBySecond(
         `This key requested the resume: an operator with another key must confirm it by sending the same request before ${isoTime(valid.expires_at)}.`,
       )
     }
-    const row = { ...target, requested_by: principal.keyId, owner, requested_at: now, expires_at: now + lastsMs }
+    const asked = { requested_by: keyId, owner, team: teamText(team), requested_at: now, expires_at: now + lastsMs }
+    const row = { ...target, ...asked }
     try {
       await request(deps, row, found?.requested_at ?? null, actor, reason)
     } catch (fault) {
@@ -157,11 +160,11 @@ async function isOpen(database: Pick<Database, 'db' | 'dialect'>, row: PendingRo
 /** Lists requests that wait for a second operator, newest first. */
 export async function listRequests(
   database: Pick<Database, 'db' | 'dialect'>,
-  { registers }: Principal,
+  { registers, team }: Principal,
   now: number,
 ): Promise<ResumeRequest[]> {
   const { db } = database
-  const waiting = await readRequests(db, now, maxListed)
+  const waiting = await readRequests(db, now, maxListed, team)
   const rows: PendingRow[] = []
   // One after the other: the ids of a large fleet are megabytes.
   for (const row of waiting) if (await isOpen(database, row)) rows.push(row)
@@ -186,10 +189,10 @@ export async function listRequests(
 export async function listMembers(
   db: Db,
   id: string,
-  { after = '', limit }: { after: string | undefined; limit: number },
+  { after = '', limit, team }: { after: string | undefined; limit: number; team: Team },
   now: number,
 ): Promise<{ instances: string[]; next: string | null }> {
-  const found = await findRequest(db, `${fleetPrefix}${id}`, now)
+  const found = await findRequest(db, `${fleetPrefix}${id}`, now, team)
   if (!found) throw unknownId('request to resume', id, 'wardline containments')
   const members = await readMembers(db, found.target)
   const rest = members.filter((member) => member > after)

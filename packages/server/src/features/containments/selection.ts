@@ -19,6 +19,7 @@ import {
 } from '../instances/fleet-statements.ts'
 import { readSuspendedParents } from '../instances/parent-statements.ts'
 import { readTags } from '../instances/tags.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { parentsBeside, parentsFirst } from './parents-first.ts'
 import { readStopVerdicts } from './stop-verdicts.ts'
 
@@ -28,10 +29,10 @@ const pageRows = 2_000
 const shownTags = 20
 const readSets = 200
 
-async function unknownTag({ database: { db } }: Deps, tag: string, tagsOf: TagsOf): Promise<AppError> {
-  const known = new Set((await readTagSets(db, readSets, tagsOf)).flatMap(readTags))
+async function unknownTag({ database: { db } }: Deps, tag: string, tagsOf: TagsOf, team: Team): Promise<AppError> {
+  const known = new Set((await readTagSets(db, readSets, tagsOf, team)).flatMap(readTags))
   const shown = [...known].sort().slice(0, shownTags).join(', ')
-  if (tagsOf === 'operators' && (await isTagKnown(db, tag, 'anyone'))) {
+  if (tagsOf === 'operators' && (await isTagKnown(db, tag, 'anyone', team))) {
     return new AppError(
       'invalid',
       `Agents gave the tag ${tag} to themselves, which does not count for a resume: select instances, or set the tag with \`wardline instances tag\`.`,
@@ -41,16 +42,20 @@ async function unknownTag({ database: { db } }: Deps, tag: string, tagsOf: TagsO
   return new AppError('invalid', `No instance has the tag ${tag}; ${hint}.`)
 }
 
-/** Throws AppError `invalid` unless the selector has exactly one property, with existing ids or tags. */
-async function assertKnown(deps: Deps, { instances, tags, all }: AgentSelector, tagsOf: TagsOf): Promise<void> {
+/** Throws AppError `invalid` unless the selector has exactly one property, with ids or tags that exist in the team. */
+async function assertKnown(
+  deps: Deps,
+  { instances, tags, all }: AgentSelector,
+  { tagsOf, team }: { tagsOf: TagsOf; team: Team },
+): Promise<void> {
   const given = [instances, tags, all].filter((part) => part !== undefined)
   if (given.length !== 1) throw new AppError('invalid', 'selector must have exactly one of instances, tags and all.')
   if (all === false) throw new AppError('invalid', 'selector.all must be true.')
   for (const tag of tags ?? []) {
-    if (!(await isTagKnown(deps.database.db, tag, tagsOf))) throw await unknownTag(deps, tag, tagsOf)
+    if (!(await isTagKnown(deps.database.db, tag, tagsOf, team))) throw await unknownTag(deps, tag, tagsOf, team)
   }
   if (!instances) return
-  const known = await readKnownIds(deps.database, instances)
+  const known = await readKnownIds(deps.database, instances, team)
   const unknown = instances.find((id) => !known.has(id))
   if (unknown !== undefined) {
     throw new AppError('invalid', `No instance with id ${unknown}; \`wardline instances\` lists them.`)
@@ -60,22 +65,22 @@ async function assertKnown(deps: Deps, { instances, tags, all }: AgentSelector, 
 /**
  * Returns the selected agents that an action concerns, ordered by id; without an action, all selected agents. A stop
  * concerns suspended agents whose suspension it takes over, or whose key is not held yet.
- * `twoPerson`: their resume needs two operators. Throws AppError `invalid` or `parent_suspended`.
+ * `twoPerson`: their resume needs two operators. `team`: only its agents are selected, and known. Throws AppError `invalid` or `parent_suspended`.
  */
 export async function selectAgents(
   deps: Deps,
   action: ContainmentAction | undefined,
   selector: AgentSelector,
-  twoPerson = false,
+  { twoPerson = false, team }: { twoPerson?: boolean; team: Team },
 ): Promise<SelectedRow[]> {
   // By a tag that it gives itself an agent may join a stop, but not those that are resumed.
   const tagsOf: TagsOf = action === 'resume' ? 'operators' : 'anyone'
-  await assertKnown(deps, selector, tagsOf)
+  await assertKnown(deps, selector, { tagsOf, team })
   const { database } = deps
   const state = action === 'resume' ? { suspended: true } : {}
   const rows: SelectedRow[] = []
   for (let after = ''; ; ) {
-    const page = await selectFleet(database, database.db, selector, { ...state, tagsOf, after, limit: pageRows })
+    const page = await selectFleet(database, database.db, selector, { ...state, tagsOf, team, after, limit: pageRows })
     const suspended = action === 'suspend' ? page.filter((row) => row.suspended === 1) : []
     const concerned = await readStopVerdicts(database, suspended, twoPerson)
     rows.push(...page.filter((row) => action !== 'suspend' || row.suspended === 0 || concerned.has(row.id)))

@@ -5,6 +5,7 @@ import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { selectAgents } from '../containments/selection.ts'
+import { type Team, teamText } from '../instances/team-statements.ts'
 import {
   agentsStatement,
   type DrillRow,
@@ -28,8 +29,8 @@ const keepScheduledMs = 30 * dayMs
 const shownInstances = 100
 
 /** Returns the ids of the selector, sorted. Throws AppError `invalid` or `conflict`. */
-async function selectIds(deps: Deps, selector: AgentSelector): Promise<string[]> {
-  const rows = await selectAgents(deps, undefined, selector)
+async function selectIds(deps: Deps, selector: AgentSelector, team: Team): Promise<string[]> {
+  const rows = await selectAgents(deps, undefined, selector, { team })
   if (rows.length === 0) throw new AppError('conflict', 'The selector matches no agent.')
   if (rows.length <= limits.drillAgents) return rows.map(({ id }) => id)
   const rule = `A drill takes at most ${limits.drillAgents} agents, and the selector matches ${rows.length}`
@@ -73,17 +74,29 @@ async function view(deps: Deps, row: DrillRow): Promise<Drill> {
 }
 
 /** Starts a drill, which is sent by the processes that hold the agents' streams. Throws AppError. */
-export async function startDrill(deps: Deps, selector: AgentSelector, actor: Actor): Promise<Drill> {
+export async function startDrill(
+  deps: Deps,
+  selector: AgentSelector,
+  { team, actor }: { team: Team; actor: Actor },
+): Promise<Drill> {
   const { database, clock } = deps
   if ((await readRunning(database.db)).length >= maxRunning) {
     const fault = `${maxRunning} drills are running: wait until one is complete.`
     throw new AppError('overloaded', fault, retryAfterSeconds)
   }
-  const ids = await selectIds(deps, selector)
+  const ids = await selectIds(deps, selector, team)
   const now = clock.now()
   const id = uuidV7(now)
-  const row = { id, actor: actor.keyId, selector: JSON.stringify(selector), selected: ids.length, requested_at: now }
-  const action = { action: 'drill.start', target: null, before: null, after: { id, selected: ids.length } }
+  const row = {
+    id,
+    actor: actor.keyId,
+    selector: JSON.stringify(selector),
+    selected: ids.length,
+    requested_at: now,
+    team: teamText(team),
+  }
+  const after = { id, ...(team ? { tags_scope: [...team] } : {}), selected: ids.length }
+  const action = { action: 'drill.start', target: null, before: null, after }
   await database.batch([drillStatement(database.db, row), ...auditStatements(database, actor, action, now)])
   // In several transactions, so that a kill does not wait until a large fleet is stored.
   for (let start = 0; start < ids.length; start += pageRows) {
@@ -92,20 +105,22 @@ export async function startDrill(deps: Deps, selector: AgentSelector, actor: Act
   await markReady(database.db, id, clock.now())
   deps.bus.publishNotice({ action: 'drill' })
   deps.log.info({ drill: id, selected: ids.length, actor: actor.keyId }, 'drill started')
-  return viewDrill(deps, id)
+  return viewDrill(deps, id, team)
 }
 
 /** Throws AppError `not_found`. */
-export async function viewDrill(deps: Deps, id: string): Promise<Drill> {
-  const row = await findDrill(deps.database.db, id)
+export async function viewDrill(deps: Deps, id: string, team: Team): Promise<Drill> {
+  const row = await findDrill(deps.database.db, id, team)
   if (!row) throw unknownId('drill', id, 'GET /api/drills')
   return view(deps, row)
 }
 
 /** Lists the newest drills. */
-export async function listDrills(deps: Deps, limit: number): Promise<DrillList> {
+export async function listDrills(deps: Deps, limit: number, team: Team): Promise<DrillList> {
   const drills: DrillSummary[] = []
-  for (const row of await readDrills(deps.database.db, limit)) drills.push(summaryOf(row, await countsOf(deps, row)))
+  for (const row of await readDrills(deps.database.db, limit, team)) {
+    drills.push(summaryOf(row, await countsOf(deps, row)))
+  }
   return { drills }
 }
 

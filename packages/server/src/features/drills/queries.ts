@@ -10,6 +10,7 @@ import {
   type SupervisorCells,
   supervisorColumns,
 } from '../instances/drill-statements.ts'
+import { isWithinTeam, type Team } from '../instances/team-statements.ts'
 
 export type DrillRow = Schema['drills']
 export type NotAskedReason = NonNullable<Schema['drill_asks']['reason']>
@@ -39,18 +40,21 @@ export function readRunning(db: Db): Promise<DrillRow[]> {
   return db.selectFrom('drills').selectAll().where('completed_at', 'is', null).orderBy('requested_at').execute()
 }
 
-export function readDrills(db: Db, limit: number): Promise<DrillRow[]> {
+export function readDrills(db: Db, limit: number, team: Team): Promise<DrillRow[]> {
   return db
     .selectFrom('drills')
     .selectAll()
+    .$if(team !== undefined, (rows) => rows.where(isWithinTeam('team', team!)))
     .orderBy('requested_at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
     .execute()
 }
 
-export function findDrill(db: Db, id: string): Promise<DrillRow | undefined> {
-  return db.selectFrom('drills').selectAll().where('id', '=', id).executeTakeFirst()
+/** `team`: undefined also for one that an operator of another team started, or one of all agents. */
+export function findDrill(db: Db, id: string, team: Team): Promise<DrillRow | undefined> {
+  const query = db.selectFrom('drills').selectAll().where('id', '=', id)
+  return (team ? query.where(isWithinTeam('team', team)) : query).executeTakeFirst()
 }
 
 /** Stores the report of a drill; false when another process was faster. */

@@ -15,14 +15,16 @@ interface DrillRoutes {
 }
 
 export function mountDrills(router: Router, deps: Deps, { drillSender, drillAnswers }: DrillRoutes): void {
-  router.handle('startDrill', async ({ body, request }) => {
-    const drill = await startDrill(deps, body.selector, requestActor(request))
+  router.handle('startDrill', async ({ body, principal, request }) => {
+    const drill = await startDrill(deps, body.selector, { team: principal.team, actor: requestActor(request) })
     // The periodic job asks agents of other processes, and repeats failed calls, within half a second.
     drillSender.ask().catch((fault) => deps.log.warn({ err: fault }, 'a drill waits for the next turn'))
     return drill
   })
-  router.handle('listDrills', ({ query }) => listDrills(deps, pageLimit(query.limit ?? '20', limits.drills)))
-  router.handle('getDrill', ({ params }) => viewDrill(deps, params.id))
+  router.handle('listDrills', ({ query, principal }) =>
+    listDrills(deps, pageLimit(query.limit ?? '20', limits.drills), principal.team),
+  )
+  router.handle('getDrill', ({ params, principal }) => viewDrill(deps, params.id, principal.team))
   router.handle('answerDrill', async ({ params, body, principal }, reply) => {
     assertMayActFor(principal, params.instanceId)
     answerSupervisor(reply, body.supervisor, principal)

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { type JsonPage, readJsonPage } from '../../db/json-page.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from './team-statements.ts'
 
 /** Selects the instances of a fleet operation. Exactly one property is set. */
 interface FleetSelector {
@@ -48,7 +49,7 @@ export function selectFleet(
   database: Pick<Database, 'dialect'>,
   db: Db,
   { instances, tags = [] }: FleetSelector,
-  page: { suspended?: boolean; tagsOf: TagsOf; after: string; limit: number },
+  page: { suspended?: boolean; tagsOf: TagsOf; team: Team; after: string; limit: number },
 ): Promise<SelectedRow[]> {
   let query = db
     .selectFrom('instances')
@@ -58,29 +59,33 @@ export function selectFleet(
   if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
   if (instances) query = query.where(ofIds(database, instances))
   for (const tag of tags) query = query.where(hasTag(tag, page.tagsOf))
+  if (page.team) query = query.where(isOfTeam('id', page.team))
   return query.orderBy('id').limit(page.limit).execute()
 }
 
-/** Returns those of the ids that exist. */
-export async function readKnownIds(database: Pick<Database, 'dialect' | 'db'>, ids: readonly string[]) {
-  const rows = await database.db.selectFrom('instances').select('id').where(ofIds(database, ids)).execute()
+/** Returns those of the ids that exist, in the team. */
+export async function readKnownIds(database: Pick<Database, 'dialect' | 'db'>, ids: readonly string[], team?: Team) {
+  const query = database.db.selectFrom('instances').select('id').where(ofIds(database, ids))
+  const rows = await (team ? query.where(isOfTeam('id', team)) : query).execute()
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Whether any instance has this tag. */
-export async function isTagKnown(db: Db, tag: string, tagsOf: TagsOf): Promise<boolean> {
-  const found = await db.selectFrom('instances').select('id').where(hasTag(tag, tagsOf)).limit(1).executeTakeFirst()
+/** Whether any instance, of the team, has this tag. */
+export async function isTagKnown(db: Db, tag: string, tagsOf: TagsOf, team: Team): Promise<boolean> {
+  const query = db.selectFrom('instances').select('id').where(hasTag(tag, tagsOf)).limit(1)
+  const found = await (team ? query.where(isOfTeam('id', team)) : query).executeTakeFirst()
   return found !== undefined
 }
 
-/** Returns the distinct tag sets in use as JSON arrays, at most `limit` by agents and `limit` by operators. */
-export async function readTagSets(db: Db, limit: number, tagsOf: TagsOf): Promise<string[]> {
+/** Returns the distinct tag sets that the instances, of the team, use as JSON arrays, at most `limit` by agents and `limit` by operators. */
+export async function readTagSets(db: Db, limit: number, tagsOf: TagsOf, team: Team): Promise<string[]> {
   const of = (column: 'agent_tags' | 'operator_tags') =>
     db
       .selectFrom('instances')
       .select(`${column} as tags`)
       .distinct()
       .where(column, 'is not', null)
+      .$if(team !== undefined, (rows) => rows.where(isOfTeam('id', team!)))
       .limit(limit)
       .execute()
   const rows = [...(tagsOf === 'anyone' ? await of('agent_tags') : []), ...(await of('operator_tags'))]

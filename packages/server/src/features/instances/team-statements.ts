@@ -12,6 +12,21 @@ const teamAgents = (team: readonly string[]) =>
 export const isOfTeam = (column: string, team: readonly string[]): RawBuilder<boolean> =>
   sql<boolean>`${sql.ref(column)} in ${teamAgents(team)}`
 
+/**
+ * Condition that the column has a team, stored as a JSON array, all of whose tags are of this one; false where it is null.
+ * A tag has no quotation mark, so one is left where a tag is.
+ */
+export const isWithinTeam = (column: string, team: readonly string[]): RawBuilder<boolean> => {
+  const others = team.reduce<RawBuilder<unknown>>(
+    (rest, tag) => sql`replace(${rest}, ${`"${tag}"`}, '')`,
+    sql`${sql.ref(column)}`,
+  )
+  return sql<boolean>`${others} not like '%"%'`
+}
+
+/** How a team is stored. */
+export const teamText = (team: Team): string | null => (team ? JSON.stringify(team) : null)
+
 /** Returns those of the ids whose agents are of the team. */
 export async function readTeam(db: Db, team: readonly string[], ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()

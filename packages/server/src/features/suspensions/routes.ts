@@ -15,6 +15,8 @@ export function mountSuspensions(
   )
 
   router.handle('getSuspensionCounts', ({ principal }) =>
-    database.scan(principal.keyId, (db) => viewFigures(db, clock.now(), { ...parts, settings: settingsOf(config) })),
+    database.scan(principal.keyId, (db) =>
+      viewFigures(db, clock.now(), { ...parts, settings: settingsOf(config), team: principal.team }),
+    ),
   )
 }

@@ -12,6 +12,7 @@ import { viewCall } from '../enforcement/views.ts'
 import { eventsGoneBefore } from '../events/retention.ts'
 import { readControl } from '../instances/control-statements.ts'
 import type { SuspensionStates } from '../instances/instances.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { type SuspensionSettings, settingsOf, sinceOf, suspensionState } from './states.ts'
 import { deleteEndedBefore } from './suspension-statements.ts'
 import { readLasting, readRecent, readSuspensions, type SuspensionRow } from './watch-statements.ts'
@@ -129,10 +130,14 @@ const stageColumns: Record<SuspensionStage, keyof Recent> = {
 export async function viewFigures(
   db: Db,
   now: number,
-  { settings, enforcement }: { settings: SuspensionSettings; enforcement: Pick<Enforcement, 'points'> },
+  {
+    settings,
+    enforcement,
+    team,
+  }: { settings: SuspensionSettings; enforcement: Pick<Enforcement, 'points'>; team: Team },
 ): Promise<SuspensionCounts> {
   const from = now - dayMs
-  const rows = await readRecent(db, from, limits.measuredSuspensions)
+  const rows = await readRecent(db, from, limits.measuredSuspensions, team)
   const suspended = rows.filter(({ resumed_at }) => resumed_at === null)
   const points = enforcement.points.map(({ name }) => name)
   const unenforced = new Set<string>()

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
 import { instanceControls } from '../instances/control-statements.ts'
+import { isOfTeam, type Team } from '../instances/team-statements.ts'
 
 export type SuspensionRow = Schema['suspensions']
 
@@ -87,7 +88,7 @@ export function readDue(db: Db, now: number, limit: number): Promise<SuspensionR
 }
 
 /** Returns the newest suspensions since an instant, with the columns that percentiles are computed from. */
-export function readRecent(db: Db, since: number, limit: number) {
+export function readRecent(db: Db, since: number, limit: number, team: Team) {
   return db
     .selectFrom('suspensions')
     .select([
@@ -109,6 +110,7 @@ export function readRecent(db: Db, since: number, limit: number) {
       'result_reported',
     ])
     .where('requested_at', '>=', since)
+    .$if(team !== undefined, (rows) => rows.where(isOfTeam('instance_id', team!)))
     .orderBy('requested_at', 'desc')
     .limit(limit)
     .execute()
