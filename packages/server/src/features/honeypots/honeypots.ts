@@ -13,16 +13,17 @@ import { claimFact, isFactKnown } from '../../db/facts.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
 import { pagesOf } from '../../db/portions.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, unknownInstance } from '../../errors.ts'
 import { uuidV7, uuidV7Floor } from '../../ids.ts'
-import { type Actor, auditStatements } from '../audit/audit.ts'
+import { auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
+import { readTeam, type Team } from '../instances/team-statements.ts'
 import { createDecoyDigest, type DecoyDigest } from './decoy-digest.ts'
 import { decoyUrlBase } from './decoy-fetches.ts'
 import { decoyFolderKeys } from './decoy-folders.ts'
 import { generateDecoyKey } from './decoy-keys.ts'
 import { everyAgent, instanceOf, isOutside } from './decoy-scope.ts'
-import { inventoryOf, notFound, rotateDecoy } from './inventory.ts'
+import { type Asking, inventoryOf, notFound, rotateDecoy } from './inventory.ts'
 import { foldedForm } from './key-formats.ts'
 import { decoyPathKeys } from './path-forms.ts'
 import { isPathPattern, validatePathPattern } from './path-pattern.ts'
@@ -103,8 +104,22 @@ const unplanted = {
   replaced_by: null,
 }
 
-/** Creates a decoy. The value of a key is only in the response. Throws AppError `invalid`. */
-export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Actor): Promise<HoneypotCreated> {
+/** Throws AppError unless the decoy is for an agent of the team. */
+async function assertOfTeam(db: Db, instanceId: string | undefined, team: Team): Promise<void> {
+  if (!team) return
+  if (instanceId === undefined) {
+    throw new AppError('invalid', `instanceId is required: you are limited to agents tagged ${team.join(' or ')}.`)
+  }
+  if (!(await readTeam(db, team, [instanceId])).has(instanceId)) throw unknownInstance(instanceId)
+}
+
+/** Creates a decoy. The value of a key is only in the response. Throws AppError `invalid` or `not_found`. */
+export async function createHoneypot(
+  deps: Deps,
+  request: NewHoneypot,
+  { actor, team }: Asking,
+): Promise<HoneypotCreated> {
+  await assertOfTeam(deps.database.db, request.instanceId, team)
   const { keyType, path, isPattern, digests, value } = prepare(
     request,
     deps.secrets.decoyKey,
@@ -138,8 +153,8 @@ export async function createHoneypot(deps: Deps, request: NewHoneypot, actor: Ac
 }
 
 /** Replaces the value of a decoy key. The new value is only in the response. Throws AppError `invalid`, `not_found`. */
-export function rotateHoneypot(deps: Deps, oldId: string, actor: Actor): Promise<Rotated> {
-  return rotateDecoy(deps, oldId, actor, (old, now) => {
+export function rotateHoneypot(deps: Deps, oldId: string, asking: Asking): Promise<Rotated> {
+  return rotateDecoy(deps, oldId, asking, (old, now) => {
     const { instance_id: instanceId, key_type, label } = old
     const request = { instanceId, type: 'api_key' as const, keyType: key_type as KeyType }
     const { digests, value } = prepare(request, deps.secrets.decoyKey, decoyUrlBase(deps.config))
@@ -161,11 +176,16 @@ export function rotateHoneypot(deps: Deps, oldId: string, actor: Actor): Promise
 }
 
 /** Removes a decoy; its hits stay. Throws AppError `not_found`. */
-export function deleteHoneypot(deps: Deps, protection: ProtectionAlerts, id: string, actor: Actor): Promise<void> {
+export function deleteHoneypot(
+  deps: Deps,
+  protection: ProtectionAlerts,
+  id: string,
+  { actor, team }: Asking,
+): Promise<void> {
   const { database, clock } = deps
   const now = clock.now()
   return changeGuarded(database, async () => {
-    const row = await findHoneypot(database.db, id)
+    const row = await findHoneypot(database.db, id, team)
     if (!row || row.deleted_at !== null) throw notFound(id)
     const before = { instance_id: instanceOf(row.instance_id), type: row.type }
     const action = { action: 'honeypot.delete', target: id, before, after: null }
@@ -228,12 +248,13 @@ const keyTypeOf = (keyType: string | null) => (keyType === null ? {} : { keyType
 /** Lists decoys of one instance or of all, oldest first. `details` are optional, because they count hits. */
 export async function listHoneypots(
   db: Db,
-  instanceId: string | undefined,
-  hasDetails: boolean,
-  state?: DecoyState,
+  {
+    hasDetails,
+    ...which
+  }: { hasDetails: boolean; instanceId: string | undefined; state: DecoyState | undefined; team: Team },
 ): Promise<ListedHoneypot[]> {
-  if (!hasDetails) return (await listHoneypotRows(db, instanceId, state)).map(listedHoneypot)
-  return (await listHoneypotDetails(db, instanceId, state)).map((row) => ({
+  if (!hasDetails) return (await listHoneypotRows(db, which)).map(listedHoneypot)
+  return (await listHoneypotDetails(db, which)).map((row) => ({
     ...listedHoneypot(row),
     details: {
       ...(row.path === null ? {} : { path: row.path }),
@@ -259,10 +280,10 @@ const listedHoneypot = (
 const shownHits = 100
 
 /** Returns one decoy, including removed ones, with its latest hits. Throws AppError `not_found`. */
-export async function viewHoneypot(db: Db, id: string): Promise<HoneypotDetail> {
-  const row = await findHoneypot(db, id)
+export async function viewHoneypot(db: Db, id: string, team: Team): Promise<HoneypotDetail> {
+  const row = await findHoneypot(db, id, team)
   if (!row) throw notFound(id)
-  const { hits, count, first } = await readHits(db, id, shownHits)
+  const { hits, count, first } = await readHits(db, id, { limit: shownHits, team })
   return {
     id,
     type: row.type,

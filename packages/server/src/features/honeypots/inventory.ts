@@ -6,6 +6,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { Ingest } from '../events/ingest.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { instanceOf } from './decoy-scope.ts'
 import { describeTest } from './hit-event.ts'
 import {
@@ -16,6 +17,12 @@ import {
   readPlacedDecoys,
   updateHoneypot,
 } from './queries.ts'
+
+/** Who changes a decoy. `team`: only decoys of its agents exist for the caller. */
+export interface Asking {
+  actor: Actor
+  team: Team
+}
 
 export const notFound = (id: string) => unknownId('honeypot', id, 'wardline decoys list')
 
@@ -44,8 +51,8 @@ export const inventoryOf = (row: Inventoried) => ({
 })
 
 /** Throws AppError `not_found` if the decoy is unknown or deleted. */
-async function findLive(db: Db, id: string): Promise<HoneypotRow> {
-  const row = await findHoneypot(db, id)
+async function findLive(db: Db, id: string, team: Team): Promise<HoneypotRow> {
+  const row = await findHoneypot(db, id, team)
   if (!row || row.deleted_at !== null) throw notFound(id)
   return row
 }
@@ -55,7 +62,7 @@ export async function notePlanted(
   deps: Deps,
   id: string,
   { note, file }: Planting,
-  actor: Actor,
+  { actor, team }: Asking,
   holdsDecoy: (text: string) => Promise<boolean>,
 ): Promise<void> {
   const { database, clock } = deps
@@ -68,7 +75,7 @@ export async function notePlanted(
     }
   }
   return changeGuarded(database, async () => {
-    const row = await findLive(database.db, id)
+    const row = await findLive(database.db, id, team)
     const now = clock.now()
     const before = { planted_at: row.planted_at, note: row.planted_note, file: row.planted_file }
     const action = {
@@ -96,12 +103,12 @@ interface NewKey {
 export function rotateDecoy(
   deps: Deps,
   id: string,
-  actor: Actor,
+  { actor, team }: Asking,
   create: (old: HoneypotRow & { key_type: string }, now: number) => NewKey,
 ): Promise<Rotated> {
   const { database, clock } = deps
   return changeGuarded(database, async () => {
-    const row = await findLive(database.db, id)
+    const row = await findLive(database.db, id, team)
     const { key_type } = row
     if (key_type === null) throw new AppError('invalid', 'Only decoy keys are rotated: create another path instead.')
     if (row.retired_at !== null) {
@@ -130,9 +137,9 @@ export function rotateDecoy(
 }
 
 /** Records a test hit; resolves with the id of its event. Throws AppError `not_found`. */
-export async function testDecoy(deps: Deps, ingest: Ingest, id: string, actor: Actor): Promise<string> {
+export async function testDecoy(deps: Deps, ingest: Ingest, id: string, { actor, team }: Asking): Promise<string> {
   const { database, clock } = deps
-  const decoy = await findLive(database.db, id)
+  const decoy = await findLive(database.db, id, team)
   const now = clock.now()
   const { event, hit } = describeTest(ingest, decoy, actor.keyId, now, actor.ip)
   const action = { action: 'honeypot.test', target: id, before: null, after: { event_id: event.id } }

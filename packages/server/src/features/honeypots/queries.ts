@@ -3,6 +3,7 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from '../instances/team-statements.ts'
 import { everyAgent, isOutside } from './decoy-scope.ts'
 
 export type HoneypotRow = Schema['honeypots']
@@ -39,32 +40,46 @@ function isInState(e: ExpressionBuilder<Schema, 'honeypots'>, state: DecoyState)
   return e.and([current, e('tripped_at', 'is', null), e('planted_at', state === 'issued' ? 'is' : 'is not', null)])
 }
 
-/** Reads decoys of one instance or of all, oldest first. */
-const listed = (db: Db, instanceId: string | undefined, state?: DecoyState) =>
+/** Which decoys are listed. `instanceId`: of one instance. `team`: of its agents. */
+interface Listed {
+  instanceId?: string | undefined
+  state?: DecoyState | undefined
+  team?: Team
+}
+
+/** Reads decoys, oldest first. */
+const listed = (db: Db, { instanceId, state, team }: Listed) =>
   db
     .selectFrom('honeypots')
     .where('deleted_at', 'is', null)
+    .$if(team !== undefined, (rows) => rows.where(isOfTeam('instance_id', team!)))
     .$if(instanceId !== undefined, (rows) => rows.where('instance_id', '=', instanceId!))
     .$if(state !== undefined, (rows) => rows.where((e) => isInState(e, state!)))
     .orderBy('created_at')
     .orderBy('id')
 
-export function listHoneypotRows(db: Db, instanceId: string | undefined, state?: DecoyState) {
-  return listed(db, instanceId, state).select(['id', 'type', 'key_type', 'created_at']).execute()
+export function listHoneypotRows(db: Db, which: Listed) {
+  return listed(db, which).select(['id', 'type', 'key_type', 'created_at']).execute()
 }
 
+/** A hit that a team sees: not by an agent of others. */
+const isShownTo = (team: readonly string[]) => (e: ExpressionBuilder<Schema, 'honeypot_hits'>) =>
+  e.or([e('reporter', 'is', null), isOfTeam('reporter', team)])
+
 /** Time of the first or last hit of the row's decoy. */
-const hitAt = (e: ExpressionBuilder<Schema, 'honeypots'>, order: 'asc' | 'desc') =>
+const hitAt = (e: ExpressionBuilder<Schema, 'honeypots'>, order: 'asc' | 'desc', team: Team) =>
   e
     .selectFrom('honeypot_hits')
     .select('at')
     .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
     .where('is_test', '=', 0)
+    .$if(team !== undefined, (hits) => hits.where(isShownTo(team!)))
     .orderBy('at', order)
     .limit(1)
 
-export function listHoneypotDetails(db: Db, instanceId: string | undefined, state?: DecoyState) {
-  return listed(db, instanceId, state)
+export function listHoneypotDetails(db: Db, which: Listed) {
+  const { team } = which
+  return listed(db, which)
     .select(['id', 'type', 'key_type', 'created_at', 'instance_id', 'path', 'label'])
     .select(inventoryColumns)
     .select((e) => [
@@ -75,19 +90,22 @@ export function listHoneypotDetails(db: Db, instanceId: string | undefined, stat
             .select('honeypot_hits.id')
             .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
             .where('is_test', '=', 0)
+            .$if(team !== undefined, (hits) => hits.where(isShownTo(team!)))
             .limit(limits.listedHits)
             .as('counted'),
         )
         .select((counting) => counting.fn.countAll<number>().as('hits'))
         .as('hits'),
-      hitAt(e, 'asc').as('first_hit'),
-      hitAt(e, 'desc').as('last_hit'),
+      hitAt(e, 'asc', team).as('first_hit'),
+      hitAt(e, 'desc', team).as('last_hit'),
     ])
     .execute()
 }
 
-export function findHoneypot(db: Db, id: string): Promise<HoneypotRow | undefined> {
-  return db.selectFrom('honeypots').selectAll().where('id', '=', id).executeTakeFirst()
+/** `team`: undefined also for one of an agent that is not of the team, or of all agents. */
+export function findHoneypot(db: Db, id: string, team: Team): Promise<HoneypotRow | undefined> {
+  const query = db.selectFrom('honeypots').selectAll().where('id', '=', id)
+  return (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirst()
 }
 
 /** Identifies decoys of these ids without key or path, removed ones included. */
@@ -126,7 +144,7 @@ export function updateHoneypot(
 }
 
 export function readPlacedDecoys(db: Db) {
-  return listed(db, undefined).select(['id', 'instance_id', 'path', 'planted_file']).execute()
+  return listed(db, {}).select(['id', 'instance_id', 'path', 'planted_file']).execute()
 }
 
 /** Finds decoys with any of the digests, oldest first. */
@@ -286,20 +304,20 @@ interface Hits {
   first: number | null
 }
 
-export async function readHits(db: Db, honeypotId: string, limit: number): Promise<Hits> {
-  const { count, first } = await db
+export async function readHits(
+  db: Db,
+  honeypotId: string,
+  { limit, team }: { limit: number; team: Team },
+): Promise<Hits> {
+  const shown = db
     .selectFrom('honeypot_hits')
-    .select((e) => [e.fn.countAll<number>().as('count'), e.fn.min<number | null>('at').as('first')])
     .where('honeypot_id', '=', honeypotId)
+    .$if(team !== undefined, (hits) => hits.where(isShownTo(team!)))
+  const { count, first } = await shown
+    .select((e) => [e.fn.countAll<number>().as('count'), e.fn.min<number | null>('at').as('first')])
     .where('is_test', '=', 0)
     .executeTakeFirstOrThrow()
-  const hits = await db
-    .selectFrom('honeypot_hits')
-    .selectAll()
-    .where('honeypot_id', '=', honeypotId)
-    .orderBy('at', 'desc')
-    .limit(limit)
-    .execute()
+  const hits = await shown.selectAll().orderBy('at', 'desc').limit(limit).execute()
   return { hits, count, first }
 }
 

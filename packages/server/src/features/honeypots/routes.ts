@@ -1,5 +1,5 @@
 import { checkHeader } from '@wardline/contract'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Deps } from '../../deps.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
 import type { Principal } from '../../http/auth.ts'
@@ -12,7 +12,7 @@ import type { Quotas } from '../keys/quotas.ts'
 import type { CheckResult, DecoyChecks } from './check.ts'
 import { createHoneypot, deleteHoneypot, listHoneypots, rotateHoneypot, viewHoneypot } from './honeypots.ts'
 import { createIgnore, deleteIgnore, listIgnores } from './ignores.ts'
-import { exportAllowList, notePlanted, testDecoy } from './inventory.ts'
+import { type Asking, exportAllowList, notePlanted, testDecoy } from './inventory.ts'
 import { decoyPresets } from './presets.ts'
 
 interface HoneypotRoutes {
@@ -22,7 +22,9 @@ interface HoneypotRoutes {
   quotas: Pick<Quotas, 'takeCheck' | 'chargeChecks' | 'takeEvents' | 'chargeEvents'>
 }
 
-type Asking = Pick<Input<'checkKey'>, 'principal' | 'request'>
+type Checking = Pick<Input<'checkKey'>, 'principal' | 'request'>
+
+const askingOf = (request: FastifyRequest): Asking => ({ actor: requestActor(request), team: request.principal.team })
 
 /** Concurrent long checks per key: more would only wait for each other. */
 const maxChecks = 8
@@ -37,18 +39,23 @@ export function mountHoneypots(
 
   router.handle('listHoneypots', async ({ query, principal }) => ({
     honeypots: await database.scan(principal.keyId, (scanned) =>
-      listHoneypots(scanned, query.instance_id, query.include === 'details', query.state),
+      listHoneypots(scanned, {
+        hasDetails: query.include === 'details',
+        instanceId: query.instance_id,
+        state: query.state,
+        team: principal.team,
+      }),
     ),
   }))
 
   router.handle('listHoneypotPresets', () => ({ presets: [...decoyPresets] }))
 
-  router.handle('getHoneypot', ({ params }) => viewHoneypot(db, params.id))
+  router.handle('getHoneypot', ({ params, principal }) => viewHoneypot(db, params.id, principal.team))
 
   router.handle('createHoneypot', async ({ body, principal, request }) => {
     // The response has the value of the decoy.
     assertFresh(principal, deps.clock.now())
-    const created = await createHoneypot(deps, body, requestActor(request))
+    const created = await createHoneypot(deps, body, askingOf(request))
     await checks.refresh()
     return created
   })
@@ -70,7 +77,7 @@ export function mountHoneypots(
   router.handle('noteDecoyPlanted', async ({ params, body, principal, request }) => {
     const piece = workLane.open(principal.keyId, { max: maxChecks })
     try {
-      await notePlanted(deps, params.id, body, requestActor(request), (text) => checks.holdsKey(text, piece))
+      await notePlanted(deps, params.id, body, askingOf(request), (text) => checks.holdsKey(text, piece))
     } finally {
       piece.end()
     }
@@ -79,7 +86,7 @@ export function mountHoneypots(
 
   router.handle('rotateDecoy', async ({ params, principal, request }) => {
     assertFresh(principal, deps.clock.now())
-    const rotated = await rotateHoneypot(deps, params.id, requestActor(request))
+    const rotated = await rotateHoneypot(deps, params.id, askingOf(request))
     await checks.refresh()
     return rotated
   })
@@ -87,18 +94,18 @@ export function mountHoneypots(
   router.handle('testDecoy', async ({ params, request }) => ({
     ok: true,
     id: params.id,
-    event_id: await testDecoy(deps, ingest, params.id, requestActor(request)),
+    event_id: await testDecoy(deps, ingest, params.id, askingOf(request)),
   }))
 
   router.handle('deleteHoneypot', async ({ params, request }) => {
-    await deleteHoneypot(deps, protection, params.id, requestActor(request))
+    await deleteHoneypot(deps, protection, params.id, askingOf(request))
     await checks.refresh()
     return { ok: true, id: params.id }
   })
 
   /** A check costs one unit of quota, and one more per slice of work. */
   const takeCheck = ({ keyId }: Principal) => quotas.takeCheck(keyId)
-  async function paid<Result>({ principal: { keyId }, request }: Asking, work: (piece: Piece) => Promise<Result>) {
+  async function paid<Result>({ principal: { keyId }, request }: Checking, work: (piece: Piece) => Promise<Result>) {
     const isAbandoned = () => request.raw.socket.destroyed
     const piece = workLane.open(keyId, { max: maxChecks, isAbandoned })
     try {
