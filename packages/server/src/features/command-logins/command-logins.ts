@@ -63,7 +63,7 @@ function answerOf({ port, state }: CommandLoginRow, answer: Record<string, strin
 }
 
 /** The person or key that allows a login, in a browser. */
-interface Allowing {
+export interface Allowing {
   principal: Principal
   actor: Actor
   address: string | null
