@@ -109,6 +109,8 @@ describe('GET /openapi.json', () => {
         '/api/sign-in',
         '/api/sign-in/start',
         '/api/sign-in/finish',
+        '/api/sign-in/passkey/start',
+        '/api/sign-in/passkey/finish',
         '/api/approvals/{id}/press',
         '/api/command-logins',
         '/api/command-logins/finish',

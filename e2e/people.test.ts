@@ -91,3 +91,11 @@ test('wardline people lists people, ends their sessions and replaces the table o
   expect((await people('end-sessions', id)).stdout).toContain('Sessions ended: 1.')
   expect(await people('end-sessions', 'person-0000000000000000')).toMatchObject({ code: 2 })
 })
+
+test('wardline passkeys lists the passkeys of the local admin', async () => {
+  const passkeys = (...args: string[]) => runCommand(['passkeys', ...args], atService())
+  expect((await passkeys()).stderr).toContain('No passkeys. The local admin adds them in a browser')
+  expect(JSON.parse((await passkeys('list', '--json')).stdout)).toEqual({ passkeys: [] })
+  const unknown = await passkeys('remove', 'passkey-0000000000000000')
+  expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('No passkey with id')])
+})

@@ -40,6 +40,7 @@ const fromAnywhere: Commands = {
   silences: async () => (await import('./alerts/silences.ts')).addSilences,
   attest: async () => (await import('./attest.ts')).addAttest,
   keys: async () => (await import('./keys/keys.ts')).addKeys,
+  passkeys: async () => (await import('./passkeys.ts')).addPasskeys,
   people: async () => (await import('./people.ts')).addPeople,
   login: async () => (await import('./login/login.ts')).addLogin,
   whoami: async () => (await import('./login/whoami.ts')).addWhoami,

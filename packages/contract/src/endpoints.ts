@@ -25,6 +25,7 @@ import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
 import { operationEndpoints } from './operations.ts'
+import { passkeyEndpoints } from './passkeys.ts'
 import { peopleEndpoints } from './people.ts'
 import { policyEndpoints } from './policies.ts'
 import { ruleExplanationEndpoints } from './rule-explanations.ts'
@@ -69,6 +70,7 @@ export const endpoints = {
   ...keyEndpoints,
   ...peopleEndpoints,
   ...commandLoginEndpoints,
+  ...passkeyEndpoints,
   ...auditEndpoints,
   ...incidentEndpoints,
   ...alertEndpoints,

@@ -153,9 +153,9 @@ export const SessionCreated = Type.Object({
 
 /** The key or person of a session. */
 const SessionView = Type.Object({
-  key_id: Type.String({ description: 'Id of the key, or of the person' }),
+  key_id: Type.String({ description: 'Id of the key, person or passkey' }),
   scope: choice(scopes),
-  name: Type.String({ description: 'Name of the key, or of the person' }),
+  name: Type.String({ description: 'Name of the key, person or passkey' }),
   tags: Type.Optional(
     Type.Array(Type.String(), { description: 'Tags of operators to whose agents it is limited; absent: all agents' }),
   ),
@@ -175,7 +175,19 @@ const SessionView = Type.Object({
       { description: 'Who signed in; absent for keys' },
     ),
   ),
-  authenticated_at: Type.Optional({ ...Timestamp, description: 'When the provider last authenticated the person' }),
+  passkey: Type.Optional(
+    Type.Literal(true, { description: 'A passkey of the local admin signed in; id and name are those of the passkey' }),
+  ),
+  confirms_by: Type.Optional(
+    choice(
+      ['provider', 'passkey'],
+      'How the session is confirmed before changes that matter; absent: no confirmation is needed',
+    ),
+  ),
+  authenticated_at: Type.Optional({
+    ...Timestamp,
+    description: 'When the provider last authenticated the person, or the local admin last showed key or passkey',
+  }),
   trace_url: Type.Optional(
     Type.String({
       description: 'Address of a trace in a tracing tool, with `{trace_id}` for its id: WARDLINE_TRACE_URL',

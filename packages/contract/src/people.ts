@@ -105,6 +105,7 @@ const SignIn = Type.Object({
     Type.Object({ name: Type.String({ description: 'WARDLINE_OIDC_NAME, else the host of the issuer' }) }),
   ),
   people_only: Type.Boolean({ description: 'Whether keys open no sessions, except the local admin key' }),
+  passkeys: Type.Boolean({ description: 'Whether the local admin has a passkey that can be used at this address' }),
 })
 export type SignIn = Static<typeof SignIn>
 

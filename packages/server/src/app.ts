@@ -31,6 +31,7 @@ import { mountPolicies } from './features/policies/routes.ts'
 import { mountLists } from './features/rules/list-routes.ts'
 import { mountRules } from './features/rules/routes.ts'
 import { mountSearch } from './features/search/routes.ts'
+import { mountPasskeys } from './features/sign-in/passkey-routes.ts'
 import { mountSignIn } from './features/sign-in/routes.ts'
 import { mountStatus } from './features/status/routes.ts'
 import { mountStream } from './features/stream/routes.ts'
@@ -53,8 +54,8 @@ import type { Services } from './services.ts'
 /** Creates the HTTP app with the routes of all features. */
 export async function createApp(deps: Deps, services: Services): Promise<FastifyInstance> {
   const { keyring } = services
-  const { people } = services
-  const holders = (id: string) => (isPersonId(id) ? people : keyring)
+  const { people, passkeys } = services
+  const holders = (id: string) => (isPersonId(id) ? people : passkeys)
   const sessions = new Sessions(deps, {
     findById: (id) => holders(id).findById(id),
     findStoredById: (id) => holders(id).findStoredById(id),
@@ -119,6 +120,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountKeys(router, deps, { ...services, sessions, watch, prepareLogout })
   mountSignIn(router, deps, { ...services, sessions })
   mountCommandLogins(router, deps, { ...services, sessions, watch })
+  mountPasskeys(router, deps, { ...services, sessions })
   mountAudit(router, deps, { ...services, keyNames, isOfTeam })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)

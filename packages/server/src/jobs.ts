@@ -43,7 +43,7 @@ export interface Job {
 }
 
 /** Ends the streams whose key or session is no longer valid. */
-async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: Services): Promise<void> {
+async function endStreams(deps: Deps, { passkeys, eventStream, controlStream }: Services): Promise<void> {
   const sessions = new Set<string>()
   for (const stream of [eventStream, controlStream]) {
     for (const { session } of stream.holders()) if (session !== undefined) sessions.add(session)
@@ -52,7 +52,7 @@ async function endStreams(deps: Deps, { keyring, eventStream, controlStream }: S
   const isValid = ({ keyId, session }: Holder) =>
     keyId === anonymous.keyId ||
     // A session whose stream opened after the query is checked in the next run.
-    ((isPersonId(keyId) || keyring.isValid(keyId)) &&
+    ((isPersonId(keyId) || passkeys.isValid(keyId)) &&
       (session === undefined || live.has(session) || !sessions.has(session)))
   eventStream.endInvalid(isValid)
   controlStream.endInvalid(isValid)

@@ -61,6 +61,8 @@ import { Search } from './features/search/search.ts'
 import { Evaluation } from './features/sign-in/evaluation.ts'
 import { createKeySignIns } from './features/sign-in/key-sign-ins.ts'
 import { createLogout } from './features/sign-in/logout.ts'
+import { createPasskeySignIn } from './features/sign-in/passkey-sign-in.ts'
+import { Passkeys } from './features/sign-in/passkeys.ts'
 import { Provider, providerSettings } from './features/sign-in/provider.ts'
 import { createPeopleSignIn } from './features/sign-in/sign-in.ts'
 import { EventStream } from './features/stream/stream.ts'
@@ -125,8 +127,10 @@ async function createServices(deps: Deps) {
     childSuspensions: new ChildSuspensions(deps, { enforcement, suspensionFacts, outbox }),
   }
   const autoSuspension = createAutoSuspension(deps, parts)
-  const peopleSignIn = createPeopleSignIn(deps, parts)
+  const keyring = new Keyring(deps, quotas)
+  const passkeys = new Passkeys(deps, { keyring })
   const keySignIns = createKeySignIns(deps, parts)
+  const peopleSignIn = createPeopleSignIn(deps, parts)
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
@@ -152,11 +156,13 @@ async function createServices(deps: Deps) {
     jobRuns: new JobRuns(deps.clock, (text) => withoutConfiguredSecrets(deps.config, text)),
     fleetLists: new FleetLists(deps),
     sharedFleets: new SharedFleets(deps, parts),
-    keyring: new Keyring(deps, quotas),
+    keyring,
     people: new People(deps),
     peopleSignIn,
+    passkeys,
     keySignIns,
     commandLogins: createCommandLogins(deps, { peopleSignIn, keySignIns }),
+    passkeySignIn: createPasskeySignIn(deps, { ...parts, passkeys, keySignIns }),
     evaluation: new Evaluation(deps, { ...parts, peopleSignIn }),
     providerLogout: createLogout(deps, parts),
     eventIndex: new EventIndex(deps),

@@ -5,6 +5,7 @@ import { sessionQuery } from '../data/session.ts'
 import { OpenSessions } from '../parts/open-sessions.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Screen } from '../ui/panel.tsx'
+import { Passkeys } from './passkeys.tsx'
 
 /** The open sessions of the key or person that is signed in. */
 export function Account() {
@@ -20,13 +21,18 @@ export function Account() {
       lead={
         session && (
           <>
-            {session.person ? 'Sessions of ' : 'Sessions of everyone who uses the key '}
+            {session.person
+              ? 'Sessions of '
+              : session.passkey
+                ? 'Sessions of the passkey '
+                : 'Sessions of everyone who uses the key '}
             <HostileText text={session.name} max={60} />. Ending one signs that browser or command line out at once.
           </>
         )
       }
     >
       <OpenSessions title="Open sessions" sessions={data} fault={error} />
+      {session?.scope === 'admin' && <Passkeys />}
     </Screen>
   )
 }

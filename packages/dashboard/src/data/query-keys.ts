@@ -97,6 +97,7 @@ export const queryKeys = {
   keys: ['keys'],
   signIn: ['sign-in'],
   ownSessions: ['sessions'],
+  passkeys: ['passkeys'],
   people: ['people'],
   peopleList: ['people', 'list'],
   person: (id: string) => ['people', 'one', id],

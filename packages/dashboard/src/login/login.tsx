@@ -12,6 +12,7 @@ import { HostileText } from '../ui/hostile-text.tsx'
 import { Fault } from '../ui/panel.tsx'
 import { LinkSignIn } from './link-sign-in.tsx'
 import css from './login.module.css'
+import { PasskeyButton } from './passkey-button.tsx'
 
 const route = getRouteApi('/login')
 
@@ -53,7 +54,7 @@ export function Login() {
     )
   }
   if (isPending) return <Page title="Sign in" />
-  if (!ways?.provider) {
+  if (!ways || (!ways.provider && !ways.passkeys)) {
     return (
       <Page title="Sign in with a key">
         <KeyForm onEnter={enter} />
@@ -62,7 +63,7 @@ export function Login() {
   }
   return (
     <Page title="Sign in">
-      <WithProvider provider={ways.provider} isPeopleOnly={ways.people_only} onEnter={enter} />
+      <Ways ways={ways} onEnter={enter} />
     </Page>
   )
 }
@@ -77,25 +78,28 @@ const Page = ({ title, children }: { title: string; children?: ReactNode }) => (
   </Alone>
 )
 
-interface WithProviderProps {
-  provider: NonNullable<SignIn['provider']>
-  isPeopleOnly: boolean
-  onEnter(): void
-}
-
-function WithProvider({ provider: { name }, isPeopleOnly, onEnter }: WithProviderProps) {
+/** Beside the provider, key and passkey are for emergencies. */
+function Ways({ ways: { provider, people_only: isPeopleOnly, passkeys }, onEnter }: { ways: SignIn; onEnter(): void }) {
   const { to, by } = route.useSearch()
+  const key = isPeopleOnly ? 'the local admin key' : 'a key'
   return (
     <>
-      <p>
-        <a className={buttonClass('go')} href={startAddress(to)}>
-          <span>
-            Sign in with <HostileText text={name} max={60} line />
-          </span>
-        </a>
-      </p>
+      {provider ? (
+        <p>
+          <a className={buttonClass('go')} href={startAddress(to)}>
+            <span>
+              Sign in with <HostileText text={provider.name} max={60} line />
+            </span>
+          </a>
+        </p>
+      ) : (
+        <PasskeyButton kind="go" onEnter={onEnter} />
+      )}
       <details className={css.byKey} open={by === 'key'}>
-        <summary>{isPeopleOnly ? 'Sign in with the local admin key' : 'Sign in with a key'}</summary>
+        <summary>
+          Sign in with {key}
+          {provider && passkeys && ' or a passkey'}
+        </summary>
         <div className="stack">
           {isPeopleOnly && (
             <p>
@@ -103,6 +107,7 @@ function WithProvider({ provider: { name }, isPeopleOnly, onEnter }: WithProvide
               the value of <code>WARDLINE_API_KEY</code>, or the file <code>admin-key</code> in the data folder.
             </p>
           )}
+          {provider && passkeys && <PasskeyButton kind="default" onEnter={onEnter} />}
           <KeyForm isLocalOnly={isPeopleOnly} onEnter={onEnter} />
         </div>
       </details>

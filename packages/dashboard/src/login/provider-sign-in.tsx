@@ -3,10 +3,12 @@ import { getRouteApi, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { leadOn } from '../data/command-logins.ts'
+import { currentSession, type Session } from '../data/session.ts'
 import { finishSignIn, startAddress, startSignIn, takeAttempt } from '../data/sign-in.ts'
 import { Alone } from '../shell/other-pages.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { Fault } from '../ui/panel.tsx'
+import { Confirmed, ConfirmSession } from './confirm-session.tsx'
 import { takeAnswer } from './provider-answer.ts'
 
 const route = getRouteApi('/auth/login')
@@ -38,12 +40,21 @@ function Failed({ fault, to }: { fault: Error; to: string | undefined }) {
   )
 }
 
-/** Leads to the provider. */
+/** Leads to the provider, or lets the local admin confirm by a passkey. */
 export function StartSignIn() {
   const { to, confirm } = route.useSearch()
   const { run, fault } = useChange({ changes: [] })
-  // Replaces this page: the way back from the provider would lead to it again.
-  useOnce(() => void run(async () => location.replace(await startSignIn(to, confirm === true))))
+  const [local, setLocal] = useState<Session>()
+  useOnce(
+    () =>
+      void run(async () => {
+        const current = confirm ? await currentSession() : undefined
+        if (current && !current.person) return setLocal(current)
+        // Replaces this page: the way back from the provider would lead to it again.
+        location.replace(await startSignIn(to, confirm === true))
+      }),
+  )
+  if (local) return <ConfirmSession session={local} />
   return (
     <Alone title="Sign in">
       {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Opening the page of the provider…</p>}
@@ -69,13 +80,7 @@ export function FinishSignIn() {
       router.history.replace(attempt?.to ?? '/')
     })
   })
-  if (isConfirmed) {
-    return (
-      <Alone title="Confirmed">
-        <p>Close this tab and repeat the change. No further confirmation is needed for 5 minutes.</p>
-      </Alone>
-    )
-  }
+  if (isConfirmed) return <Confirmed />
   return (
     <Alone title={fault ? 'You are not signed in' : 'Sign in'}>
       {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Signing in…</p>}

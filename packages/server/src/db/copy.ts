@@ -49,6 +49,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'login_codes', key: ['key_id'], grows: false },
   { table: 'people', key: ['id'], grows: false },
   { table: 'role_mappings', key: ['position'], grows: false },
+  { table: 'passkeys', key: ['id'], grows: false },
   { table: 'sign_ins', key: ['state_hash'], grows: false },
   { table: 'command_logins', key: ['challenge'], grows: false },
   { table: 'metric_baselines', key: ['instance_id', 'metric'], grows: false },

@@ -74,6 +74,7 @@ import { people } from './migrations/0070-people.ts'
 import { teams } from './migrations/0071-teams.ts'
 import { toolServers } from './migrations/0072-tool-servers.ts'
 import { commandLogins } from './migrations/0073-command-logins.ts'
+import { passkeys } from './migrations/0074-passkeys.ts'
 import { comments } from './migrations/0075-comments.ts'
 import { teamOperations } from './migrations/0077-team-operations.ts'
 
@@ -160,6 +161,7 @@ const migrations: Migration[] = [
   { version: 71, name: 'teams', statements: teams },
   { version: 72, name: 'tool-servers', statements: toolServers },
   { version: 73, name: 'command-logins', statements: commandLogins },
+  { version: 74, name: 'passkeys', statements: passkeys },
   { version: 75, name: 'comments', statements: comments },
   { version: 77, name: 'team-operations', statements: teamOperations },
 ]

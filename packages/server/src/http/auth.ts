@@ -16,7 +16,13 @@ export interface Principal {
   session?: string
   /** The person who signed in at the provider; absent for keys. */
   person?: { id: string; name: string; issuer: string; role: PersonRole }
-  /** When the provider last authenticated the person, in epoch milliseconds. */
+  /** A passkey of the local admin opened the session; `keyId` and `name` are its own. */
+  passkey?: true
+  /** The session of the local admin, who has a passkey to confirm it with. */
+  confirmsByPasskey?: true
+  /**
+   * When the provider last authenticated the person, or the local admin last showed key or passkey, in epoch milliseconds.
+   */
   authenticatedAt?: number
   /**
    * Defaults for instances registered with this key: their owner, the maximum number of them (null = only the service's

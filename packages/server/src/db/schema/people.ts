@@ -30,7 +30,28 @@ interface RoleMappingsTable {
   team: string | null
 }
 
+/** A passkey of the local admin. */
+interface PasskeysTable {
+  /** `passkey-` and 16 characters of base 36; stands where ids of keys stand. */
+  id: string
+  /** The local admin key for which it acts, and with which it ends. */
+  key_id: string
+  name: string
+  /** Base64url, as browsers send it. */
+  credential_id: string
+  /** COSE key (RFC 9052) in base64url. */
+  public_key: string
+  /** Signatures so far as the authenticator counts them; 0: it does not. */
+  counter: number
+  /** Host name for which the browser made it. */
+  rp_id: string
+  created_at: number
+  last_used_at: number | null
+  removed_at: number | null
+}
+
 export interface PeopleTables {
+  passkeys: PasskeysTable
   people: PeopleTable
   role_mappings: RoleMappingsTable
 }

@@ -97,6 +97,10 @@ const reductions: Record<string, (id: string, before: State, after: State) => Re
       text: `changed which groups have which role${added > 0 ? `: ${added} more of them admin` : ''}`,
     }
   },
+  'passkey.create': (id, _, { name }) => ({
+    severity: 'warning',
+    text: `registered the passkey ${JSON.stringify(name)} of the local admin (${id})`,
+  }),
   'people.only': (_, __, { people_only }) =>
     people_only === true ? undefined : { severity: 'warning', text: 'let keys open sessions again, beside people' },
   'baseline.reset': (id) => ({ severity: 'warning', text: `reset the baseline ${id}: it is learned again` }),

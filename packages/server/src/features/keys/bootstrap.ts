@@ -22,9 +22,9 @@ export async function localAdminIds(db: Db): Promise<string[]> {
     .map(({ id }) => id)
 }
 
-/** Whether it is the admin key of this machine: WARDLINE_API_KEY, or the key that the first startup created. */
-export const isLocalAdmin = ({ keyId, name, scope }: Principal): boolean =>
-  keyId.startsWith(configuredKeyPrefix) || (scope === 'admin' && name === firstKeyName)
+/** Whether it is the admin key of this machine: WARDLINE_API_KEY, or the key that the first startup created; or its passkey. */
+export const isLocalAdmin = ({ keyId, name, scope, passkey }: Principal): boolean =>
+  passkey === true || keyId.startsWith(configuredKeyPrefix) || (scope === 'admin' && name === firstKeyName)
 
 /** Rolls back the transaction if another process has created a key first. */
 const notFirst = new Error('Another process has created a key.')

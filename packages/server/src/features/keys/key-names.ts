@@ -1,4 +1,5 @@
 import { channelName, type KeyNames } from '../audit/audit.ts'
+import { isPasskeyId, readPasskeyIds, readPasskeyNames } from '../people/passkey-statements.ts'
 import { isPersonId, readPersonIds, readPersonNames } from '../people/person-statements.ts'
 import { configuredKeyPrefix } from './key-format.ts'
 import { readKeyIds, readKeyNames } from './queries.ts'
@@ -17,11 +18,14 @@ export const keyNames: KeyNames = {
     }
     const people = ids.filter(isPersonId)
     if (people.length > 0) for (const { id, name } of await readPersonNames(db, people)) names.set(id, name)
+    const passkeys = ids.filter(isPasskeyId)
+    if (passkeys.length > 0) for (const { id, name } of await readPasskeyNames(db, passkeys)) names.set(id, name)
     const stored = ids.filter((id) => !names.has(id))
     if (stored.length > 0) for (const { id, name } of await readKeyNames(db, stored)) names.set(id, name)
     return names
   },
   async called(db, given) {
-    return [given, ...(await readKeyIds(db, given)), ...(await readPersonIds(db, given))]
+    const found = await Promise.all([readKeyIds(db, given), readPersonIds(db, given), readPasskeyIds(db, given)])
+    return [given, ...found.flat()]
   },
 }

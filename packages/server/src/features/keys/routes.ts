@@ -9,6 +9,7 @@ import { isForeignPage, type Principal, type RefusalWatch, sessionProof, session
 import { assertFresh } from '../../http/fresh.ts'
 import type { Router } from '../../http/route.ts'
 import { deviceOf, sendSession, setCookie } from '../../http/session-reply.ts'
+import { isLocalAdmin } from './bootstrap.ts'
 import type { Keyring } from './keyring.ts'
 import { createKey, listKeys, revokeKey, rotateKey, setKeyQuotas } from './keys.ts'
 import { createLoginCode, keyOfLoginCode, loginUrl, redeemStatements } from './login-codes.ts'
@@ -23,14 +24,19 @@ function refuseCode(request: FastifyRequest, watch: RefusalWatch): never {
   throw new AppError('too_many_failures', sentence, waitSeconds)
 }
 
-const sessionView = ({ keyId, scope, name, team, person, authenticatedAt }: Principal) => ({
-  key_id: keyId,
-  scope,
-  name,
-  ...(team ? { tags: [...team] } : {}),
-  ...(person ? { person: { ...person, tags: team ? [...team] : null } } : {}),
-  ...(authenticatedAt === undefined ? {} : { authenticated_at: isoTime(authenticatedAt) }),
-})
+const sessionView = (principal: Principal) => {
+  const { keyId, scope, name, team, person, passkey, confirmsByPasskey, authenticatedAt } = principal
+  return {
+    key_id: keyId,
+    scope,
+    name,
+    ...(team ? { tags: [...team] } : {}),
+    ...(person ? { person: { ...person, tags: team ? [...team] : null }, confirms_by: 'provider' as const } : {}),
+    ...(passkey ? { passkey } : {}),
+    ...(confirmsByPasskey ? { confirms_by: 'passkey' as const } : {}),
+    ...(authenticatedAt === undefined ? {} : { authenticated_at: isoTime(authenticatedAt) }),
+  }
+}
 
 interface KeyRoutes {
   keyring: Keyring
@@ -121,8 +127,13 @@ export function mountKeys(
     signIns.take(principal.keyId)
     const actor = requestActor(request)
     const alarm = await keySignIns.admit(principal, actor)
-    const opening = { actor, earlier: sessionToken(request), by: 'key', device: deviceOf(request) } as const
-    const { session, statements } = await prepareSession(deps, opening)
+    const { session, statements } = await prepareSession(deps, {
+      actor,
+      earlier: sessionToken(request),
+      by: 'key',
+      device: deviceOf(request),
+      isConfirmed: isLocalAdmin(principal),
+    })
     const all = [...(alarm?.statements ?? []), ...statements]
     // Like a control change, because an operator must be able to sign in when the disk is full.
     const results = await database.batch(all, { isControl: true })

@@ -89,6 +89,8 @@ describe('authorization', () => {
       'backchannelLogout',
       // What a command line asks for is allowed by a person, and fetched with a secret.
       'finishCommandLogin',
+      // What a passkey signs is its own proof.
+      'finishPasskeySignIn',
       'finishSignIn',
       'getAgentRegistration',
       'getAttestation',
@@ -109,6 +111,7 @@ describe('authorization', () => {
       'redeemLoginLink',
       'renewCommandLogin',
       'startCommandLogin',
+      'startPasskeySignIn',
       'startSignIn',
       'streamEvents',
     ])

@@ -85,6 +85,10 @@ export function readSessionsToEnd(db: Db, { person, providerSession, before }: P
     .execute()
 }
 
+/** Notes that the holder of the session proved just now who they are. */
+export const confirmedStatement = (db: Db, tokenHash: string, now: number): Statement =>
+  db.updateTable('sessions').set({ authenticated_at: now }).where('token_hash', '=', tokenHash).compile()
+
 export const endSessionStatement = (db: Db, tokenHash: string): Statement =>
   db.deleteFrom('sessions').where('token_hash', '=', tokenHash).compile()
 
@@ -138,7 +142,7 @@ export function renewStatements(
   return [dialect.lockFound(asRead.compile()), replace.compile()]
 }
 
-/** Ends the sessions of keys; those of people, by their prefix, and of the named keys stay. */
+/** Ends the sessions of keys; those of people, by their prefix, and of the named keys and passkeys stay. */
 export const endKeySessionsStatement = (db: Db, personPrefix: string, kept: readonly string[]): Statement =>
   db
     .deleteFrom('sessions')

@@ -53,11 +53,13 @@ interface NewSession {
    */
   earlier: string | undefined
   /** What the browser presented. */
-  by: 'key' | 'login_link' | 'provider'
+  by: 'key' | 'login_link' | 'provider' | 'passkey'
   /** Its user agent, as it reports itself. */
   device: string | undefined
   /** Of a person: what the provider said. */
   ofPerson?: PersonSession
+  /** Whether the local admin proved just now that it is them. */
+  isConfirmed?: boolean
 }
 
 /** What the session of a person has besides that of a key. */
@@ -84,7 +86,7 @@ const columnsOf = (tokenHash: string, ofPerson: PersonSession | undefined) => ({
  */
 export async function prepareSession(
   { clock, database }: Pick<Deps, 'clock' | 'database'>,
-  { actor, earlier, by, device, ofPerson }: NewSession,
+  { actor, earlier, by, device, ofPerson, isConfirmed = false }: NewSession,
 ): Promise<{ session: SessionProof & { expiresAt: number }; statements: Statement[] }> {
   const { keyId } = actor
   const now = clock.now()
@@ -105,6 +107,7 @@ export async function prepareSession(
     address: actor.ip,
     host: null,
     ...columnsOf(tokenHash, ofPerson),
+    ...(isConfirmed ? { authenticated_at: now } : {}),
   }
   const action = {
     action: 'session.create',

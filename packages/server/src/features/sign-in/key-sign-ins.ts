@@ -32,7 +32,7 @@ export function createKeySignIns(
         ingest.own({
           severity: 'critical',
           event_type: eventTypes.adminKeySignIn,
-          description: `The local admin key (${principal.name}) opened a session, although people sign in at ${settings.name}`,
+          description: `${principal.passkey ? 'A passkey of the local admin' : 'The local admin key'} (${principal.name}) opened a session, although people sign in at ${settings.name}`,
           ...(actor.ip === null ? {} : { ip_address: actor.ip }),
           metadata: { key_id: principal.keyId },
         }),

@@ -1,4 +1,5 @@
 import { type OpenSession, peopleLimits } from '@wardline/contract'
+import type { FastifyRequest } from 'fastify'
 import { isoTime } from '../../clock.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
@@ -22,10 +23,13 @@ import { requirePerson, viewPerson } from '../people/people.ts'
 import { readPeople } from '../people/person-statements.ts'
 import type { RoleTable } from '../people/role-mappings.ts'
 import type { Logout } from './logout.ts'
+import type { PasskeySignIn } from './passkey-sign-in.ts'
+import { passkeySite } from './passkey-site.ts'
 import type { Opening, PeopleSignIn } from './sign-in.ts'
 
 interface SignInRoutes {
   peopleSignIn: PeopleSignIn
+  passkeySignIn: Pick<PasskeySignIn, 'isOffered'>
   providerLogout: Logout
   roleTable: RoleTable
   sessions: Pick<Sessions, 'forget'>
@@ -33,7 +37,7 @@ interface SignInRoutes {
 
 export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): void {
   const { database, clock } = deps
-  const { peopleSignIn, providerLogout, roleTable, sessions } = parts
+  const { peopleSignIn, passkeySignIn, providerLogout, roleTable, sessions } = parts
 
   const viewSession = (row: SessionRow, { session }: Principal): OpenSession => ({
     id: sessionId(row),
@@ -61,12 +65,17 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
     return open.length
   }
 
-  router.handle('getSignIn', () => peopleSignIn.view())
+  const viewSignIn = async (request: FastifyRequest) => ({
+    ...(await peopleSignIn.view()),
+    passkeys: await passkeySignIn.isOffered(passkeySite(deps.config, request)),
+  })
+
+  router.handle('getSignIn', ({ request }) => viewSignIn(request))
 
   router.handle('setSignIn', async ({ body, principal, request }) => {
     assertFresh(principal, clock.now())
     await peopleSignIn.setPeopleOnly(body.people_only, requestActor(request))
-    return peopleSignIn.view()
+    return viewSignIn(request)
   })
 
   router.handle('startSignIn', async ({ query, request }) => {

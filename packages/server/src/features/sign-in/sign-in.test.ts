@@ -332,6 +332,7 @@ describe('the provider', () => {
     expect((await service.call('GET', '/api/sign-in', { key: null })).body).toEqual({
       provider: null,
       people_only: false,
+      passkeys: false,
     })
     expect((await service.call('POST', '/api/sign-in/start', { key: null })).status).toBe(409)
     expect(

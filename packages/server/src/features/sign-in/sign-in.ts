@@ -7,26 +7,23 @@ import { AppError, DatabaseError } from '../../errors.ts'
 import { addressGroup } from '../../http/address-group.ts'
 import { randomSecret } from '../../ids.ts'
 import { seal, unseal } from '../../sealed.ts'
-import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
 import { type Actor, auditStatements, localActor } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { localAdminIds } from '../keys/bootstrap.ts'
 import { hashKey } from '../keys/key-format.ts'
 import { endKeySessionsStatement, endSessionsStatement } from '../keys/session-statements.ts'
 import { type PersonSession, prepareSession, unevaluatedMs } from '../keys/sessions.ts'
+import { readPasskeys } from '../people/passkey-statements.ts'
 import { personRow, principalOf } from '../people/people.ts'
 import { findPerson, hasAdmin, type PersonRow, personPrefix, personStatement } from '../people/person-statements.ts'
 import type { RoleTable } from '../people/role-mappings.ts'
 import { describe, type Granted, refusalOf, roleOf } from '../people/roles.ts'
+import { AttemptLimit } from './attempt-limit.ts'
 import type { Answer, Attempt, Provider } from './provider.ts'
 import { insertSignInStatement } from './queries.ts'
 
 /** Time to sign in at the provider, with a second factor that has to be found first. */
 const attemptMs = 10 * minuteMs
-/** Attempts, and their ends, of one address: an office behind one address in the morning, and then one a second. */
-const burst = 200
-const msPerAttempt = 500
-const maxAddresses = 10_000
 /** How often the provider is asked for the groups of a person with an open session. */
 export const evaluateEveryMs = 10 * minuteMs
 
@@ -95,19 +92,11 @@ export type PeopleSignIn = ReturnType<typeof createPeopleSignIn>
 /** Lets people sign in at the provider. */
 export function createPeopleSignIn(deps: Deps, { provider, roleTable, protectionAlerts }: SignInParts) {
   const { database, clock, secrets, log } = deps
-  const buckets = new TokenBuckets(msPerAttempt, burst, maxAddresses)
+  const limit = new AttemptLimit(deps)
 
   function required(): Provider {
     if (provider) return provider
     throw new AppError('conflict', 'No provider is configured: set WARDLINE_OIDC_ISSUER, or sign in with a key.')
-  }
-
-  function take(name: string): void {
-    const now = clock.monotonic()
-    const bucket = buckets.of(name, now)
-    const waitMs = waitFor(bucket, 1, now)
-    if (waitMs > 0) throw new AppError('quota_exceeded', 'Too many attempts to sign in.', Math.ceil(waitMs / 1_000))
-    spend(bucket, 1)
   }
 
   /** Decides by what the provider said. */
@@ -143,6 +132,12 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     return attempt
   }
 
+  /** Returns the ids of the keys and passkeys with which the local admin signs in. */
+  async function emergencyIds(): Promise<string[]> {
+    const passkeys = await readPasskeys(database.db)
+    return [...(await localAdminIds(database.db)), ...passkeys.map(({ id }) => id)]
+  }
+
   /** Returns the audit entry of a role that changed. */
   async function roleChange({ row, refusal }: Evaluated, actor: Actor, now: number): Promise<Statement[]> {
     const known = await findPerson(database.db, row.id)
@@ -164,7 +159,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     use: AttemptFor,
   ): Promise<Proven> {
     const used = required()
-    take(addressGroup(address ?? ''))
+    limit.take(addressGroup(address ?? ''))
     const state = new URLSearchParams(answer).get('state')
     if (state === null) throw attemptGone()
     const attempt = await takeAttempt(state, secret, use)
@@ -173,7 +168,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     const said = await used.finish(answer, attempt, attempt.isConfirmation ? confirmedSeconds : undefined)
     const evaluated = await evaluate(said, { askedAt, signedInAt: askedAt })
     const { row, granted, refusal } = evaluated
-    take(row.id)
+    limit.take(row.id)
     const now = clock.now()
     if (!granted) {
       log.warn({ person: row.id }, 'a person without a role tried to sign in')
@@ -207,7 +202,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     roleChange,
     prove,
 
-    async view(): Promise<SignIn> {
+    async view(): Promise<Omit<SignIn, 'passkeys'>> {
       const peopleOnly = provider !== undefined && (await isFactKnown(database.db, 'people_only'))
       return { provider: provider ? { name: provider.settings.name } : null, people_only: peopleOnly }
     },
@@ -225,7 +220,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
       const now = clock.now()
       const statements = [
         factStatement(database.db, 'people_only', peopleOnly ? 'true' : undefined),
-        ...(peopleOnly ? [endKeySessionsStatement(database.db, personPrefix, await localAdminIds(database.db))] : []),
+        ...(peopleOnly ? [endKeySessionsStatement(database.db, personPrefix, await emergencyIds())] : []),
         ...protectionAlerts.statements(actor, action, now),
         ...auditStatements(database, actor, action, now),
       ]
@@ -239,7 +234,7 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
       challenge?: string,
     ): Promise<{ url: string; secret: string }> {
       const used = required()
-      take(addressGroup(address ?? ''))
+      limit.take(addressGroup(address ?? ''))
       const [state, nonce, verifier] = [randomSecret(32), randomSecret(32), randomSecret(32)]
       // The provider authenticates the person again, whatever session it has.
       const url = await used.start({ state, nonce, verifier }, isConfirmation ? 0 : undefined)
