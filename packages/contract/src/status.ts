@@ -62,7 +62,7 @@ export const statusEndpoints = {
     method: 'GET',
     path: '/api/problems',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'status',
     summary:
       'List critical events and breaches of 24 hours by type. More than three instances with the same type are one problem. Those whose alerts were acknowledged or resolved after the last event are left out',

@@ -105,6 +105,11 @@ export function Shell() {
                 Signed in as <HostileText text={session.name} max={60} />
               </span>
               <span>{session.scope}</span>
+              {session.tags && (
+                <span>
+                  only <HostileText text={session.tags.join(', ')} max={100} />
+                </span>
+              )}
             </>
           )}
           <Link to="/account" className={buttonClass('plain')}>

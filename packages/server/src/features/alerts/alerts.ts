@@ -8,7 +8,7 @@ import type { Principal } from '../../http/auth.ts'
 import { uuidV7Floor } from '../../ids.ts'
 import { recordAction } from '../audit/audit.ts'
 import { readHistory } from './alert-history.ts'
-import { assignedFilter, describeAssignees, findAssignee } from './assignees.ts'
+import { describeAssignees, filterFor, findAssignee } from './assignees.ts'
 import { type Changing, forgetComments, listComments, writeComment } from './comments.ts'
 import { deleteMessagesBefore, findMessages } from './delivery/queries.ts'
 import { groupNameOf, type StoredAlert } from './outbox/alert.ts'
@@ -51,7 +51,7 @@ const viewOf = ({ subject, only_channels, note, assignee, ...row }: StoredAlert)
 /** Returns a page, newest first; pass `next` as `before`. A page may be short although more follow. */
 export async function listAlerts(deps: Reading, db: Db, principal: Principal, query: AlertQuery, limit: number) {
   const before = query.before === undefined ? Number.MAX_SAFE_INTEGER : Number(query.before)
-  const { rows, lookedDownTo } = await readAlertPage(db, assignedFilter(query, principal), before, limit)
+  const { rows, lookedDownTo } = await readAlertPage(db, filterFor(query, principal), before, limit)
   const assignees = rows.map(({ assignee }) => assignee)
   const described = await describeAssignees(deps, db, assignees, deps.clock.now())
   const alerts = rows.map((row) => ({ ...viewOf(row), ...described(row.assignee) }))
@@ -63,11 +63,16 @@ export const readNewestAlerts = readTitledAlerts
 
 /** Counts alerts by status and severity. */
 export const countAlerts = (db: Db, principal: Principal, filter: AlertCountQuery): Promise<AlertCounts> =>
-  countAlertRows(db, assignedFilter(filter, principal))
+  countAlertRows(db, filterFor(filter, principal))
 
-/** Returns an alert with its outcome at each channel, as the owner of a key sees it. Throws AppError `not_found`. */
-export async function viewAlert(deps: Reading, db: Db, id: string, owner: string): Promise<AlertDetail> {
-  const alert = await findAlert(db, id)
+/** Returns an alert with its outcome at each channel, as the caller sees it. Throws AppError `not_found`. */
+export async function viewAlert(
+  deps: Reading,
+  db: Db,
+  id: string,
+  { team, registers: { owner } }: Pick<Principal, 'team' | 'registers'>,
+): Promise<AlertDetail> {
+  const alert = await findAlert(db, id, team)
   if (!alert) throw notFound(id)
   // Read before the messages, so that a message written in between is found.
   const outcomes = await readOutcomes(db, alert.seq)
@@ -120,9 +125,9 @@ const stateOf = ({ status, verdict, assignee }: AlertState) => ({ status, verdic
  * AppError `not_found` or `invalid`.
  */
 export async function changeAlert(changing: Changing, id: string, request: AlertChange): Promise<number> {
-  const { database, actor, now } = changing
+  const { database, actor, now, principal } = changing
   const { db } = database
-  const known = await findAlert(db, id)
+  const known = await findAlert(db, id, principal.team)
   if (!known) throw notFound(id)
   const { assignee } = request
   const change = assignee ? { ...request, assignee: await findAssignee(changing, assignee.trim()) } : request

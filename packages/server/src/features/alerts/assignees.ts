@@ -3,6 +3,7 @@ import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { keyNames } from '../keys/key-names.ts'
 import { findOperators } from '../keys/operators.ts'
 import type { Changing } from './comments.ts'
@@ -11,13 +12,13 @@ import type { Changing } from './comments.ts'
 const self = 'me'
 const nobody = 'none'
 
-/** Returns the filter with the id of whom `assigned` means; null = nobody. */
-export function assignedFilter<Filter extends { assigned?: string }>(
+/** Returns the filter with the id of whom `assigned` means, null = nobody, and the team of the caller. */
+export function filterFor<Filter extends { assigned?: string }>(
   { assigned, ...filter }: Filter,
-  { registers }: Principal,
-): Omit<Filter, 'assigned'> & { assignee?: string | null } {
-  if (assigned === undefined) return filter
-  return { ...filter, assignee: assigned === self ? registers.owner : assigned === nobody ? null : assigned }
+  { registers, team }: Principal,
+): Omit<Filter, 'assigned'> & { assignee?: string | null; team: Team } {
+  if (assigned === undefined) return { ...filter, team }
+  return { ...filter, team, assignee: assigned === self ? registers.owner : assigned === nobody ? null : assigned }
 }
 
 /** Returns the id of the person, or of the first key in the rotation chain, that is meant. Throws AppError `invalid`. */

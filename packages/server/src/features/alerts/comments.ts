@@ -71,7 +71,7 @@ export async function writeComment(
 /** Returns the id of the comment. Throws AppError `not_found` or `invalid`. */
 export async function addComment(changing: Changing, alertId: string, text: string): Promise<string> {
   const { db } = changing.database
-  const alert = await findAlert(db, alertId)
+  const alert = await findAlert(db, alertId, changing.principal.team)
   if (!alert) throw unknownId('alert', alertId, 'wardline alerts list')
   return db.transaction().execute((trx) => writeComment(trx, changing, alert, text))
 }

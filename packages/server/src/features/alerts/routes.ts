@@ -61,7 +61,7 @@ export function mountAlerts(
     database.scan(principal.keyId, (scanned) => countAlerts(scanned, principal, query)),
   )
 
-  router.handle('getAlert', ({ params, principal }) => viewAlert(deps, db, params.id, principal.registers.owner))
+  router.handle('getAlert', ({ params, principal }) => viewAlert(deps, db, params.id, principal))
 
   router.handle('listAssignees', async ({ principal }) => {
     const operators = await listOperators(deps, db, deps.clock.now())

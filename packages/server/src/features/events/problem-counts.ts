@@ -1,5 +1,6 @@
 import { dayMs, hourMs, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { type ProblemCount, readProblems, readReports } from './problem-queries.ts'
 
 export type { ProblemCount } from './problem-queries.ts'
@@ -17,11 +18,12 @@ const maxProblems = 20_000
 export async function readProblemCounts(
   db: Db,
   now: number,
+  team: Team,
 ): Promise<{ problems: ProblemCount[]; isComplete: boolean }> {
   const from = startOf(now - dayMs, hourMs)
   const parts = await Promise.all(
     (['breach', 'critical'] as const).flatMap((severity) =>
-      ([1, 0] as const).map((by_service) => readProblems(db, { by_service, severity, from, limit: maxProblems })),
+      ([1, 0] as const).map((by_service) => readProblems(db, { by_service, severity, from, team, limit: maxProblems })),
     ),
   )
   return {

@@ -233,6 +233,7 @@ function namedIds(given: string | undefined): string[] | undefined {
 
 interface ListReading {
   limit: number
+  team: Team
   now: number
   suspensionStates: SuspensionStates
   points: readonly Point[]
@@ -242,10 +243,10 @@ interface ListReading {
 export async function listInstances(
   db: Db,
   { status, tag, witness, server, parent, ids, prefix, after, include }: InstanceQuery,
-  { limit, now, suspensionStates, points }: ListReading,
+  { limit, team, now, suspensionStates, points }: ListReading,
 ): Promise<InstanceList> {
   const rows = await readInstances(db, {
-    ...{ status, tag, server, parent, prefix, limit, now },
+    ...{ status, tag, server, parent, prefix, team, limit, now },
     ids: namedIds(ids),
     heard: witness && { by: witness, since: heardSince(now) },
     after: after ?? '',

@@ -100,6 +100,7 @@ interface InstanceFilter {
   heard: { by: Witness; since: number } | undefined
   ids: readonly string[] | undefined
   prefix: string | undefined
+  team: Team
   after: string
   limit: number
   now: number
@@ -108,9 +109,10 @@ interface InstanceFilter {
 /** Reads instances after an id, in the order of ids. */
 export function readInstances(
   db: Db,
-  { status, tag, server, parent, heard, ids, prefix, after, limit, now }: InstanceFilter,
+  { status, tag, server, parent, heard, ids, prefix, team, after, limit, now }: InstanceFilter,
 ): Promise<Pick<Schema['instances'], (typeof listColumns)[number]>[]> {
   let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
+  if (team !== undefined) query = query.where(isOfTeam('id', team))
   if (ids !== undefined) query = query.where('id', 'in', ids)
   if (tag !== undefined) {
     // Among the characters allowed in a tag, only _ is special in LIKE, and none is escaped in JSON.
@@ -151,8 +153,11 @@ export type SharedRow = InstanceRow &
   Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode' | 'last_proven_at'>
 
 /** Reads instances after an id as dashboards show them, in the order of ids. */
-export function readShared(db: Db, after: string, limit: number): Promise<SharedRow[]> {
-  return db
+export function readShared(
+  db: Db,
+  { team, after, limit }: { team: Team; after: string; limit: number },
+): Promise<SharedRow[]> {
+  const query = db
     .selectFrom('instances')
     .select([
       ...viewColumns,
@@ -167,7 +172,7 @@ export function readShared(db: Db, after: string, limit: number): Promise<Shared
     .where('id', '>', after)
     .orderBy('id')
     .limit(limit)
-    .execute()
+  return (team === undefined ? query : query.where(isOfTeam('id', team))).execute()
 }
 
 export function findInstance(db: Db, id: string) {

@@ -59,12 +59,12 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
   router.handle('listInstances', ({ query, principal }) => {
     const limit = pageLimit(query.limit, query.include ? limits.historyPage : limits.pageSize)
     // Searching for a rare status may read all instances.
-    const reading = { limit, now: clock.now(), suspensionStates, points: enforcement.points }
+    const reading = { limit, team: principal.team, now: clock.now(), suspensionStates, points: enforcement.points }
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })
 
-  router.handle('getFleet', async ({ query, request }, reply) => {
-    const { text, gzip } = await sharedFleets.read(query.after ?? '')
+  router.handle('getFleet', async ({ query, principal, request }, reply) => {
+    const { text, gzip } = await sharedFleets.read(query.after ?? '', principal.team)
     reply.headers({ 'content-type': 'application/json; charset=utf-8', vary: 'accept-encoding' })
     if (!gzip || !acceptsGzip(request.headers['accept-encoding'])) return text as never
     reply.header('content-encoding', 'gzip')

@@ -11,6 +11,7 @@ import type { WitnessRow } from './heard-by-statements.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { readTags } from './tags.ts'
+import type { Team } from './team-statements.ts'
 
 /** All callers within this time share one reading: 200 dashboards poll every five seconds each. */
 const keptMs = 2_000
@@ -61,7 +62,7 @@ function viewShared(
   }
 }
 
-/** The fleet as dashboards show it, read and compressed once for all callers within two seconds. */
+/** The fleet as dashboards show it, read and compressed once for all callers of a team within two seconds. */
 export class SharedFleets {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #suspensionStates: SuspensionStates
@@ -83,12 +84,13 @@ export class SharedFleets {
   }
 
   /** Returns the page after an id. */
-  read(after: string): Promise<SharedPage> {
-    const known = this.#pages.get(after)
+  read(after: string, team: Team): Promise<SharedPage> {
+    const name = JSON.stringify([after, team])
+    const known = this.#pages.get(name)
     if (known) return known.get()
     if (this.#pages.size >= maxPages) this.#pages.clear()
-    const page = new SharedRun(() => this.#make(after), { clock: this.#deps.clock, keptMs })
-    this.#pages.set(after, page)
+    const page = new SharedRun(() => this.#make(after, team), { clock: this.#deps.clock, keptMs })
+    this.#pages.set(name, page)
     return page.get()
   }
 
@@ -97,7 +99,7 @@ export class SharedFleets {
     for (const page of this.#pages.values()) page.forget()
   }
 
-  async #make(first: string): Promise<SharedPage> {
+  async #make(first: string, team: Team): Promise<SharedPage> {
     const { database, clock } = this.#deps
     const now = clock.now()
     const texts: string[] = []
@@ -106,7 +108,7 @@ export class SharedFleets {
     let next: string | null = null
     for (let isEnd = false; !isEnd; ) {
       const { rows, suspensions, heard } = await database.scan('fleet', async (db) => {
-        const rows = await readShared(db, last, chunkRows + 1)
+        const rows = await readShared(db, { team, after: last, limit: chunkRows + 1 })
         const ids = rows.map(({ id }) => id)
         const suspensions = await readSuspensionStates(db, rows, this.#suspensionStates)
         return { rows, suspensions, heard: await readHeardBy(db, ids, now) }

@@ -3,6 +3,7 @@ import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
 import { readHandledProblems } from '../alerts/handled-problems.ts'
 import { type ProblemCount, readProblemCounts, reportsOf } from '../events/problem-counts.ts'
+import type { Team } from '../instances/team-statements.ts'
 
 /** Up to so many agents with the same problem are listed one by one: each may need another answer. */
 const maxSeparate = 3
@@ -41,9 +42,9 @@ export function groupProblems(counts: readonly ProblemCount[]): Group[] {
 }
 
 /** Returns what needs a person: critical events and breaches of 24 hours that nobody acknowledged yet. */
-export async function readProblemList(db: Db, now: number): Promise<ProblemList> {
+export async function readProblemList(db: Db, now: number, team: Team): Promise<ProblemList> {
   const [{ problems: counts, isComplete }, handled] = await Promise.all([
-    readProblemCounts(db, now),
+    readProblemCounts(db, now, team),
     readHandledProblems(db, now),
   ])
   const groups = groupProblems(counts.filter((count) => !handled.isHandled(count)))

@@ -30,10 +30,12 @@ export function mountStatus(
   const readCounts = async () => JSON.stringify({ instances: [], ...(await counts(clock.now())) })
   const whole = new SharedRun(readWhole, { restMs })
   const countsAlone = new SharedRun(readCounts, { restMs })
-  const problems = new SharedRun(() => database.scan('problems', (db) => readProblemList(db, clock.now())), {
+  const problems = new SharedRun(() => database.scan('problems', (db) => readProblemList(db, clock.now(), undefined)), {
     restMs: problemsRestMs,
   })
-  router.handle('listProblems', () => problems.get())
+  router.handle('listProblems', ({ principal: { keyId, team } }) =>
+    team ? database.scan(keyId, (db) => readProblemList(db, clock.now(), team)) : problems.get(),
+  )
   router.handle('getStatus', async ({ query }, reply) => {
     reply.type('application/json; charset=utf-8')
     return (await (query.omit ? countsAlone : whole).get()) as never

@@ -3,6 +3,7 @@ import { CompiledQuery, type ExpressionBuilder, type SelectQueryBuilder, sql } f
 import { counterValue, lockCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
 import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
+import { isOfTeam, type Team } from '../../instances/team-statements.ts'
 import type { StoredAlert } from './alert.ts'
 
 // Owns the tables alerts and alert_overflow, in which alerts beyond a limit are counted.
@@ -209,14 +210,14 @@ async function lowestOfAll(db: Db, below: number, max: number): Promise<number |
   return lowest > (oldest ?? 0) ? lowest : undefined
 }
 
-/** The filter of a request, with the id of whom it means by `assigned`; null = unassigned alerts. */
-type Assigned<Filter> = Omit<Filter, 'assigned'> & { assignee?: string | null }
+/** The filter of a request, with the id of whom it means by `assigned`, null = unassigned alerts, and the caller's team. */
+type Narrowed<Filter> = Omit<Filter, 'assigned'> & { assignee?: string | null; team: Team }
 
 function matching<Row>(
   query: SelectQueryBuilder<Schema, 'alerts', Row>,
-  { min_severity, assignee, ...filter }: Assigned<AlertQuery>,
+  { min_severity, assignee, team, ...filter }: Narrowed<AlertQuery>,
 ) {
-  let chosen = query
+  let chosen = team === undefined ? query : query.where(isOfTeam('instance_id', team))
   if (assignee !== undefined) chosen = chosen.where('assignee', assignee === null ? 'is' : '=', assignee as never)
   for (const column of ['status', 'severity', 'event_type', 'instance_id'] as const) {
     const value = filter[column]
@@ -230,7 +231,7 @@ function matching<Row>(
 /** Reads a page, newest first; the next one continues at `lookedDownTo`. */
 export async function readAlertPage(
   db: Db,
-  filter: Assigned<AlertQuery>,
+  filter: Narrowed<AlertQuery>,
   before: number,
   limit: number,
 ): Promise<AlertPage> {
@@ -262,7 +263,7 @@ export async function readTitledAlerts(db: Db, limit: number) {
  * Counts alerts by status and severity: among alerts to handle the newest 10,000, among others those within the newest
  * 10,000 of all alerts.
  */
-export async function countAlertRows(db: Db, filter: Assigned<AlertCountQuery>) {
+export async function countAlertRows(db: Db, filter: Narrowed<AlertCountQuery>) {
   const newest = Number.MAX_SAFE_INTEGER
   const lowest = {
     toHandle: await lowestToHandle(db, newest, limits.countedAlerts),
@@ -284,8 +285,9 @@ export async function countAlertRows(db: Db, filter: Assigned<AlertCountQuery>) 
   return { counts, complete: lowest.toHandle === undefined && lowest.others === undefined }
 }
 
-export function findAlert(db: Db, id: string): Promise<StoredAlert | undefined> {
-  return db.selectFrom('alerts').selectAll().where('id', '=', id).executeTakeFirst()
+export function findAlert(db: Db, id: string, team?: Team): Promise<StoredAlert | undefined> {
+  const query = db.selectFrom('alerts').selectAll().where('id', '=', id)
+  return (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirst()
 }
 
 /** Alerts searched for an open one, from the newest: an incident is not further back. */
