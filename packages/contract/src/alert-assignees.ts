@@ -26,7 +26,7 @@ export const assigneeEndpoints = {
     method: 'GET',
     path: '/api/assignees',
     access: access.operators,
-    teams: 'refused',
+    teams: 'global',
     feature: 'alerts',
     summary: `List to whom an alert can be assigned: people, at most ${limits.assignees}, then keys, as many`,
     status: 200,
