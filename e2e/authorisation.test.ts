@@ -140,7 +140,8 @@ describe('with a key of a scope', () => {
   }
 
   test.each(titled(keyedRoutes))('%s accepts each allowed scope', async (_title, route) => {
-    for (const scope of route.scopes ?? []) {
+    // No key has role approver; packages/server/src/features/people/approver.test.ts has its endpoints.
+    for (const scope of (route.scopes ?? []).filter((allowed) => allowed in keys)) {
       if (route.path.endsWith('/control')) {
         const stream = await service.openStream(pathWith(route, instanceId), { key: keys[scope] })
         expect(stream.status, scope).toBe(200)

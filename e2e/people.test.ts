@@ -87,7 +87,7 @@ test('wardline people lists people, ends their sessions and replaces the table o
   const answer = { answer: back.search.slice(1), secret: body.secret }
   expect((await service.call('POST', '/api/sign-in/finish', { key: null, body: answer })).status).toBe(201)
   const { stdout } = await people()
-  const [id] = /person-[0-9a-z]{16}(?=\s+Ada\s+operator\s+platform\s+1)/.exec(stdout)!
+  const [id] = /person-[0-9a-z]{16}(?=\s+Ada\s+operator\s+-\s+platform\s+1)/.exec(stdout)!
   expect((await people('end-sessions', id)).stdout).toContain('Sessions ended: 1.')
   expect(await people('end-sessions', 'person-0000000000000000')).toMatchObject({ code: 2 })
 })
