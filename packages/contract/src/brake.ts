@@ -3,10 +3,16 @@ import { access, define } from './endpoint.ts'
 import { Count, choice, limits, NotBlank, nullable, Timestamp, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
+const ofAll = (description: string) =>
+  nullable({ ...Count, description: `${description}; null for callers limited to a team` })
+
 export const BrakeView = Type.Object({
   engaged: Type.Boolean({ description: 'While true, nothing is suspended automatically' }),
   engaged_at: nullable(Timestamp),
-  engaged_by_event: nullable({ ...Uuid, description: 'The event whose suspension was the first one refused' }),
+  engaged_by_event: nullable({
+    ...Uuid,
+    description: 'The event whose suspension was the first one refused; null for callers limited to a team',
+  }),
   refused: { ...Count, description: 'Automatic suspensions that were refused since it was engaged' },
   refused_instances: Type.Array(
     Type.Object({
@@ -21,15 +27,13 @@ export const BrakeView = Type.Object({
     per_minute: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_PER_MINUTE' },
     fleet_percent: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_FLEET_PERCENT' },
     fleet_min: { ...Count, description: 'WARDLINE_AUTO_SUSPEND_FLEET_MIN' },
-    fleet: {
-      ...Count,
-      description:
-        'Instances that sent a heartbeat within 24 hours; of a key for a prefix no more than it had 24 hours ago',
-    },
-    fleet_max: { ...Count, description: 'Maximum number suspended automatically at a time' },
+    fleet: ofAll(
+      'Instances that sent a heartbeat within 24 hours; of a key for a prefix no more than it had 24 hours ago',
+    ),
+    fleet_max: ofAll('Maximum number suspended automatically at a time'),
   }),
-  last_minute: { ...Count, description: 'Automatic suspensions within the last minute' },
-  suspended: { ...Count, description: 'Instances that are suspended automatically now' },
+  last_minute: ofAll('Automatic suspensions within the last minute'),
+  suspended: ofAll('Instances that are suspended automatically now'),
 })
 export type BrakeView = Static<typeof BrakeView>
 
@@ -46,7 +50,7 @@ export const brakeEndpoints = {
     method: 'GET',
     path: '/api/brake',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'auto-suspension',
     summary: 'Show the brake of automatic suspensions: whether it is engaged, by what, and whom it left running',
     status: 200,

@@ -99,10 +99,12 @@ function BrakeFacts({ brake }: { brake: BrakeState }) {
       ) : (
         <p>Not engaged.</p>
       )}
-      <p className="quiet">
-        Automatic suspensions: {last_minute} of {per_minute} in the last minute, {suspended} of {fleet_max} at the same
-        time ({fleet_percent}% of {counted(fleet, 'agent')}, at least {fleet_min}).
-      </p>
+      {fleet !== null && (
+        <p className="quiet">
+          Automatic suspensions: {last_minute} of {per_minute} in the last minute, {suspended} of {fleet_max} at the
+          same time ({fleet_percent}% of {counted(fleet, 'agent')}, at least {fleet_min}).
+        </p>
+      )}
     </div>
   )
 }

@@ -7,6 +7,7 @@ import { AppError } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { Ingest } from '../events/ingest.ts'
 import { countByOwner } from '../instances/control-statements.ts'
+import type { Team } from '../instances/team-statements.ts'
 import { readPrefixOwners } from '../keys/owner-statements.ts'
 import { readAutomatic } from '../suspensions/suspension-statements.ts'
 import { type BrakeLimits, type BrakeState, fleetMax, fleetOf } from './brake-rules.ts'
@@ -66,15 +67,15 @@ export function engageBrake(deps: Deps, { ingest }: { ingest: Pick<Ingest, 'own'
   return { event, statements: brakeStatements(deps.database, brake.row, change) }
 }
 
-export async function viewBrake(deps: Pick<Deps, 'config' | 'database' | 'clock'>): Promise<BrakeView> {
+export async function viewBrake(deps: Pick<Deps, 'config' | 'database' | 'clock'>, team: Team): Promise<BrakeView> {
   const brake = await readBrake(deps)
-  const refusals = await readRefusals(deps.database.db)
+  const refusals = await readRefusals(deps.database.db, team)
   const { row, engaged, lastMinute, lasting, fleet } = brake
   const allowed = brakeLimits(deps)
   return {
     engaged,
     engaged_at: isoTimeOrNull(row.engaged_at),
-    engaged_by_event: row.engaged_by_event,
+    engaged_by_event: team ? null : row.engaged_by_event,
     refused: refusals.reduce((sum, { count }) => sum + Number(count), 0),
     refused_instances: refusals
       .filter(({ instance_id }) => instance_id !== '')
@@ -84,11 +85,11 @@ export async function viewBrake(deps: Pick<Deps, 'config' | 'database' | 'clock'
       per_minute: allowed.perMinute,
       fleet_percent: allowed.fleetPercent,
       fleet_min: allowed.fleetMin,
-      fleet,
-      fleet_max: fleetMax(fleet, allowed),
+      fleet: team ? null : fleet,
+      fleet_max: team ? null : fleetMax(fleet, allowed),
     },
-    last_minute: lastMinute.size,
-    suspended: lasting,
+    last_minute: team ? null : lastMinute.size,
+    suspended: team ? null : lasting,
   }
 }
 

@@ -2,6 +2,7 @@ import { limits } from '@wardline/contract'
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from '../instances/team-statements.ts'
 
 export type BrakeRow = Schema['brake']
 
@@ -10,8 +11,9 @@ export function readBrakeRow(db: Db): Promise<BrakeRow> {
 }
 
 /** Reads the refusals since the brake was engaged, latest first; unlisted instances have the id ''. */
-export function readRefusals(db: Db) {
-  return db.selectFrom('brake_refusals').selectAll().orderBy('last_at', 'desc').execute()
+export function readRefusals(db: Db, team?: Team) {
+  const query = db.selectFrom('brake_refusals').selectAll().orderBy('last_at', 'desc')
+  return (team ? query.where(isOfTeam('instance_id', team)) : query).execute()
 }
 
 /**

@@ -5,10 +5,10 @@ import type { Ingest } from '../events/ingest.ts'
 import { releaseBrake, viewBrake } from './brake.ts'
 
 export function mountBrake(router: Router, deps: Deps, { ingest }: { ingest: Ingest }): void {
-  router.handle('getBrake', () => viewBrake(deps))
+  router.handle('getBrake', ({ principal }) => viewBrake(deps, principal.team))
 
   router.handle('changeBrake', async ({ body, request }) => {
     await releaseBrake(deps, { ingest }, body.reason, requestActor(request))
-    return viewBrake(deps)
+    return viewBrake(deps, undefined)
   })
 }
