@@ -10,6 +10,8 @@ interface View {
   id: string
   name: string
   role: string
+  /** Tags to whose agents they are limited; null = all agents. */
+  tags: string[] | null
   /** Issuer of a person. */
   issuer: string | null
   /** Where the key or login came from. */
@@ -19,16 +21,17 @@ interface View {
 }
 
 export async function viewOf(url: string, { call, keyFrom }: Pick<Service, 'call' | 'keyFrom'>): Promise<View> {
-  const { key_id, scope, name, person } = await call('getSession', {})
+  const { key_id, scope, name, tags = null, person } = await call('getSession', {})
   const { sessions } = await call('listOwnSessions', {})
   const expiresAt = sessions.find(({ current }) => current)?.expires_at ?? null
-  return { url, id: key_id, name, role: scope, issuer: person?.issuer ?? null, from: keyFrom, expires_at: expiresAt }
+  const who = { id: key_id, name, role: scope, tags, issuer: person?.issuer ?? null }
+  return { url, ...who, from: keyFrom, expires_at: expiresAt }
 }
 
-export const textOf = ({ url, id, name, role, issuer, from, expires_at }: View): string =>
+export const textOf = ({ url, id, name, role, tags, issuer, from, expires_at }: View): string =>
   [
     `${issuer === null ? 'Key' : 'Person'}: ${sanitize(name)} (${sanitize(id)})`,
-    `Role: ${role}`,
+    `Role: ${role}${tags ? `, only agents tagged ${sanitize(tags.join(', '))}` : ''}`,
     `Service: ${url}`,
     `By: ${from}${expires_at === null ? '' : `, until ${sanitize(expires_at)}`}`,
   ].join('\n')
