@@ -177,7 +177,7 @@ const EventHistogram = Type.Object({
   buckets: Type.Array(SeverityCounts, { description: 'Oldest first; the first and the last are counted whole' }),
   basis: choice(
     ['counts', 'events'],
-    'counts: exact and kept longer than the events themselves, where no filter but severity is given. events: the events that are stored',
+    'counts: exact and kept longer than the events themselves, where no filter but severity is given and the caller is not limited to a team. events: the events that are stored',
   ),
   ...Scanned,
 })
@@ -198,6 +198,11 @@ const ToolHistogram = Type.Object({
     Type.Object({ tool: choice([...knownTools, 'other']), calls: Type.Array(Count, { description: 'Oldest first' }) }),
     { description: 'Tools without a call in the range are absent; calls of all unknown tools count as other' },
   ),
+  scanned_to: Type.Optional({
+    ...Timestamp,
+    description:
+      'Only for a caller limited to a team, whose calls are counted from the events that are stored: present when only those since this instant were counted',
+  }),
 })
 export type ToolHistogram = Static<typeof ToolHistogram>
 
@@ -274,7 +279,7 @@ export const eventEndpoints = {
     method: 'GET',
     path: '/api/events',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'events',
     summary: 'List events, newest first',
     query: EventQuery,
@@ -298,7 +303,7 @@ export const eventEndpoints = {
     method: 'GET',
     path: '/api/events/histogram',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'events',
     summary: 'Count events by severity over time',
     query: HistogramQuery,
@@ -310,9 +315,10 @@ export const eventEndpoints = {
     method: 'GET',
     path: '/api/events/tools',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'events',
-    summary: 'Count tool calls by tool over time, exact and of the last 40 days',
+    summary:
+      'Count tool calls by tool over time, exact and of the last 40 days; for a caller limited to a team as far as events are read',
     query: ToolQuery,
     status: 200,
     reply: ToolHistogram,
@@ -322,7 +328,7 @@ export const eventEndpoints = {
     method: 'GET',
     path: '/api/events/facets',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'events',
     summary: 'Count events by severity, type, source and instance',
     query: FacetQuery,

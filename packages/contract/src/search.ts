@@ -45,7 +45,7 @@ const SearchReply = Type.Object({
   ),
   complete: Type.Boolean({
     description:
-      'False while the names of 500 or more agents or decoys are read, the first second or two after a pause: until then agents are found by the beginning of their id, or by words without typos. Ask again',
+      'False while the names of 500 or more agents or decoys are read, the first second or two after a pause: until then agents are found by the beginning of their id, or by words without typos. Ask again. Also for a caller limited to a team of more than 50,000 agents: others of them are found by id alone',
   }),
 })
 export type SearchReply = Static<typeof SearchReply>
@@ -55,7 +55,7 @@ export const searchEndpoints = {
     method: 'GET',
     path: '/api/search',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'search',
     summary:
       'Find agents, decoys, rules, policies, lists, alerts and events by a few words, and settings with scope operator or admin; never values of decoys or settings',

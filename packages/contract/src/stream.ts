@@ -43,7 +43,7 @@ export const streamEndpoints = {
     method: 'GET',
     path: '/api/stream',
     access: 'stream',
-    teams: 'refused',
+    teams: 'agents',
     feature: 'stream',
     summary: 'Stream live events',
     keyedBy: 'include',
@@ -51,7 +51,7 @@ export const streamEndpoints = {
     headers: { 'last-event-id': 'Resume after this seq' },
     status: 200,
     eventStream:
-      'With `include=control`, each kill and resume comes as the named event `control` with { type, data }, data as in GET /api/control-changes and without an `id:`. The stream does not repeat them: after each connection, read GET /api/control-changes with `after`, and ignore a seq that was already received. Each `data:` line is { type, data }: `heartbeat` first and every 30 seconds, `event` with the stored row, `stats` with severity counts. `id:` is the row’s seq. A client that resumes more than 10,000 events behind first receives the named event `gap` with { after, resumes_after }',
+      'With `include=control`, each kill and resume comes as the named event `control` with { type, data }, data as in GET /api/control-changes and without an `id:`. The stream does not repeat them: after each connection, read GET /api/control-changes with `after`, and ignore a seq that was already received. Each `data:` line is { type, data }: `heartbeat` first and every 30 seconds, `event` with the stored row, `stats` with severity counts. `id:` is the row’s seq. A client that resumes more than 10,000 events behind first receives the named event `gap` with { after, resumes_after }. A caller limited to a team, also where the stream needs no key, receives only the stored events and control changes of its agents, and no `stats`',
     failures: {
       401: 'With `include`: missing or invalid key',
       403: 'With `include`: the key may not read',

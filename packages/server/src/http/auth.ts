@@ -43,8 +43,8 @@ export interface Principal {
 export const mayBeAgent = ({ scope, session }: Pick<Principal, 'scope' | 'session'>): boolean =>
   (scope === 'agent' || scope === 'admin') && session === undefined
 
-/** Key or session that opened a stream; the stream ends with it. */
-export type Holder = Pick<Principal, 'keyId' | 'session'>
+/** Key or session that opened a stream; the stream ends with it, and has only what its team may see. */
+export type Holder = Pick<Principal, 'keyId' | 'session' | 'team'>
 
 /** Authenticates keys and sessions. Undefined = refused. */
 export interface Authenticator {

@@ -23,7 +23,14 @@ import type {
 import { AppError, unknownInstance } from '../errors.ts'
 import type { Metrics } from '../metrics.ts'
 import { clientAddress } from './actor.ts'
-import { type Authenticator, authenticate, IdentityMismatch, type Principal, type RefusalWatch } from './auth.ts'
+import {
+  type Authenticator,
+  authenticate,
+  IdentityMismatch,
+  type Principal,
+  type RefusalWatch,
+  sessionToken,
+} from './auth.ts'
 import { admitConnection } from './connections.ts'
 import {
   type Call,
@@ -119,6 +126,9 @@ const refusals: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden', '
 const needsKeyForQuery = ({ keyedBy }: Endpoint, { query }: FastifyRequest): boolean =>
   keyedBy !== undefined && Object.hasOwn(query as object, keyedBy)
 
+const hasCredentials = (request: FastifyRequest): boolean =>
+  request.headers['x-monitor-key'] !== undefined || sessionToken(request) !== undefined
+
 const isHook = <Hook>(hook: Hook | false | undefined): hook is Hook => hook !== false && hook !== undefined
 
 function schemaOf({ params, query, body }: Endpoint) {
@@ -149,6 +159,18 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     done()
   })
 
+  /** Who needs no key and sends one all the same is limited to its team; without a team or with a bad key, to nothing. */
+  async function limitToTeam(request: FastifyRequest, scopes: readonly Scope[]): Promise<void> {
+    try {
+      const principal = await authenticate(request, scopes, authenticator, watch)
+      request.principal = principal.team ? principal : anonymous
+    } catch (fault) {
+      // Any other fault leaves open which team it is.
+      if (!(fault instanceof AppError) || !refusals.has(fault.code)) throw fault
+      request.principal = anonymous
+    }
+  }
+
   function authenticateHook(endpoint: Endpoint): onRequestHookHandler {
     const given = endpoint.access
     const access = given === 'stream' || given === 'metrics' ? configured[given] : given
@@ -156,7 +178,9 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     return (request, _reply, done) => {
       if (access === 'open' && !needsKeyForQuery(endpoint, request)) {
         request.principal = anonymous
-        return done()
+        if (given !== 'stream' || !hasCredentials(request)) return done()
+        limitToTeam(request, scopes).then(() => done(), done)
+        return
       }
       try {
         const principal = authenticate(request, scopes, authenticator, watch)

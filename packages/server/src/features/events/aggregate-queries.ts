@@ -2,8 +2,10 @@ import type { EventQuery, Severity } from '@wardline/contract'
 import { sql } from 'kysely'
 import { readCounters } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import { countedTools } from './classify.ts'
-import { bestRef, matching, readTimeOf, scanWindow, seqRange } from './queries.ts'
+import { newestRefs } from './index-queries.ts'
+import { bestRefs, matching, readTimeOf, scanWindow, seqRange } from './queries.ts'
 
 /** Index entries whose rows are read: some hundred milliseconds in the scan lane. */
 const refWindow = 20_000
@@ -20,53 +22,43 @@ interface Hits {
   scannedTo: number | undefined
 }
 
-function selectHits(db: Db, filter: EventQuery, { from, to }: TimeRange) {
-  return matching(db, filter)
+function selectHits(db: Db, filter: EventQuery, { from, to }: TimeRange, team: Team) {
+  return matching(db, filter, team)
     .clearSelect()
-    .select(['severity', 'event_type', 'source', 'instance_id', 'created_at'])
+    .select(['severity', 'event_type', 'source', 'instance_id', 'tool', 'created_at'])
     .where('created_at', '>=', from)
     .where('created_at', '<', to)
 }
 
 /** Returns the lowest seq of the newest index entries within the limit; undefined if there are no further entries. */
-async function lowestRef(db: Db, refs: ReturnType<typeof selectRefs>): Promise<number | undefined> {
+async function lowestRef(db: Db, refs: ReturnType<typeof newestRefs>): Promise<number | undefined> {
   const { lowest, count } = await db
-    .selectFrom(refs.orderBy('seq', 'desc').limit(refWindow).as('newest'))
+    .selectFrom(refs.as('newest'))
     .select((e) => [e.fn.min('seq').as('lowest'), e.fn.countAll<number>().as('count')])
     .executeTakeFirstOrThrow()
   return count === refWindow ? lowest : undefined
 }
 
-function selectRefs(db: Db, [kind, value]: NonNullable<ReturnType<typeof bestRef>>, first: number, end: number) {
-  return db
-    .selectFrom('event_refs')
-    .select('seq')
-    .where('kind', '=', kind)
-    .where('value', '=', value)
-    .where('seq', '>=', first)
-    .where('seq', '<', end)
-}
-
-async function findHits(db: Db, filter: EventQuery, bounds: TimeRange): Promise<Hits | undefined> {
+async function findHits(db: Db, filter: EventQuery, bounds: TimeRange, team: Team): Promise<Hits | undefined> {
   const range = await seqRange(db, bounds.from, bounds.to)
   if (!range) return undefined
   const { event_seq: newest, indexed_seq: indexed } = await readCounters(db)
   const end = Math.min(range.last, newest) + 1
-  const hits = selectHits(db, filter, bounds)
+  const hits = selectHits(db, filter, bounds, team)
   const between = (first: number) => hits.where('seq', '>=', first).where('seq', '<', end)
-  const ref = bestRef(filter)
+  const known = await bestRefs(db, filter, team)
+  if (known?.length === 0) return undefined
   // Without an index, and for rows that are not indexed yet, read the newest rows themselves.
-  const first = ref ? Math.max(range.first, indexed + 1) : range.first
+  const first = known ? Math.max(range.first, indexed + 1) : range.first
   if (end - first > scanWindow) {
     const lowest = end - scanWindow
     return { query: between(lowest), scannedTo: await readTimeOf(db, lowest) }
   }
-  if (!ref) return { query: between(first), scannedTo: undefined }
-  const refs = selectRefs(db, ref, range.first, Math.min(first, end))
+  if (!known) return { query: between(first), scannedTo: undefined }
+  const refs = newestRefs(db, known, { floor: range.first, below: Math.min(first, end), limit: refWindow })
   const lowest = await lowestRef(db, refs)
-  const seqs = lowest === undefined ? refs : refs.where('seq', '>=', lowest)
   return {
-    query: hits.where('seq', 'in', seqs).unionAll(between(first)),
+    query: hits.where('seq', 'in', refs).unionAll(between(first)),
     scannedTo: lowest === undefined ? undefined : await readTimeOf(db, lowest),
   }
 }
@@ -120,12 +112,29 @@ export async function countBuckets(
   filter: EventQuery,
   bounds: TimeRange,
   widthMs: number,
+  team: Team,
 ): Promise<{ rows: BucketCount[]; scannedTo: number | undefined }> {
-  const hits = await findHits(db, filter, bounds)
+  const hits = await findHits(db, filter, bounds, team)
   if (!hits) return { rows: [], scannedTo: undefined }
   const { rows } = await sql<BucketCount>`select bucket, severity, count(*) as count from (
       select ${bucketOf('created_at', bounds.from, widthMs)} as bucket, severity from ${hits.query} as hits
     ) as counted group by bucket, severity`.execute(db)
+  return { rows, scannedTo: hits.scannedTo }
+}
+
+/** Counts tool calls of a team's agents from the events themselves, because the rollups have no agent. */
+export async function countToolBuckets(
+  db: Db,
+  bounds: TimeRange,
+  widthMs: number,
+  team: readonly string[],
+): Promise<{ rows: ToolCount[]; scannedTo: number | undefined }> {
+  const hits = await findHits(db, {}, bounds, team)
+  if (!hits) return { rows: [], scannedTo: undefined }
+  const { rows } = await sql<ToolCount>`select bucket, tool, count(*) as count from (
+      select ${bucketOf('created_at', bounds.from, widthMs)} as bucket, tool from ${hits.query} as hits
+      where tool in (${sql.join(countedTools)})
+    ) as counted group by bucket, tool`.execute(db)
   return { rows, scannedTo: hits.scannedTo }
 }
 
@@ -142,8 +151,9 @@ export async function countFacets(
   filter: EventQuery,
   bounds: TimeRange,
   maxValues: number,
+  team: Team,
 ): Promise<{ rows: FacetCount[]; total: number; scannedTo: number | undefined }> {
-  const hits = await findHits(db, filter, bounds)
+  const hits = await findHits(db, filter, bounds, team)
   if (!hits) return { rows: [], total: 0, scannedTo: undefined }
   const parts = facetFields.map((field) => {
     const column = sql.ref(field)

@@ -10,11 +10,13 @@ import {
 } from '@wardline/contract'
 import { dayMs, hourMs, isoTime, isoTimeOrNull, minuteMs, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import { AppError } from '../../errors.ts'
 import { timeBounds } from '../../http/page.ts'
 import {
   countBuckets,
   countFacets,
+  countToolBuckets,
   facetFields,
   sumBuckets,
   sumToolBuckets,
@@ -58,9 +60,10 @@ const isCounted = ({ severity: _severity, from: _from, to: _to, buckets: _bucket
   Object.keys(others).length === 0
 
 /** Counts events by severity over time. Throws AppError `invalid`. */
-export async function readHistogram(db: Db, query: HistogramQuery, now: number): Promise<EventHistogram> {
+export async function readHistogram(db: Db, query: HistogramQuery, now: number, team: Team): Promise<EventHistogram> {
   const asked = boundsOf(query, now)
-  const isByCounts = isCounted(query)
+  // The rollups have no agent.
+  const isByCounts = !team && isCounted(query)
   // Rollups of minutes are deleted earlier than those of hours.
   const minWidthMs = isByCounts && asked.from < now - minutesKeptDays * dayMs ? hourMs : minuteMs
   const { widthMs, count, ...bounds } = bucketsOf(asked, bucketLimit(query.buckets), minWidthMs)
@@ -75,7 +78,7 @@ export async function readHistogram(db: Db, query: HistogramQuery, now: number):
         ),
         scannedTo: undefined,
       }
-    : await countBuckets(db, query, bounds, widthMs)
+    : await countBuckets(db, query, bounds, widthMs, team)
   const buckets = Array.from({ length: count }, () => ({ critical: 0, warning: 0, info: 0, breach: 0 }))
   for (const { bucket, severity, count } of rows) buckets[bucket]![severity] += count
   return {
@@ -89,9 +92,11 @@ export async function readHistogram(db: Db, query: HistogramQuery, now: number):
 }
 
 /** Counts tool calls by tool over time. Throws AppError `invalid`. */
-export async function readToolHistogram(db: Db, query: ToolQuery, now: number): Promise<ToolHistogram> {
+export async function readToolHistogram(db: Db, query: ToolQuery, now: number, team: Team): Promise<ToolHistogram> {
   const { widthMs, count, ...bounds } = bucketsOf(boundsOf(query, now), bucketLimit(query.buckets), minuteMs)
-  const rows = await sumToolBuckets(db, bounds, widthMs)
+  const { rows, scannedTo } = team
+    ? await countToolBuckets(db, bounds, widthMs, team)
+    : { rows: await sumToolBuckets(db, bounds, widthMs), scannedTo: undefined }
   const calls = new Map(countedTools.map((tool) => [tool, new Array<number>(count).fill(0)]))
   for (const row of rows) calls.get(row.tool)![row.bucket] = row.count
   const used = new Set(rows.map(({ tool }) => tool))
@@ -99,13 +104,14 @@ export async function readToolHistogram(db: Db, query: ToolQuery, now: number): 
     from: isoTime(bounds.from),
     bucket_seconds: widthMs / 1_000,
     tools: countedTools.flatMap((tool) => (used.has(tool) ? [{ tool, calls: calls.get(tool)! }] : [])),
+    ...(scannedTo === undefined ? {} : { scanned_to: isoTime(scannedTo) }),
   }
 }
 
 /** Counts events by severity, type, source and instance. Throws AppError `invalid`. */
-export async function readFacets(db: Db, query: FacetQuery): Promise<EventFacets> {
+export async function readFacets(db: Db, query: FacetQuery, team: Team): Promise<EventFacets> {
   const bounds = { from: 0, to: Number.MAX_SAFE_INTEGER, ...timeBounds(query) }
-  const { rows, total, scannedTo } = await countFacets(db, query, bounds, limits.facetValues)
+  const { rows, total, scannedTo } = await countFacets(db, query, bounds, limits.facetValues, team)
   const facets = Object.fromEntries(
     facetFields.map((name) => [
       name,

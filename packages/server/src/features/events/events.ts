@@ -10,6 +10,7 @@ import {
 import { onlyName } from '@wardline/text'
 import { isoTime } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
@@ -95,8 +96,8 @@ export interface Events {
   reportBatch(batch: Batch, reporter: Reporter): Promise<EventBatchReply>
   /** Stores what the service measured of an agent, judged like what agents report; once for each `key`. */
   storeMeasured(instanceId: string, metrics: SessionMetrics, key: string): Promise<void>
-  /** Returns a page of events as JSON (EventList of the contract), newest first. `keyId`: key of the caller. */
-  list(query: EventQuery, keyId: string): Promise<string>
+  /** Returns a page of events as JSON (EventList of the contract), newest first. */
+  list(query: EventQuery, caller: Pick<Principal, 'keyId' | 'team'>): Promise<string>
 }
 
 /** Suspends the instance of a stored breach. */
@@ -299,7 +300,7 @@ export function createEvents(
       await judgeAndStore([event], { caller: serviceSource, kind: 'event', key, ids: [event.id] })
     },
 
-    list(query, keyId) {
+    list(query, { keyId, team }) {
       const bounds = {
         after: 0,
         before: Number.MAX_SAFE_INTEGER,
@@ -309,7 +310,7 @@ export function createEvents(
         ...timeBounds(query),
         limit: pageLimit(query.limit),
       }
-      return database.scan(keyId, (db) => readPage(db, query, bounds))
+      return database.scan(keyId, (db) => readPage(db, query, bounds, team))
     },
   }
 }
@@ -347,13 +348,18 @@ interface PageBounds {
   limit: number
 }
 
-async function readPage(db: Db, query: EventQuery, { before, limit, ...range }: PageBounds): Promise<string> {
+async function readPage(
+  db: Db,
+  query: EventQuery,
+  { before, limit, ...range }: PageBounds,
+  team: Team,
+): Promise<string> {
   const rows: string[] = []
   let length = 0
   let next: number | undefined = before
   while (next !== undefined && rows.length < limit && length < maxPageLength) {
     const wanted = Math.min(sliceRows, limit - rows.length)
-    const slice = await readEvents(db, query, { ...range, before: next, limit: wanted })
+    const slice = await readEvents(db, query, { ...range, before: next, limit: wanted }, team)
     for (const row of slice.rows) {
       const json = eventRowJson(row)
       length += json.length

@@ -77,6 +77,24 @@ export async function readRefs(
   return rows.map(({ seq }) => seq)
 }
 
+/** Name and value of index entries. */
+export type Ref = readonly [RefKind, string]
+
+/** Selects the newest `limit` entries of all the refs, which are of one kind, with a seq in the range. */
+export function newestRefs(
+  db: Db,
+  refs: readonly Ref[],
+  { floor, below, limit }: { floor: number; below: number; limit: number },
+) {
+  const parts = refs.map(
+    ([kind, value]) => sql<{ seq: number }>`select seq from (select seq from event_refs
+      where kind = ${kind} and value = ${value} and seq < ${below} and seq >= ${floor}
+      order by seq desc limit ${limit}) as newest`,
+  )
+  const all = sql<{ seq: number }>`(${sql.join(parts, sql` union all `)})`.as<'refs'>('refs')
+  return db.selectFrom(all).select('seq').orderBy('seq', 'desc').limit(limit)
+}
+
 /** Deletes the entries of events of one severity with a seq in [first, end). */
 export async function deleteRefsOf(
   db: Db,

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { readCounters } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 import { eventRow } from './event-row.ts'
 import { readRefs } from './index-queries.ts'
 import { readOldest, seqRange } from './queries.ts'
@@ -66,7 +67,7 @@ const idWindow = 300_000
  * Reads the events whose id begins with `prefix`, newest first. Ids begin with their time, of which the prefix must have at
  * least 8 digits, so that some two minutes of the log are read at most.
  */
-export async function readEventsByIdPrefix(db: Db, prefix: string, limit: number) {
+export async function readEventsByIdPrefix(db: Db, prefix: string, limit: number, team?: Team) {
   const digits = prefix.replaceAll('-', '').slice(0, 12)
   const from = Number.parseInt(digits.padEnd(12, '0'), 16) - storedWithinMs
   const to = Number.parseInt(digits.padEnd(12, 'f'), 16) + storedWithinMs
@@ -81,6 +82,7 @@ export async function readEventsByIdPrefix(db: Db, prefix: string, limit: number
     .where('created_at', '<', to)
     .where('id', '>=', prefix)
     .where('id', '<', `${prefix}~`)
+    .$if(team !== undefined, (query) => query.where(isOfTeam('instance_id', team!)))
     .orderBy('seq', 'desc')
     .limit(limit)
     .execute()

@@ -1,6 +1,6 @@
 import { dayMs, hourMs, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
-import type { Team } from '../instances/team-statements.ts'
+import type { Team } from '../../db/teams.ts'
 import { type ProblemCount, readProblems, readReports } from './problem-queries.ts'
 
 export type { ProblemCount } from './problem-queries.ts'

@@ -4,7 +4,7 @@ import { counterValue, readCounters, setCounter } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, type Team } from '../instances/team-statements.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 
 type Counted = Schema['problem_counts']
 

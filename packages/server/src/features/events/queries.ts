@@ -4,7 +4,8 @@ import { minuteMs, startOf } from '../../clock.ts'
 import { readCounters } from '../../db/counters.ts'
 import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
-import { deleteRefs, type RefKind, readRefs } from './index-queries.ts'
+import { isOfTeam, readTeam, readTeamAgents, type Team } from '../../db/teams.ts'
+import { deleteRefs, newestRefs, type Ref } from './index-queries.ts'
 import type { Once } from './insert-queries.ts'
 
 /** Returns the ids of an earlier request with this key. Keys are deleted after a day, see retention. */
@@ -42,8 +43,13 @@ export async function readOldest(
 
 const filterColumns = ['severity', 'instance_id', 'session_id', 'event_type'] as const
 
-export function matching(db: Db, filter: Omit<EventQuery, 'limit' | 'after' | 'before' | 'from' | 'to'>) {
+export function matching(
+  db: Db,
+  filter: Omit<EventQuery, 'limit' | 'after' | 'before' | 'from' | 'to'>,
+  team?: readonly string[],
+) {
   let query = db.selectFrom('events').selectAll()
+  if (team) query = query.where(isOfTeam('instance_id', team))
   for (const column of filterColumns) {
     const value = filter[column]
     if (column === 'severity' && value) {
@@ -92,22 +98,39 @@ async function scan(matches: Matching, { floor, below }: Range, limit: number, i
   return { rows, lookedDownTo: from > floor ? from : undefined }
 }
 
-/** Returns the index that finds the fewest rows to read. */
-export function bestRef({ session_id, instance_id, event_type }: EventQuery): [RefKind, string] | undefined {
-  if (session_id) return ['session', session_id]
-  if (instance_id) return ['instance', instance_id]
+/** A team of more agents is found by comparing rows: of each agent, a whole window of index entries may be read. */
+const maxIndexedAgents = 30
+
+/**
+ * Returns the entries of the index that find the fewest rows to read; undefined if rows must be compared without it. A
+ * team's own entries come before those of a type, so that events of others do not count toward the limit of a page.
+ */
+export async function bestRefs(
+  db: Db,
+  { session_id, instance_id, event_type }: EventQuery,
+  team: Team,
+): Promise<readonly Ref[] | undefined> {
+  // An agent of others is as unknown as one that does not exist.
+  if (team && instance_id && !(await readTeam(db, team, [instance_id])).has(instance_id)) return []
+  if (session_id) return [['session', session_id]]
+  if (instance_id) return [['instance', instance_id]]
+  if (team) {
+    const agents = await readTeamAgents(db, team, maxIndexedAgents + 1)
+    if (agents.length <= maxIndexedAgents) return agents.map((id) => ['instance', id])
+  }
   const isBulk = event_type === eventTypes.toolCall || event_type === eventTypes.sessionMetrics
-  return event_type && !isBulk ? ['type', event_type] : undefined
+  return event_type && !isBulk ? [['type', event_type]] : undefined
 }
 
 async function lookUp(
   db: Db,
   matches: Matching,
-  ref: [RefKind, string],
+  refs: readonly Ref[],
   range: Range,
   limit: number,
 ): Promise<EventPage> {
-  const seqs = await readRefs(db, ...ref, { ...range, limit: refWindow })
+  const found = await newestRefs(db, refs, { ...range, limit: refWindow }).execute()
+  const seqs = found.map(({ seq }) => seq)
   if (seqs.length === 0) return { rows: [], lookedDownTo: undefined }
   const rows = await matches.where('seq', 'in', seqs).orderBy('seq', 'desc').limit(limit).execute()
   if (rows.length === limit) return { rows, lookedDownTo: rows.at(-1)!.seq }
@@ -119,6 +142,7 @@ export async function readEvents(
   db: Db,
   filter: EventQuery,
   bounds: { after: number; before: number; from: number; to: number; limit: number },
+  team?: Team,
 ): Promise<EventPage> {
   const { from, to, limit } = bounds
   const timed = from > 0 || to < Number.MAX_SAFE_INTEGER
@@ -129,11 +153,12 @@ export async function readEvents(
     floor: Math.max(times.first, bounds.after + 1),
     below: Math.min(bounds.before, times.last + 1, newest + 1),
   }
-  let matches = matching(db, filter)
+  let matches = matching(db, filter, team)
   if (timed) matches = matches.where('created_at', '>=', from).where('created_at', '<', to)
-  const ref = bestRef(filter)
-  if (!ref) {
+  const refs = await bestRefs(db, filter, team)
+  if (!refs) {
     const isIndexed =
+      !team &&
       filter.severity !== undefined &&
       filter.severity !== 'info' &&
       !filter.q &&
@@ -141,13 +166,14 @@ export async function readEvents(
       !filter.exclude_type
     return scan(matches, range, limit, isIndexed)
   }
+  if (refs.length === 0) return { rows: [], lookedDownTo: undefined }
   // The newest rows are not indexed yet, so read them directly.
   const tail = { floor: Math.max(range.floor, indexed + 1), below: range.below }
   const fresh =
     tail.below > tail.floor ? await scan(matches, tail, limit, false) : { rows: [], lookedDownTo: undefined }
   if (fresh.lookedDownTo !== undefined) return fresh
   const below = Math.min(range.below, indexed + 1)
-  const older = await lookUp(db, matches, ref, { floor: range.floor, below }, limit - fresh.rows.length)
+  const older = await lookUp(db, matches, refs, { floor: range.floor, below }, limit - fresh.rows.length)
   return { rows: [...fresh.rows, ...older.rows], lookedDownTo: older.lookedDownTo }
 }
 

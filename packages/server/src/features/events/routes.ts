@@ -39,19 +39,19 @@ export function mountEvents(
   router.handle('checkEventIndex', ({ body, principal }) => eventIndex.check(principal.keyId, body.before))
 
   router.handle('getToolHistogram', ({ query, principal }) =>
-    database.scan(principal.keyId, (db) => readToolHistogram(db, query, clock.now())),
+    database.scan(principal.keyId, (db) => readToolHistogram(db, query, clock.now(), principal.team)),
   )
 
   router.handle('getEventHistogram', ({ query, principal }) =>
-    database.scan(principal.keyId, (db) => readHistogram(db, query, clock.now())),
+    database.scan(principal.keyId, (db) => readHistogram(db, query, clock.now(), principal.team)),
   )
 
   router.handle('getEventFacets', ({ query, principal }) =>
-    database.scan(principal.keyId, (db) => readFacets(db, query)),
+    database.scan(principal.keyId, (db) => readFacets(db, query, principal.team)),
   )
 
   router.handle('listEvents', async ({ query, principal }, reply) => {
     reply.type('application/json; charset=utf-8')
-    return (await events.list(query, principal.keyId)) as never
+    return (await events.list(query, principal)) as never
   })
 }

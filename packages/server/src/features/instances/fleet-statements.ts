@@ -229,7 +229,10 @@ const nameColumns = ['id', 'name', 'agent_tags', 'operator_tags'] as const
 export type NamedAgent = Pick<Schema['instances'], (typeof nameColumns)[number]>
 
 /** Reads instances whose id begins so, in the order of ids. */
-export function readNamed(db: Db, { prefix, limit }: { prefix: string; limit: number }): Promise<NamedAgent[]> {
+export function readNamed(
+  db: Db,
+  { prefix, limit, team }: { prefix: string; limit: number; team: Team },
+): Promise<NamedAgent[]> {
   return (
     db
       .selectFrom('instances')
@@ -237,6 +240,7 @@ export function readNamed(db: Db, { prefix, limit }: { prefix: string; limit: nu
       .where('id', '>=', prefix)
       // No character of an id sorts after "z", so a range on the primary key finds the prefix.
       .where('id', '<', `${prefix}~`)
+      .$if(team !== undefined, (query) => query.where(isOfTeam('id', team!)))
       .orderBy('id')
       .limit(limit)
       .execute()
@@ -244,8 +248,13 @@ export function readNamed(db: Db, { prefix, limit }: { prefix: string; limit: nu
 }
 
 /** Reads instances with all these words of lower-case letters and digits in id, name or tags, in the order of ids. */
-export function readWithWords(db: Db, words: readonly string[], limit: number): Promise<NamedAgent[]> {
+export function readWithWords(
+  db: Db,
+  words: readonly string[],
+  { limit, team }: { limit: number; team: Team },
+): Promise<NamedAgent[]> {
   let query = db.selectFrom('instances').select(nameColumns)
+  if (team) query = query.where(isOfTeam('id', team))
   // Numbers and long words first: fewer instances have them, and only those are compared with the next word.
   const rarestFirst = words.toSorted(
     (one, other) => Number(/\d/.test(other)) - Number(/\d/.test(one)) || other.length - one.length,

@@ -1,16 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 
-/** Tags of operators to one of which the agents belong that a caller sees and reaches; undefined = all agents. */
-export type Team = readonly string[] | undefined
-
-/** The ids of the team's agents, as a subquery. */
-const teamAgents = (team: readonly string[]) =>
-  sql`(select instance_id from operator_tags where tag in (${sql.join(team)}))`
-
-/** Condition that the column has the id of an agent of the team; false where it is null. */
-export const isOfTeam = (column: string, team: readonly string[]): RawBuilder<boolean> =>
-  sql<boolean>`${sql.ref(column)} in ${teamAgents(team)}`
+export { isOfTeam, readTeam, type Team } from '../../db/teams.ts'
 
 /**
  * Condition that the column has a team, stored as a JSON array, all of whose tags are of this one; false where it is null.
@@ -26,16 +17,3 @@ export const isWithinTeam = (column: string, team: readonly string[]): RawBuilde
 
 /** How a team is stored. */
 export const teamText = (team: Team): string | null => (team ? JSON.stringify(team) : null)
-
-/** Returns those of the ids whose agents are of the team. */
-export async function readTeam(db: Db, team: readonly string[], ids: readonly string[]): Promise<Set<string>> {
-  if (ids.length === 0) return new Set()
-  const rows = await db
-    .selectFrom('operator_tags')
-    .select('instance_id')
-    .distinct()
-    .where('instance_id', 'in', ids)
-    .where('tag', 'in', team)
-    .execute()
-  return new Set(rows.map(({ instance_id }) => instance_id))
-}

@@ -1,5 +1,6 @@
 import type { SearchHit } from '@wardline/contract'
 import type { Database } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import { readDecoyNames, readDecoyPage } from '../honeypots/decoy-statements.ts'
 import { type NamedAgent, readNamed, readNamedOf, readNamePage, readWithWords } from '../instances/fleet-statements.ts'
 import { allTags } from '../instances/tags.ts'
@@ -36,7 +37,9 @@ function decoyEntry({ id, path, key_type, label, instance_id }: NamedDecoy): Ent
 }
 
 /** A hit while it is only indexed: its other fields are read when it is found. */
-const indexedHit = (id: string, title: string): SearchHit => ({ ...nothing, id, title })
+const indexedHit = (id: string, title: string, instance_id: string | null = null): SearchHit => ({
+  ...{ ...nothing, id, title, instance_id },
+})
 
 export const agentNames = (database: Database): Names => ({
   kind: 'agent',
@@ -59,7 +62,7 @@ export const decoyNames = (database: Database): Names => ({
       label: label!,
       instance_id: instance_id!,
     })
-    return { hit: indexedHit(hit.id, hit.title), text }
+    return { hit: indexedHit(hit.id, hit.title, hit.instance_id), text }
   },
   entries: async (caller, ids) => (await database.scan(caller, (db) => readDecoyNames(db, ids))).map(decoyEntry),
 })
@@ -68,11 +71,11 @@ export const decoyNames = (database: Database): Names => ({
 export async function readAgents(
   database: Database,
   caller: string,
-  { prefix, words, limit }: { prefix: string; words: readonly string[]; limit: number },
+  { prefix, words, limit, team }: { prefix: string; words: readonly string[]; limit: number; team: Team },
 ): Promise<Entry[]> {
   const rows = await database.scan(caller, async (db) => {
-    const found = /^[a-z0-9_-]+$/.test(prefix) ? await readNamed(db, { prefix, limit }) : []
-    return found.length > 0 || words.length === 0 ? found : readWithWords(db, words, limit)
+    const found = /^[a-z0-9_-]+$/.test(prefix) ? await readNamed(db, { prefix, limit, team }) : []
+    return found.length > 0 || words.length === 0 ? found : readWithWords(db, words, { limit, team })
   })
   return rows.map(agentEntry)
 }

@@ -9,12 +9,13 @@ const maxSearches = 8
 
 export function mountSearch(router: Router, { search }: { search: Search }): void {
   router.handle('search', async ({ query: { q, limit }, principal, request }) => {
-    const { keyId, scope } = principal
+    const { keyId, scope, team } = principal
     const hits = limit === undefined ? defaultSearchHits : pageLimit(limit, limits.searchHits)
     const isAbandoned = () => request.raw.socket.destroyed
     const piece = workLane.open(`searches of ${keyId}`, { max: maxSearches, isAbandoned })
     try {
-      return await search.find({ q, limit: hits, keyId, hasSettings: scope === 'operator' || scope === 'admin', piece })
+      const hasSettings = scope === 'operator' || scope === 'admin'
+      return await search.find({ q, limit: hits, keyId, team, hasSettings, piece })
     } finally {
       piece.end()
     }

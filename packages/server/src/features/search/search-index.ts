@@ -34,10 +34,13 @@ const withoutLength = (rank: number) => Math.floor(rank / 1_000)
 /** The best hits of each kind, in order. Of equal ones, the first that was added comes first. */
 export class BestHits {
   readonly #limit: number
+  readonly #isShown: (kind: SearchKind, hit: SearchHit) => boolean
   readonly #byKind = new Map<SearchKind, Ranked[]>()
 
-  constructor(limit: number) {
+  /** Hits that are not shown take no place of others. */
+  constructor(limit: number, isShown: (kind: SearchKind, hit: SearchHit) => boolean = () => true) {
     this.#limit = limit
+    this.#isShown = isShown
   }
 
   /** Whether a hit of this rank would be kept. */
@@ -47,6 +50,7 @@ export class BestHits {
   }
 
   add(found: Ranked): void {
+    if (!this.#isShown(found.kind, found.hit)) return
     const known = this.#byKind.get(found.kind) ?? []
     this.#byKind.set(found.kind, known)
     if (known.some(({ hit }) => hit.id === found.hit.id)) return

@@ -1,6 +1,7 @@
-import { type SearchReply, searchKinds, titleOf } from '@wardline/contract'
+import { type SearchHit, type SearchKind, type SearchReply, searchKinds, titleOf } from '@wardline/contract'
 import { textCost } from '@wardline/text'
 import { isoTime, minuteMs } from '../../clock.ts'
+import { readTeamAgents, type Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { SharedRun } from '../../shared-run.ts'
 import type { Piece } from '../../work-turns.ts'
@@ -31,10 +32,17 @@ const indexSettings = (settings: readonly { name: string; meaning: string }[]): 
     })),
   )
 
+/** More agents of a team are not found by name: their ids are read with every letter that a person types. */
+const maxTeamAgents = 50_000
+
+/** Kinds that name no agent. */
+const globalKinds: ReadonlySet<SearchKind> = new Set(['rule', 'policy', 'list', 'setting'])
+
 interface Asking {
   q: string
   limit: number
   keyId: string
+  team: Team
   /** Whether the caller may read the configuration. */
   hasSettings: boolean
   piece: Piece
@@ -90,31 +98,46 @@ export class Search {
   }
 
   async #answer(
-    { q, limit, keyId, hasSettings, piece }: Asking,
+    { q, limit, keyId, team, hasSettings, piece }: Asking,
     { agents, decoys }: { agents: NameIndex; decoys: NameIndex },
   ): Promise<SearchReply> {
     const query = asked(q)
-    const best = new BestHits(limit)
+    const { isShown, isWhole } = await this.#shown(team, keyId)
+    const best = new BestHits(limit, isShown)
     const namedAgents = await agents.get()
     const words = namedAgents.isComplete ? [] : query.words.map(({ word }) => word)
     // First the longest read: the others are processed while it is under way.
     const [, namedDecoys, current] = await Promise.all([
-      this.#findAgents(query, best, { limit, keyId, words }),
+      this.#findAgents(query, best, { limit, keyId, words, team }),
       decoys.get(),
       this.#current.get(),
-      this.#findEvents(query, best, { limit, keyId }),
+      this.#findEvents(query, best, { limit, keyId, team }),
     ])
     const named = [namedAgents, namedDecoys]
     const budget = piece.budget(Infinity)
     const indexes = [...named.flatMap((each) => each.indexes), ...current, ...(hasSettings ? [this.#settings] : [])]
     for (const index of indexes) await piece.inTurns(index.find(query, best, budget))
     const groups = await this.#readAgain(best.groups(searchKinds), query, keyId)
-    return { groups, complete: named.every(({ isComplete }) => isComplete) }
+    return { groups, complete: isWhole && named.every(({ isComplete }) => isComplete) }
   }
 
-  async #findEvents({ text }: Asked, best: BestHits, { limit, keyId }: { limit: number; keyId: string }) {
+  /** Which hits the caller may see, and whether that covers its whole team. */
+  async #shown(team: Team, keyId: string) {
+    if (!team) return { isShown: () => true, isWhole: true }
+    const ids = await this.#deps.database.scan(keyId, (db) => readTeamAgents(db, team, maxTeamAgents))
+    const known = new Set(ids)
+    const isShown = (kind: SearchKind, { id, instance_id }: SearchHit) =>
+      globalKinds.has(kind) || known.has(kind === 'agent' ? id : (instance_id ?? ''))
+    return { isShown, isWhole: ids.length < maxTeamAgents }
+  }
+
+  async #findEvents(
+    { text }: Asked,
+    best: BestHits,
+    { limit, keyId, team }: { limit: number; keyId: string; team: Team },
+  ) {
     if (!idPrefix.test(text)) return
-    for (const event of await this.#deps.database.scan(keyId, (db) => readEventsByIdPrefix(db, text, limit))) {
+    for (const event of await this.#deps.database.scan(keyId, (db) => readEventsByIdPrefix(db, text, limit, team))) {
       const { id, seq, severity, instance_id } = event
       const title = titleOf({ ...event, by_service: event.by_service === 1 })
       const hit = { id, title, detail: severity, instance_id, seq, at: isoTime(event.created_at) }
@@ -126,9 +149,14 @@ export class Search {
   async #findAgents(
     query: Asked,
     best: BestHits,
-    { limit, keyId, words }: { limit: number; keyId: string; words: readonly string[] },
+    { limit, keyId, words, team }: { limit: number; keyId: string; words: readonly string[]; team: Team },
   ): Promise<void> {
-    for (const { hit, text } of await readAgents(this.#deps.database, keyId, { prefix: query.text, words, limit })) {
+    for (const { hit, text } of await readAgents(this.#deps.database, keyId, {
+      prefix: query.text,
+      words,
+      limit,
+      team,
+    })) {
       const cost = textCost(query.words, text)
       if (cost !== undefined) best.add({ kind: 'agent', hit, rank: rankOf(query, hit, cost) })
     }

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Db } from '../../db/database.ts'
 import type { EventFields } from '../../db/schema/events.ts'
+import { readTeam } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { namedFrame } from '../../http/sse.ts'
@@ -15,6 +16,8 @@ import { ReplayPace } from './replay-pace.ts'
 const maxReplayRows = 10_000
 /** Rows read per page. Large rows fill a page early, and the rest is read again. */
 const pageRows = 100
+/** Rows in memory that are compared with a team at once. */
+const teamRows = 1_000
 /** Concurrent page reads from the database; further ones wait. */
 const maxReads = 2
 /** Delay after the database lane was full; it serves the next scans within about a second. */
@@ -29,6 +32,10 @@ export interface Follower {
   seq: number
   /** True when it gets live events; otherwise it is catching up to the head. */
   live: boolean
+  /** With a team it is never live: the agents of each page are compared with the team, which may have changed. */
+  team?: readonly string[]
+  /** Whether it waits at the head for further events, with a team. */
+  isIdle?: boolean
 }
 
 /**
@@ -69,6 +76,13 @@ export class CatchUp {
     else this.#enqueue(follower)
   }
 
+  /** Continues with a client limited to a team after further events. */
+  wake(follower: Follower): void {
+    if (!follower.isIdle || follower.seq >= this.#source.head) return
+    follower.isIdle = false
+    this.#enqueue(follower)
+  }
+
   close(): void {
     clearTimeout(this.#timer)
     this.#isOpen = false
@@ -92,13 +106,13 @@ export class CatchUp {
     const now = this.#deps.clock.monotonic()
     let soonestMs = Infinity
     let rows: readonly EventFields[] | undefined
-    const follower = this.#waiting.take((caller, { seq }) => {
+    const follower = this.#waiting.take((caller, { seq, team }) => {
       const waitMs = this.#pace.waitMs(caller, now)
       if (waitMs > 0) {
         soonestMs = Math.min(soonestMs, waitMs)
         return true
       }
-      rows = this.#source.after(seq, pageRows)
+      rows = this.#source.after(seq, team ? teamRows : pageRows)
       return rows === undefined && this.#reads >= maxReads
     })
     if (follower) {
@@ -147,18 +161,40 @@ export class CatchUp {
   /** `head`: where the log ended when the rows were read; without rows, the client has everything up to there. */
   #serve(follower: Follower, rows: readonly EventFields[], head: number): void {
     if (follower.socket.destroyed) return
+    if (follower.team && rows.length > 0) return void this.#serveTeam(follower, rows, follower.team)
     const page = pageOf(rows)
     this.#pace.take(follower.caller, page?.rows ?? 1, this.#deps.clock.monotonic())
     follower.seq = page?.lastSeq ?? head
     this.#write(follower, page?.bytes ?? ':\n\n')
   }
 
-  #write(follower: Follower, data: Buffer | string): void {
-    this.#backlog.write(follower.socket, data, () => {
+  /** Sends what is of the team's agents; nothing shows that others had events. */
+  async #serveTeam(follower: Follower, rows: readonly EventFields[], team: readonly string[]): Promise<void> {
+    this.#pace.take(follower.caller, rows.length, this.#deps.clock.monotonic())
+    try {
+      const ids = new Set(rows.flatMap(({ instance_id }) => instance_id ?? []))
+      const members = await readTeam(this.#deps.database.db, team, [...ids])
       if (follower.socket.destroyed) return
-      // No event can arrive between this check and the next live write.
-      if (follower.seq >= this.#source.head) follower.live = true
-      else this.#enqueue(follower)
-    })
+      const own = rows.filter(({ instance_id }) => instance_id !== null && members.has(instance_id))
+      const page = pageOf(own)
+      follower.seq = page && page.rows < own.length ? page.lastSeq : rows.at(-1)!.seq
+      if (page) this.#write(follower, page.bytes)
+      else this.#continue(follower)
+    } catch (fault) {
+      this.#logFault(fault)
+      this.#backlog.cut(follower.socket, 'error')
+    }
+  }
+
+  #write(follower: Follower, data: Buffer | string): void {
+    this.#backlog.write(follower.socket, data, () => this.#continue(follower))
+  }
+
+  #continue(follower: Follower): void {
+    if (follower.socket.destroyed) return
+    // No event can arrive between this check and the next live write.
+    if (follower.seq < this.#source.head) this.#enqueue(follower)
+    else if (follower.team) follower.isIdle = true
+    else follower.live = true
   }
 }

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { ControlChange } from '@wardline/contract'
+import { readTeam, type Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { namedFrame } from '../../http/sse.ts'
 import type { StreamBacklog } from '../../http/stream-backlog.ts'
@@ -22,7 +23,7 @@ const changeFrame = (change: ControlChange) => namedFrame('control', JSON.string
 export class ControlFeed {
   readonly #deps: Deps
   readonly #backlog: StreamBacklog
-  readonly #sockets = new Set<Socket>()
+  readonly #sockets = new Map<Socket, Team>()
   /** Last audit seq read. */
   #seq = 0
   #isOpen = false
@@ -48,8 +49,8 @@ export class ControlFeed {
   }
 
   /** Adds a client for all further changes. It may receive a change from the last second twice. */
-  add(socket: Socket): void {
-    this.#sockets.add(socket)
+  add(socket: Socket, team: Team): void {
+    this.#sockets.set(socket, team)
   }
 
   remove(socket: Socket): void {
@@ -80,14 +81,31 @@ export class ControlFeed {
         pageRows,
       )
       if (changes.length === 0) continue
+      const ofTeams = await this.#changesOfTeams(changes)
       this.#seq = changes.at(-1)!.seq
-      this.#send(Buffer.from(changes.map(changeFrame).join('')))
+      this.#send(Buffer.from(changes.map(changeFrame).join('')), ofTeams)
       if (changes.length === pageRows) this.#isDue = true
     }
   }
 
-  #send(bytes: Buffer): void {
-    for (const socket of this.#sockets) {
+  /** Returns the frames for each team, by the list of its tags: sockets of the same caller have the same list. */
+  async #changesOfTeams(changes: readonly ControlChange[]): Promise<Map<Team, Buffer>> {
+    const ids = [...new Set(changes.map(({ instance_id }) => instance_id))]
+    const ofTeams = new Map<Team, Buffer>()
+    for (const team of new Set(this.#sockets.values())) {
+      if (!team) continue
+      const members = await readTeam(this.#deps.database.db, team, ids)
+      const own = changes.filter(({ instance_id }) => members.has(instance_id))
+      ofTeams.set(team, Buffer.from(own.map(changeFrame).join('')))
+    }
+    return ofTeams
+  }
+
+  /** A socket of a team that was added in the meantime reads these changes from the list. */
+  #send(all: Buffer, ofTeams: Map<Team, Buffer>): void {
+    for (const [socket, team] of this.#sockets) {
+      const bytes = team ? ofTeams.get(team) : all
+      if (!bytes?.length) continue
       if (socket.writableLength > maxUnsentBytes) this.#backlog.cut(socket, 'stalled')
       else this.#backlog.write(socket, bytes)
     }

@@ -21,6 +21,9 @@ const heartbeat = '{"type":"heartbeat"}'
  */
 const keepRecentMs = 60_000
 
+/** Clients limited to teams get events at most this often: each time the database is asked which agents are theirs. */
+const teamEveryMs = 100
+
 interface Client extends Follower {
   address: string
   holder: Holder
@@ -53,6 +56,7 @@ export class EventStream {
   #unsent: EventFields[] = []
   #unsentOutside: OutsideEvent[] = []
   #flushing = false
+  #teamTimer: NodeJS.Timeout | undefined
   #lastLeftAt = -Infinity
 
   constructor(deps: Deps, { streamBacklog, logFollower }: { streamBacklog: StreamBacklog; logFollower: LogFollower }) {
@@ -92,9 +96,11 @@ export class EventStream {
     const resumes = lastSeq !== undefined && lastSeq < this.#follower.head
     const seq = resumes ? lastSeq : this.#follower.head
     const caller = holder.keyId === anonymous.keyId ? address : holder.keyId
-    const client: Client = { socket, address, holder, caller, seq, live: !resumes }
+    const { team } = holder
+    const feed = team ? { live: false, isIdle: !resumes, team } : { live: !resumes }
+    const client: Client = { socket, address, holder, caller, seq, ...feed }
     this.#clients.add(client)
-    if (hasControl) this.#control.add(socket)
+    if (hasControl) this.#control.add(socket, team)
     this.#perAddress.set(address, ofAddress + 1)
     this.#showCount()
     socket.on('close', () => this.#forget(client))
@@ -120,6 +126,7 @@ export class EventStream {
   }
 
   close(delayMs: () => number): void {
+    clearTimeout(this.#teamTimer)
     this.#stats.close()
     this.#control.close()
     this.#catchUp.close()
@@ -167,6 +174,7 @@ export class EventStream {
     this.#unsentOutside = []
     if ([...rows, ...outside].some(({ severity }) => severity !== 'info')) this.#wantStats()
     for (const page of pagesOf(rows)) this.#writePage(page, rows)
+    if (rows.length > 0) this.#wakeTeamsSoon()
     if (outside.length > 0) this.#writeToLive(Buffer.from(outside.map(outsideFrame).join('')))
   }
 
@@ -184,7 +192,14 @@ export class EventStream {
     }
   }
 
-  /** Sends events that are not stored, only to live clients with room in their buffer. */
+  #wakeTeamsSoon(): void {
+    this.#teamTimer ??= setTimeout(() => {
+      this.#teamTimer = undefined
+      for (const client of this.#clients) this.#catchUp.wake(client)
+    }, teamEveryMs)
+  }
+
+  /** Sends counts, and events that are not stored and prove no agent, only to live clients with room in their buffer. */
   #writeToLive(bytes: Buffer): void {
     for (const { socket, live } of this.#clients) {
       if (live && fits(socket, bytes.length)) this.#backlog.write(socket, bytes)
