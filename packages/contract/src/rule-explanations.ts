@@ -76,7 +76,7 @@ export const ruleExplanationEndpoints = {
     method: 'GET',
     path: '/api/rule-matches',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'rules',
     summary:
       'Show what of an event the conditions of rules matched: of the rules that it completed, of `rule`, or of a rule_matched event',

@@ -160,7 +160,7 @@ const RuleFirings = Type.Object({
   hours: Type.Array(Type.Object({ hour: Timestamp, count: Count, suppressed: Count }), {
     maxItems: ruleLimits.firingHours,
     description:
-      'Firings by hour from `from` to `to`, oldest first, without hours that have none; `suppressed` were counted, not stored',
+      'Firings by hour from `from` to `to`, oldest first, without hours that have none; `suppressed` were counted, not stored: 0 for a caller limited to a team',
   }),
 })
 export type RuleFirings = Static<typeof RuleFirings>
@@ -269,9 +269,10 @@ export const ruleEndpoints = {
     method: 'GET',
     path: '/api/rules',
     access: access.readers,
-    teams: 'global',
+    teams: 'agents',
     feature: 'rules',
-    summary: 'List the rules with their firings of the last 24 hours and 7 days',
+    summary:
+      'List the rules with their firings of the last 24 hours and 7 days; for a caller limited to a team, the stored firings of these days about its agents',
     status: 200,
     reply: RuleList,
   }),
@@ -279,7 +280,7 @@ export const ruleEndpoints = {
     method: 'GET',
     path: '/api/rules/:id',
     access: access.readers,
-    teams: 'global',
+    teams: 'agents',
     feature: 'rules',
     summary: 'Get a rule, its text and its versions',
     params: RuleParams,
@@ -385,7 +386,7 @@ export const ruleEndpoints = {
     method: 'GET',
     path: '/api/rules/:id/firings',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'rules',
     summary: 'List the firings of a rule, newest first, and count them by hour',
     params: RuleParams,

@@ -10,6 +10,7 @@ import {
 } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
+import { readTeam, type Team } from '../../db/teams.ts'
 import { AppError } from '../../errors.ts'
 import { readEventsBetween } from '../events/log-statements.ts'
 import { ruleEventsOf } from './event-log.ts'
@@ -26,9 +27,12 @@ import { unknownRule } from './rules.ts'
 /** A stored row reads its columns when asked, which JSON would not show. */
 const plain = (row: EventRow) => Object.fromEntries(eventColumns.map((name) => [name, row[name]])) as EventRow
 
-async function findEvent(db: Db, seq: number): Promise<StoredEvent | undefined> {
+/** Finds an event of the team's agents. */
+async function findEvent(db: Db, seq: number, team: Team): Promise<StoredEvent | undefined> {
   const [event] = await readEventsBetween(db, { after: seq - 1, upTo: seq, limit: 1 })
-  return event
+  if (!event || !team) return event
+  const { instance_id: id } = event
+  return id !== null && (await readTeam(db, team, [id])).has(id) ? event : undefined
 }
 
 /** Firings to explain, each with the events of it that are asked about. */
@@ -67,9 +71,13 @@ function explanationOf(rule: CompiledRule, text: string): (event: RuleEvent) => 
 }
 
 /** Throws AppError `not_found`. */
-export async function explainEvent(db: Db, asked: { event: string; rule?: string }): Promise<RuleExplanation> {
+export async function explainEvent(
+  db: Db,
+  asked: { event: string; rule?: string },
+  team: Team,
+): Promise<RuleExplanation> {
   const seq = Number(asked.event)
-  const event = await findEvent(db, seq)
+  const event = await findEvent(db, seq, team)
   if (!event) throw new AppError('not_found', `No event with seq ${seq}. Retention may have deleted it.`)
   const rules: RuleExplanation['rules'] = []
   for (const { rule_id, version, seqs } of await firingsOf(db, event, asked.rule)) {
@@ -77,7 +85,7 @@ export async function explainEvent(db: Db, asked: { event: string; rule?: string
     if (!stored) continue
     const { rule } = await readStored(db, stored.text)
     const explain = explanationOf(rule, stored.text)
-    const found = await Promise.all(seqs.map((each) => findEvent(db, each)))
+    const found = await Promise.all(seqs.map((each) => findEvent(db, each, team)))
     const events = []
     for (const each of await ruleEventsOf(
       db,

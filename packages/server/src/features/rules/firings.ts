@@ -1,8 +1,17 @@
 import { limits, type RuleFirings, ruleLimits } from '@wardline/contract'
 import { dayMs, hourMs, isoTime, startOf } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import { AppError } from '../../errors.ts'
-import { findRule, readFiringHours, readFirings, readResponses } from './queries.ts'
+import {
+  findRule,
+  readFiringCounts,
+  readFiringHours,
+  readFirings,
+  readLastFirings,
+  readResponses,
+  readTeamHours,
+} from './queries.ts'
 
 interface Asked {
   limit?: string
@@ -28,12 +37,18 @@ function pageOf({ limit, before, from, to }: Asked, now: number) {
 }
 
 /** Throws AppError `not_found` or `invalid`. */
-export async function listFirings(db: Db, id: string, asked: Asked, now: number): Promise<RuleFirings> {
+export async function listFirings(
+  db: Db,
+  id: string,
+  asked: Asked,
+  { now, team }: { now: number; team: Team },
+): Promise<RuleFirings> {
   const page = pageOf(asked, now)
   if (!(await findRule(db, id))) throw new AppError('not_found', `No rule with id ${id.slice(0, limits.name)}.`)
+  const hoursOf = { from: startOf(page.from, hourMs), to: page.to, id }
   const [rows, hours] = await Promise.all([
-    readFirings(db, id, page),
-    readFiringHours(db, { from: startOf(page.from, hourMs), to: page.to, id }),
+    readFirings(db, id, page, team),
+    team ? readTeamHours(db, team, hoursOf) : readFiringHours(db, hoursOf),
   ])
   const seqs = rows.map(({ seq }) => seq)
   const responses = seqs.length === 0 ? [] : await readResponses(db, id, seqs)
@@ -60,4 +75,30 @@ export async function listFirings(db: Db, id: string, asked: Asked, now: number)
       suppressed: Number(suppressed),
     })),
   }
+}
+
+/** Hours of the chart in a list, and of the longer count, including the current one. */
+export const recentHours = 24
+const countedHours = 7 * 24
+
+/** What the firings of rules add up to; for a team, of the agents of the team within the counted hours. */
+export async function countFirings(db: Db, ids: readonly string[], { now, team }: { now: number; team: Team }) {
+  const first = startOf(now, hourMs) - (recentHours - 1) * hourMs
+  const firstCounted = startOf(now, hourMs) - (countedHours - 1) * hourMs
+  if (!team) {
+    const [counted, counts, last] = await Promise.all([
+      readFiringHours(db, { from: first, to: now + 1 }),
+      readFiringCounts(db, firstCounted),
+      readLastFirings(db, ids),
+    ])
+    return { first, counted, counts, last }
+  }
+  const hours = await readTeamHours(db, team, { from: firstCounted, to: now + 1 })
+  const counts = new Map<string, number>()
+  const last = new Map<string, number>()
+  for (const { rule_id, count, last: at } of hours) {
+    counts.set(rule_id, (counts.get(rule_id) ?? 0) + count)
+    last.set(rule_id, Math.max(last.get(rule_id) ?? 0, at))
+  }
+  return { first, counted: hours.filter(({ hour }) => hour >= first), counts, last }
 }

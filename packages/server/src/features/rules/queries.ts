@@ -1,6 +1,9 @@
+import { sql } from 'kysely'
+import { hourMs } from '../../clock.ts'
 import { readCounter } from '../../db/counters.ts'
 import type { Db, Trx } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 
 export type RuleRow = Schema['rules']
 
@@ -120,6 +123,21 @@ export function readFiringHours(db: Db, { from, to, id }: { from: number; to: nu
   return query.orderBy('hour').execute()
 }
 
+/** Counts the stored firings about a team's agents by rule and hour, with the time of the last: the counters have no agent. */
+export async function readTeamHours(
+  db: Db,
+  team: readonly string[],
+  { from, to, id }: { from: number; to: number; id?: string },
+): Promise<{ rule_id: string; hour: number; count: number; suppressed: number; last: number }[]> {
+  const { rows } = await sql<{ rule_id: string; hour: number; count: number; last: number }>`
+    select rule_id, hour, count(*) as count, max(fired_at) as last from (
+      select rule_id, fired_at, fired_at - fired_at % ${hourMs} as hour from rule_firings
+      where created_at >= ${from} and fired_at >= ${from} and fired_at < ${to} and ${isOfTeam('instance_id', team)}
+      ${id === undefined ? sql`` : sql`and rule_id = ${id}`}
+    ) as fired group by rule_id, hour order by hour`.execute(db)
+  return rows.map((row) => ({ ...row, hour: Number(row.hour), count: Number(row.count), suppressed: 0 }))
+}
+
 /** Adds up the firings of each rule, from an hour on. */
 export async function readFiringCounts(db: Db, from: number): Promise<Map<string, number>> {
   const rows = await db
@@ -153,10 +171,11 @@ interface FiringFilter {
   limit: number
 }
 
-export function readFirings(db: Db, id: string, { before, from, to, limit }: FiringFilter) {
+export function readFirings(db: Db, id: string, { before, from, to, limit }: FiringFilter, team: Team) {
   return db
     .selectFrom('rule_firings')
     .selectAll()
+    .$if(team !== undefined, (query) => query.where(isOfTeam('instance_id', team!)))
     .where('rule_id', '=', id)
     .where('seq', '<', before)
     .where('fired_at', '>=', from)

@@ -60,13 +60,13 @@ export function mountRules(
 
   router.handle('listRules', ({ principal }) =>
     database.scan(principal.keyId, async (db) => ({
-      ...(await listRules(db, clock.now())),
+      ...(await listRules(db, { now: clock.now(), team: principal.team })),
       file_faults: ruleFiles.faults(),
     })),
   )
 
   router.handle('getRule', ({ params, query, principal }) =>
-    database.scan(principal.keyId, (db) => viewRule(db, params.id, query, clock.now())),
+    database.scan(principal.keyId, (db) => viewRule(db, params.id, query, { now: clock.now(), team: principal.team })),
   )
 
   router.handle('replaceRule', (input) => changed(replaceRule(changing(input), input.params.id, givenRule(input.body))))
@@ -94,12 +94,14 @@ export function mountRules(
   router.handle('testRule', async ({ body }) => testResults(await readWithLists(database.db, body.rule)))
 
   router.handle('explainEvent', ({ query, principal }) =>
-    database.scan(principal.keyId, (db) => explainEvent(db, query)),
+    database.scan(principal.keyId, (db) => explainEvent(db, query, principal.team)),
   )
 
   router.handle('draftException', ({ params, body }) => draftException(database.db, params.id, body))
 
   router.handle('listRuleFirings', ({ params, query, principal }) =>
-    database.scan(principal.keyId, (db) => listFirings(db, params.id, query, clock.now())),
+    database.scan(principal.keyId, (db) =>
+      listFirings(db, params.id, query, { now: clock.now(), team: principal.team }),
+    ),
   )
 }

@@ -1,11 +1,13 @@
 import { type RuleDocument, type RuleList, type RuleMode, type RuleStored, ruleLimits } from '@wardline/contract'
-import { hourMs, isoTime, isoTimeOrNull, startOf } from '../../clock.ts'
+import { hourMs, isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Database, Db, Trx } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import { type Action, type Actor, recordAction } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { keyNames } from '../keys/key-names.ts'
+import { countFirings, recentHours } from './firings.ts'
 import { costFault } from './language/cost.ts'
 import { anyLists } from './language/placeholders.ts'
 import { readListsOf, readListVersions, type StoredLists } from './list-queries.ts'
@@ -15,9 +17,6 @@ import {
   findVersion,
   insertRule,
   type RuleRow,
-  readFiringCounts,
-  readFiringHours,
-  readLastFirings,
   readLastVersion,
   readOtherCosts,
   readRules,
@@ -304,19 +303,10 @@ export async function deleteRule(changing: Changing, id: string): Promise<void> 
   })
 }
 
-/** Hours of the chart in a list, and of the longer count, including the current one. */
-const recentHours = 24
-const countedHours = 7 * 24
-
-async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
-  const first = startOf(now, hourMs) - (recentHours - 1) * hourMs
-  const [counted, counts, last, names] = await Promise.all([
-    readFiringHours(db, { from: first, to: now + 1 }),
-    readFiringCounts(db, startOf(now, hourMs) - (countedHours - 1) * hourMs),
-    readLastFirings(
-      db,
-      rows.map(({ id }) => id),
-    ),
+async function summaries(db: Db, rows: readonly RuleRow[], asked: { now: number; team: Team }) {
+  const ids = rows.map(({ id }) => id)
+  const [{ first, counted, counts, last }, names] = await Promise.all([
+    countFirings(db, ids, asked),
     keyNames.names(
       db,
       rows.flatMap(({ changed_by }) => changed_by ?? []),
@@ -351,23 +341,23 @@ async function summaries(db: Db, rows: readonly RuleRow[], now: number) {
   })
 }
 
-export async function listRules(db: Db, now: number): Promise<Omit<RuleList, 'file_faults'>> {
+export async function listRules(db: Db, asked: { now: number; team: Team }): Promise<Omit<RuleList, 'file_faults'>> {
   const { seq, newest } = await readRunnerProgress(db)
   return {
-    rules: await summaries(db, await readRules(db), now),
+    rules: await summaries(db, await readRules(db), asked),
     runner: { seq, lag_events: Math.max(0, newest - seq) },
   }
 }
 
 /** Throws AppError `not_found`. */
-export async function viewRule(db: Db, id: string, given: { version?: string }, now: number) {
+export async function viewRule(db: Db, id: string, given: { version?: string }, asked: { now: number; team: Team }) {
   const row = await findRule(db, id)
   if (!row) throw unknownRule(id)
   const version = given.version === undefined ? row.version : Number(given.version)
   const stored = await findVersion(db, id, version)
   if (!stored) throw new AppError('not_found', `The rule has no version ${version}; the newest is ${row.version}.`)
   const [[summary], versions] = await Promise.all([
-    summaries(db, [row], now),
+    summaries(db, [row], asked),
     readVersions(db, id, ruleLimits.listedVersions),
   ])
   const names = await keyNames.names(
