@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { hourMs } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions, inPortions } from '../../db/portions.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 import { uuidV7Floor } from '../../ids.ts'
-import { isOfTeam, type Team } from '../instances/team-statements.ts'
 import type { AllowanceRow, ApprovalRow, Ask } from './approval-rules.ts'
 
 type Parts = Pick<Database, 'db' | 'dialect'>

@@ -2,7 +2,7 @@ import { limits } from '@wardline/contract'
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, type Team } from '../instances/team-statements.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 
 export type BrakeRow = Schema['brake']
 

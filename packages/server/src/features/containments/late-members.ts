@@ -1,9 +1,9 @@
 import type { AgentSelector } from '@wardline/contract'
 import { minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { lockRegistrations, readOwnersOf, readRegistered, registeredSince } from '../instances/fleet-statements.ts'
-import type { Team } from '../instances/team-statements.ts'
 import { readAgentOwners } from '../keys/owner-statements.ts'
 import { lateStatements } from './queries.ts'
 

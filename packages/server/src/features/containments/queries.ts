@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { claimRow, isClaimable } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isWithinTeam, type Team } from '../instances/team-statements.ts'
+import type { Team } from '../../db/teams.ts'
+import { isWithinTeam } from '../instances/team-statements.ts'
 
 export type ContainmentRow = Schema['containments']
 type PartRow = Pick<Schema['containment_parts'], 'position' | 'members'>

@@ -1,7 +1,8 @@
 import type { ExpressionBuilder } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, isWithinTeam, type Team } from '../instances/team-statements.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
+import { isWithinTeam } from '../instances/team-statements.ts'
 
 export type ResumeRequestRow = Schema['resume_requests']
 

@@ -6,6 +6,7 @@ import {
   limits,
   offlineAfterMs,
 } from '@wardline/contract'
+import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { heldByParent } from '../control/kill-switch.ts'
@@ -19,7 +20,6 @@ import {
 } from '../instances/fleet-statements.ts'
 import { readSuspendedParents } from '../instances/parent-statements.ts'
 import { readTags } from '../instances/tags.ts'
-import type { Team } from '../instances/team-statements.ts'
 import { parentsBeside, parentsFirst } from './parents-first.ts'
 import { readStopVerdicts } from './stop-verdicts.ts'
 

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { Team } from '../../db/teams.ts'
 import {
   type AnswerCells,
   answerColumns,
@@ -10,7 +11,7 @@ import {
   type SupervisorCells,
   supervisorColumns,
 } from '../instances/drill-statements.ts'
-import { isWithinTeam, type Team } from '../instances/team-statements.ts'
+import { isWithinTeam } from '../instances/team-statements.ts'
 
 export type DrillRow = Schema['drills']
 export type NotAskedReason = NonNullable<Schema['drill_asks']['reason']>

@@ -2,11 +2,11 @@ import type { DecoyAllowList, DecoyState, KeyType, Planting, Rotated } from '@wa
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import { changeGuarded } from '../../db/guarded-change.ts'
+import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { Ingest } from '../events/ingest.ts'
-import type { Team } from '../instances/team-statements.ts'
 import { instanceOf } from './decoy-scope.ts'
 import { describeTest } from './hit-event.ts'
 import {

@@ -3,7 +3,7 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, type Team } from '../instances/team-statements.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 import { everyAgent, isOutside } from './decoy-scope.ts'
 
 export type HoneypotRow = Schema['honeypots']

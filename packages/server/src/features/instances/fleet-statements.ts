@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { type JsonPage, readJsonPage } from '../../db/json-page.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, type Team } from './team-statements.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 
 /** Selects the instances of a fleet operation. Exactly one property is set. */
 interface FleetSelector {

@@ -17,6 +17,7 @@ import type { Point } from '../../config/enforcement-points.ts'
 import type { Db, Statement } from '../../db/database.ts'
 import { GroupCommit } from '../../db/group-commit.ts'
 import type { Schema } from '../../db/schema.ts'
+import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import type { CountedReports } from '../events/counted-reports.ts'
@@ -32,7 +33,6 @@ import { findInstance, type InstanceRow, readFleetIds, readInstances, type Silen
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
 import { compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
 import { allTags, readTags } from './tags.ts'
-import type { Team } from './team-statements.ts'
 import { reportClaim } from './version-claims.ts'
 
 export interface Heartbeats {

@@ -3,10 +3,10 @@ import { sql } from 'kysely'
 import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 import { deleteConfigs } from './config-statements.ts'
 import { isHeardBy } from './heard-by-statements.ts'
 import { isBetween, isParent } from './parent-queries.ts'
-import { isOfTeam, type Team } from './team-statements.ts'
 import { deleteServers, runsServer } from './tool-server-statements.ts'
 
 /** Columns from which the status of an instance is derived. */

@@ -3,6 +3,7 @@ import { gzip } from 'node:zlib'
 import { type CurrentSuspension, limits, type SharedFleet } from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Point } from '../../config/enforcement-points.ts'
+import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { SharedRun } from '../../shared-run.ts'
 import { enforcingLevers, pointsFor, reachOf } from './enforcing-levers.ts'
@@ -11,7 +12,6 @@ import type { WitnessRow } from './heard-by-statements.ts'
 import { isSilent, readSuspensionStates, type SuspensionStates, viewRow } from './instances.ts'
 import { readShared, type SharedRow } from './queries.ts'
 import { readTags } from './tags.ts'
-import type { Team } from './team-statements.ts'
 
 /** All callers within this time share one reading: 200 dashboards poll every five seconds each. */
 const keptMs = 2_000

@@ -1,8 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Team } from '../../db/teams.ts'
 
-export { isOfTeam, readTeam, type Team } from '../../db/teams.ts'
-
 /**
  * Condition that the column has a team, stored as a JSON array, all of whose tags are of this one; false where it is null.
  * A tag has no quotation mark, so one is left where a tag is.

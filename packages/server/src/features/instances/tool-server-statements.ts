@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement, Trx } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, type Team } from './team-statements.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 
 /** Names that differ only in case are one server. */
 const keyOf = (name: string) => name.toLowerCase()

@@ -1,7 +1,7 @@
 import { type ToolServer, type ToolServerList, toolServerLimits } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Database, Db } from '../../db/database.ts'
-import type { Team } from './team-statements.ts'
+import type { Team } from '../../db/teams.ts'
 import { findServerAfter, readServer, readVariants } from './tool-server-statements.ts'
 
 /**

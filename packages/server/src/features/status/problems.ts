@@ -1,9 +1,9 @@
 import { limits, type Problem, type ProblemList, severities } from '@wardline/contract'
 import { isoTime } from '../../clock.ts'
 import type { Db } from '../../db/database.ts'
+import type { Team } from '../../db/teams.ts'
 import { readHandledProblems } from '../alerts/handled-problems.ts'
 import { type ProblemCount, readProblemCounts, reportsOf } from '../events/problem-counts.ts'
-import type { Team } from '../instances/team-statements.ts'
 
 /** Up to so many agents with the same problem are listed one by one: each may need another answer. */
 const maxSeparate = 3

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import type { Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 import { instanceControls } from '../instances/control-statements.ts'
-import { isOfTeam, type Team } from '../instances/team-statements.ts'
 
 export type SuspensionRow = Schema['suspensions']
 

@@ -3,7 +3,7 @@ import { CompiledQuery, type ExpressionBuilder, type SelectQueryBuilder, sql } f
 import { counterValue, lockCounter, raiseCounter, readCounter } from '../../../db/counters.ts'
 import type { Database, Db, Dialect, Statement, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
-import { isOfTeam, type Team } from '../../instances/team-statements.ts'
+import { isOfTeam, type Team } from '../../../db/teams.ts'
 import type { StoredAlert } from './alert.ts'
 
 // Owns the tables alerts and alert_overflow, in which alerts beyond a limit are counted.
