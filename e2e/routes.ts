@@ -41,6 +41,7 @@ const bodies: Record<string, (id: string) => unknown> = {
   createEvents: (id) => [event(id)],
   killInstance: () => ({ reason: 'authorised' }),
   setInstanceTags: (id) => ({ tags: [id.slice(0, 40)] }),
+  setInstanceNote: () => ({ text: 'authorised' }),
   acknowledgeControl: () => ({ version: 0 }),
   createHoneypot: (id) => ({ instanceId: id, type: 'file_path', path: `/srv/${id}/secret.env` }),
   checkKey: (id) => ({ key: `miss-${id}` }),

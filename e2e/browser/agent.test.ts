@@ -174,3 +174,30 @@ test('an agent shows its parent and its children, and the dialog says how many s
   await page.getByText('Child of').waitFor()
   await page.getByRole('link', { name: id, exact: true }).waitFor()
 })
+
+test('the page of an agent begins with its note, as plain text, which operators change and viewers only read', async () => {
+  const { service } = screens
+  const id = await newInstance(service)
+  const hostile = '<b>Call</b> <img src=x onerror="document.title=1"> Ada\u202e first.\nThen suspend.'
+  const page = await screens.signedIn({ at: `/fleet/${id}` })
+  const note = page.getByRole('region', { name: 'Note' })
+  const write = async (button: string, text: string) => {
+    await note.getByRole('button', { name: button }).click()
+    const dialog = page.getByRole('dialog', { name: `Note on ${id}` })
+    await dialog.getByLabel('What people should know about this agent').fill(text)
+    await dialog.getByRole('button', { name: 'Save note' }).click()
+    await dialog.waitFor({ state: 'detached' })
+  }
+  await write('Add note…', hostile)
+  await note.getByText('<b>Call</b>').waitFor()
+  await note.getByText('WARDLINE_API_KEY').waitFor()
+  expect(await note.locator('b, img').count()).toBe(0)
+  const { body } = await service.call('POST', '/api/keys', { body: { name: unique('viewer'), scope: 'viewer' } })
+  const reader = await screens.signedIn({ at: `/fleet/${id}`, key: (body as { key: string }).key })
+  const shown = reader.getByRole('region', { name: 'Note' })
+  await shown.getByText('<b>Call</b>').waitFor()
+  expect(await shown.getByRole('button').count()).toBe(0)
+  await write('Edit note…', '')
+  await page.getByText('Note removed.').first().waitFor()
+  await note.getByRole('button', { name: 'Add note…' }).waitFor()
+})

@@ -89,7 +89,11 @@ function mismatchText(mismatches: readonly Mismatch[]): string | null {
     .join('; ')
 }
 
-function detailTable(detail: InstanceDetail & { levers: readonly Lever[]; mismatches: readonly Mismatch[] }): string {
+function noteText({ note }: ReplyOf<'getInstance'>): string | null {
+  return note && `${note.text} (${note.author_name}, ${note.at})`
+}
+
+function detailTable(detail: ReplyOf<'getInstance'>): string {
   const rows: [string, string | null][] = [
     ['Id', detail.id],
     ['Name', detail.name],
@@ -105,6 +109,7 @@ function detailTable(detail: InstanceDetail & { levers: readonly Lever[]; mismat
     ['Version', detail.version],
     ['Fail mode', detail.fail_mode],
     ['Tags', tagsText(detail)],
+    ['Note', noteText(detail)],
     ['First seen', detail.first_seen],
     ['Last heartbeat', detail.last_heartbeat],
   ]
@@ -159,6 +164,13 @@ async function setTags(id: string, given: string | undefined, flags: ServiceFlag
   const reply = await call('setInstanceTags', { params: { instanceId: id }, body: { tags } })
   if (flags.json) console.log(safeJson(reply, 2))
   else console.log(`Tags of ${sanitize(reply.id)}: ${reply.tags.map(sanitize).join(', ') || 'none'}`)
+}
+
+async function setNote(id: string, text: string | undefined, flags: ServiceFlags): Promise<void> {
+  const { call } = await findService(flags)
+  const reply = await call('setInstanceNote', { params: { instanceId: id }, body: { text: text ?? '' } })
+  if (flags.json) console.log(safeJson(reply, 2))
+  else console.log(`The note on ${sanitize(reply.id)} is ${reply.note ? 'set' : 'removed'}.`)
 }
 
 const bucketsOfHour = (bucketSeconds: number) => Math.max(1, Math.round(3_600 / bucketSeconds))
@@ -277,6 +289,10 @@ export function addInstances(program: Command): void {
       'replace the tags of operators, separated by commas; without tags, remove them. Tags of the agent stay',
     )
   withService(tagging).action(setTags)
+  const noting = instances
+    .command('note <id> [text]')
+    .description('replace the note on an agent, which its page shows; without text, remove it')
+  withService(noting).action(setNote)
   const deleting = instances
     .command('delete <id>')
     .description('delete an instance that is not suspended; its events are kept, and a heartbeat registers it again')

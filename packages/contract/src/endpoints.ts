@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { agentConfigEndpoints } from './agent-configs.ts'
+import { noteEndpoints } from './agent-notes.ts'
 import { assigneeEndpoints } from './alert-assignees.ts'
 import { channelEndpoints } from './alert-channels.ts'
 import { commentEndpoints } from './alert-comments.ts'
@@ -44,6 +45,7 @@ import { viewEndpoints } from './views.ts'
 /** The whole HTTP API. Routing, validation, authorisation, OpenAPI and the client all use this table. */
 export const endpoints = {
   ...instanceEndpoints,
+  ...noteEndpoints,
   ...agentConfigEndpoints,
   ...toolServerEndpoints,
   ...fleetIdEndpoints,

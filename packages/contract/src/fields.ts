@@ -98,6 +98,8 @@ export const limits = {
   /** Comments on an alert, deleted ones included, so that each is one reply of 200 kB at most, and characters of one. */
   alertComments: 100,
   alertComment: 2_000,
+  /** Characters of the note on an agent: a screen that is read before a decision, not a document. */
+  agentNote: 2_000,
   /** People and keys that an alert can be assigned to, of each kind: more than an operator searches for a name. */
   assignees: 1_000,
   /** Ten alerts in a channel's longest format are shorter. Searching this much for secrets takes 15 ms. */

@@ -1,4 +1,5 @@
 export * from './agent-configs.ts'
+export * from './agent-notes.ts'
 export * from './alert-channels.ts'
 export * from './alert-messages.ts'
 export * from './alerts.ts'

@@ -1,5 +1,6 @@
 import type { Static } from 'typebox'
 import { ServerName } from './agent-configs.ts'
+import { AgentNote } from './agent-notes.ts'
 import { access, define } from './endpoint.ts'
 import {
   Count,
@@ -302,6 +303,7 @@ const InstanceReply = Type.Object({
   levers: Type.Array(Lever, {
     description: 'What a suspension reaches now, the strongest first; none if only telemetry is heard of it',
   }),
+  note: AgentNote,
 })
 
 export const instanceEndpoints = {

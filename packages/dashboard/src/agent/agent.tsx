@@ -27,6 +27,7 @@ import css from './agent.module.css'
 import { Baselines } from './baselines.tsx'
 import { Anomalies, Decisions, Events, Sessions } from './behaviour.tsx'
 import { Configuration } from './configuration.tsx'
+import { NoteRow } from './note.tsx'
 import { Suspensions } from './suspensions.tsx'
 import { TimelinePanel } from './timeline.tsx'
 
@@ -296,6 +297,7 @@ export function AgentPage() {
       lead={<Reported detail={detail} />}
     >
       <div>
+        <NoteRow detail={detail} />
         <TagRow agent={agent} />
         <FamilyRow detail={detail} />
         <HeardRow detail={detail} />

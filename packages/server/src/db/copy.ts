@@ -34,6 +34,7 @@ const plan: { table: Table; key: string[]; grows: boolean }[] = [
   { table: 'instance_hours', key: ['instance_id', 'hour', 'writer'], grows: false },
   { table: 'instance_witnesses', key: ['instance_id', 'witness'], grows: false },
   { table: 'agent_configs', key: ['instance_id', 'source'], grows: false },
+  { table: 'agent_notes', key: ['instance_id'], grows: false },
   { table: 'tool_servers', key: ['server_key', 'instance_id', 'source', 'name'], grows: false },
   { table: 'suspensions', key: ['instance_id', 'version'], grows: false },
   { table: 'stream_processes', key: ['id'], grows: false },

@@ -77,6 +77,7 @@ import { commandLogins } from './migrations/0073-command-logins.ts'
 import { passkeys } from './migrations/0074-passkeys.ts'
 import { comments } from './migrations/0075-comments.ts'
 import { teamOperations } from './migrations/0077-team-operations.ts'
+import { agentNotes } from './migrations/0078-agent-notes.ts'
 
 interface Migration {
   version: number
@@ -164,6 +165,7 @@ const migrations: Migration[] = [
   { version: 74, name: 'passkeys', statements: passkeys },
   { version: 75, name: 'comments', statements: comments },
   { version: 77, name: 'team-operations', statements: teamOperations },
+  { version: 78, name: 'agent-notes', statements: agentNotes },
 ]
 
 const newest = migrations.at(-1)!.version

@@ -122,6 +122,14 @@ interface AgentConfigsTable {
   changed_at: number | null
 }
 
+/** What people should know about an instance. Besides `instances`, whose rows every heartbeat writes. */
+interface AgentNotesTable {
+  instance_id: string
+  author: string
+  at: number
+  text: string
+}
+
 /** Which instance has which tag of operators, maintained by triggers, so that teams need not read the whole fleet. */
 interface OperatorTagsTable {
   tag: string
@@ -150,6 +158,7 @@ interface ToolServersTable {
 export interface InstanceTables {
   operator_tags: OperatorTagsTable
   agent_configs: AgentConfigsTable
+  agent_notes: AgentNotesTable
   tool_servers: ToolServersTable
   instance_witnesses: InstanceWitnessesTable
   instance_hours: InstanceHoursTable

@@ -6,6 +6,7 @@ import type { Schema } from '../../db/schema.ts'
 import { isOfTeam, type Team } from '../../db/teams.ts'
 import { deleteConfigs } from './config-statements.ts'
 import { isHeardBy } from './heard-by-statements.ts'
+import { deleteNote } from './note-statements.ts'
 import { isBetween, isParent } from './parent-queries.ts'
 import { deleteServers, runsServer } from './tool-server-statements.ts'
 
@@ -227,6 +228,7 @@ export function deletionStatements({ db, dialect }: Database, id: string, versio
     db.deleteFrom('instance_witnesses').where('instance_id', '=', id).compile(),
     deleteConfigs(db, id),
     deleteServers(db, id),
+    deleteNote(db, id),
     ...(version > 0 ? [remember.compile()] : []),
   ]
 }
@@ -259,7 +261,7 @@ export async function deleteSeenOnce(db: Db, ids: readonly string[], now: number
       .returning(['id', 'operator_tags'])
       .execute()
     const gone = deleted.map(({ id }) => id)
-    for (const table of gone.length > 0 ? (['agent_configs', 'tool_servers'] as const) : []) {
+    for (const table of gone.length > 0 ? (['agent_configs', 'agent_notes', 'tool_servers'] as const) : []) {
       await trx.deleteFrom(table).where('instance_id', 'in', gone).execute()
     }
     if (deleted.some(({ operator_tags }) => operator_tags !== null)) {

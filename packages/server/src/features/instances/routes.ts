@@ -11,6 +11,7 @@ import { type ConfigParts, createReportPace, reportConfig, viewConfig } from './
 import { deleteInstance } from './deletion.ts'
 import { viewHistory } from './history.ts'
 import { type Heartbeats, listFleetIds, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
+import { readNote, setNote } from './notes.ts'
 import { assertOtherParent } from './parents.ts'
 import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
@@ -82,7 +83,12 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
 
   router.handle('getInstance', async ({ params: { instanceId } }) => {
     const detail = await viewInstance(db, instanceId, clock.now(), suspensionStates)
-    return { ...detail, mismatches: await readMismatches(instanceId), levers: await levers.read(instanceId) }
+    return {
+      ...detail,
+      mismatches: await readMismatches(instanceId),
+      levers: await levers.read(instanceId),
+      note: await readNote(db, instanceId),
+    }
   })
 
   router.handle('reportConfig', async ({ params: { instanceId }, body, principal }) => {
@@ -102,6 +108,12 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
     sharedFleets.forget()
     await policySets.refresh()
     return { ok: true, id: params.instanceId, tags }
+  })
+
+  router.handle('setInstanceNote', async ({ params: { instanceId }, body, principal, request }) => {
+    const by = { author: principal.registers.owner, actor: requestActor(request) }
+    await setNote(database, instanceId, body.text, by, clock.now())
+    return { ok: true, id: instanceId, note: await readNote(db, instanceId) }
   })
 
   router.handle('deleteInstance', async ({ params, request }) => {

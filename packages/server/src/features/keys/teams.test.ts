@@ -98,7 +98,11 @@ describe('a caller limited to a team', () => {
     }
   })
 
-  const bodies: Record<string, object> = { setInstanceTags: { tags: [team] }, killInstance: { reason: 'x' } }
+  const bodies: Record<string, object> = {
+    setInstanceTags: { tags: [team] },
+    setInstanceNote: { text: 'x' },
+    killInstance: { reason: 'x' },
+  }
   it.each(limitedTo('agent'))('finds an agent of others no more than an unknown one: %s', async (name, endpoint) => {
     const ask = (id: string) => {
       const path = endpoint.path.replace(':instanceId', id).replace(/:\w+/, 'events')
