@@ -52,12 +52,15 @@ const NewCommandLogin = Type.Object(
         {
           additionalProperties: false,
           description:
-            'The browser is on the same machine: once allowed, it opens http://127.0.0.1:<port>/ with state and a code, without which the login cannot be finished. Absent: the person types the code',
+            'The browser is on the same machine: once allowed, it opens http://127.0.0.1:<port>/ with state, a code, without which the login cannot be finished, and iss, the origin of this service: send the code nowhere else. Absent: the person types the code',
         },
       ),
     ),
     confirm: Type.Optional(
-      Type.Boolean({ description: 'The provider authenticates the person again, which changes that matter require' }),
+      Type.Boolean({
+        description:
+          'The person confirms that it is them, at the provider or by a passkey, which changes that matter require. Refused for keys, which have nothing to confirm',
+      }),
     ),
   },
   { additionalProperties: false },
@@ -207,7 +210,7 @@ export const commandLoginEndpoints = {
     access: 'open',
     feature: 'people',
     summary:
-      'Get the next access token of a session of the command line. A secret that was replaced ends the session: one of two who have it is a thief',
+      'Get the next access token of a session of the command line. Any other secret than the current one ends the session: one of two who have it is a thief',
     body: RenewAccess,
     status: 200,
     reply: AccessRenewed,

@@ -158,7 +158,7 @@ function Asker({ code, login, session }: { code: string; login: CommandLogin; se
       {!loopback && (
         <Notice>Allow it only if you have just run wardline login yourself, on a machine that you know.</Notice>
       )}
-      {confirm && <p>The provider asks you to prove again that it is you.</p>}
+      {confirm && session.confirms_by === 'provider' && <p>The provider asks you to prove again that it is you.</p>}
     </>
   )
 }

@@ -39,8 +39,8 @@ interface SessionsTable {
   /** Sessions with the same family end together. */
   family: string | null
   /**
-   * Hash of the secret that accompanies the cookie, or that renews the access of a command line, each once; null = started
-   * by an older version, or not fetched by the command line yet: refused.
+   * Hash of the secret that accompanies the cookie, or that renews the access of a command line, each once, followed by
+   * that of the secret before; null = started by an older version, or not fetched by the command line yet: refused.
    */
   secret_hash: string | null
   /** User agent and address that opened it; null = opened by an older version. */

@@ -105,12 +105,34 @@ it('a key allows a command line for no longer than the session of the browser', 
   service.clock.advance(20 * minuteMs)
   const command = await begin()
   const { body } = await post<{ redirect_url: string }>('/approve', { code: command.code }, as(session))
-  expect(body.redirect_url).toBe(`http://127.0.0.1:43210/?code=${codeOf(body.redirect_url)}&state=${command.state}`)
+  const answer = { code: codeOf(body.redirect_url), iss: publicUrl, state: command.state }
+  expect(body.redirect_url).toBe(`http://127.0.0.1:43210/?${new URLSearchParams(answer)}`)
   const { session: granted } = (await command.finish({ code: codeOf(body.redirect_url) })).body
   expect(Date.parse(granted!.expires_at) - service.clock.now()).toBe(12 * hourMs - 20 * minuteMs)
   expect(await statusOf(granted!.access)).toBe(200)
   await service.call('DELETE', `/api/keys/${key.id}`)
   expect(await statusOf(granted!.access)).toBe(401)
+})
+
+it('a command line that a key allowed ends when its browser signs out, and not the other way round', async () => {
+  const session = as(await service.signIn((await service.createKey('operator')).key))
+  const granted = async () => {
+    const command = await begin()
+    const { body } = await post<{ redirect_url: string }>('/approve', { code: command.code }, session)
+    return (await command.finish({ code: codeOf(body.redirect_url) })).body.session!
+  }
+  const [left, ended] = [await granted(), await granted()]
+  expect((await service.call('DELETE', '/api/session', { key: ended.access })).status).toBe(200)
+  expect(await statusOf(ended.access)).toBe(401)
+  expect(await statusOf(left.access)).toBe(200)
+  expect((await service.call('DELETE', '/api/session', session)).status).toBe(200)
+  expect(await statusOf(left.access)).toBe(401)
+})
+
+it('a key that cannot confirm allows no command line that asks for it', async () => {
+  const command = await begin({ confirm: true })
+  const { status, body } = await post('/approve', { code: command.code }, as(await service.signIn()))
+  expect([status, body.error]).toEqual([400, expect.stringContaining('A key has nothing to confirm')])
 })
 
 it('without a browser the person types the code, however they write it, and the command line asks', async () => {
@@ -293,7 +315,27 @@ it('guesses of codes are limited, and so are logins that wait', async () => {
     const asking = { challenge: hashKey(randomSecret(32)), host: 'x' }
     if ((await post('', asking)).status === 429) refused++
   }
+  service.clock.advance(10 * minuteMs)
   expect(refused).toBe(10)
+})
+
+it('concurrent guesses of codes count, too', async () => {
+  const person = as(await service.signIn())
+  const guesses = Array.from({ length: 20 }, () => post('/find', { code: 'BBBB-BBBB' }, person))
+  const statuses = (await Promise.all(guesses)).map(({ status }) => status)
+  expect(statuses.filter((status) => status === 404)).toHaveLength(10)
+})
+
+// Otherwise one address takes all logins that may wait, and no one else can log in.
+it('one address has at most 30 logins that wait', async () => {
+  await using own = await openTestService()
+  for (let count = 0; count < 30; count++) await begin({}, own)
+  own.clock.advance(9 * minuteMs)
+  const asking = { challenge: hashKey(randomSecret(32)), host: 'x' }
+  const { status, body } = await post('', asking, undefined, own)
+  expect([status, body.error]).toEqual([429, 'Too many logins of command lines wait from this address.'])
+  own.clock.advance(minuteMs)
+  expect((await post('', asking, undefined, own)).status).toBe(201)
 })
 
 it('guesses of tokens count like invalid keys', async () => {
@@ -328,6 +370,32 @@ it('a secret that was replaced ends the session for both', async () => {
   expect((await renew(next, randomSecret(32))).status).toBe(401)
   const { body } = await service.call<{ entries: { reason: string }[] }>('GET', '/api/audit?action=session.end')
   expect(body.entries.at(-1)!.reason).toContain('a second time')
+})
+
+// Otherwise a copy of the secret stays in use for as long as the session lasts, and no one notices.
+it('a copied secret cannot be named as the next one, with which it would never be replaced', async () => {
+  for (const isReplaced of [false, true]) {
+    const { access, renew, secret } = await logIn('ada')
+    const next = randomSecret(32)
+    if (isReplaced) expect((await renew(secret, next)).status).toBe(200)
+    expect((await renew(randomSecret(32), isReplaced ? next : secret)).status).toBe(401)
+    expect(await statusOf(access)).toBe(401)
+  }
+})
+
+it('a repeated attempt is that of the last replacement, with both of its secrets', async () => {
+  const { renew, secret } = await logIn('ada')
+  const [second, third] = [randomSecret(32), randomSecret(32)]
+  for (const [given, next] of [
+    [secret, second],
+    [secret, second],
+    [second, third],
+    [second, third],
+  ] as const) {
+    expect((await renew(given, next)).status).toBe(200)
+  }
+  expect((await renew(secret, second)).status).toBe(401)
+  expect((await renew(third, randomSecret(32))).status).toBe(401)
 })
 
 it('an attempt to renew whose answer was lost is repeated, and concurrent ones are no second use', async () => {

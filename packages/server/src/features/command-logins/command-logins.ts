@@ -7,6 +7,7 @@ import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError } from '../../errors.ts'
 import { addressGroup } from '../../http/address-group.ts'
 import type { Principal } from '../../http/auth.ts'
+import { assertFresh } from '../../http/fresh.ts'
 import { randomSecret, randomText } from '../../ids.ts'
 import { spend, TokenBuckets, waitFor } from '../../token-bucket.ts'
 import { type Actor, auditStatements, localActor } from '../audit/audit.ts'
@@ -18,17 +19,18 @@ import {
   findSession,
   renewStatements,
   type SessionRow,
+  secretHashes,
 } from '../keys/session-statements.ts'
 import { commandSessionStatements, isOver, type KeySignIns, type PersonSession } from '../keys/sessions.ts'
 import type { PeopleSignIn } from '../sign-in/sign-in.ts'
 import {
   allowStatements,
   type CommandLoginRow,
-  countLogins,
   deleteLogin,
   deleteLoginsBefore,
   findLogin,
   insertLoginStatement,
+  readWaitingAddresses,
   takeLoginStatements,
 } from './queries.ts'
 
@@ -38,6 +40,8 @@ const codeLength = 8
 
 /** Logins that wait at the same time: far more than people begin within ten minutes, and few enough to guess none. */
 const maxWaiting = 1_000
+/** Of these from one address: an office in the morning. More than 30 addresses must join in to lock the others out. */
+const maxWaitingOfAddress = 30
 /** Logins that one address begins: an office in the morning, and then one in ten seconds. */
 const startsBurst = 30
 const msPerStart = 10_000
@@ -67,6 +71,8 @@ export interface Allowing {
   principal: Principal
   actor: Actor
   address: string | null
+  /** Origin of this service, as the browser and the command line have to name it. */
+  origin: string
 }
 
 type Renewed = ReplyOf<'renewCommandLogin'>
@@ -100,17 +106,19 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
     const bucket = guesses.of(session!, now)
     const waitMs = waitFor(bucket, 1, now)
     if (waitMs > 0) throw new AppError('quota_exceeded', 'Too many wrong codes.', Math.ceil(waitMs / 1_000))
+    // Before the query, so that concurrent guesses count. A right one costs nothing.
+    spend(bucket, 1)
     const letters = code.toUpperCase().replaceAll(/[^A-Z]/g, '')
     const row = await findLogin(database.db, { code_hash: hashKey(letters) }, clock.now())
-    if (row && row.allowed_at === null) return row
-    spend(bucket, 1)
-    throw unknownCode()
+    if (!row || row.allowed_at !== null) throw unknownCode()
+    spend(bucket, -1)
+    return row
   }
 
   /** Opens the session of a login. Resolves with the address to open, where the command line listens for it. */
   async function allow(
     login: CommandLoginRow,
-    { actor, allowedBy }: { actor: Actor; allowedBy: SessionRow },
+    { actor, allowedBy, origin }: Pick<Allowing, 'actor' | 'origin'> & { allowedBy: SessionRow },
     {
       ofPerson,
       statements,
@@ -130,7 +138,8 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
       if (fault instanceof DatabaseError && (fault.stale || fault.constraint)) throw unknownCode()
       throw fault
     }
-    return answerOf(login, code === undefined ? {} : { code })
+    // Another server that passes the requests of a command line on to this one would otherwise get the code (RFC 9207).
+    return answerOf(login, code === undefined ? {} : { code, iss: origin })
   }
 
   /** Returns the browser session through which a login is allowed. */
@@ -156,10 +165,13 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
     ): Promise<{ code: string; expiresAt: number }> {
       take(starts, addressGroup(address ?? ''), 'Too many logins of command lines from this address.')
       const now = clock.now()
-      if ((await countLogins(database.db, now)) >= maxWaiting) {
+      const waiting = await readWaitingAddresses(database.db, now, maxWaiting)
+      const group = addressGroup(address ?? '')
+      const ofGroup = waiting.filter((other) => addressGroup(other ?? '') === group)
+      if (waiting.length >= maxWaiting || ofGroup.length >= maxWaitingOfAddress) {
         throw new AppError(
           'quota_exceeded',
-          'Too many logins of command lines wait.',
+          `Too many logins of command lines wait${waiting.length >= maxWaiting ? '' : ' from this address'}.`,
           commandLoginLimits.validMinutes * 60,
         )
       }
@@ -193,17 +205,26 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
      * Opens the session, or begins the sign-in of a person at the provider: the tokens of a browser's session cannot be
      * shared, because most providers replace them at each use.
      */
-    async approve(code: string, { principal, actor, address }: Allowing) {
+    async approve(code: string, { principal, actor, address, origin }: Allowing) {
       const login = await find(code, principal)
       const allowedBy = await sessionOf(principal)
       if (allowedBy.evaluated_at !== null) {
         return { sign_in: await peopleSignIn.start(address, login.confirm === 1, login.challenge) }
       }
-      return allow(login, { actor, allowedBy }, (await keySignIns.admit(principal, actor)) ?? { statements: [] })
+      // The command line is not asked for a cookie and its secret, so it must not come from a browser left open.
+      assertFresh(principal, clock.now())
+      if (login.confirm === 1 && !principal.confirmsByPasskey) {
+        throw new AppError('invalid', 'A key has nothing to confirm: run `wardline login` without --confirm.')
+      }
+      return allow(
+        login,
+        { actor, allowedBy, origin },
+        (await keySignIns.admit(principal, actor)) ?? { statements: [] },
+      )
     },
 
     /** Opens the session of a person with the query of the provider's answer. */
-    async signIn(answer: BodyOf<'signInCommandLogin'>, { principal, actor, address }: Allowing) {
+    async signIn(answer: BodyOf<'signInCommandLogin'>, { principal, actor, address, origin }: Allowing) {
       const proven = await peopleSignIn.prove(answer, address, 'command')
       if (proven.principal.keyId !== principal.keyId) {
         throw new AppError(
@@ -213,7 +234,7 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
       }
       const login = await findLogin(database.db, { challenge: proven.challenge! }, clock.now())
       if (!login) throw unknownCode()
-      return allow(login, { actor, allowedBy: await sessionOf(principal) }, proven)
+      return allow(login, { actor, allowedBy: await sessionOf(principal), origin }, proven)
     },
 
     async deny(code: string, principal: Principal): Promise<{ redirect_url?: string }> {
@@ -248,8 +269,8 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
     },
 
     /**
-     * Replaces the secret of a session. One that was replaced before ends it: two have a copy (RFC 9700, section 4.14.2).
-     * The caller chooses the next one, so an attempt whose answer was lost is repeated, and is no second use.
+     * Replaces the secret of a session. Any other one ends it: two have a copy (RFC 9700, section 4.14.2). The caller
+     * chooses the next one, so an attempt whose answer was lost is repeated with the same two, and is no second use.
      * Undefined: no such session. Throws AppError.
      */
     async renew({ token, secret, next }: BodyOf<'renewCommandLogin'>) {
@@ -262,8 +283,13 @@ export function createCommandLogins(deps: Deps, { peopleSignIn, keySignIns }: Co
         }
         const now = clock.now()
         if (isOver(session, now)) throw sessionGone()
-        if ([given, nextHash].some((one) => sameHash(one, session.secret_hash!))) {
-          return { statements: renewStatements(database, session, nextHash, now), result: () => renewed(session) }
+        const [current, previous] = secretHashes(session.secret_hash)
+        // A caller who knows the current secret alone cannot name it as the next one, and so leave it in use for good.
+        const isNew = sameHash(given, current)
+        const isRepeated = previous !== undefined && sameHash(given, previous) && sameHash(nextHash, current)
+        if (isNew || isRepeated) {
+          const hashes = { previous: given, next: nextHash }
+          return { statements: renewStatements(database, session, hashes, now), result: () => renewed(session) }
         }
         const action = {
           action: 'session.end',

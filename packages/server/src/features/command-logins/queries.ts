@@ -6,13 +6,15 @@ export type CommandLoginRow = Schema['command_logins']
 export const insertLoginStatement = (db: Db, row: CommandLoginRow): Statement =>
   db.insertInto('command_logins').values(row).compile()
 
-export async function countLogins(db: Db, now: number): Promise<number> {
-  const { count } = await db
+/** Returns the address of each login that waits, at most `limit`. */
+export async function readWaitingAddresses(db: Db, now: number, limit: number): Promise<(string | null)[]> {
+  const rows = await db
     .selectFrom('command_logins')
-    .select((e) => e.fn.countAll<number>().as('count'))
+    .select('address')
     .where('expires_at', '>', now)
-    .executeTakeFirstOrThrow()
-  return Number(count)
+    .limit(limit)
+    .execute()
+  return rows.map(({ address }) => address)
 }
 
 /** Returns the login that waits under a challenge or code. */

@@ -43,17 +43,19 @@ export function mountCommandLogins(
     if (watch.isWaiting(clientAddress(request))) refuseToken(request, sessionGone())
   }
 
+  const baseOf = ({ protocol, host }: FastifyRequest): string => deps.config.publicUrl ?? `${protocol}://${host}`
+
   const allowing = (principal: Principal, request: FastifyRequest) => {
     assertBrowser(principal, request)
-    return { principal, actor: requestActor(request), address: clientAddress(request) }
+    const { origin } = new URL(baseOf(request))
+    return { principal, actor: requestActor(request), address: clientAddress(request), origin }
   }
 
   router.handle('startCommandLogin', async ({ body, request }) => {
     assertProgram(request)
     const { code, expiresAt } = await commandLogins.start(body, clientAddress(request))
-    const base = deps.config.publicUrl ?? `${request.protocol}://${request.host}`
     // Browsers do not send the part after #. A code that is typed is not in the link: a link of an attacker must not have it.
-    const url = `${base.replace(/\/+$/, '')}${commandLoginPath}${body.loopback ? `#${code}` : ''}`
+    const url = `${baseOf(request).replace(/\/+$/, '')}${commandLoginPath}${body.loopback ? `#${code}` : ''}`
     return { code, url, interval_seconds: commandLoginLimits.intervalSeconds, expires_at: isoTime(expiresAt) }
   })
 

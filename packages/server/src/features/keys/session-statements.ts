@@ -123,11 +123,20 @@ export const fetchedStatement = (db: Db, tokenHash: string, secretHash: string, 
     .where('secret_hash', 'is', null)
     .compile()
 
+/** Hexadecimal digits of a SHA-256. */
+const hashLength = 64
+
+/** Returns the hashes of the secret of a command line and, once it was replaced, of the one before. */
+export const secretHashes = (stored: string): [current: string, previous?: string] => {
+  const [current, previous] = [stored.slice(0, hashLength), stored.slice(hashLength)]
+  return previous === '' ? [current] : [current, previous]
+}
+
 /** Replaces the secret of a session, in a batch that fails as stale if the session has ended or has another one by now. */
 export function renewStatements(
   { db, dialect }: Database,
   { token_hash, secret_hash }: SessionRow,
-  next: string,
+  { previous, next }: Record<'previous' | 'next', string>,
   now: number,
 ): Statement[] {
   const asRead = db
@@ -137,7 +146,7 @@ export function renewStatements(
     .where('secret_hash', '=', secret_hash)
   const replace = db
     .updateTable('sessions')
-    .set({ secret_hash: next, last_used_at: now })
+    .set({ secret_hash: next + previous, last_used_at: now })
     .where('token_hash', '=', token_hash)
   return [dialect.lockFound(asRead.compile()), replace.compile()]
 }

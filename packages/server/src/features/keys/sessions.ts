@@ -126,8 +126,8 @@ interface NewCommandSession {
   actor: Actor
   /** Hash of its token, and whose machine it is. Its secret is set once the command line fetches it. */
   login: { challenge: string; host: string; address: string | null }
-  /** The browser session that allowed it, beyond which the session of a key does not last. */
-  allowedBy: Pick<SessionRow, 'expires_at' | 'authenticated_at'>
+  /** The browser session that allowed it, with which the session of a key ends. */
+  allowedBy: Pick<SessionRow, 'expires_at' | 'authenticated_at' | 'family'>
   ofPerson?: PersonSession
 }
 
@@ -145,7 +145,7 @@ export function commandSessionStatements(
     created_at: now,
     expires_at: expiresAt,
     last_used_at: now,
-    family: uuidV7(now),
+    family: (ofPerson ? null : allowedBy.family) ?? uuidV7(now),
     secret_hash: null,
     device: null,
     address,
@@ -236,7 +236,7 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'byAccess' | 
     return { ...principal, session: token_hash, ...(authenticatedAt === null ? {} : { authenticatedAt }) }
   }
 
-  /** Ends the session and its family. */
+  /** Ends the session and, of a browser, its family. */
   async end(tokenHash: string): Promise<void> {
     await deleteSessionFamily(this.#deps.database.db, tokenHash)
     this.forget()

@@ -1,7 +1,9 @@
 import type { Passkey } from '@wardline/contract'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { randomSecret } from '../../ids.ts'
 import { type Deviation, TestAuthenticator } from '../../testing/authenticator.ts'
 import { adminKey, openTestService, sessionOf, type TestService, type TestSession } from '../../testing/service.ts'
+import { hashKey } from '../keys/key-format.ts'
 
 const publicUrl = 'https://wardline.example'
 const minute = 60_000
@@ -94,6 +96,27 @@ describe('a passkey of the local admin', () => {
     expect(await status(as(session))).toBe(201)
     service.clock.advance(6 * minute)
     expect(await status(as(session))).toBe(401)
+  })
+
+  it('allows a command line only after a confirmation, which it then has', async () => {
+    const { device } = await register()
+    const session = await signIn(device)
+    const [token, secret] = [randomSecret(32), randomSecret(32)]
+    const asking = { challenge: hashKey(token), host: 'build-1', confirm: true }
+    service.clock.advance(6 * minute)
+    const { body } = await service.call<{ code: string }>('POST', '/api/command-logins', { key: null, body: asking })
+    const approve = () =>
+      service.call('POST', '/api/command-logins/approve', { ...as(session), body: { code: body.code } })
+    const late = await approve()
+    expect([late.status, late.headers['x-error-code']]).toEqual([401, 'fresh_confirmation_required'])
+    expect((await confirm(session, device)).status).toBe(200)
+    expect((await approve()).status).toBe(200)
+    const finished = await service.call<{ session: { access: string } }>('POST', '/api/command-logins/finish', {
+      key: null,
+      body: { token, secret },
+    })
+    const key = finished.body.session.access
+    expect((await service.call('POST', '/api/keys', { key, body: { scope: 'viewer', name: 'x' } })).status).toBe(201)
   })
 
   it('registers another one only after a confirmation, and at most ten are', async () => {
