@@ -229,7 +229,7 @@ export const killSwitchEndpoints = {
     method: 'GET',
     path: '/api/instances/:instanceId/control',
     access: access.everyone,
-    teams: 'agent',
+    teams: 'refused',
     feature: 'control',
     summary: 'Stream the control messages of an instance, its current state first',
     params: InstanceParams,

@@ -19,8 +19,8 @@ type Teams = 'agent' | 'agents' | 'global' | 'refused'
  * and agents are not limited to teams.
  */
 type Access =
-  | { access: readonly ('agent' | 'admin')[] | 'open' | 'metrics'; teams?: undefined }
-  | { access: readonly Scope[] | 'stream'; teams: Teams }
+  | { access: readonly ('agent' | 'admin')[] | 'open'; teams?: undefined }
+  | { access: readonly Scope[] | 'stream' | 'metrics'; teams: Teams }
 
 /** One row of the endpoint table. */
 export type Endpoint = EndpointParts & Access

@@ -352,7 +352,7 @@ export const instanceEndpoints = {
     method: 'PUT',
     path: '/api/instances/:instanceId/tags',
     access: access.operators,
-    teams: 'agent',
+    teams: 'refused',
     feature: 'instances',
     summary: 'Replace the tags that operators set; those that the agent gives itself stay',
     params: InstanceParams,

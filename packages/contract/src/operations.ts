@@ -41,6 +41,7 @@ export const operationEndpoints = {
     method: 'GET',
     path: '/metrics',
     access: 'metrics',
+    teams: 'refused',
     feature: 'operations',
     summary: 'Metrics for Prometheus',
     status: 200,

@@ -74,7 +74,7 @@ export const statusEndpoints = {
     method: 'GET',
     path: '/api/status',
     access: access.readers,
-    teams: 'refused',
+    teams: 'agents',
     feature: 'status',
     summary: 'Instances, severity counts of 24 hours, tool calls of one hour',
     query: StatusQuery,

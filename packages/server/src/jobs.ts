@@ -19,8 +19,9 @@ import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetWitnesses } from './features/instances/heard-by.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
+import { teamText } from './features/instances/team-statements.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
-import { isPersonId } from './features/people/person-statements.ts'
+import { isPersonId, readTeams } from './features/people/person-statements.ts'
 import { forgetFirings } from './features/rules/retention.ts'
 import { forgetSuspensions } from './features/suspensions/suspensions.ts'
 import type { JobRuns } from './features/system/job-runs.ts'
@@ -45,15 +46,21 @@ export interface Job {
 /** Ends the streams whose key or session is no longer valid. */
 async function endStreams(deps: Deps, { passkeys, eventStream, controlStream }: Services): Promise<void> {
   const sessions = new Set<string>()
+  const people = new Set<string>()
   for (const stream of [eventStream, controlStream]) {
-    for (const { session } of stream.holders()) if (session !== undefined) sessions.add(session)
+    for (const { session, keyId } of stream.holders()) {
+      if (session !== undefined) sessions.add(session)
+      if (isPersonId(keyId)) people.add(keyId)
+    }
   }
   const live = await liveSessions(deps, sessions)
-  const isValid = ({ keyId, session }: Holder) =>
-    keyId === anonymous.keyId ||
+  const teams = new Map((await readTeams(deps.database.db, [...people])).map(({ id, team }) => [id, team]))
+  const isAsStored = ({ keyId, team }: Holder) => !people.has(keyId) || teams.get(keyId) === teamText(team)
+  const isValid = (holder: Holder) => holder.keyId === anonymous.keyId || (isLive(holder) && isAsStored(holder))
+  const isLive = ({ keyId, session }: Holder) =>
     // A session whose stream opened after the query is checked in the next run.
-    ((isPersonId(keyId) || passkeys.isValid(keyId)) &&
-      (session === undefined || live.has(session) || !sessions.has(session)))
+    (isPersonId(keyId) || passkeys.isValid(keyId)) &&
+    (session === undefined || live.has(session) || !sessions.has(session))
   eventStream.endInvalid(isValid)
   controlStream.endInvalid(isValid)
 }

@@ -80,7 +80,7 @@ export async function addComment(changing: Changing, alertId: string, text: stri
 export async function deleteComment(changing: Changing, id: string): Promise<void> {
   const { database, principal, actor, now } = changing
   const { db } = database
-  const comment = await findComment(db, id)
+  const comment = await findComment(db, id, principal.team)
   if (!comment) throw unknownId('comment', id, 'wardline alerts show')
   const owner = principal.registers.owner
   if (comment.author !== owner && principal.scope !== 'admin') {

@@ -2,8 +2,11 @@ import {
   type EventFacets,
   type EventHistogram,
   type FacetQuery,
+  type FleetStatus,
   type HistogramQuery,
+  knownTools,
   limits,
+  type Severity,
   severities,
   type ToolHistogram,
   type ToolQuery,
@@ -105,6 +108,25 @@ export async function readToolHistogram(db: Db, query: ToolQuery, now: number, t
     bucket_seconds: widthMs / 1_000,
     tools: countedTools.flatMap((tool) => (used.has(tool) ? [{ tool, calls: calls.get(tool)! }] : [])),
     ...(scannedTo === undefined ? {} : { scanned_to: isoTime(scannedTo) }),
+  }
+}
+
+/** Counts events of the team's agents by severity over a day, and their calls of the known tools over an hour. */
+export async function readTeamCounts(
+  db: Db,
+  team: readonly string[],
+  now: number,
+): Promise<Pick<FleetStatus, 'stats' | 'toolCalls'>> {
+  const [{ buckets }, { tools }] = await Promise.all([
+    readHistogram(db, {}, now, team),
+    readToolHistogram(db, { from: isoTime(now - hourMs) }, now, team),
+  ])
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0)
+  const severityOf = (severity: Severity) => [severity, sum(buckets.map((bucket) => bucket[severity]))]
+  const callsOf = (name: string) => [name, sum(tools.find(({ tool }) => tool === name)?.calls ?? [])]
+  return {
+    stats: Object.fromEntries(severities.map(severityOf)),
+    toolCalls: Object.fromEntries(knownTools.map(callsOf)),
   }
 }
 

@@ -82,7 +82,7 @@ const isWithin = ({ requested_at, resumed_at }: Suspension, { from, to }: Scope)
 async function prepare(db: Db, scope: Scope, parts: IncidentParts, now: number): Promise<Prepared> {
   const { keyNames, suspensionStates } = parts
   const { instanceId } = scope
-  const agent = await orAbsent(viewInstance(db, instanceId, now, suspensionStates))
+  const agent = await orAbsent(viewInstance(db, { id: instanceId, team: undefined }, now, suspensionStates))
   if (!agent && (await listAudit(db, keyNames, { target: instanceId }, 'newest', 1)).length === 0) {
     throw unknownInstance(instanceId)
   }

@@ -1,8 +1,17 @@
 import { type InstanceView, limits } from '@wardline/contract'
+import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { SharedRun } from '../../shared-run.ts'
 import { viewRow } from './instances.ts'
-import { countInstances, type InstanceRow, readAllInstances, readNewest, readSuspended } from './queries.ts'
+import {
+  countInstances,
+  countTeam,
+  type InstanceRow,
+  readAllInstances,
+  readNewest,
+  readSuspended,
+  readTeamInstances,
+} from './queries.ts'
 
 interface FleetList {
   /** Each is an `InstanceView` as JSON. */
@@ -30,6 +39,16 @@ function withinBytes(views: readonly InstanceView[]): string[] {
     texts.push(text)
   }
   return texts
+}
+
+/** Returns the team's part of the fleet as in GET /api/status, in the order of ids where it is all of it. */
+export async function readTeamList(db: Db, team: readonly string[], now: number): Promise<FleetList> {
+  const total = await countTeam(db, team)
+  const isWhole = total <= limits.statusInstances
+  const rows = await readTeamInstances(db, team, isWhole ? limits.statusInstances : limits.statusSample)
+  if (isWhole) rows.sort((one, other) => (one.id < other.id ? -1 : 1))
+  const instances = withinBytes(rows.map((row) => viewRow(row, now)))
+  return { instances, omitted: Math.max(0, total - instances.length) }
 }
 
 /** The fleet as in GET /api/status: all of it or, if it is large, suspended instances and then the newest heartbeats. */

@@ -292,7 +292,7 @@ export async function listFleetIds(
 /** Returns one instance, including what its agent reports about itself. Throws AppError `not_found`. */
 export async function viewInstance(
   db: Db,
-  id: string,
+  { id, team }: { id: string; team: Team },
   now: number,
   suspensionStates: SuspensionStates,
 ): Promise<InstanceDetail> {
@@ -319,7 +319,7 @@ export async function viewInstance(
     suspension: (await readSuspensionStates(db, [row], suspensionStates)).get(id) ?? null,
     heard_by: namesOf(heard),
     parent_instance_id: row.parent_id,
-    ...(await countBelow(db, id)),
+    ...(await countBelow(db, id, team)),
     witnesses: viewWitnesses(heard),
   }
 }

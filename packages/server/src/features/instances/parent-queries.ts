@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 import { lockRegistrations } from './fleet-statements.ts'
 import { maxLevels } from './parent-statements.ts'
 
@@ -67,8 +68,8 @@ export async function storeParents(
   return results.at(-1)!.map(({ id }) => String(id))
 }
 
-/** Counts the instances below one: its children, and all levels together. */
-export async function countBelow(db: Db, id: string): Promise<{ children: number; descendants: number }> {
+/** Counts the instances of the team below one: its children, and all levels together. */
+export async function countBelow(db: Db, id: string, team: Team): Promise<{ children: number; descendants: number }> {
   const { rows } = await sql<{ children: number | null; descendants: number }>`
     with recursive below (at, level) as (
       select id, 1 from instances where parent_id = ${id}
@@ -76,6 +77,7 @@ export async function countBelow(db: Db, id: string): Promise<{ children: number
       select instances.id, below.level + 1 from below join instances on instances.parent_id = below.at
       where below.level < ${sql.lit(maxLevels)}
     )
-    select sum(case when level = 1 then 1 else 0 end) as children, count(*) as descendants from below`.execute(db)
+    select sum(case when level = 1 then 1 else 0 end) as children, count(*) as descendants from below
+    ${team ? sql`where ${isOfTeam('at', team)}` : sql``}`.execute(db)
   return { children: Number(rows[0]!.children ?? 0), descendants: Number(rows[0]!.descendants) }
 }

@@ -59,6 +59,28 @@ export function readSuspended(db: Db, limit: number): Promise<InstanceRow[]> {
   )
 }
 
+export async function countTeam(db: Db, team: readonly string[]): Promise<number> {
+  const { count } = await db
+    .selectFrom('instances')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where(isOfTeam('id', team))
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Reads instances of the team: suspended ones first, then those with the newest heartbeats. */
+export function readTeamInstances(db: Db, team: readonly string[], limit: number): Promise<InstanceRow[]> {
+  return db
+    .selectFrom('instances')
+    .select(viewColumns)
+    .where(isOfTeam('id', team))
+    .orderBy('suspended', 'desc')
+    .orderBy('last_heartbeat_at', 'desc')
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+}
+
 /** Reads the instances with the newest heartbeats, newest first. */
 export function readNewest(db: Db, limit: number): Promise<InstanceRow[]> {
   return db

@@ -81,8 +81,8 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
     return listToolServers(database, principal, { after: query.after ?? '', limit })
   })
 
-  router.handle('getInstance', async ({ params: { instanceId } }) => {
-    const detail = await viewInstance(db, instanceId, clock.now(), suspensionStates)
+  router.handle('getInstance', async ({ params: { instanceId }, principal: { team } }) => {
+    const detail = await viewInstance(db, { id: instanceId, team }, clock.now(), suspensionStates)
     return {
       ...detail,
       mismatches: await readMismatches(instanceId),

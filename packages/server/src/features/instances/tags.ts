@@ -22,7 +22,7 @@ export function setTags(
   database: Database,
   id: string,
   { tags }: InstanceTags,
-  { principal, actor }: { principal: Pick<Principal, 'approves' | 'team'>; actor: Actor },
+  { principal, actor }: { principal: Pick<Principal, 'approves'>; actor: Actor },
   now: number,
 ): Promise<string[]> {
   return changeGuarded(database, async () => {
@@ -32,9 +32,6 @@ export function setTags(
     // Otherwise a key could tag an agent to decide its approvals.
     const own = principal.approves?.find((tag) => tags.includes(tag) && !before.includes(tag))
     if (own) throw new AppError('forbidden', `This key approves for ${own}: another operator has to set this tag.`)
-    const moved = principal.team?.find((tag) => tags.includes(tag) !== before.includes(tag))
-    if (moved)
-      throw new AppError('forbidden', `You are limited to a team: another operator has to change the tag ${moved}.`)
     const operator_tags = tagsText(tags)
     const action = {
       action: 'instance.tags',

@@ -32,6 +32,8 @@ async function fill(hasOthers: boolean): Promise<Filled> {
     if (id === others[0]) await ok('PUT', `/api/instances/${id}/tags`, { tags: [`team:${foreign}`] })
   }
   for (const id of agents) {
+    // Only now, so that the same happens at the same times in both services; ids of one millisecond have a random order.
+    if (own.includes(id)) service.clock.advance(1_000)
     const about = { source: id, instance_id: id, session_id: `session-${id}` }
     for (const tool of ['file-read', 'http-request']) {
       const metadata = { tool, target: `https://${id}.example/` }
@@ -75,13 +77,15 @@ afterAll(async () => {
 /** Leaves out what differs between any two services: random ids, and numbers in the order of all writes. */
 const comparable = (text: string): string =>
   text
-    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'id')
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<="id":")[0-9a-z]{8}(?=")/g, 'id')
     .replaceAll(/"(seq|event_seq|last_seq|next|key_id|lag_events)":("[^"]*"|\d+|null)/g, '"$1":0')
 
 const table = Object.entries(endpoints as Record<string, Endpoint>)
-/** Streams have their own tests. */
+/** Streams have their own tests; the metrics need no key by default. */
 const limitedTo = (...kinds: Endpoint['teams'][]) =>
-  table.filter(([, { teams, eventStream }]) => kinds.includes(teams) && eventStream === undefined)
+  table.filter(
+    ([, { teams, access, eventStream }]) => kinds.includes(teams) && access !== 'metrics' && eventStream === undefined,
+  )
 const bodyOf = ({ body, rawBody }: Endpoint) => (body || rawBody ? { body: {} } : {})
 
 describe('a caller limited to a team', () => {
@@ -99,7 +103,6 @@ describe('a caller limited to a team', () => {
   })
 
   const bodies: Record<string, object> = {
-    setInstanceTags: { tags: [team] },
     setInstanceNote: { text: 'x' },
     killInstance: { reason: 'x' },
   }
@@ -184,15 +187,10 @@ describe('a caller limited to a team', () => {
     }
   })
 
-  it('gives no agent to another team, and takes none', async () => {
+  it('gives no agent to another team, takes none, and takes none from a policy', async () => {
     const set = (tags: string[]) =>
-      filled.service.call<{ error: string }>('PUT', `/api/instances/${own[0]}/tags`, {
-        key: filled.operator,
-        body: { tags },
-      })
-    expect((await set([])).status).toBe(403)
-    expect((await set([team, 'env:prod'])).status).toBe(200)
-    expect((await set([team])).status).toBe(200)
+      filled.service.call('PUT', `/api/instances/${own[0]}/tags`, { key: filled.operator, body: { tags } })
+    for (const tags of [[], [team], [team, 'env:prod']]) expect((await set(tags)).status, tags.join()).toBe(403)
   })
 
   it('loses an agent with the tag, and gets it with the tag', async () => {
@@ -216,6 +214,7 @@ it('each endpoint for people declares what callers of a team get', () => {
   const undeclared = table.filter(([, { access, teams }]) => {
     const isForPeople =
       access === 'stream' ||
+      access === 'metrics' ||
       (Array.isArray(access) && access.includes('viewer')) ||
       (Array.isArray(access) && access.includes('operator'))
     return isForPeople && teams === undefined

@@ -7,6 +7,12 @@ import type { Schema } from '../../db/schema.ts'
 export const personPrefix = 'person-'
 export const isPersonId = (id: string): boolean => id.startsWith(personPrefix)
 
+/** Reads the teams to which these people are limited, as stored. */
+export function readTeams(db: Db, ids: readonly string[]) {
+  if (ids.length === 0) return Promise.resolve([])
+  return db.selectFrom('people').select(['id', 'team']).where('id', 'in', ids).execute()
+}
+
 export function readPersonNames(db: Db, ids: readonly string[]): Promise<{ id: string; name: string }[]> {
   return db.selectFrom('people').select(['id', 'name']).where('id', 'in', ids).execute()
 }

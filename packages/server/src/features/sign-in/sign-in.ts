@@ -1,4 +1,4 @@
-import type { SignIn } from '@wardline/contract'
+import type { Json, SignIn } from '@wardline/contract'
 import { minuteMs } from '../../clock.ts'
 import type { Statement } from '../../db/database.ts'
 import { factStatement, isFactKnown } from '../../db/facts.ts'
@@ -141,12 +141,13 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
   /** Returns the audit entry of a role that changed. */
   async function roleChange({ row, refusal }: Evaluated, actor: Actor, now: number): Promise<Statement[]> {
     const known = await findPerson(database.db, row.id)
-    if ((known?.role ?? null) === row.role) return []
+    if ((known?.role ?? null) === row.role && (known?.team ?? null) === row.team) return []
+    const tags = (team: string | null): { [name: string]: Json } => (team === null ? {} : { tags: JSON.parse(team) })
     const action = {
       action: 'person.role',
       target: row.id,
-      before: known ? { role: known.role, by: known.role_by } : null,
-      after: { role: row.role, by: row.role_by, name: row.name },
+      before: known ? { role: known.role, by: known.role_by, ...tags(known.team) } : null,
+      after: { role: row.role, by: row.role_by, ...tags(row.team), name: row.name },
       ...(refusal === undefined ? {} : { reason: refusal }),
     }
     return auditStatements(database, actor, action, now)

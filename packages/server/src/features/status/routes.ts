@@ -1,8 +1,10 @@
+import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Router } from '../../http/route.ts'
 import { SharedRun } from '../../shared-run.ts'
+import { readTeamCounts } from '../events/aggregates.ts'
 import { severityCounts, toolCounts } from '../events/counts.ts'
-import type { FleetLists } from '../instances/fleet-list.ts'
+import { type FleetLists, readTeamList } from '../instances/fleet-list.ts'
 import { readProblemList } from './problems.ts'
 
 /** Many requests for the status must not occupy the process. */
@@ -36,7 +38,14 @@ export function mountStatus(
   router.handle('listProblems', ({ principal: { keyId, team } }) =>
     team ? database.scan(keyId, (db) => readProblemList(db, clock.now(), team)) : problems.get(),
   )
-  router.handle('getStatus', async ({ query }, reply) => {
+  const ofTeam = (db: Db, team: readonly string[], now: number) =>
+    Promise.all([readTeamList(db, team, now), readTeamCounts(db, team, now)])
+  router.handle('getStatus', async ({ query, principal: { keyId, team } }, reply) => {
+    if (team) {
+      const [{ instances, omitted }, counted] = await database.scan(keyId, (db) => ofTeam(db, team, clock.now()))
+      const listed = query.omit ? [] : instances.map((text) => JSON.parse(text))
+      return { instances: listed, ...(omitted > 0 && !query.omit ? { instances_omitted: omitted } : {}), ...counted }
+    }
     reply.type('application/json; charset=utf-8')
     return (await (query.omit ? countsAlone : whole).get()) as never
   })

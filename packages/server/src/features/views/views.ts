@@ -16,8 +16,12 @@ interface Changing {
   now: number
 }
 
-/** Compares owners and not key ids, because a key keeps its owner when it is rotated. */
-const isOwn = (row: ViewRow, { registers }: Principal): boolean => row.owner === registers.owner
+/**
+ * Whose views are the caller's: the owner's and not the key's, because a key keeps its owner when it is rotated. A key
+ * limited to a team has its own, because the views of the person who made it may name agents of others.
+ */
+const ownerOf = ({ keyId, team, person, registers }: Principal): string => (team && !person ? keyId : registers.owner)
+const isOwn = (row: ViewRow, principal: Principal): boolean => row.owner === ownerOf(principal)
 
 const notFound = () => new AppError('not_found', 'Unknown view; GET /api/views lists the existing ones.')
 
@@ -58,7 +62,7 @@ function change({ database, actor, now }: Changing, action: Action, work: (trx: 
 /** Returns the id. Throws AppError `invalid` if a limit is reached, or `forbidden`. */
 export async function createView(changing: Changing, request: NewView): Promise<string> {
   const { principal, now } = changing
-  const owner = principal.registers.owner
+  const owner = ownerOf(principal)
   const times = { created_at: now, changed_at: now }
   const row: ViewRow = { id: uuidV7(now), owner, ...columnsOf(request, principal), ...times }
   await change(changing, { action: 'view.create', target: row.id, before: null, after: stateOf(row) }, async (trx) => {

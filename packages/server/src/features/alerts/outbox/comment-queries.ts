@@ -1,5 +1,6 @@
 import type { Db, Trx } from '../../../db/database.ts'
 import type { Schema } from '../../../db/schema.ts'
+import { isOfTeam, type Team } from '../../../db/teams.ts'
 
 export type CommentRow = Schema['alert_comments']
 
@@ -24,13 +25,14 @@ export async function countComments(db: Db, alertSeq: number): Promise<number> {
 }
 
 /** Returns a comment with the id of its alert. */
-export function findComment(db: Db, id: string): Promise<(CommentRow & { alert_id: string }) | undefined> {
+export function findComment(db: Db, id: string, team: Team): Promise<(CommentRow & { alert_id: string }) | undefined> {
   return db
     .selectFrom('alert_comments')
     .innerJoin('alerts', 'alerts.seq', 'alert_comments.alert_seq')
     .selectAll('alert_comments')
     .select('alerts.id as alert_id')
     .where('alert_comments.id', '=', id)
+    .$if(team !== undefined, (query) => query.where(isOfTeam('alerts.instance_id', team!)))
     .executeTakeFirst()
 }
 
