@@ -9,15 +9,17 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { request } from 'node:http'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type IdentityProvider, ProviderBrowser, startIdentityProvider } from '../test-servers/identity-provider.ts'
 import { type Command, runCommand, startCommand } from './command.ts'
-import { type Service, startService, until } from './service.ts'
+import { freePort, type Service, startService, until } from './service.ts'
 
-const publicUrl = 'http://wardline.test'
+const port = await freePort()
+const publicUrl = `http://127.0.0.1:${port}`
 const folder = mkdtempSync(join(tmpdir(), 'wardline-login-'))
 const opened = join(folder, 'opened')
 
@@ -28,7 +30,7 @@ beforeAll(async () => {
     publicUrl,
     accounts: { ada: { name: 'Ada', groups: ['platform'] }, root: { name: 'Grace', groups: ['admins'] } },
   })
-  service = await startService({ env: provider.env() })
+  service = await startService({ env: { ...provider.env(), PORT: String(port) } })
   const mappings = [
     { group: 'platform', role: 'operator' },
     { group: 'admins', role: 'admin' },
@@ -91,13 +93,18 @@ async function browserOf(login: string) {
 
 /** Resolves with the code in the address that the command opened in the browser. */
 async function openedCode(command: Command): Promise<string> {
-  const address = await until(
+  const door = await until(
     'the browser',
     () => (existsSync(opened) ? readFileSync(opened, 'utf8') : command.output()),
-    (text) => text.startsWith(`${publicUrl}/auth/cli#`),
+    (text) => /^http:\/\/127\.0\.0\.1:\d+\/[\w-]{43}$/.test(text),
   )
-  expect(command.output()).toContain(address.split('#')[1])
-  return address.split('#')[1]!
+  // All users of the machine read the arguments of the program that opens it, so they lead to the page once.
+  const page = (await get(door)).location!
+  expect((await get(door)).status).toBe(404)
+  const [address, code] = page.split('#') as [string, string]
+  expect(address).toBe(`${publicUrl}/auth/cli`)
+  expect(command.output()).toContain(code)
+  return code
 }
 
 const get = (address: string, host?: string): Promise<{ status: number; location: string | undefined }> =>
@@ -128,6 +135,7 @@ test('wardline login opens the browser, takes its code over loopback once, and a
   // A page that the person visits, or a name that points to this machine.
   expect((await get(`${origin}/?code=${'A'.repeat(43)}&state=${'B'.repeat(43)}`)).status).toBe(404)
   expect((await get(`${origin}/?code=${searchParams.get('code')}`)).status).toBe(404)
+  expect((await get(`${origin}/?state=${encodeURIComponent('ä'.repeat(43))}`)).status).toBe(404)
   expect((await get(redirect, 'evil.example')).status).toBe(404)
   // The history of the browser has no code.
   expect(await get(redirect)).toEqual({ status: 303, location: `${publicUrl}/auth/cli?done=true` })
@@ -152,6 +160,67 @@ test('wardline login opens the browser, takes its code over loopback once, and a
   expect(byKey.stdout).toMatch(/^Key: .*\nRole: admin\nService: .*\nBy: WARDLINE_KEY\n$/)
   const refused = await run('keys', 'list', '--url', service.baseUrl)
   expect(refused).toMatchObject({ code: 3, stderr: expect.stringContaining('Your role does not include it') })
+})
+
+/** A server that passes requests on to the service, with its own address in place of the service's. */
+async function relay(rewrites: boolean) {
+  const paths: string[] = []
+  const server = createServer((asked, answer) => {
+    paths.push(asked.url!)
+    const { host: _host, ...headers } = asked.headers
+    const onward = request(`${service.baseUrl}${asked.url}`, { method: asked.method!, headers }, async (reply) => {
+      const text = (await reply.toArray()).join('')
+      const body = rewrites ? text.replaceAll(publicUrl, url) : text
+      answer.writeHead(reply.statusCode!, { 'content-type': 'application/json' }).end(body)
+    })
+    asked.pipe(onward)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    url,
+    paths,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+// Otherwise it gets the session of the person at the service: the page that they see is the right one.
+test('a server that passes the login on to another one is noticed by the page that it names', async () => {
+  await using other = await relay(false)
+  const { code, stderr } = await run('login', other.url)
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining(`You log in at ${other.url}, and its page is at ${publicUrl}`),
+  ])
+  expect(existsSync(opened)).toBe(false)
+})
+
+test('a server that passes the login on and names its own page does not get the code', async () => {
+  await using other = await relay(true)
+  const command = startCommand(['login', other.url], environment(), folder)
+  const door = await until(
+    'the browser',
+    () => (existsSync(opened) ? readFileSync(opened, 'utf8') : ''),
+    (text) => text !== '',
+  )
+  // Its page leads on to that of the service.
+  const code = (await get(door)).location!.split('#')[1]!
+  await get((await (await browserOf('ada')).allow(code))!)
+  expect(await command.ended).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(`was allowed at ${publicUrl}, not at ${other.url}`),
+  })
+  expect(other.paths).toEqual(['/api/command-logins'])
+})
+
+test('an address without TLS warns, unless it is of this machine', async () => {
+  const warning = 'has no TLS, so others on the network can take over the login.'
+  expect((await run('login', 'http://wardline.invalid')).stderr).toContain(`http://wardline.invalid ${warning}`)
+  expect((await run('login', 'https://wardline.invalid')).stderr).not.toContain(warning)
+  expect((await run('login', 'http://127.0.0.1:1')).stderr).not.toContain(warning)
 })
 
 test('a login that is refused on the page says so', async () => {

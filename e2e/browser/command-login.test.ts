@@ -58,12 +58,17 @@ const logIn = (...options: string[]): Command =>
     folder,
   )
 
-const openedBy = (command: Command): Promise<string> =>
-  until(
+/** Resolves with the page to which the address leads that the command opened. */
+async function openedBy(command: Command): Promise<string> {
+  const door = await until(
     'the browser',
     () => (existsSync(opened) ? readFileSync(opened, 'utf8') : command.output()),
-    (text) => text.startsWith(`${publicUrl}/auth/cli#`),
+    (text) => /^http:\/\/127\.0\.0\.1:\d+\/[\w-]{43}$/.test(text),
   )
+  const page = (await fetch(door, { redirect: 'manual' })).headers.get('location')!
+  expect(page.startsWith(`${publicUrl}/auth/cli#`)).toBe(true)
+  return page
+}
 
 test('a person who is not signed in yet signs in, allows the command line, and their browser keeps no code', async () => {
   const command = logIn()

@@ -15,7 +15,7 @@ import {
   refusal,
   unreachable,
 } from '../service/service.ts'
-import type { ServiceFlags } from '../service/settings.ts'
+import { isLocal, type ServiceFlags } from '../service/settings.ts'
 import { printLink } from './login-link.ts'
 import { listen } from './loopback.ts'
 import { hasBrowser, openBrowser } from './open-browser.ts'
@@ -28,6 +28,8 @@ interface LoginFlags extends ServiceFlags {
 
 type Started = ReplyOf<'startCommandLogin'>
 type Granted = ReplyOf<'renewCommandLogin'>
+
+const say = (text: string): void => console.error(text)
 
 /** Calls without a key, which the service answers to everybody. Throws Failure. */
 const openCall = (url: string): Client => {
@@ -42,11 +44,30 @@ const openCall = (url: string): Client => {
     })
 }
 
-/** The address comes from a server and is given to a program that opens anything. */
+/**
+ * The address comes from a server and is given to a program that opens anything. A server that passes the requests on to
+ * another one would lead the person there, to a page that they trust.
+ */
 function pageOf({ url: given }: Started, url: string): URL {
   const page = URL.canParse(given) ? new URL(given) : undefined
-  if (page && /^https?:$/.test(page.protocol) && page.username === '' && page.password === '') return page
-  throw notWardline(url, 'it names no page to open')
+  if (!page || !/^https?:$/.test(page.protocol) || page.username !== '' || page.password !== '') {
+    throw notWardline(url, 'it names no page to open')
+  }
+  if (page.origin === url) return page
+  const named = sanitize(cutText(page.origin, longestSentence))
+  const fix =
+    page.protocol === 'http:' && url.startsWith('https:')
+      ? `set WARDLINE_PUBLIC_URL of the service to ${url}`
+      : `if that is your service, log in there: \`wardline login ${named}\``
+  throw new Failure(`You log in at ${url}, and its page is at ${named}: ${fix}.`, 'other_address', 'refused')
+}
+
+/** Without TLS, others on the network read the token of the session. */
+function warnWithoutTls(url: string): void {
+  const { protocol, hostname: host } = new URL(url)
+  const isHere = isLocal(url) || /^127\.|\.localhost$/.test(host)
+  if (protocol === 'http:' && !isHere)
+    say(`Warning: ${url} has no TLS, so others on the network can take over the login.`)
 }
 
 /** Asks whether the login is allowed, as RFC 8628, section 3.5 describes. */
@@ -67,9 +88,8 @@ async function poll(call: Client, body: { token: string; secret: string }, start
   throw new Failure('The login was not allowed in time.', 'expired', 'failed')
 }
 
-const say = (text: string): void => console.error(text)
-
 async function logIn(url: string, { browser, confirm = false, json }: LoginFlags): Promise<void> {
+  warnWithoutTls(url)
   const call = openCall(url)
   const [token, secret] = [newSecret(), newSecret()]
   const challenge = process.getBuiltinModule('node:crypto').hash('sha256', token, 'hex')
@@ -91,8 +111,8 @@ async function logIn(url: string, { browser, confirm = false, json }: LoginFlags
       const page = pageOf(started, url)
       say(`Allow the login in the browser, on a page that shows the code ${sanitize(started.code)}.`)
       say(`If no browser opens, open this address on this machine:\n\n  ${sanitize(page.href)}\n`)
-      openBrowser(page.href)
-      await loopback.handOver(`${page.origin}${page.pathname}`, (code) =>
+      openBrowser(loopback.doorTo(page.href))
+      await loopback.handOver(`${page.origin}${page.pathname}`, url, (code) =>
         keep(async () => {
           const { session } = await call('finishCommandLogin', { body: { token, secret, code } })
           if (session) return session
