@@ -108,7 +108,7 @@ const AssertionStarted = Type.Object({
 const AssertionSent = Type.Object({ secret: SentSecret, credential: Assertion }, { additionalProperties: false })
 
 const notHere = 'Passkeys cannot be used at this address'
-const fromOtherSite = 'The page of another site sent it'
+const fromOtherSite = 'No page of the service sent it'
 const notAccepted = 'The attempt was used, has expired or began elsewhere; or the passkey is not accepted'
 const tooMany = 'Too many attempts from this address; retry after Retry-After seconds'
 
@@ -167,7 +167,7 @@ export const passkeyEndpoints = {
     params: Type.Object({ id: PasskeyId }),
     status: 200,
     reply: Ok,
-    failures: { 404: 'Unknown passkey' },
+    failures: { 403: 'A command line that was logged in sent it', 404: 'Unknown passkey' },
   }),
   startPasskeySignIn: define({
     method: 'POST',

@@ -12,8 +12,10 @@ export interface Principal {
   scope: Scope
   /** Instance ids, or prefixes ending in *, to which the key is bound; null = every instance. */
   instances: readonly string[] | null
-  /** Browser session through which the request came. */
+  /** Session through which the request came: of a browser, or of a command line. */
   session?: string
+  /** The session is that of a command line. */
+  isCommandLine?: true
   /** The person who signed in at the provider; absent for keys. */
   person?: { id: string; name: string; issuer: string; role: PersonRole }
   /** A passkey of the local admin opened the session; `keyId` and `name` are its own. */

@@ -17,8 +17,8 @@ interface CommandLoginRoutes {
 }
 
 /** Otherwise a command line could allow the next one, and a stolen token would live forever. */
-function assertBrowser({ session }: Principal, { headers }: FastifyRequest): void {
-  if (session !== undefined && headers['x-monitor-key'] === undefined) return
+function assertBrowser({ session, isCommandLine }: Principal): void {
+  if (session !== undefined && !isCommandLine) return
   throw new AppError('forbidden', 'Only a browser session allows a command line, on the page of this service.')
 }
 
@@ -46,7 +46,7 @@ export function mountCommandLogins(
   const baseOf = ({ protocol, host }: FastifyRequest): string => deps.config.publicUrl ?? `${protocol}://${host}`
 
   const allowing = (principal: Principal, request: FastifyRequest) => {
-    assertBrowser(principal, request)
+    assertBrowser(principal)
     const { origin } = new URL(baseOf(request))
     return { principal, actor: requestActor(request), address: clientAddress(request), origin }
   }
@@ -60,7 +60,7 @@ export function mountCommandLogins(
   })
 
   router.handle('findCommandLogin', async ({ body, principal, request }) => {
-    assertBrowser(principal, request)
+    assertBrowser(principal)
     const { host, address, port, confirm, created_at, expires_at } = await commandLogins.find(body.code, principal)
     return {
       host,
@@ -81,8 +81,8 @@ export function mountCommandLogins(
     commandLogins.signIn(body, allowing(principal, request)),
   )
 
-  router.handle('denyCommandLogin', ({ body, principal, request }) => {
-    assertBrowser(principal, request)
+  router.handle('denyCommandLogin', ({ body, principal }) => {
+    assertBrowser(principal)
     return commandLogins.deny(body.code, principal)
   })
 

@@ -232,8 +232,13 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'byAccess' | 
     await this.#touch(session)
     const principal = this.#holders.findById(session.key_id)
     if (!principal) return undefined
-    const { authenticated_at: authenticatedAt, token_hash } = session
-    return { ...principal, session: token_hash, ...(authenticatedAt === null ? {} : { authenticatedAt }) }
+    const { authenticated_at: authenticatedAt, token_hash, host } = session
+    return {
+      ...principal,
+      session: token_hash,
+      ...(host === null ? {} : { isCommandLine: true }),
+      ...(authenticatedAt === null ? {} : { authenticatedAt }),
+    }
   }
 
   /** Ends the session and, of a browser, its family. */

@@ -10,6 +10,8 @@ import { isOfLocalAdmin, localSession, notOfLocalAdmin, type PasskeySignIn } fro
 import { type Address, passkeySite, type Site } from './passkey-site.ts'
 
 const foreignPage = 'Passkeys work only on the pages of this service.'
+const notOfCommandLine =
+  'A command line that was logged in removes no passkey: do it in a browser, or with the local admin key.'
 
 interface PasskeyRoutes {
   passkeySignIn: PasskeySignIn
@@ -22,6 +24,14 @@ export function mountPasskeys(router: Router, deps: Deps, { passkeySignIn, sessi
   function siteOf(address: Address): Site {
     const site = passkeySite(config, address)
     if (typeof site === 'string') throw new AppError('conflict', site)
+    return site
+  }
+
+  /** Browsers send the origin of the page with each POST. Other programs could send it too, but no page of another origin. */
+  function siteOfPage(request: Parameters<typeof isForeignPage>[0]): Site {
+    if (isForeignPage(request)) throw new AppError('forbidden', foreignPage)
+    const site = siteOf(request)
+    if (request.headers.origin !== site.origin) throw new AppError('forbidden', foreignPage)
     return site
   }
 
@@ -46,20 +56,18 @@ export function mountPasskeys(router: Router, deps: Deps, { passkeySignIn, sessi
   )
 
   router.handle('removePasskey', async ({ params, principal, request }) => {
+    // A copied token of a command line must not end the confirmations of the local admin.
+    if (principal.isCommandLine) throw new AppError('forbidden', notOfCommandLine)
     assertFresh(principal, clock.now())
     await passkeySignIn.remove(params.id, requestActor(request))
     sessions.forget()
     return { ok: true }
   })
 
-  router.handle('startPasskeySignIn', ({ request }) => {
-    if (isForeignPage(request)) throw new AppError('forbidden', foreignPage)
-    return passkeySignIn.start(clientAddress(request), siteOf(request))
-  })
+  router.handle('startPasskeySignIn', ({ request }) => passkeySignIn.start(clientAddress(request), siteOfPage(request)))
 
   router.handle('finishPasskeySignIn', async ({ body, request }, reply) => {
-    if (isForeignPage(request)) throw new AppError('forbidden', foreignPage)
-    const { session, principal } = await passkeySignIn.finish(body, siteOf(request), {
+    const { session, principal } = await passkeySignIn.finish(body, siteOfPage(request), {
       address: clientAddress(request),
       actor: (opened) => requestActor(request, opened),
       earlier: sessionToken(request),

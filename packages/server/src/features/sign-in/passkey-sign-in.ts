@@ -64,7 +64,7 @@ export const notOfLocalAdmin =
 
 /** Whether it is a browser session of the local admin, in which passkeys are registered and used. */
 export const isOfLocalAdmin = (principal: Principal): principal is Principal & { session: string } =>
-  principal.session !== undefined && isLocalAdmin(principal)
+  principal.session !== undefined && !principal.isCommandLine && isLocalAdmin(principal)
 
 /** Returns the session. Throws AppError `invalid`. */
 export function localSession(principal: Principal): string {

@@ -8,11 +8,14 @@ export interface Site {
   origin: string
 }
 
-/** Where a request was sent. */
+/** Where a request says that it was sent, and where it arrived. */
 export interface Address {
   protocol: string
   host: string
+  socket: { localPort?: number | undefined }
 }
+
+const standardPorts: Record<string, number> = { 'http:': 80, 'https:': 443 }
 
 const isLocalhost = (name: string): boolean => name === 'localhost' || name.endsWith('.localhost')
 
@@ -31,13 +34,20 @@ function siteOf(address: string, what: string): Site | string {
 
 /**
  * Returns the site of the service, or in a sentence why passkeys cannot be used at this address. Without
- * WARDLINE_PUBLIC_URL only localhost is trusted: any other name in a request is chosen by who sends it.
+ * WARDLINE_PUBLIC_URL only localhost is trusted, with the port at which the request arrived: any other name or port in a
+ * request is chosen by who sends it, such as another program of this machine, whose pages are of the host localhost too.
  */
-export function passkeySite({ publicUrl }: Pick<Config, 'publicUrl'>, { protocol, host }: Address): Site | string {
+export function passkeySite(
+  { publicUrl }: Pick<Config, 'publicUrl'>,
+  { protocol, host, socket }: Address,
+): Site | string {
   if (publicUrl !== undefined) return siteOf(publicUrl, 'WARDLINE_PUBLIC_URL')
   const site = siteOf(`${protocol}://${host}`, 'this address')
-  if (typeof site === 'string' || isLocalhost(site.rpId)) return site
-  return 'Passkeys need WARDLINE_PUBLIC_URL, so that it is certain to which host name they belong.'
+  if (typeof site === 'string') return site
+  const url = new URL(site.origin)
+  const port = url.port === '' ? standardPorts[url.protocol] : Number(url.port)
+  if (site.rpId === usableRpId({ publicUrl }) && port === socket.localPort) return site
+  return 'Passkeys need WARDLINE_PUBLIC_URL, except at http://localhost with the port of the service.'
 }
 
 /** Returns the host name of the passkeys that can be used; undefined if none can. */

@@ -19,9 +19,9 @@ interface Started {
   options: { challenge: string; allowCredentials: { id: string }[]; excludeCredentials: { id: string }[] }
   secret: string
 }
-const open = { key: null, headers: { 'sec-fetch-site': 'same-origin' } }
-const start = async (url: string, caller: object, body?: object) => {
-  const answer = await service.call<Started>('POST', url, { ...caller, ...(body ? { body } : {}) })
+const open = { key: null, headers: { 'sec-fetch-site': 'same-origin', origin: publicUrl } }
+const start = async <Body = Started>(url: string, caller: object, body?: object) => {
+  const answer = await service.call<Body>('POST', url, { ...caller, ...(body ? { body } : {}) })
   if (answer.status !== 201) throw new Error(answer.text)
   return answer.body
 }
@@ -52,6 +52,23 @@ async function confirm(session: TestSession, device: TestAuthenticator, deviatio
   const { options, secret } = await start('/api/session/confirm/start', as(session))
   const body = { secret, credential: device.get(options, deviation) }
   return service.call('POST', '/api/session/confirm', { ...as(session), body })
+}
+
+/** Returns the token of a command line that the session allows. */
+async function commandLine(session: TestSession): Promise<string> {
+  const [token, secret] = [randomSecret(32), randomSecret(32)]
+  const { code } = await start<{ code: string }>(
+    '/api/command-logins',
+    { key: null },
+    { challenge: hashKey(token), host: 'x' },
+  )
+  const approved = await service.call('POST', '/api/command-logins/approve', { ...as(session), body: { code } })
+  expect(approved.status).toBe(200)
+  const finished = await service.call<{ session: { access: string } }>('POST', '/api/command-logins/finish', {
+    key: null,
+    body: { token, secret },
+  })
+  return finished.body.session.access
 }
 
 const newKey = (session: TestSession) =>
@@ -196,6 +213,33 @@ describe('a passkey of the local admin', () => {
     expect((await newKey(session)).status).toBe(401)
     expect((await service.call('POST', '/api/heartbeat', { body: { instance_id: 'a', name: 'a' } })).status).toBe(200)
     expect((await service.call('POST', '/api/kill/a', { ...as(session), body: { reason: 'x' } })).status).toBe(200)
+  })
+
+  it('is not registered, removed or used by a command line that was logged in, which is no browser', async () => {
+    const { device, passkey } = await register()
+    const session = await service.signIn()
+    const confirming = await start('/api/session/confirm/start', as(session))
+    const caller = { key: await commandLine(session) }
+    const name = { name: 'x' }
+    const unavailable = expect.stringContaining('in a browser')
+    expect((await service.call('GET', '/api/passkeys', caller)).body).toMatchObject({ unavailable })
+    const answer = (options: Started) => ({ secret: options.secret, credential: device.get(options.options) })
+    const began = await start('/api/passkeys/start', as(session), name)
+    const made = { secret: began.secret, credential: new TestAuthenticator(publicUrl).create(began.options) }
+    const attempts = [
+      ['POST', '/api/passkeys/start', name, 400],
+      ['POST', '/api/passkeys', made, 400],
+      ['POST', '/api/session/confirm/start', undefined, 400],
+      ['POST', '/api/session/confirm', answer(confirming), 400],
+      ['DELETE', `/api/passkeys/${passkey.id}`, undefined, 403],
+    ] as const
+    for (const [method, url, body, status] of attempts) {
+      const refused = await service.call<{ error: string }>(method, url, { ...caller, ...(body ? { body } : {}) })
+      expect([url, refused.status, refused.body.error]).toEqual([url, status, unavailable])
+    }
+    // It allows no other one either.
+    const next = await service.call('POST', '/api/command-logins/approve', { ...caller, body: { code: 'BCDF-GHJK' } })
+    expect(next.status).toBe(403)
   })
 
   it('is for emergencies beside people, with an alarm each time', async () => {
@@ -350,43 +394,5 @@ describe('an answer of a passkey', () => {
     const log = service.logged.join('\n')
     expect(log).toContain('a passkey was not accepted')
     for (const text of [secret, credential.response.signature]) expect(log).not.toContain(text)
-  })
-})
-
-describe('without a host name with HTTPS', () => {
-  it.each([
-    ['http://10.0.0.5:4747', 'is an IP address'],
-    ['https://[::1]:4747', 'is an IP address'],
-    ['http://wardline.example', 'is http://'],
-  ])('%s has no passkeys, and says why', async (address, why) => {
-    const other = await openTestService({ env: { WARDLINE_PUBLIC_URL: address } })
-    try {
-      const session = as(await other.signIn())
-      const { body } = await other.call<{ unavailable: string }>('GET', '/api/passkeys', session)
-      expect(body.unavailable).toContain(why)
-      const refused = await other.call<{ error: string }>('POST', '/api/passkeys/start', {
-        ...session,
-        body: { name: 'x' },
-      })
-      expect([refused.status, refused.body.error]).toEqual([409, body.unavailable])
-    } finally {
-      await other[Symbol.asyncDispose]()
-    }
-  })
-
-  it('localhost has some, and a name in the request counts for nothing', async () => {
-    const other = await openTestService({ env: { WARDLINE_ALLOWED_HOSTS: 'wardline.example' } })
-    try {
-      const { headers } = as(await other.signIn())
-      const at = async (host: string) => {
-        const caller = { key: null, headers: { ...headers, host } }
-        return (await other.call<{ unavailable: string | null }>('GET', '/api/passkeys', caller)).body.unavailable
-      }
-      expect(await at('localhost:4747')).toBeNull()
-      expect(await at('127.0.0.1:4747')).toContain('IP address')
-      expect(await at('wardline.example')).toContain('is http://')
-    } finally {
-      await other[Symbol.asyncDispose]()
-    }
   })
 })
