@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createClient, type ReplyOf, WardlineError } from '@wardline/contract'
@@ -63,25 +63,49 @@ export function readLogins(file: string): Logins {
   )
 }
 
-/** Runs `work` while no other command changes the file. */
-async function locked<Result>(file: string, work: () => Promise<Result> | Result): Promise<Result> {
+/** Returns who holds the lock; undefined: no one. */
+function holderOf(lock: string): string | undefined {
+  try {
+    return readFileSync(lock, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Runs `work` while no other command changes the file. One that was paused for longer than `lockStaleMs` loses the lock:
+ * `isOurs` says whether it still has it.
+ */
+async function locked<Result>(
+  file: string,
+  work: (isOurs: () => boolean) => Promise<Result> | Result,
+): Promise<Result> {
   const lock = `${file}.lock`
+  const name = newSecret()
+  const isOurs = () => holderOf(lock) === name
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   for (;;) {
     try {
-      closeSync(openSync(lock, 'wx', 0o600))
+      writeFileSync(lock, name, { flag: 'wx', mode: 0o600 })
       break
     } catch (fault) {
       if ((fault as NodeJS.ErrnoException).code !== 'EEXIST') throw fault
       const { mtimeMs } = statSync(lock, { throwIfNoEntry: false }) ?? { mtimeMs: Date.now() }
-      if (Date.now() - mtimeMs > lockStaleMs) rmSync(lock, { force: true })
-      else await pause(lockEveryMs)
+      if (Date.now() - mtimeMs <= lockStaleMs) {
+        await pause(lockEveryMs)
+        continue
+      }
+      // Replaced rather than removed: of several commands that find it stale, the last one has it, and the others notice.
+      const draft = `${lock}.${name}`
+      writeFileSync(draft, name, { flag: 'wx', mode: 0o600 })
+      renameSync(draft, lock)
+      if (isOurs()) break
     }
   }
   try {
-    return await work()
+    return await work(isOurs)
   } finally {
-    rmSync(lock, { force: true })
+    if (isOurs()) rmSync(lock, { force: true })
   }
 }
 
@@ -116,14 +140,19 @@ export const loginEnded = (url: string): Failure =>
 /** Returns a new secret: 32 random bytes. */
 export const newSecret = (): string => process.getBuiltinModule('node:crypto').randomBytes(32).toString('base64url')
 
-/** Renews the access, unless another command has just done so. Rejects with WardlineError, or with Failure if the login has ended. */
-function renew(file: string, url: string): Promise<Login> {
-  return locked(file, async () => {
+/**
+ * Renews the access, unless another command has just done so. Undefined: another command took the lock over. Rejects with
+ * WardlineError, or with Failure if the login has ended.
+ */
+const renewOnce = (file: string, url: string): Promise<Login | undefined> =>
+  locked(file, async (isOurs) => {
     const login = readLogins(file).get(url)
     if (!login) throw loginEnded(url)
     if (login.access_until > Date.now()) return login
     const next = login.next ?? newSecret()
     if (login.next === undefined) store(file, url, { ...login, next })
+    // After it was stored: who takes the lock over from here on reads the same next secret, and repeats this attempt.
+    if (!isOurs()) return undefined
     const { token, secret } = login
     const sentAt = Date.now()
     const call = createClient({ url, send: sendHttp })
@@ -131,12 +160,19 @@ function renew(file: string, url: string): Promise<Login> {
       const signal = AbortSignal.timeout(answerWithinMs)
       const answer = await call('renewCommandLogin', { body: { token, secret, next }, signal })
       const renewed = granted({ token, secret: next }, answer, sentAt)
-      store(file, url, renewed)
+      // Another command may have replaced this secret by now.
+      if (isOurs()) store(file, url, renewed)
       return renewed
     } catch (fault) {
       throw fault instanceof WardlineError && fault.status === 401 ? loginEnded(url) : fault
     }
   })
+
+async function renew(file: string, url: string): Promise<Login> {
+  for (;;) {
+    const login = await renewOnce(file, url)
+    if (login) return login
+  }
 }
 
 /** Returns what finds the access token to send, renewed when it is due. */
