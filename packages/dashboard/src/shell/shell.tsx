@@ -23,6 +23,7 @@ import { WardlineMark } from './wardline-mark.tsx'
 const loadPalette = async () => (await import('./palette.tsx')).Palette
 const Palette = lazyDialog(loadPalette)
 const KeyHelp = lazyDialog(async () => (await import('./key-help.tsx')).KeyHelp)
+const Notifier = lazy(async () => ({ default: (await import('./notifier.tsx')).Notifier }))
 const Toaster = lazy(async () => ({ default: (await import('../ui/toaster.tsx')).Toaster }))
 
 /** A phone has room for four; the others are under "More". */
@@ -151,6 +152,7 @@ export function Shell() {
       </nav>
       <Suspense>
         <Toaster />
+        <Notifier />
       </Suspense>
       {open === 'palette' && (
         <Palette onClose={close} onSignOut={leave} onKeys={() => setOpen('keys')} onTheme={changeTheme} />
