@@ -79,6 +79,7 @@ export interface KeyInput {
   instances?: string[]
   quotas?: Record<string, number | null>
   supervises?: boolean
+  tags_scope?: string[]
 }
 
 export async function createKey(service: Service, input: KeyInput): Promise<string> {

@@ -37,7 +37,8 @@ export function countOf(counts: readonly AlertCount[], { status, severity }: Cho
 interface QueueFacts {
   counts: readonly AlertCount[]
   isComplete: boolean
-  channels: readonly Channel[]
+  /** Undefined for callers limited to a team, who see none. */
+  channels: readonly Channel[] | undefined
 }
 
 /** Returns the heading: the open alerts, and whether there is a channel that sends them. */
@@ -47,14 +48,14 @@ export function queueSentence({ counts, isComplete, channels }: QueueFacts): str
   const breaches = number({ status: 'open', severity: 'breach' })
   const critical = number({ status: 'open', severity: 'critical' })
   const acknowledged = number({ status: 'acknowledged' })
-  const failing = channels.filter((channel) => stateOfChannel(channel) === 'failing').length
+  const failing = channels?.filter((channel) => stateOfChannel(channel) === 'failing').length ?? 0
   return listText(
     open === 0 ? 'No open alerts' : `${isComplete ? '' : 'At least '}${counted(open, 'open alert')}`,
     breaches > 0 && (breaches === 1 ? '1 breach' : `${breaches.toLocaleString('en')} breaches`),
     breaches === 0 && critical > 0 && `${critical.toLocaleString('en')} critical`,
     open === 0 && acknowledged > 0 && `${acknowledged.toLocaleString('en')} acknowledged`,
     failing > 0 && `${counted(failing, 'channel')} failing`,
-    channels.every(({ enabled }) => !enabled) && 'nobody is notified',
+    channels?.every(({ enabled }) => !enabled) === true && 'nobody is notified',
   )
 }
 

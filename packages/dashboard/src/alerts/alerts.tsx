@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { alertCountsQuery, channelsQuery, routesQuery, silencesQuery } from '../data/alerts.ts'
+import { useIsLimited } from '../data/session.ts'
 import { staleAfterMs } from '../overview/verdict.ts'
 import { Fault, Screen } from '../ui/panel.tsx'
 import { spanText } from '../ui/span.ts'
@@ -19,11 +20,13 @@ const route = getRouteApi('/inside/alerts')
 function useHeading() {
   const now = useNow()
   const counts = useQuery(alertCountsQuery({}))
-  const channels = useQuery(channelsQuery)
+  const isLimited = useIsLimited()
+  const channels = useQuery({ ...channelsQuery, enabled: !isLimited })
   const fault = counts.error ?? channels.error
-  const facts = counts.data && channels.data && { ...counts.data, channels: channels.data }
-  const ageMs = now - Math.min(counts.dataUpdatedAt, channels.dataUpdatedAt)
-  const isStale = facts !== undefined && ageMs > staleAfterMs
+  const isKnown = isLimited || channels.data
+  const facts = isKnown && counts.data && { ...counts.data, channels: channels.data }
+  const ageMs = now - Math.min(counts.dataUpdatedAt, isLimited ? Infinity : channels.dataUpdatedAt)
+  const isStale = facts && ageMs > staleAfterMs
   const current = facts
     ? queueSentence({ ...facts, isComplete: facts.complete })
     : fault
@@ -37,8 +40,9 @@ export function Alerts() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { title, isStale, fault, channels } = useHeading()
-  const { data: routes = [] } = useQuery(routesQuery)
-  const { data: silences = [] } = useQuery(silencesQuery)
+  const isLimited = useIsLimited()
+  const { data: routes = [] } = useQuery({ ...routesQuery, enabled: !isLimited })
+  const { data: silences = [] } = useQuery({ ...silencesQuery, enabled: !isLimited })
   const show = (change: Partial<AlertSearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   const { view = 'queue' } = search
@@ -51,8 +55,12 @@ export function Alerts() {
           value={view}
           tabs={[
             { value: 'queue', name: 'Queue' },
-            { value: 'channels', name: 'Channels', note: channels?.length },
-            { value: 'routing', name: 'Routes and silences', note: routes.length + silences.length || undefined },
+            ...(isLimited
+              ? []
+              : ([
+                  { value: 'channels', name: 'Channels', note: channels?.length },
+                  { value: 'routing', name: 'Routes and silences', note: routes.length + silences.length || undefined },
+                ] as const)),
           ]}
           onChange={(next) => void navigate({ search: { view: next === 'queue' ? undefined : next } })}
         >

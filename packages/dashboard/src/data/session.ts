@@ -58,5 +58,8 @@ export function useHasScope(...scopes: readonly Scope[]): boolean {
   return data !== undefined && scopes.includes(data.scope)
 }
 
+/** Whether who is signed in sees only the agents of a team, and no settings for all agents. */
+export const useIsLimited = (): boolean => useQuery(sessionQuery).data?.tags !== undefined
+
 /** Whether the session's key may suspend and resume. */
 export const useMayOperate = (): boolean => useHasScope('operator', 'admin')

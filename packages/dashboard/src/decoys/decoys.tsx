@@ -6,7 +6,7 @@ import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { type Decoy, decoysQuery, ignoresQuery, kindOf, worstFirst } from '../data/decoys.ts'
 import { queryKeys } from '../data/query-keys.ts'
-import { useMayOperate } from '../data/session.ts'
+import { useIsLimited, useMayOperate } from '../data/session.ts'
 import { ChangeButton, entered } from '../parts/change-dialog.tsx'
 import { FilteredTable } from '../parts/filtered-table.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -172,6 +172,7 @@ export function Decoys() {
   const { data, error } = useQuery(decoysQuery)
   const now = useNow()
   const mayOperate = useMayOperate()
+  const isLimited = useIsLimited()
   const all = data ?? []
   const show = (change: Partial<DecoySearch>) =>
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
@@ -213,7 +214,7 @@ export function Decoys() {
           </EmptyState>
         </Panel>
       )}
-      {data && <IgnoredTools />}
+      {data && !isLimited && <IgnoredTools />}
       {search.open !== undefined && <DecoyDrawer id={search.open} onClose={() => show({ open: undefined })} />}
       {search.plant !== undefined && mayOperate && (
         <PlantDialog

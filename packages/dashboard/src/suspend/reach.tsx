@@ -4,6 +4,7 @@ import { matchesPattern } from '@wardline/text/pattern'
 import type { ReactNode } from 'react'
 import { pointsQuery } from '../data/containments.ts'
 import { type Agent, type AgentDetail, agentQuery } from '../data/fleet.ts'
+import { useIsLimited } from '../data/session.ts'
 import { Fault } from '../ui/panel.tsx'
 import css from './suspend.module.css'
 
@@ -67,7 +68,9 @@ interface EnforcementPointsProps {
 
 /** Lists the enforcement points that will be called. */
 export function EnforcementPoints({ action, agent }: EnforcementPointsProps) {
-  const { data: points = [], error } = useQuery(pointsQuery)
+  const isLimited = useIsLimited()
+  const { data: points = [], error } = useQuery({ ...pointsQuery, enabled: !isLimited })
+  if (isLimited) return <li className="quiet">Enforcement points, if any, are called too.</li>
   if (error) {
     return (
       <li>
