@@ -1,4 +1,4 @@
-import { type CompiledQuery, sql } from 'kysely'
+import { type CompiledQuery, type SelectQueryBuilder, sql } from 'kysely'
 import { counterValue, setCounter } from '../../db/counters.ts'
 import type { Database, Db } from '../../db/database.ts'
 import type { StoredEvent } from '../../db/schema/events.ts'
@@ -85,7 +85,7 @@ export function newestRefs(
   db: Db,
   refs: readonly Ref[],
   { floor, below, limit }: { floor: number; below: number; limit: number },
-) {
+): SelectQueryBuilder<Schema & { refs: { seq: number } }, 'refs', { seq: number }> {
   const parts = refs.map(
     ([kind, value]) => sql<{ seq: number }>`select seq from (select seq from event_refs
       where kind = ${kind} and value = ${value} and seq < ${below} and seq >= ${floor}

@@ -72,7 +72,7 @@ export function localSession(principal: Principal): string {
   throw new AppError('invalid', notOfLocalAdmin)
 }
 
-interface Finished<Credential> {
+type Finished<Credential> = {
   secret: string
   credential: Credential
 }
