@@ -76,8 +76,8 @@ import { toolServers } from './migrations/0072-tool-servers.ts'
 import { commandLogins } from './migrations/0073-command-logins.ts'
 import { passkeys } from './migrations/0074-passkeys.ts'
 import { comments } from './migrations/0075-comments.ts'
-import { teamOperations } from './migrations/0077-team-operations.ts'
-import { agentNotes } from './migrations/0078-agent-notes.ts'
+import { teamOperations } from './migrations/0076-team-operations.ts'
+import { agentNotes } from './migrations/0077-agent-notes.ts'
 
 interface Migration {
   version: number
@@ -164,8 +164,8 @@ const migrations: Migration[] = [
   { version: 73, name: 'command-logins', statements: commandLogins },
   { version: 74, name: 'passkeys', statements: passkeys },
   { version: 75, name: 'comments', statements: comments },
-  { version: 77, name: 'team-operations', statements: teamOperations },
-  { version: 78, name: 'agent-notes', statements: agentNotes },
+  { version: 76, name: 'team-operations', statements: teamOperations },
+  { version: 77, name: 'agent-notes', statements: agentNotes },
 ]
 
 const newest = migrations.at(-1)!.version
