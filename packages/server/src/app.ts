@@ -1,7 +1,7 @@
 import { access } from '@wardline/contract'
 import type { FastifyInstance } from 'fastify'
 import { describeConfig } from './config/config.ts'
-import { isOfTeam, readTeam } from './db/teams.ts'
+import { readTeam } from './db/teams.ts'
 import type { Deps } from './deps.ts'
 import { mountAlerts } from './features/alerts/routes.ts'
 import { mountApprovals } from './features/approvals/routes.ts'
@@ -121,7 +121,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountSignIn(router, deps, { ...services, sessions })
   mountCommandLogins(router, deps, { ...services, sessions, watch })
   mountPasskeys(router, deps, { ...services, sessions })
-  mountAudit(router, deps, { ...services, keyNames, isOfTeam })
+  mountAudit(router, deps, { ...services, keyNames })
   mountIncidents(router, deps, { ...services, keyNames, listKeys })
   mountViews(router, deps)
   const configuration = describeConfig(deps.config)

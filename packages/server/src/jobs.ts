@@ -1,4 +1,5 @@
 import { hourMs } from './clock.ts'
+import { teamText } from './db/teams.ts'
 import type { Deps } from './deps.ts'
 import { forgetOldAlerts } from './features/alerts/alerts.ts'
 import { watchChannels } from './features/alerts/delivery/channel-health.ts'
@@ -19,7 +20,6 @@ import { forgetInstances } from './features/instances/deletion.ts'
 import { showFleet } from './features/instances/fleet-count.ts'
 import { forgetWitnesses } from './features/instances/heard-by.ts'
 import { forgetHistory, writeHistoryEveryMs } from './features/instances/history.ts'
-import { teamText } from './features/instances/team-statements.ts'
 import { forgetStaleSessions, liveSessions } from './features/keys/sessions.ts'
 import { isPersonId, readTeams } from './features/people/person-statements.ts'
 import { forgetFirings } from './features/rules/retention.ts'
@@ -56,11 +56,11 @@ async function endStreams(deps: Deps, { passkeys, eventStream, controlStream }: 
   const live = await liveSessions(deps, sessions)
   const teams = new Map((await readTeams(deps.database.db, [...people])).map(({ id, team }) => [id, team]))
   const isAsStored = ({ keyId, team }: Holder) => !people.has(keyId) || teams.get(keyId) === teamText(team)
-  const isValid = (holder: Holder) => holder.keyId === anonymous.keyId || (isLive(holder) && isAsStored(holder))
   const isLive = ({ keyId, session }: Holder) =>
     // A session whose stream opened after the query is checked in the next run.
     (isPersonId(keyId) || passkeys.isValid(keyId)) &&
     (session === undefined || live.has(session) || !sessions.has(session))
+  const isValid = (holder: Holder) => holder.keyId === anonymous.keyId || (isLive(holder) && isAsStored(holder))
   eventStream.endInvalid(isValid)
   controlStream.endInvalid(isValid)
 }

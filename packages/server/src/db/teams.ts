@@ -8,9 +8,25 @@ export type Team = readonly string[] | undefined
 const teamAgents = (team: readonly string[]) =>
   sql`(select instance_id from operator_tags where tag in (${sql.join(team)}))`
 
-/** Condition that the column has the id of an agent of the team; false where it is null. */
-export const isOfTeam = (column: string, team: readonly string[]): RawBuilder<boolean> =>
-  sql<boolean>`${sql.ref(column)} in ${teamAgents(team)}`
+/** Condition that the column has the id of an agent of the team; false where it is null. Without a team always true. */
+export const isOfTeam = (column: string, team: Team): RawBuilder<boolean> =>
+  team ? sql<boolean>`${sql.ref(column)} in ${teamAgents(team)}` : sql<boolean>`1 = 1`
+
+/**
+ * Condition that the column has a team, stored as a JSON array, all of whose tags are of this one; false where it is null.
+ * Without a team always true. A tag has no quotation mark, so one is left where a tag is.
+ */
+export const isWithinTeam = (column: string, team: Team): RawBuilder<boolean> => {
+  if (!team) return sql<boolean>`1 = 1`
+  const others = team.reduce<RawBuilder<unknown>>(
+    (rest, tag) => sql`replace(${rest}, ${`"${tag}"`}, '')`,
+    sql`${sql.ref(column)}`,
+  )
+  return sql<boolean>`${others} not like '%"%'`
+}
+
+/** How a team is stored. */
+export const teamText = (team: Team): string | null => (team ? JSON.stringify(team) : null)
 
 /** Returns the ids of the team's agents, in order, at most `limit`. */
 export async function readTeamAgents(db: Db, team: readonly string[], limit: number): Promise<string[]> {

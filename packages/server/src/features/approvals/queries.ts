@@ -11,8 +11,12 @@ type Parts = Pick<Database, 'db' | 'dialect'>
 
 /** `team`: undefined also for one of an agent that is not of the team. */
 export function findApproval(db: Db, id: string, team?: Team): Promise<ApprovalRow | undefined> {
-  const query = db.selectFrom('approvals').selectAll().where('id', '=', id)
-  return (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirst()
+  return db
+    .selectFrom('approvals')
+    .selectAll()
+    .where('id', '=', id)
+    .where(isOfTeam('instance_id', team))
+    .executeTakeFirst()
 }
 
 /** Finds the approval that an attempt waits for or took. */
@@ -74,7 +78,7 @@ const counted = sql<number>`cast(count(*) as integer)`.as('count')
 
 export async function countPending(db: Db, now: number, team?: Team): Promise<number> {
   const query = pendingAt(db, now).select(counted)
-  return (await (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirstOrThrow()).count
+  return (await query.where(isOfTeam('instance_id', team)).executeTakeFirstOrThrow()).count
 }
 
 /** Counts the requests of an agent: those that wait, and those of the last hour. */
@@ -125,11 +129,10 @@ interface Page {
 
 /** Reads a page of approvals, newest first. */
 export function readApprovals(db: Db, { state, instanceId, before, limit, now, team }: Page): Promise<ApprovalRow[]> {
-  let query = db.selectFrom('approvals').selectAll()
+  let query = db.selectFrom('approvals').selectAll().where(isOfTeam('instance_id', team))
   if (state === 'pending') query = query.where('state', '=', 'pending').where('expires_at', '>', now)
   if (state === 'decided') query = query.where((e) => e.or([e('state', '!=', 'pending'), e('expires_at', '<=', now)]))
   if (instanceId !== undefined) query = query.where('instance_id', '=', instanceId)
-  if (team) query = query.where(isOfTeam('instance_id', team))
   if (before !== undefined) query = query.where('id', '<', before)
   return query.orderBy('id', 'desc').limit(limit).execute()
 }
@@ -215,8 +218,13 @@ export function findAllowance(db: Db, id: string): Promise<AllowanceRow | undefi
 }
 
 export function readAllowances(db: Db, limit: number, team: Team): Promise<AllowanceRow[]> {
-  const query = db.selectFrom('allowances').selectAll().orderBy('id', 'desc').limit(limit)
-  return (team ? query.where(isOfTeam('instance_id', team)) : query).execute()
+  return db
+    .selectFrom('allowances')
+    .selectAll()
+    .where(isOfTeam('instance_id', team))
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
 }
 
 export async function countAllowances(db: Db, now: number): Promise<number> {

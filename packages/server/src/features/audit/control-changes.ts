@@ -23,7 +23,7 @@ export function countControlChanges(db: Db, range: { from: number; to: number; t
 export async function readControlChanges(
   db: Db,
   keys: Pick<KeyNames, 'names'>,
-  filter: Pick<EntryFilter, 'after' | 'before' | 'from' | 'to' | 'target' | 'isTarget'>,
+  filter: Pick<EntryFilter, 'after' | 'before' | 'from' | 'to' | 'target' | 'team'>,
   order: 'oldest' | 'newest',
   limit: number,
 ): Promise<ControlChange[]> {

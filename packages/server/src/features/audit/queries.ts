@@ -1,7 +1,8 @@
 import { type ChainEntry, chainTextAround } from '@wardline/contract'
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
+import { isOfTeam, type Team } from '../../db/teams.ts'
 
 type Row = Schema['audit_log']
 
@@ -79,9 +80,6 @@ export function readEntries(db: Db, afterSeq: number | undefined, limit: number)
   return (afterSeq === undefined ? rows : rows.where('seq', '>', afterSeq)).execute()
 }
 
-/** Condition that the column has the id of an agent with one of these tags of operators. */
-export type IsOfTeam = (column: string, team: readonly string[]) => RawBuilder<boolean>
-
 /** All given conditions must match. `after`, `before` and `to` are exclusive, `from` is inclusive. */
 export interface EntryFilter {
   after?: number
@@ -95,17 +93,18 @@ export interface EntryFilter {
   target?: string
   /** Only kills and resumes. */
   isControl?: boolean
-  /** Another condition on `target`. */
-  isTarget?: RawBuilder<boolean>
+  /** Only entries about the team's agents. */
+  team?: Team
 }
 
 export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newest', limit: number): Promise<Row[]> {
-  const { after, before, from, to, actors, action, target, isControl, isTarget } = filter
+  const { after, before, from, to, actors, action, target, isControl, team } = filter
   // A row below the first entry is no entry: verification names it, and nothing else shows it as one.
   let query = db
     .selectFrom('audit_log')
     .selectAll()
     .where('seq', '>', after ?? 0)
+    .where(isOfTeam('target', team))
   if (before !== undefined) query = query.where('seq', '<', before)
   if (from !== undefined) query = query.where('at', '>=', from)
   if (to !== undefined) query = query.where('at', '<', to)
@@ -118,7 +117,6 @@ export function findEntries(db: Db, filter: EntryFilter, order: 'oldest' | 'newe
   if (target !== undefined) query = query.where('target', '=', target)
   // Must be identical to the condition of the partial index, otherwise the database does not use it.
   if (isControl) query = query.where(sql<boolean>`action in ('instance.suspend', 'instance.resume')`)
-  if (isTarget) query = query.where(isTarget)
   return query
     .orderBy('seq', order === 'oldest' ? 'asc' : 'desc')
     .limit(limit)

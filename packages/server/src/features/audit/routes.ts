@@ -6,7 +6,6 @@ import type { KeyNames } from './audit.ts'
 import { listAudit } from './audit-list.ts'
 import type { ChainWatch } from './chain-watch.ts'
 import { readControlChanges } from './control-changes.ts'
-import type { IsOfTeam } from './queries.ts'
 
 /** Returns the cursor of the next page; null if this page is not full. */
 const nextOf = (rows: readonly { seq: number }[], limit: number) =>
@@ -20,14 +19,9 @@ const boundsOf = (query: Pick<ControlChangeQuery, 'after' | 'before' | 'from' | 
 interface AuditParts {
   keyNames: KeyNames
   chainWatch: ChainWatch
-  isOfTeam: IsOfTeam
 }
 
-export function mountAudit(
-  router: Router,
-  { database }: Deps,
-  { keyNames: keys, chainWatch, isOfTeam }: AuditParts,
-): void {
+export function mountAudit(router: Router, { database }: Deps, { keyNames: keys, chainWatch }: AuditParts): void {
   router.handle('getAuditChain', () => chainWatch.view())
 
   router.handle('listAudit', async ({ query, principal }) => {
@@ -46,12 +40,7 @@ export function mountAudit(
   router.handle('listControlChanges', async ({ query, principal }) => {
     const limit = pageLimit(query.limit)
     const { instance_id: target } = query
-    const { team } = principal
-    const filter = {
-      ...boundsOf(query),
-      ...(target === undefined ? {} : { target }),
-      ...(team ? { isTarget: isOfTeam('target', team) } : {}),
-    }
+    const filter = { ...boundsOf(query), ...(target === undefined ? {} : { target }), team: principal.team }
     const changes = await database.scan(principal.keyId, (db) => readControlChanges(db, keys, filter, 'newest', limit))
     return { changes, next: nextOf(changes, limit) }
   })

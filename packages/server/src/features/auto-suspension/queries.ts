@@ -12,8 +12,12 @@ export function readBrakeRow(db: Db): Promise<BrakeRow> {
 
 /** Reads the refusals since the brake was engaged, latest first; unlisted instances have the id ''. */
 export function readRefusals(db: Db, team?: Team) {
-  const query = db.selectFrom('brake_refusals').selectAll().orderBy('last_at', 'desc')
-  return (team ? query.where(isOfTeam('instance_id', team)) : query).execute()
+  return db
+    .selectFrom('brake_refusals')
+    .selectAll()
+    .where(isOfTeam('instance_id', team))
+    .orderBy('last_at', 'desc')
+    .execute()
 }
 
 /**

@@ -2,8 +2,7 @@ import { sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { claimRow, isClaimable } from '../../db/lease.ts'
 import type { Schema } from '../../db/schema.ts'
-import type { Team } from '../../db/teams.ts'
-import { isWithinTeam } from '../instances/team-statements.ts'
+import { isWithinTeam, type Team } from '../../db/teams.ts'
 
 export type ContainmentRow = Schema['containments']
 type PartRow = Pick<Schema['containment_parts'], 'position' | 'members'>
@@ -61,8 +60,12 @@ export function lateStatements(
 
 /** `team`: undefined also for one that an operator of another team requested, or one of all agents. */
 export function findContainment(db: Db, id: string, team: Team): Promise<ContainmentRow | undefined> {
-  const query = db.selectFrom('containments').selectAll().where('id', '=', id)
-  return (team ? query.where(isWithinTeam('team', team)) : query).executeTakeFirst()
+  return db
+    .selectFrom('containments')
+    .selectAll()
+    .where('id', '=', id)
+    .where(isWithinTeam('team', team))
+    .executeTakeFirst()
 }
 
 /** Reads containments, newest first: ids start with their time. */
@@ -70,8 +73,7 @@ export function readContainments(
   db: Db,
   { before, limit, team }: { before: string | undefined; limit: number; team: Team },
 ): Promise<ContainmentRow[]> {
-  let query = db.selectFrom('containments').selectAll()
-  if (team) query = query.where(isWithinTeam('team', team))
+  let query = db.selectFrom('containments').selectAll().where(isWithinTeam('team', team))
   if (before !== undefined) query = query.where('id', '<', before)
   return query.orderBy('id', 'desc').limit(limit).execute()
 }

@@ -1,8 +1,7 @@
 import type { ExpressionBuilder } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
-import { isOfTeam, type Team } from '../../db/teams.ts'
-import { isWithinTeam } from '../instances/team-statements.ts'
+import { isOfTeam, isWithinTeam, type Team } from '../../db/teams.ts'
 
 export type ResumeRequestRow = Schema['resume_requests']
 
@@ -12,7 +11,7 @@ export function findRequest(db: Db, target: string, now: number, team?: Team): P
     .selectAll()
     .where('target', '=', target)
     .where('expires_at', '>', now)
-    .$if(team !== undefined, (rows) => rows.where(isSeenBy(team!)))
+    .where(isSeenBy(team))
     .executeTakeFirst()
 }
 
@@ -32,7 +31,7 @@ const listedColumns = [
 export type PendingRow = Pick<ResumeRequestRow, (typeof listedColumns)[number]>
 
 /** What a team sees: requests for one of its agents, and those that its operators made for several. */
-const isSeenBy = (team: readonly string[]) => (e: ExpressionBuilder<Schema, 'resume_requests'>) =>
+const isSeenBy = (team: Team) => (e: ExpressionBuilder<Schema, 'resume_requests'>) =>
   e.or([isOfTeam('instance_id', team), e.and([e('instance_id', 'is', null), isWithinTeam('team', team)])])
 
 /** Reads pending requests, newest first. */
@@ -41,7 +40,7 @@ export function readRequests(db: Db, now: number, limit: number, team: Team): Pr
     .selectFrom('resume_requests')
     .select(listedColumns)
     .where('expires_at', '>', now)
-    .$if(team !== undefined, (rows) => rows.where(isSeenBy(team!)))
+    .where(isSeenBy(team))
     .orderBy('requested_at', 'desc')
     .orderBy('target')
     .limit(limit)

@@ -1,12 +1,11 @@
 import { type AgentSelector, type Drill, type DrillList, type DrillSummary, limits } from '@wardline/contract'
 import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
-import type { Team } from '../../db/teams.ts'
+import { type Team, teamText } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import { selectAgents } from '../containments/selection.ts'
-import { teamText } from '../instances/team-statements.ts'
 import {
   agentsStatement,
   type DrillRow,

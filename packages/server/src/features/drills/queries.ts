@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
 import type { Schema } from '../../db/schema.ts'
-import type { Team } from '../../db/teams.ts'
+import { isWithinTeam, type Team } from '../../db/teams.ts'
 import {
   type AnswerCells,
   answerColumns,
@@ -11,7 +11,6 @@ import {
   type SupervisorCells,
   supervisorColumns,
 } from '../instances/drill-statements.ts'
-import { isWithinTeam } from '../instances/team-statements.ts'
 
 export type DrillRow = Schema['drills']
 export type NotAskedReason = NonNullable<Schema['drill_asks']['reason']>
@@ -45,7 +44,7 @@ export function readDrills(db: Db, limit: number, team: Team): Promise<DrillRow[
   return db
     .selectFrom('drills')
     .selectAll()
-    .$if(team !== undefined, (rows) => rows.where(isWithinTeam('team', team!)))
+    .where(isWithinTeam('team', team))
     .orderBy('requested_at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -54,8 +53,7 @@ export function readDrills(db: Db, limit: number, team: Team): Promise<DrillRow[
 
 /** `team`: undefined also for one that an operator of another team started, or one of all agents. */
 export function findDrill(db: Db, id: string, team: Team): Promise<DrillRow | undefined> {
-  const query = db.selectFrom('drills').selectAll().where('id', '=', id)
-  return (team ? query.where(isWithinTeam('team', team)) : query).executeTakeFirst()
+  return db.selectFrom('drills').selectAll().where('id', '=', id).where(isWithinTeam('team', team)).executeTakeFirst()
 }
 
 /** Stores the report of a drill; false when another process was faster. */

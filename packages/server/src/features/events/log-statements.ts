@@ -82,7 +82,7 @@ export async function readEventsByIdPrefix(db: Db, prefix: string, limit: number
     .where('created_at', '<', to)
     .where('id', '>=', prefix)
     .where('id', '<', `${prefix}~`)
-    .$if(team !== undefined, (query) => query.where(isOfTeam('instance_id', team!)))
+    .where(isOfTeam('instance_id', team))
     .orderBy('seq', 'desc')
     .limit(limit)
     .execute()

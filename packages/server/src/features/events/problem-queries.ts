@@ -60,17 +60,16 @@ export async function readProblems(
     .where('by_service', '=', by_service)
     .where('severity', '=', severity)
     .where('hour', '>=', from)
-    .$if(team !== undefined, (query) => query.where(isOfTeam('instance_id', team!)))
+    .where(isOfTeam('instance_id', team))
     .orderBy('hour', 'desc')
     .limit(maxHourRows)
-  const ofTeam = team === undefined ? sql`1 = 1` : isOfTeam('instance_id', team)
   // One statement, so that no event is counted twice, or not at all, while it is being counted.
   const { rows } = await sql<Omit<ProblemCount, 'by_service' | 'severity'> & { hours: number }>`
     select event_type, instance_id, sum(count) as count, min(first_at) as first_at, max(last_at) as last_at,
       max(last_seq) as last_seq, count(*) as hours
     from (select * from (${hours}) as stored
       union all select event_type, instance_id, count, first_at, last_at, last_seq
-        from (${countsOf(sql`severity = ${severity} and by_service = ${by_service} and ${uncounted} and ${ofTeam}`)}) as latest) as hours
+        from (${countsOf(sql`severity = ${severity} and by_service = ${by_service} and ${uncounted} and ${isOfTeam('instance_id', team)}`)}) as latest) as hours
     group by event_type, instance_id order by max(last_seq) desc limit ${limit + 1}`.execute(db)
   const read = rows.reduce((sum, row) => sum + row.hours, 0)
   const { event_seq: last, counted_seq: upTo } = await readCounters(db)

@@ -48,8 +48,7 @@ export function matching(
   filter: Omit<EventQuery, 'limit' | 'after' | 'before' | 'from' | 'to'>,
   team?: readonly string[],
 ) {
-  let query = db.selectFrom('events').selectAll()
-  if (team) query = query.where(isOfTeam('instance_id', team))
+  let query = db.selectFrom('events').selectAll().where(isOfTeam('instance_id', team))
   for (const column of filterColumns) {
     const value = filter[column]
     if (column === 'severity' && value) {

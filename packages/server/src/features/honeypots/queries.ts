@@ -52,7 +52,7 @@ const listed = (db: Db, { instanceId, state, team }: Listed) =>
   db
     .selectFrom('honeypots')
     .where('deleted_at', 'is', null)
-    .$if(team !== undefined, (rows) => rows.where(isOfTeam('instance_id', team!)))
+    .where(isOfTeam('instance_id', team))
     .$if(instanceId !== undefined, (rows) => rows.where('instance_id', '=', instanceId!))
     .$if(state !== undefined, (rows) => rows.where((e) => isInState(e, state!)))
     .orderBy('created_at')
@@ -63,7 +63,7 @@ export function listHoneypotRows(db: Db, which: Listed) {
 }
 
 /** A hit that a team sees: not by an agent of others. */
-const isShownTo = (team: readonly string[]) => (e: ExpressionBuilder<Schema, 'honeypot_hits'>) =>
+const isShownTo = (team: Team) => (e: ExpressionBuilder<Schema, 'honeypot_hits'>) =>
   e.or([e('reporter', 'is', null), isOfTeam('reporter', team)])
 
 /** Time of the first or last hit of the row's decoy. */
@@ -73,7 +73,7 @@ const hitAt = (e: ExpressionBuilder<Schema, 'honeypots'>, order: 'asc' | 'desc',
     .select('at')
     .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
     .where('is_test', '=', 0)
-    .$if(team !== undefined, (hits) => hits.where(isShownTo(team!)))
+    .where(isShownTo(team))
     .orderBy('at', order)
     .limit(1)
 
@@ -90,7 +90,7 @@ export function listHoneypotDetails(db: Db, which: Listed) {
             .select('honeypot_hits.id')
             .whereRef('honeypot_hits.honeypot_id', '=', 'honeypots.id')
             .where('is_test', '=', 0)
-            .$if(team !== undefined, (hits) => hits.where(isShownTo(team!)))
+            .where(isShownTo(team))
             .limit(limits.listedHits)
             .as('counted'),
         )
@@ -104,8 +104,12 @@ export function listHoneypotDetails(db: Db, which: Listed) {
 
 /** `team`: undefined also for one of an agent that is not of the team, or of all agents. */
 export function findHoneypot(db: Db, id: string, team: Team): Promise<HoneypotRow | undefined> {
-  const query = db.selectFrom('honeypots').selectAll().where('id', '=', id)
-  return (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirst()
+  return db
+    .selectFrom('honeypots')
+    .selectAll()
+    .where('id', '=', id)
+    .where(isOfTeam('instance_id', team))
+    .executeTakeFirst()
 }
 
 /** Identifies decoys of these ids without key or path, removed ones included. */
@@ -309,10 +313,7 @@ export async function readHits(
   honeypotId: string,
   { limit, team }: { limit: number; team: Team },
 ): Promise<Hits> {
-  const shown = db
-    .selectFrom('honeypot_hits')
-    .where('honeypot_id', '=', honeypotId)
-    .$if(team !== undefined, (hits) => hits.where(isShownTo(team!)))
+  const shown = db.selectFrom('honeypot_hits').where('honeypot_id', '=', honeypotId).where(isShownTo(team))
   const { count, first } = await shown
     .select((e) => [e.fn.countAll<number>().as('count'), e.fn.min<number | null>('at').as('first')])
     .where('is_test', '=', 0)

@@ -13,7 +13,7 @@ import {
   readTeamInstances,
 } from './queries.ts'
 
-interface FleetList {
+export interface FleetList {
   /** Each is an `InstanceView` as JSON. */
   instances: string[]
   /** Number of instances that are not in the list. */

@@ -55,25 +55,34 @@ export function selectFleet(
     .selectFrom('instances')
     .select([...fleetColumns, 'last_heartbeat_at'])
     .where('id', '>', page.after)
+    .where(isOfTeam('id', page.team))
   // A literal, since the planner does not match a parameter to the partial index.
   if (page.suspended !== undefined) query = query.where('suspended', '=', sql.lit(page.suspended ? 1 : 0))
   if (instances) query = query.where(ofIds(database, instances))
   for (const tag of tags) query = query.where(hasTag(tag, page.tagsOf))
-  if (page.team) query = query.where(isOfTeam('id', page.team))
   return query.orderBy('id').limit(page.limit).execute()
 }
 
 /** Returns those of the ids that exist, in the team. */
 export async function readKnownIds(database: Pick<Database, 'dialect' | 'db'>, ids: readonly string[], team?: Team) {
-  const query = database.db.selectFrom('instances').select('id').where(ofIds(database, ids))
-  const rows = await (team ? query.where(isOfTeam('id', team)) : query).execute()
+  const rows = await database.db
+    .selectFrom('instances')
+    .select('id')
+    .where(ofIds(database, ids))
+    .where(isOfTeam('id', team))
+    .execute()
   return new Set(rows.map(({ id }) => id))
 }
 
 /** Whether any instance, of the team, has this tag. */
 export async function isTagKnown(db: Db, tag: string, tagsOf: TagsOf, team: Team): Promise<boolean> {
-  const query = db.selectFrom('instances').select('id').where(hasTag(tag, tagsOf)).limit(1)
-  const found = await (team ? query.where(isOfTeam('id', team)) : query).executeTakeFirst()
+  const found = await db
+    .selectFrom('instances')
+    .select('id')
+    .where(hasTag(tag, tagsOf))
+    .where(isOfTeam('id', team))
+    .limit(1)
+    .executeTakeFirst()
   return found !== undefined
 }
 
@@ -85,7 +94,7 @@ export async function readTagSets(db: Db, limit: number, tagsOf: TagsOf, team: T
       .select(`${column} as tags`)
       .distinct()
       .where(column, 'is not', null)
-      .$if(team !== undefined, (rows) => rows.where(isOfTeam('id', team!)))
+      .where(isOfTeam('id', team))
       .limit(limit)
       .execute()
   const rows = [...(tagsOf === 'anyone' ? await of('agent_tags') : []), ...(await of('operator_tags'))]
@@ -240,7 +249,7 @@ export function readNamed(
       .where('id', '>=', prefix)
       // No character of an id sorts after "z", so a range on the primary key finds the prefix.
       .where('id', '<', `${prefix}~`)
-      .$if(team !== undefined, (query) => query.where(isOfTeam('id', team!)))
+      .where(isOfTeam('id', team))
       .orderBy('id')
       .limit(limit)
       .execute()
@@ -253,8 +262,7 @@ export function readWithWords(
   words: readonly string[],
   { limit, team }: { limit: number; team: Team },
 ): Promise<NamedAgent[]> {
-  let query = db.selectFrom('instances').select(nameColumns)
-  if (team) query = query.where(isOfTeam('id', team))
+  let query = db.selectFrom('instances').select(nameColumns).where(isOfTeam('id', team))
   // Numbers and long words first: fewer instances have them, and only those are compared with the next word.
   const rarestFirst = words.toSorted(
     (one, other) => Number(/\d/.test(other)) - Number(/\d/.test(one)) || other.length - one.length,

@@ -78,6 +78,6 @@ export async function countBelow(db: Db, id: string, team: Team): Promise<{ chil
       where below.level < ${sql.lit(maxLevels)}
     )
     select sum(case when level = 1 then 1 else 0 end) as children, count(*) as descendants from below
-    ${team ? sql`where ${isOfTeam('at', team)}` : sql``}`.execute(db)
+    where ${isOfTeam('at', team)}`.execute(db)
   return { children: Number(rows[0]!.children ?? 0), descendants: Number(rows[0]!.descendants) }
 }

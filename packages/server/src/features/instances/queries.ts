@@ -134,8 +134,7 @@ export function readInstances(
   db: Db,
   { status, tag, server, parent, heard, ids, prefix, team, after, limit, now }: InstanceFilter,
 ): Promise<Pick<Schema['instances'], (typeof listColumns)[number]>[]> {
-  let query = db.selectFrom('instances').select(listColumns).where('id', '>', after)
-  if (team !== undefined) query = query.where(isOfTeam('id', team))
+  let query = db.selectFrom('instances').select(listColumns).where('id', '>', after).where(isOfTeam('id', team))
   if (ids !== undefined) query = query.where('id', 'in', ids)
   if (tag !== undefined) {
     // Among the characters allowed in a tag, only _ is special in LIKE, and none is escaped in JSON.
@@ -160,8 +159,7 @@ export async function readFleetIds(
   { server, parent, after, limit }: Pick<InstanceFilter, 'server' | 'parent' | 'after' | 'limit'>,
   team: Team,
 ): Promise<string[]> {
-  let query = db.selectFrom('instances').select('id').where('id', '>', after)
-  if (team) query = query.where(isOfTeam('id', team))
+  let query = db.selectFrom('instances').select('id').where('id', '>', after).where(isOfTeam('id', team))
   if (server !== undefined) query = query.where(runsServer(server))
   if (parent !== undefined) query = query.where('parent_id', '=', parent)
   const rows = await query.orderBy('id').limit(limit).execute()
@@ -180,7 +178,7 @@ export function readShared(
   db: Db,
   { team, after, limit }: { team: Team; after: string; limit: number },
 ): Promise<SharedRow[]> {
-  const query = db
+  return db
     .selectFrom('instances')
     .select([
       ...viewColumns,
@@ -193,9 +191,10 @@ export function readShared(
       'last_proven_at',
     ])
     .where('id', '>', after)
+    .where(isOfTeam('id', team))
     .orderBy('id')
     .limit(limit)
-  return (team === undefined ? query : query.where(isOfTeam('id', team))).execute()
+    .execute()
 }
 
 export function findInstance(db: Db, id: string) {

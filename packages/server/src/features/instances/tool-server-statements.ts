@@ -57,10 +57,7 @@ export const deleteServersBefore = (db: Db, cutoff: number, stopping?: AbortSign
     stopping,
   )
 
-const serversOf = (db: Db, team: Team) => {
-  const all = db.selectFrom('tool_servers')
-  return team ? all.where(isOfTeam('instance_id', team)) : all
-}
+const serversOf = (db: Db, team: Team) => db.selectFrom('tool_servers').where(isOfTeam('instance_id', team))
 
 /** Finds the first server whose name is after this one, in any case. */
 export async function findServerAfter(db: Db, name: string, team: Team): Promise<string | undefined> {

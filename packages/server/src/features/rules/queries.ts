@@ -175,7 +175,7 @@ export function readFirings(db: Db, id: string, { before, from, to, limit }: Fir
   return db
     .selectFrom('rule_firings')
     .selectAll()
-    .$if(team !== undefined, (query) => query.where(isOfTeam('instance_id', team!)))
+    .where(isOfTeam('instance_id', team))
     .where('rule_id', '=', id)
     .where('seq', '<', before)
     .where('fired_at', '>=', from)

@@ -1,16 +1,24 @@
+import type { FleetStatus } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Router } from '../../http/route.ts'
 import { SharedRun } from '../../shared-run.ts'
 import { readTeamCounts } from '../events/aggregates.ts'
 import { severityCounts, toolCounts } from '../events/counts.ts'
-import { type FleetLists, readTeamList } from '../instances/fleet-list.ts'
+import { type FleetList, type FleetLists, readTeamList } from '../instances/fleet-list.ts'
 import { readProblemList } from './problems.ts'
 
 /** Many requests for the status must not occupy the process. */
 const restMs = 50
 /** Problems of a flood are counted from many more rows. */
 const problemsRestMs = 1_000
+
+const nothingListed: FleetList = { instances: [], omitted: 0 }
+
+function statusText({ instances, omitted }: FleetList, counted: Pick<FleetStatus, 'stats' | 'toolCalls'>): string {
+  const rest = JSON.stringify({ ...(omitted > 0 ? { instances_omitted: omitted } : {}), ...counted })
+  return `{"instances":[${instances.join(',')}],${rest.slice(1)}`
+}
 
 export function mountStatus(
   router: Router,
@@ -25,11 +33,9 @@ export function mountStatus(
   }
   const readWhole = async () => {
     const now = clock.now()
-    const [{ instances, omitted }, counted] = await Promise.all([fleetLists.read(now), counts(now)])
-    const rest = JSON.stringify({ ...(omitted > 0 ? { instances_omitted: omitted } : {}), ...counted })
-    return `{"instances":[${instances.join(',')}],${rest.slice(1)}`
+    return statusText(...(await Promise.all([fleetLists.read(now), counts(now)])))
   }
-  const readCounts = async () => JSON.stringify({ instances: [], ...(await counts(clock.now())) })
+  const readCounts = async () => statusText(nothingListed, await counts(clock.now()))
   const whole = new SharedRun(readWhole, { restMs })
   const countsAlone = new SharedRun(readCounts, { restMs })
   const problems = new SharedRun(() => database.scan('problems', (db) => readProblemList(db, clock.now(), undefined)), {
@@ -38,15 +44,13 @@ export function mountStatus(
   router.handle('listProblems', ({ principal: { keyId, team } }) =>
     team ? database.scan(keyId, (db) => readProblemList(db, clock.now(), team)) : problems.get(),
   )
-  const ofTeam = (db: Db, team: readonly string[], now: number) =>
-    Promise.all([readTeamList(db, team, now), readTeamCounts(db, team, now)])
+  const readOfTeam = async (db: Db, team: readonly string[], isListed: boolean) => {
+    const now = clock.now()
+    return statusText(isListed ? await readTeamList(db, team, now) : nothingListed, await readTeamCounts(db, team, now))
+  }
   router.handle('getStatus', async ({ query, principal: { keyId, team } }, reply) => {
-    if (team) {
-      const [{ instances, omitted }, counted] = await database.scan(keyId, (db) => ofTeam(db, team, clock.now()))
-      const listed = query.omit ? [] : instances.map((text) => JSON.parse(text))
-      return { instances: listed, ...(omitted > 0 && !query.omit ? { instances_omitted: omitted } : {}), ...counted }
-    }
     reply.type('application/json; charset=utf-8')
+    if (team) return (await database.scan(keyId, (db) => readOfTeam(db, team, query.omit === undefined))) as never
     return (await (query.omit ? countsAlone : whole).get()) as never
   })
 }

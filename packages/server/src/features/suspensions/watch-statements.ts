@@ -110,7 +110,7 @@ export function readRecent(db: Db, since: number, limit: number, team: Team) {
       'result_reported',
     ])
     .where('requested_at', '>=', since)
-    .$if(team !== undefined, (rows) => rows.where(isOfTeam('instance_id', team!)))
+    .where(isOfTeam('instance_id', team))
     .orderBy('requested_at', 'desc')
     .limit(limit)
     .execute()

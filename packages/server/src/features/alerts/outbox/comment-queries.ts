@@ -32,7 +32,7 @@ export function findComment(db: Db, id: string, team: Team): Promise<(CommentRow
     .selectAll('alert_comments')
     .select('alerts.id as alert_id')
     .where('alert_comments.id', '=', id)
-    .$if(team !== undefined, (query) => query.where(isOfTeam('alerts.instance_id', team!)))
+    .where(isOfTeam('alerts.instance_id', team))
     .executeTakeFirst()
 }
 

@@ -217,7 +217,7 @@ function matching<Row>(
   query: SelectQueryBuilder<Schema, 'alerts', Row>,
   { min_severity, assignee, team, ...filter }: Narrowed<AlertQuery>,
 ) {
-  let chosen = team === undefined ? query : query.where(isOfTeam('instance_id', team))
+  let chosen = query.where(isOfTeam('instance_id', team))
   if (assignee !== undefined) chosen = chosen.where('assignee', assignee === null ? 'is' : '=', assignee as never)
   for (const column of ['status', 'severity', 'event_type', 'instance_id'] as const) {
     const value = filter[column]
@@ -286,8 +286,12 @@ export async function countAlertRows(db: Db, filter: Narrowed<AlertCountQuery>) 
 }
 
 export function findAlert(db: Db, id: string, team?: Team): Promise<StoredAlert | undefined> {
-  const query = db.selectFrom('alerts').selectAll().where('id', '=', id)
-  return (team ? query.where(isOfTeam('instance_id', team)) : query).executeTakeFirst()
+  return db
+    .selectFrom('alerts')
+    .selectAll()
+    .where('id', '=', id)
+    .where(isOfTeam('instance_id', team))
+    .executeTakeFirst()
 }
 
 /** Alerts searched for an open one, from the newest: an incident is not further back. */
