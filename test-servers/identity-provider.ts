@@ -1,5 +1,5 @@
-import { createSign, generateKeyPairSync } from 'node:crypto'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createHmac, createPublicKey, createSign, generateKeyPairSync } from 'node:crypto'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Provider, { type Configuration } from 'oidc-provider'
 
@@ -15,13 +15,17 @@ export interface IdentityProvider extends AsyncDisposable {
   accounts: Accounts
   /** Settings for a service below this public URL. */
   env(): Record<string, string>
-  provider: Provider
-  /** Signs a JWT with the key of the provider. */
-  sign(claims: object, header?: object): string
+  readonly provider: Provider
+  /** Signs a JWT with the key of the provider. With `alg` HS256 its public key is the secret, with `none` there is no signature. */
+  sign(claims: object, header?: { alg?: string; kid?: string }): string
+  /** Signs with another key from now on, and publishes only that one. Returns `sign` with the earlier key. */
+  rotateKeys(): IdentityProvider['sign']
   /** Bodies of the logout tokens that it sent. */
   logouts: string[]
   /** Answers requests for tokens so, until the returned function is called. */
-  answerTokens(status: number, body: object): () => void
+  answerTokens(status: number, body: object, headers?: Record<string, string>): () => void
+  /** Changes its answers at this path, which are JSON, until the returned function is called. */
+  changeAnswers(path: string, change: (body: Record<string, unknown>) => unknown): () => void
   /** Holds the answer to the next request for tokens, with what was true then, until `go` is called. */
   holdTokens(): { held: Promise<void>; go(): void }
   /** Lets every request fail until the returned function is called. */
@@ -41,8 +45,22 @@ interface Options {
   change?: (configuration: Configuration) => Configuration
 }
 
+const newKey = (kid: string) => ({ kid, privateKey: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey })
 /** Made once, because it takes longer than most tests. */
-const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const usualKey = newKey('of-the-tests')
+
+const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+function signWith({ privateKey, kid }: typeof usualKey): IdentityProvider['sign'] {
+  return (claims, header = {}) => {
+    const { alg } = { alg: 'RS256', ...header }
+    const signed = `${encode({ alg, kid, ...header })}.${encode(claims)}`
+    const secret = createPublicKey(privateKey).export({ type: 'spki', format: 'pem' })
+    if (alg === 'none') return `${signed}.`
+    if (alg === 'HS256') return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`
+    return `${signed}.${createSign('sha256').update(signed).sign(privateKey, 'base64url')}`
+  }
+}
 
 const claimNames = ['groups', 'roles', 'name', 'email', 'email_verified', '_claim_names', 'hasgroups', 'realm_access']
 
@@ -84,7 +102,6 @@ export async function startIdentityProvider({
       },
     ],
     claims: { openid: ['sub', ...claimNames], profile: [], email: [] },
-    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kid: 'of-the-tests', use: 'sig', alg: 'RS256' }] },
     conformIdTokenClaims: !inIdToken,
     scopes: ['openid', 'profile', 'email', 'offline_access'],
     findAccount: (_context, id) => ({
@@ -109,10 +126,15 @@ export async function startIdentityProvider({
       Interaction: 3_600,
     },
   }
-  const provider = quietly(() => new Provider(issuer, change(configuration)))
-  const ofProvider = provider.callback()
+  let key = usualKey
+  // Another one with the same issuer has the same sessions and codes, because they are of the process.
+  const withKey = () => {
+    const keys = [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'RS256' }]
+    return quietly(() => new Provider(issuer, change({ ...configuration, jwks: { keys } })))
+  }
+  let provider = withKey()
   const usual: RequestListener = (request, response) => {
-    if (request.url !== '/received-logout') return void ofProvider(request, response)
+    if (request.url !== '/received-logout') return void provider.callback()(request, response)
     let body = ''
     request.setEncoding('utf8').on('data', (part) => {
       body += part
@@ -126,12 +148,16 @@ export async function startIdentityProvider({
   return {
     issuer,
     accounts,
-    provider,
+    get provider() {
+      return provider
+    },
     logouts,
-    sign(claims, header = {}) {
-      const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-      const signed = `${encode({ alg: 'RS256', kid: 'of-the-tests', ...header })}.${encode(claims)}`
-      return `${signed}.${createSign('sha256').update(signed).sign(privateKey, 'base64url')}`
+    sign: (claims, header) => signWith(key)(claims, header),
+    rotateKeys() {
+      const earlier = signWith(key)
+      key = newKey(`${key.kid}-later`)
+      provider = withKey()
+      return earlier
     },
     env: () => ({
       WARDLINE_PUBLIC_URL: publicUrl,
@@ -139,10 +165,26 @@ export async function startIdentityProvider({
       WARDLINE_OIDC_CLIENT_ID: clientId,
       WARDLINE_OIDC_CLIENT_SECRET: clientSecret,
     }),
-    answerTokens(status, body) {
+    answerTokens(status, body, headers = {}) {
       answer = (request, response) => {
         if (request.url !== '/token') return void usual(request, response)
-        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+        response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+      }
+      return () => {
+        answer = usual
+      }
+    },
+    changeAnswers(path, change) {
+      answer = (request, response) => {
+        if (request.url === path) {
+          const end = response.end.bind(response) as (text: string) => ServerResponse
+          response.end = ((text: string) => {
+            const changed = JSON.stringify(change(JSON.parse(String(text))))
+            response.setHeader('content-length', Buffer.byteLength(changed))
+            return end(changed)
+          }) as typeof response.end
+        }
+        usual(request, response)
       }
       return () => {
         answer = usual

@@ -120,16 +120,13 @@ test('a code is typed on another machine, under a warning, and a link cannot spa
   expect(await command.ended).toMatchObject({ code: 2, stderr: expect.stringContaining('was refused') })
 })
 
-// The page must not be pressed through a frame, nor allow anything without a press.
-test('a page of another site can neither frame it nor allow a login', async () => {
+test('a script without the secret of the session allows no login', async () => {
   const command = logIn()
   const code = (await openedBy(command)).split('#')[1]!
   const page = await newPage()
   await page.goto(`${publicUrl}/auth/cli#${code}`)
   await signIn(page)
   await page.getByText('asks to act as Ada Lovelace').waitFor()
-  const answer = await page.request.get(`${publicUrl}/auth/cli`, { headers: { accept: 'text/html' } })
-  expect(answer.headers()['content-security-policy']).toContain("frame-ancestors 'none'")
   const status = await page.evaluate(
     `fetch('/api/command-logins/approve', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ code: '${code}' }) }).then(({ status }) => status)`,
   )

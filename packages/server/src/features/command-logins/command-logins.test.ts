@@ -5,8 +5,9 @@ import {
   startIdentityProvider,
 } from '../../../../../test-servers/identity-provider.ts'
 import { randomSecret } from '../../ids.ts'
+import { codeOf, commandLoginsOf } from '../../testing/command-logins.ts'
 import { accounts, as, confirm, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
-import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
+import { openTestService, type TestService } from '../../testing/service.ts'
 import { hashKey } from '../keys/key-format.ts'
 
 const minuteMs = 60_000
@@ -14,9 +15,11 @@ const hourMs = 60 * minuteMs
 
 let provider: IdentityProvider
 let service: TestService
+let { post, begin, allow, logIn, statusOf } = {} as ReturnType<typeof commandLoginsOf>
 beforeAll(async () => {
   provider = await startIdentityProvider({ publicUrl, accounts: structuredClone(accounts) })
   service = await openServiceWith(provider)
+  ;({ post, begin, allow, logIn, statusOf } = commandLoginsOf(service))
 })
 // Each test has its own allowance of attempts and invalid tokens.
 beforeEach(() => void service.clock.advance(minuteMs))
@@ -24,57 +27,6 @@ afterAll(async () => {
   await service?.[Symbol.asyncDispose]()
   await provider?.[Symbol.asyncDispose]()
 })
-
-interface Started {
-  code: string
-  url: string
-}
-interface Access {
-  access: string
-  access_seconds: number
-  expires_at: string
-}
-type As = ReturnType<typeof as>
-
-const post = <Body = { error: string }>(path: string, body: object, caller: object = { key: null }, on = service) =>
-  on.call<Body>('POST', `/api/command-logins${path}`, { ...caller, body })
-
-/** A command line that begins a login. */
-async function begin(asked: object = {}, on = service) {
-  const [token, secret, state] = [randomSecret(32), randomSecret(32), randomSecret(32)]
-  const loopback = { port: 43_210, state }
-  const asking = { challenge: hashKey(token), host: 'build-1', loopback, ...asked }
-  const { body, status, text } = await post<Started>('', asking, undefined, on)
-  if (status !== 201) throw new Error(text)
-  const finish = (given: object = {}) =>
-    post<{ pending: boolean; session?: Access; error: string }>('/finish', { token, secret, ...given }, undefined, on)
-  const renew = (current: string, next: string) =>
-    post<Access & { error: string }>('/renew', { token, secret: current, next }, undefined, on)
-  return { ...body, token, secret, state, finish, renew }
-}
-
-const codeOf = (redirect: string | undefined) => new URL(redirect!).searchParams.get('code')!
-
-/** Allows a login as a person does, whose provider knows the browser. */
-async function allow(code: string, person: As, login: string, browser = new ProviderBrowser()) {
-  const { body, status, text } = await post<{ sign_in: { url: string; secret: string } }>('/approve', { code }, person)
-  if (status !== 200) throw new Error(text)
-  const back = await browser.signIn(body.sign_in.url, login, publicUrl)
-  const answer = { answer: back.search.slice(1), secret: body.sign_in.secret }
-  return post<{ redirect_url?: string; error: string }>('/sign-in', answer, person)
-}
-
-/** Logs a command line in as a person. */
-async function logIn(login: string, asked: object = {}) {
-  const browser = new ProviderBrowser()
-  const person = as(await signIn(service, login, browser))
-  const command = await begin(asked)
-  const allowed = await allow(command.code, person, login, browser)
-  const { body } = await command.finish({ code: codeOf(allowed.body.redirect_url) })
-  return { ...command, ...body.session!, person }
-}
-
-const statusOf = async (access: string, on = service) => (await on.call('GET', '/api/session', { key: access })).status
 
 it('a person allows a command line, which acts for them with a separate session', async () => {
   const { access, access_seconds, expires_at, person } = await logIn('ada')
@@ -178,129 +130,6 @@ it('a confirmation is what the person has just proven, not what the browser once
   expect(Date.now() - Date.parse(body.authenticated_at)).toBeLessThan(minuteMs)
 })
 
-// Another program of the machine, or a page, may read the redirect; a link may be sent to someone else.
-it.each([
-  [
-    'a stolen code without the token',
-    async () => {
-      const [command, thief] = [await begin(), await begin()]
-      const { body } = await post<{ redirect_url: string }>(
-        '/approve',
-        { code: command.code },
-        as(await service.signIn()),
-      )
-      const code = codeOf(body.redirect_url)
-      return [
-        await thief.finish({ code }),
-        await post('/finish', { token: randomSecret(32), secret: randomSecret(32), code }),
-      ]
-    },
-  ],
-  [
-    'the token without the code of the browser',
-    async () => {
-      const command = await begin()
-      await post('/approve', { code: command.code }, as(await service.signIn()))
-      return [await command.finish(), await command.finish({ code: randomSecret(32) })]
-    },
-  ],
-  [
-    'a second use',
-    async () => {
-      const command = await begin()
-      const { body } = await post<{ redirect_url: string }>(
-        '/approve',
-        { code: command.code },
-        as(await service.signIn()),
-      )
-      const given = { code: codeOf(body.redirect_url) }
-      expect((await command.finish(given)).status).toBe(200)
-      return [await command.finish(given)]
-    },
-  ],
-  [
-    'a login that has expired',
-    async () => {
-      const command = await begin()
-      const person = as(await service.signIn())
-      service.clock.advance(10 * minuteMs)
-      const late = await post('/approve', { code: command.code }, person)
-      expect(late.status).toBe(404)
-      return [await command.finish()]
-    },
-  ],
-  [
-    'a login that was allowed and not fetched in time',
-    async () => {
-      const command = await begin()
-      const { body } = await post<{ redirect_url: string }>(
-        '/approve',
-        { code: command.code },
-        as(await service.signIn()),
-      )
-      service.clock.advance(10 * minuteMs)
-      return [await command.finish({ code: codeOf(body.redirect_url) })]
-    },
-  ],
-  [
-    'a login that was refused',
-    async () => {
-      const command = await begin()
-      const { body } = await post<{ redirect_url: string }>('/deny', { code: command.code }, as(await service.signIn()))
-      expect(new URL(body.redirect_url).searchParams.get('error')).toBe('access_denied')
-      return [await command.finish()]
-    },
-  ],
-])('%s gets nothing', async (_, attack) => {
-  for (const { status, body } of (await attack()) as { status: number; body: { session?: Access } }[]) {
-    expect(status === 401 || (status === 200 && body.session === undefined)).toBe(true)
-  }
-})
-
-// The redirect would hand the code of the victim to a server of the attacker.
-it.each([
-  ['another host', { loopback: { port: 80, state: randomSecret(32), host: 'evil.example' } }],
-  ['an address', { loopback: 'http://evil.example/' }],
-  ['a redirect', { redirect_uri: 'http://evil.example/' }],
-  ['no port', { loopback: { port: 0, state: randomSecret(32) } }],
-  ['a state that breaks out of the address', { loopback: { port: 80, state: '@evil.example/#' } }],
-])('%s cannot be where the browser is led', async (_, asked) => {
-  const asking = { challenge: hashKey(randomSecret(32)), host: 'x', ...asked }
-  expect((await post('', asking)).status).toBe(400)
-})
-
-// A page that the person visits would otherwise allow the attacker's command line.
-it('a page of another site, a key and a command line cannot allow a login', async () => {
-  const { headers } = as(await service.signIn())
-  const { access } = await logIn('root')
-  const command = await begin()
-  for (const path of ['/find', '/approve', '/deny']) {
-    for (const [caller, status] of [
-      [{ key: null, headers: { ...headers, 'sec-fetch-site': 'cross-site' } }, 403],
-      [{ key: null, headers: { cookie: headers.cookie, 'sec-fetch-site': 'same-origin' } }, 401],
-      [{ key: adminKey }, 403],
-      [{ key: access }, 403],
-      [{ key: access, headers }, 403],
-      [{ key: null }, 401],
-    ] as const) {
-      expect((await post(path, { code: command.code }, caller)).status, path).toBe(status)
-    }
-  }
-  expect((await post('/find', { code: command.code }, { key: null, headers })).status).toBe(200)
-  // Nor may a page begin, fetch or renew one in the name of whom it visits.
-  const page = { key: null, headers: { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' } }
-  expect((await post('', { challenge: hashKey('x'), host: 'x' }, page)).status).toBe(403)
-})
-
-it('an access token opens no browser session and no login link', async () => {
-  const { access, token, secret } = await logIn('root')
-  expect((await service.call('POST', '/api/session', { key: access })).status).toBe(401)
-  expect((await service.call('POST', '/api/login-links', { key: access })).status).toBe(401)
-  // Nor does what renews it serve as a browser: it would skip the short life of the access.
-  const cookie = { cookie: `wardline=${token}`, 'wardline-session': secret }
-  expect((await service.call('GET', '/api/session', { key: null, headers: cookie })).status).toBe(401)
-})
-
 it('guesses of codes are limited, and so are logins that wait', async () => {
   const person = as(await service.signIn())
   const guess = async (code: string) => (await post('/find', { code }, person)).status
@@ -329,57 +158,29 @@ it('concurrent guesses of codes count, too', async () => {
 // Otherwise one address takes all logins that may wait, and no one else can log in.
 it('one address has at most 30 logins that wait', async () => {
   await using own = await openTestService()
-  for (let count = 0; count < 30; count++) await begin({}, own)
+  const { begin, post } = commandLoginsOf(own)
+  for (let count = 0; count < 30; count++) await begin()
   own.clock.advance(9 * minuteMs)
   const asking = { challenge: hashKey(randomSecret(32)), host: 'x' }
-  const { status, body } = await post('', asking, undefined, own)
+  const { status, body } = await post('', asking)
   expect([status, body.error]).toEqual([429, 'Too many logins of command lines wait from this address.'])
   own.clock.advance(minuteMs)
-  expect((await post('', asking, undefined, own)).status).toBe(201)
+  expect((await post('', asking)).status).toBe(201)
 })
 
 it('guesses of tokens count like invalid keys', async () => {
   await using own = await openTestService()
+  const { post } = commandLoginsOf(own)
   const [token, secret, next] = [randomSecret(32), randomSecret(32), randomSecret(32)]
   const statuses = []
   for (let count = 0; count < 25; count++) {
-    const { status } = await post(
-      '/renew',
-      { token: `${token.slice(0, -2)}${count + 10}`, secret, next },
-      undefined,
-      own,
-    )
+    const { status } = await post('/renew', { token: `${token.slice(0, -2)}${count + 10}`, secret, next })
     statuses.push(status)
   }
   expect(statuses.filter((status) => status === 401)).toHaveLength(20)
   expect(statuses.filter((status) => status === 429)).toHaveLength(5)
   for (const forged of ['wl_login_', 'wl_login_v1.AAAA', `wl_login_v1.${'A'.repeat(200)}`]) {
     expect((await own.call('GET', '/api/session', { key: forged })).status).toBeGreaterThan(400)
-  }
-})
-
-// Two programs have the secret: the person's, and one that copied the file.
-it('a secret that was replaced ends the session for both', async () => {
-  const { access, renew, secret } = await logIn('ada')
-  const next = randomSecret(32)
-  expect((await renew(secret, next)).status).toBe(200)
-  expect(await statusOf(access)).toBe(200)
-  const replayed = await renew(secret, randomSecret(32))
-  expect([replayed.status, replayed.body.error]).toEqual([401, expect.stringContaining('has ended')])
-  expect(await statusOf(access)).toBe(401)
-  expect((await renew(next, randomSecret(32))).status).toBe(401)
-  const { body } = await service.call<{ entries: { reason: string }[] }>('GET', '/api/audit?action=session.end')
-  expect(body.entries.at(-1)!.reason).toContain('a second time')
-})
-
-// Otherwise a copy of the secret stays in use for as long as the session lasts, and no one notices.
-it('a copied secret cannot be named as the next one, with which it would never be replaced', async () => {
-  for (const isReplaced of [false, true]) {
-    const { access, renew, secret } = await logIn('ada')
-    const next = randomSecret(32)
-    if (isReplaced) expect((await renew(secret, next)).status).toBe(200)
-    expect((await renew(randomSecret(32), isReplaced ? next : secret)).status).toBe(401)
-    expect(await statusOf(access)).toBe(401)
   }
 })
 
@@ -462,15 +263,16 @@ it('a login is allowed once, by the person who is signed in', async () => {
 
 it('the local admin key raises its alarm for a command line too, and other keys are refused with people_only', async () => {
   await using own = await openServiceWith(provider)
+  const { begin, post } = commandLoginsOf(own)
   const session = as(await own.signIn())
   const other = as(await own.signIn((await own.createKey('operator')).key))
   await confirm(own, 'root')
   expect((await own.call('PUT', '/api/sign-in', { body: { people_only: true } })).status).toBe(200)
-  const [first, second] = [await begin({}, own), await begin({}, own)]
-  expect((await post('/approve', { code: first.code }, session, own)).status).toBe(200)
+  const [first, second] = [await begin(), await begin()]
+  expect((await post('/approve', { code: first.code }, session)).status).toBe(200)
   const { body } = await own.call<{ events: unknown[] }>('GET', '/api/events?event_type=admin_key_sign_in')
   expect(body.events).toHaveLength(1)
-  expect((await post('/approve', { code: second.code }, other, own)).status).toBe(401)
+  expect((await post('/approve', { code: second.code }, other)).status).toBe(401)
 })
 
 it('stores no secret, and forgets what was not fetched', async () => {

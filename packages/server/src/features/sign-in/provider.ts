@@ -82,7 +82,8 @@ interface Failure {
   error?: unknown
   error_description?: unknown
   status?: unknown
-  cause?: Failure & { claim?: unknown }
+  /** What went wrong inside of openid-client; its cause names the claim. */
+  cause?: { cause?: { claim?: unknown } }
 }
 
 /** Characters of a provider's text that are shown. */
@@ -123,7 +124,7 @@ function faultOf(failure: unknown, isRefresh = false): AppError {
     if (isBusy) return away(`The provider cannot answer at the moment (${details}).`)
     return new AppError('unauthorized', `The provider refused (${details}).`)
   }
-  const claim = (cause as { claim?: unknown } | undefined)?.claim
+  const claim = cause?.cause?.claim
   if (code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED' && claim !== 'auth_time') {
     return new AppError(
       'unauthorized',
