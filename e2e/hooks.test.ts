@@ -138,6 +138,13 @@ describe('one key for all coding agents', { timeout: 120_000 }, () => {
     expect(checks.map(({ name, status }) => `${name}: ${status}`)).toEqual(
       everyTool.flatMap((tool) => [`hook of ${tools[tool].name}: ok`, `key of ${tools[tool].name}: ok`]),
     )
+    const subagents = await doctor({}, /^subagents of /)
+    expect(subagents.map(({ name, status }) => `${name}: ${status}`)).toEqual(
+      everyTool.map((tool) => {
+        const isSaid = ['claude-code', 'copilot-cli', 'openclaw'].includes(tool)
+        return `subagents of ${tools[tool].name}: ${isSaid ? 'ok' : 'skip'}`
+      }),
+    )
     // The real hook, with policies of a fake service.
     const setup = await startCommand(['policy', 'check-setup', '--json'], {
       ...operator(),

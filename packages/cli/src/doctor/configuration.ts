@@ -19,7 +19,7 @@ async function otherVersion(commands: readonly string[]): Promise<string | undef
     const asking = versionCommand(command)
     if (asking === undefined) continue
     const found = (await runStatus(asking, process.env)).stdout.trim()
-    if (found !== version) return found || 'of an unknown version'
+    if (found !== version) return found || 'an unknown version'
   }
   return undefined
 }

@@ -17,7 +17,8 @@ import { checkHooks as checkOf, findHooks, hookKinds, isDenied } from './hooks.t
 
 // The programs here use no real service. Black-box tests cover the real hook with the real service.
 const checkAll = (home: string) => checkOf(home, {})
-const checkHooks = async (home: string) => (await checkAll(home)).filter(({ name }) => !name.startsWith('key of'))
+const checkHooks = async (home: string) =>
+  (await checkAll(home)).filter(({ name }) => !/^(?:key|subagents) of/.test(name))
 
 const folders: string[] = []
 afterAll(() => {
@@ -160,6 +161,35 @@ test.each([
       fix: expect.any(String),
     }),
   ])
+})
+
+/** Denies calls of a suspended instance if `suspended`, and those that a policy denies if `policed`; both see `call`. */
+const deciding = (suspended: string, policed: string) => `
+  let text = ''
+  for await (const chunk of process.stdin) text += chunk
+  const call = JSON.parse(text)
+  const isSubagent = call.agent_id !== undefined || String(call.session_key).includes(':subagent:')
+  const state = await (await fetch(process.env.WARDLINE_URL + '/api/instances/me/status')).json()
+  process.exit((state.suspended ? ${suspended} : ${policed}) ? 2 : 0)
+`
+
+test.each<[string, string, string, string, string, RegExp]>([
+  ['are blocked', 'Claude Code', 'true', 'isSubagent', 'ok', /Not tested: whether Claude Code runs hooks in its subag/],
+  ['are not said', 'Codex', 'true', 'true', 'skip', /^Not tested: Codex does not say/],
+  ['go on while suspended', 'Claude Code', '!isSubagent', 'isSubagent', 'fail', /let a call of a subagent through/],
+  ['escape a policy', 'Claude Code', 'true', 'false', 'fail', /does not distinguish/],
+  ['are taken for others', 'Copilot CLI', 'true', 'true', 'fail', /does not distinguish/],
+])('says whether calls of subagents %s with %s', async (_case, product, suspended, policed, status, detail) => {
+  const home = newHome()
+  const command = hookProgram(home, deciding(suspended, policed))
+  if (product === 'Claude Code') putSettings(home, '.claude/settings.json', claudeSettings(command))
+  if (product === 'Codex') putSettings(home, '.codex/hooks.json', claudeSettings(command))
+  if (product === 'Copilot CLI') {
+    putSettings(home, '.copilot/hooks/wardline.json', { version: 1, hooks: { PreToolUse: [{ command }] } })
+  }
+  const found = (await checkAll(home)).filter(({ name }) => name.startsWith('subagents of'))
+  expect(found).toEqual([expect.objectContaining({ name: `subagents of ${product}`, status })])
+  expect(found[0]?.detail).toMatch(detail)
 })
 
 test('warns about a hook of Claude Code that would fail open', async () => {

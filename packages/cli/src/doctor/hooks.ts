@@ -12,6 +12,8 @@ interface HookKind {
   memory: { prompt: string; result: string }
   /** Builds the hook's standard input, for a command that does nothing. */
   probe: (event: string, command?: string) => Record<string, unknown>
+  /** What the input has as well for a call of a subagent; undefined if the coding agent does not say which call is one. */
+  subagent?: Record<string, unknown>
   /** Whether the settings make a failing hook block the call. */
   failsClosed?: (hook: FoundHook['entry']) => boolean
 }
@@ -25,11 +27,14 @@ const shellProbe = (event: string, command = 'true') => ({
   tool_input: { command },
 })
 
+const subagentFields = { agent_id: 'wardline-doctor', agent_type: 'general-purpose' }
+
 export const hookKinds: Record<HookedAgent['tool'], HookKind> = {
   'claude-code': {
     events: ['PreToolUse'],
     memory: { prompt: 'UserPromptSubmit', result: 'PostToolUse' },
     probe: shellProbe,
+    subagent: subagentFields,
     failsClosed: ({ onFailure }) => onFailure === 'block',
   },
   codex: {
@@ -57,6 +62,7 @@ export const hookKinds: Record<HookedAgent['tool'], HookKind> = {
     events: ['PreToolUse'],
     memory: { prompt: 'UserPromptSubmit', result: 'PostToolUse' },
     probe: (event, command) => ({ ...shellProbe(event, command), timestamp: new Date().toISOString() }),
+    subagent: { ...subagentFields, parent_agent_id: 'wardline-doctor-main' },
   },
   opencode: {
     events: ['tool.execute.before'],
@@ -66,7 +72,12 @@ export const hookKinds: Record<HookedAgent['tool'], HookKind> = {
   openclaw: {
     events: ['before_tool_call'],
     memory: { prompt: 'message_received', result: 'after_tool_call' },
-    probe: (_event, command) => ({ ...shellProbe('PreToolUse', command), tool_name: 'exec' }),
+    probe: (_event, command) => ({
+      ...shellProbe('PreToolUse', command),
+      session_key: 'agent:main:main',
+      tool_name: 'exec',
+    }),
+    subagent: { session_key: 'agent:main:subagent:wardline-doctor' },
   },
 }
 
@@ -140,6 +151,36 @@ function judge(agent: HookedAgent, { entry }: FoundHook, answer: HookAnswer): Ch
   return ok(name, `The hook blocked a call of a suspended instance after ${answer.ms} ms.`)
 }
 
+/** Denies what only subagents call. */
+const denySubagents = {
+  title: 'Check of the hook',
+  mode: 'enforce',
+  rules: [{ title: 'Calls of subagents', decision: 'deny', match: { tool: 'Bash', scope: 'subagent' } }],
+}
+
+/**
+ * Runs the hook with a call as a subagent makes it: of a suspended instance, and with a policy for subagents, which must
+ * not deny the same call of the main agent. Whether the coding agent runs hooks in subagents takes a model to see.
+ */
+async function checkSubagents({ tool, product, ...agent }: FoundAgent, { command, event }: FoundHook): Promise<Check> {
+  const name = `subagents of ${product}`
+  const { probe, subagent } = hookKinds[tool]
+  if (!subagent) return skip(name, `Not tested: ${product} does not say which calls are made by a subagent.`)
+  const call = { ...probe(event), ...subagent }
+  const fix = `Update the hook. ${reinstall({ tool, product, ...agent })}`
+  if (!isDenied(await runHook(command, call))) {
+    return fail(name, 'While its instance was suspended, the hook let a call of a subagent through.', fix)
+  }
+  const policy = { policy: denySubagents }
+  if (!isDenied(await runHook(command, call, policy)) || isDenied(await runHook(command, probe(event), policy))) {
+    return fail(name, 'The hook does not distinguish calls of subagents: a policy for them is not enforced.', fix)
+  }
+  return ok(
+    name,
+    `The hook blocked a call in the form of a subagent's. Not tested: whether ${product} runs hooks in its subagents.`,
+  )
+}
+
 /** Interprets the output of `wardline-agent status` about the real service and key. */
 function judgeStatus(agent: HookedAgent, { exitCode, stdout, stderr }: StatusAnswer): Check {
   const name = `key of ${agent.product}`
@@ -202,7 +243,9 @@ export async function checkHooks(home?: string, env?: NodeJS.ProcessEnv): Promis
       checks.push(fail(`hook of ${product}`, `${product} does not run the hook: ${off}.`, 'Correct the setting.'))
     } else {
       for (const hook of hooks) {
-        checks.push(judge(found, hook, await runHook(hook.command, hookKinds[tool].probe(hook.event))))
+        const check = judge(found, hook, await runHook(hook.command, hookKinds[tool].probe(hook.event)))
+        checks.push(check)
+        if (hook === hooks[0] && check.status !== 'fail') checks.push(await checkSubagents(found, hook))
       }
     }
     const [first] = hooks
