@@ -43,6 +43,10 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.supervisorIncomplete]: (who) => `${who} has processes that its supervisor cannot hold`,
   [eventTypes.supervisorSilent]: (who) => `The supervisor of ${who} does not answer drills`,
   [eventTypes.killUnconfirmed]: (who) => `${who} has not confirmed its suspension`,
+  [eventTypes.childrenUnconfirmed]: (who, isNamed) =>
+    isNamed
+      ? `Agents below ${who} have not confirmed that they stopped`
+      : 'Agents below several parents have not confirmed that they stopped',
   [eventTypes.brakeEngaged]: () => 'The brake is engaged: nothing is suspended automatically',
   [eventTypes.brakeReleased]: () => 'The brake was released: agents are suspended automatically again',
   [eventTypes.suspensionSkipped]: () => 'No agent was suspended after a breach',

@@ -41,6 +41,7 @@ export const eventTypes = {
   eventsRemoved: 'events_removed',
   activityWhileSuspended: 'activity_while_suspended',
   killUnconfirmed: 'kill_unconfirmed',
+  childrenUnconfirmed: 'children_unconfirmed',
   supervisorIncomplete: 'supervisor_incomplete',
   supervisorSilent: 'supervisor_silent',
   modelCall: 'model_call',

@@ -173,6 +173,7 @@ const usualTypes = [
   'instance_offline',
   'instance_suspended',
   'kill_unconfirmed',
+  'children_unconfirmed',
   'fleet_outage',
 ]
 

@@ -15,6 +15,7 @@ const subjects = {
     'instances_offline',
     'instances_recovered',
     'kill_unconfirmed',
+    'children_unconfirmed',
     'activity_while_suspended',
   ],
   containments: [eventTypes.brakeEngaged, eventTypes.brakeReleased],

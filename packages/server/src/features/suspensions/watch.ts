@@ -4,8 +4,11 @@ import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { OwnAlert } from '../alerts/outbox/alert.ts'
 import type { Outbox } from '../alerts/outbox/outbox.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import type { EventToStore, Ingest } from '../events/ingest.ts'
 import { readActivity } from '../events/log-statements.ts'
+import type { OwnEvent } from '../events/new-event.ts'
+import { readOwners } from '../instances/control-statements.ts'
 import { type Activity, breachAfter, type Decision, decide, settingsOf } from './states.ts'
 import type { SuspendedAgents } from './suspended-agents.ts'
 import { decisionStatement, readDue, readLasting, type SuspensionRow } from './watch-statements.ts'
@@ -16,6 +19,8 @@ const chunkRows = 100
 const runRows = 5_000
 /** After this time a late confirmation is not reported, only shown in the fleet view. */
 const lookBackMs = 7 * dayMs
+/** Children that an event names; the others are only counted. */
+const namedChildren = 5
 
 const seconds = (ms: number) => `${Math.max(0, ms / 1_000).toFixed(1)} seconds`
 
@@ -27,6 +32,7 @@ const receivedText = ({ delivered_at, delivered_by }: SuspensionRow): string => 
 
 interface WatchParts {
   ingest: Ingest
+  countedReports: Pick<CountedReports, 'note'>
   outbox: Outbox
   suspendedAgents: SuspendedAgents
 }
@@ -35,10 +41,11 @@ interface WatchParts {
  * Watches suspended agents: whether they acknowledge in time, fall silent, or continue. Each decision is based on a fresh
  * read of the row and the log, and stored by a guarded update, so that any number of processes may watch.
  */
-export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAgents }: WatchParts) {
+export function createSuspensionWatch(deps: Deps, { ingest, countedReports, outbox, suspendedAgents }: WatchParts) {
   const { database, clock, config, metrics, timekeeping } = deps
   const { db } = database
   const settings = settingsOf(config)
+  const unconfirmedChildren: SuspensionRow[] = []
 
   function unconfirmedEvent(row: SuspensionRow, now: number): EventToStore {
     const waited = seconds(now - row.requested_at)
@@ -74,6 +81,42 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     })
   }
 
+  /**
+   * Counts children that did not confirm, by their parent: a key may register any number of them. `owner` is that key, so
+   * that many parents fill no more events either.
+   */
+  function noteChildren(owner: string, parent: string, children: readonly string[]): void {
+    const latest = children.slice(0, namedChildren)
+    const type = eventTypes.childrenUnconfirmed
+    const describe = (count: number): OwnEvent => ({
+      severity: 'critical',
+      event_type: type,
+      description: `${count} ${count === 1 ? 'agent' : 'agents'} below ${parent} did not confirm within ${seconds(settings.acknowledgeMs)} that they stopped with it: offline, or still working (${latest.join(', ')}${count > latest.length ? ', …' : ''}).`,
+      instance_id: parent,
+      metadata: { children: count, latest },
+    })
+    countedReports.note({ kind: type, owner, name: parent }, describe, children.length)
+  }
+
+  /** Reports the children that were found unconfirmed. */
+  async function reportChildren(): Promise<void> {
+    const found = [...unconfirmedChildren]
+    const owners = new Map<string, string>()
+    for (let first = 0; first < found.length; first += chunkRows) {
+      const ids = found.slice(first, first + chunkRows).map(({ instance_id }) => instance_id)
+      for (const { id, owner } of await readOwners(db, ids)) owners.set(id, owner)
+    }
+    // What was not read is reported with the next run.
+    unconfirmedChildren.splice(0, found.length)
+    const ownerOf = ({ instance_id }: SuspensionRow) => owners.get(instance_id) ?? ''
+    for (const [parent, children] of Map.groupBy(found, ({ through_id }) => through_id!)) {
+      for (const [owner, own] of Map.groupBy(children, ownerOf)) {
+        const ids = own.map(({ instance_id }) => instance_id)
+        noteChildren(owner, parent, ids)
+      }
+    }
+  }
+
   const confirmedAlert = (row: SuspensionRow): OwnAlert => ({
     severity: 'info',
     event_type: alertTypes.killConfirmed,
@@ -81,7 +124,8 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     description: `The agent confirmed ${seconds(row.acknowledged_at! - row.requested_at)} after the kill that it stopped.`,
   })
 
-  function observe(row: SuspensionRow, decision: Decision): void {
+  function observe({ row, decision, isUnconfirmedChild }: Look): void {
+    if (isUnconfirmedChild) unconfirmedChildren.push(row)
     const stage = (name: 'acknowledged' | 'silent', at: number) =>
       metrics.suspensionStageSeconds.observe({ stage: name }, (at - row.requested_at) / 1_000)
     const isConfirmed = decision.result_reported === 'confirmed' && row.result_reported !== 'confirmed'
@@ -93,15 +137,18 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
   function reportsOf(row: SuspensionRow, decision: Decision, now: number) {
     // A containment reports the results of its members in one event.
     const isReported = row.containment_id === null && now - row.requested_at < lookBackMs
+    const isChild = row.through_id !== null
     const hasNewResult = isReported && decision.result_reported !== row.result_reported
     const isUnconfirmed = hasNewResult && decision.result_reported === 'unconfirmed'
     const isConfirmed = hasNewResult && decision.result_reported === 'confirmed'
     return {
       events: [
-        ...(isUnconfirmed ? [unconfirmedEvent(row, now)] : []),
+        ...(isUnconfirmed && !isChild ? [unconfirmedEvent(row, now)] : []),
         ...(decision.reports > 0 ? [breachEvent(row, decision)] : []),
       ],
-      alerts: isConfirmed ? [confirmedAlert(row)] : [],
+      // The alert is that of the parent.
+      alerts: isConfirmed && !isChild ? [confirmedAlert(row)] : [],
+      isUnconfirmedChild: isUnconfirmed && isChild,
     }
   }
 
@@ -127,7 +174,7 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     const [reporting, plain] = [looks.filter(({ reports }) => reports), looks.filter(({ reports }) => !reports)]
     if (plain.length > 0) {
       const written = await database.batch(plain.map(({ statement }) => statement))
-      for (const [index, one] of plain.entries()) if (written[index]!.length > 0) observe(one.row, one.decision)
+      for (const [index, one] of plain.entries()) if (written[index]!.length > 0) observe(one)
     }
     if (reporting.length > 0) await report(reporting, now)
   }
@@ -148,7 +195,7 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     })
     publish()
     outbox.notify()
-    for (const { row, decision } of written) observe(row, decision)
+    for (const one of written) observe(one)
   }
 
   function lookOf(row: SuspensionRow, decision: Decision, upTo: number, now: number): Look {
@@ -156,9 +203,9 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
     const { breaches_reported, breach_reported_at } = row
     const reported = count > 0 ? { breaches_reported: decision.breaches, breach_reported_at: now } : {}
     const decided = { ...facts, breaches_reported, breach_reported_at, ...reported, checked_seq: upTo }
-    const found = reportsOf(row, decision, now)
+    const { isUnconfirmedChild, ...found } = reportsOf(row, decision, now)
     const reports = found.events.length + found.alerts.length > 0 ? found : undefined
-    return { row, decision, statement: decisionStatement(db, row, decided), reports }
+    return { row, decision, statement: decisionStatement(db, row, decided), reports, isUnconfirmedChild }
   }
 
   return {
@@ -179,6 +226,7 @@ export function createSuspensionWatch(deps: Deps, { ingest, outbox, suspendedAge
         await look(due.toSorted((a, b) => (a.instance_id < b.instance_id ? -1 : 1)))
         if (due.length < chunkRows) break
       }
+      if (unconfirmedChildren.length > 0) await reportChildren()
     },
   }
 }
@@ -189,6 +237,8 @@ interface Look {
   statement: Statement
   /** Undefined if there is nothing to report. */
   reports: { events: EventToStore[]; alerts: OwnAlert[] } | undefined
+  /** Reported together with others, see `noteChildren`. */
+  isUnconfirmedChild: boolean
 }
 
 const noActivity: Activity = { breaches: 0, firstBreachAt: null, lastBreachAt: null, lastAt: null }

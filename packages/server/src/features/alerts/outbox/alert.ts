@@ -44,7 +44,7 @@ const endings: Record<string, { types: readonly string[]; severity: Severity }> 
   [eventTypes.approvalDecided]: { types: [eventTypes.approvalRequested], severity: 'warning' },
   [eventTypes.brakeReleased]: { types: [eventTypes.brakeEngaged], severity: 'critical' },
   [alertTypes.killConfirmed]: { types: killProblems, severity: 'warning' },
-  [alertTypes.instanceResumed]: { types: killProblems, severity: 'warning' },
+  [alertTypes.instanceResumed]: { types: [...killProblems, eventTypes.childrenUnconfirmed], severity: 'warning' },
   [alertTypes.containmentCompleted]: { types: containmentProblems, severity: 'critical' },
   [alertTypes.fleetRecovered]: { types: [alertTypes.fleetOutage], severity: 'critical' },
   [alertTypes.channelRecovered]: { types: [alertTypes.channelFailing], severity: 'critical' },
@@ -75,7 +75,7 @@ const containmentTypes: readonly string[] = [...containmentProblems, alertTypes.
 
 /** Types that are only suppressed by a silence that names them: decoy hits, kills and their results. */
 export const mustBeNamed = (event_type: string): boolean =>
-  event_type === eventTypes.honeypotTriggered || killTypes.includes(event_type)
+  [eventTypes.honeypotTriggered, eventTypes.childrenUnconfirmed, ...killTypes].includes(event_type)
 
 /** Whether an agent waits for a person. */
 export const isApprovalRequest = ({
