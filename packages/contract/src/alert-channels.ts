@@ -32,6 +32,12 @@ const options = {
   daily_check: Type.Optional(
     Type.Boolean({ description: 'Send a daily check; a failure is reported to the other channels; default: true' }),
   ),
+  personal_mail: Type.Optional(
+    Type.Boolean({
+      description:
+        'Only of type email: its server sends people the alerts that they chose to get by mail; of several channels the oldest enabled one does; default: false',
+    }),
+  ),
   max_per_minute: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -84,6 +90,7 @@ export const ChannelView = Type.Object({
   decides: Type.Boolean({ description: 'Whether buttons of its messages decide approvals' }),
   send_resolved: Type.Boolean(),
   daily_check: Type.Boolean(),
+  personal_mail: Type.Boolean(),
   max_per_minute: Type.Integer(),
   quiet_hours: nullable(QuietHours),
   state: choice(['ok', 'failing', 'disabled']),

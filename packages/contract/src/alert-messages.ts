@@ -16,6 +16,7 @@ export type MessageQuery = Static<typeof MessageQuery>
 export const MessageView = Type.Object({
   id: Uuid,
   channel_id: ChannelId,
+  person_id: nullable(Type.String({ description: 'The person that gets a mail; null: the receivers of the channel' })),
   kind: choice(messageKinds),
   title: Type.String(),
   severity: Severity,

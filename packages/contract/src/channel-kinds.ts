@@ -17,7 +17,9 @@ const Word = (description: string, options = {}) =>
 /** Forms mask a setting that is `writeOnly`. */
 const secret = { writeOnly: true }
 const strict = { additionalProperties: false }
-const MailAddress = Pattern('^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$', 'must be a mail address, without a name', {
+/** One address: what separates, quotes or comments it is not of it. */
+export const mailAddressPattern = '^[^\\s<>,;:"@]{1,64}@[^\\s<>,;:"@]{1,255}$'
+const MailAddress = Pattern(mailAddressPattern, 'must be a mail address, without a name', {
   maxLength: 320,
   description: 'Mail address, without a name',
 })

@@ -25,6 +25,7 @@ import { honeypotEndpoints } from './honeypots.ts'
 import { incidentEndpoints } from './incidents.ts'
 import { instanceEndpoints } from './instances.ts'
 import { keyEndpoints } from './keys.ts'
+import { mailChoiceEndpoints } from './mail-choices.ts'
 import { operationEndpoints } from './operations.ts'
 import { passkeyEndpoints } from './passkeys.ts'
 import { peopleEndpoints } from './people.ts'
@@ -73,6 +74,7 @@ export const endpoints = {
   ...peopleEndpoints,
   ...commandLoginEndpoints,
   ...passkeyEndpoints,
+  ...mailChoiceEndpoints,
   ...auditEndpoints,
   ...incidentEndpoints,
   ...alertEndpoints,

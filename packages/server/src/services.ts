@@ -49,6 +49,7 @@ import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
+import { MailRecipients } from './features/people/mail-recipients.ts'
 import { People } from './features/people/people.ts'
 import { RoleTable } from './features/people/role-mappings.ts'
 import { createPolicyFiles } from './features/policies/policy-files.ts'
@@ -81,7 +82,8 @@ import { StreamBacklog } from './http/stream-backlog.ts'
 export type Services = Awaited<ReturnType<typeof createServices>>
 
 async function createServices(deps: Deps) {
-  const alerting = createAlerting(deps, (id) => findRequest(deps, id))
+  const recipients = new MailRecipients(deps, async () => (await parts.roleTable.read()).mappings)
+  const alerting = createAlerting(deps, { requestOf: (id) => findRequest(deps, id), recipients })
   const { outbox, protectionAlerts } = alerting
   const activityCounts = new ActivityCounts(deps)
   const heardBy = new HeardBy(deps)

@@ -15,6 +15,7 @@ const channel: ChannelView = {
   decides: true,
   send_resolved: true,
   daily_check: false,
+  personal_mail: false,
   max_per_minute: 20,
   quiet_hours: { from: '22:00', to: '07:00', time_zone: hostile },
   state: 'failing',
@@ -30,6 +31,7 @@ const channel: ChannelView = {
 const message: MessageView = {
   id: '01a1fea9-26b4-79dd-9384-cdeaa050f1ed',
   channel_id: channel.id,
+  person_id: null,
   kind: 'alert',
   title: hostile,
   severity: 'critical',

@@ -54,6 +54,7 @@ export function channelText(channel: ChannelView): string {
     ['Buttons', channel.decides ? 'decide approvals' : null],
     ['Notify when resolved', channel.send_resolved ? 'yes' : 'no'],
     ['Daily check', channel.daily_check ? 'yes' : 'no'],
+    ['Mail to people', channel.personal_mail ? 'yes' : null],
     ['Quiet hours', quietText(channel)],
     ['Waiting', String(channel.waiting)],
     ['Behind', String(channel.behind)],

@@ -28,6 +28,7 @@ interface ChannelOptions {
   dailyCheck?: boolean
   resolved?: boolean
   maxPerMinute?: number
+  personalMail?: boolean
   enable?: boolean
   disable?: boolean
 }
@@ -47,11 +48,12 @@ function quietHours({ quiet, timeZone, quietMinSeverity }: ChannelOptions): Pick
 
 /** Returns the request fields for the given options. Throws Failure if one requires another. */
 export function channelFields(options: ChannelOptions): ChannelChange {
-  const { minSeverity, dailyCheck, resolved, maxPerMinute, enable, disable } = options
+  const { minSeverity, dailyCheck, personalMail, resolved, maxPerMinute, enable, disable } = options
   return {
     min_severity: minSeverity,
     ...quietHours(options),
     daily_check: dailyCheck,
+    personal_mail: personalMail,
     send_resolved: resolved,
     max_per_minute: maxPerMinute,
     ...(enable || disable ? { enabled: enable === true } : {}),
@@ -89,6 +91,8 @@ export function withChannelOptions(command: Command, isChange: boolean): Command
       'maximum messages a minute to people; further alerts are joined; default: 20',
       perMinute,
     )
+  shared.option('--personal-mail', 'e-mail only: send people the alerts that they chose to get by mail')
+  if (isChange) shared.option('--no-personal-mail', 'send no mail to people')
   if (isChange)
     shared.option('--no-quiet', 'remove the quiet hours').option('--daily-check', 'send the daily check message')
   shared.option('--no-daily-check', 'do not send the daily check message')

@@ -13,6 +13,7 @@ const channel = (fields: Partial<ChannelView> = {}): ChannelView => ({
   decides: false,
   send_resolved: true,
   daily_check: true,
+  personal_mail: false,
   max_per_minute: 20,
   quiet_hours: null,
   state: 'ok',

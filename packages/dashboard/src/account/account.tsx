@@ -5,7 +5,7 @@ import { sessionQuery } from '../data/session.ts'
 import { OpenSessions } from '../parts/open-sessions.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
 import { Screen } from '../ui/panel.tsx'
-import { Notifications } from './notifications.tsx'
+import { MailNotifications, Notifications } from './notifications.tsx'
 import { Passkeys } from './passkeys.tsx'
 
 /** The open sessions of the key or person that is signed in, and of what this browser notifies them. */
@@ -34,6 +34,7 @@ export function Account() {
     >
       <OpenSessions title="Open sessions" sessions={data} fault={error} />
       {session && <Notifications session={session} />}
+      {session?.person && <MailNotifications />}
       {session?.scope === 'admin' && <Passkeys />}
     </Screen>
   )

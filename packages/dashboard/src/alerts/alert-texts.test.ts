@@ -25,6 +25,7 @@ const channel = (fields: Partial<Channel> = {}): Channel => ({
   decides: false,
   send_resolved: true,
   daily_check: true,
+  personal_mail: false,
   max_per_minute: 20,
   quiet_hours: null,
   state: 'ok',

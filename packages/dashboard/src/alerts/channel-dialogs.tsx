@@ -73,6 +73,7 @@ export function ChannelDrawer({ channel, onEdit, onClose }: ChannelDrawerProps) 
           ['On resolve', channel.send_resolved ? 'sends a message' : 'sends nothing'],
           ...(channel.decides ? [['Buttons', 'decide approvals'] as const] : []),
           ['Daily check', channel.daily_check ? 'on' : 'off'],
+          ...(channel.type === 'email' ? [['Mail to people', channel.personal_mail ? 'on' : 'off'] as const] : []),
           ['Managed by', channel.managed_by === 'environment' ? 'environment variables' : 'API'],
         ]}
       />
@@ -152,6 +153,7 @@ function optionsOf(form: FormData) {
     min_severity: text('min_severity') as Severity,
     max_per_minute: Number(text('max_per_minute')),
     ...Object.fromEntries(switches.map(([name]) => [name, form.has(name)])),
+    personal_mail: form.has('personal_mail'),
     quiet_hours: quiet.from && quiet.to ? quiet : null,
   }
 }
@@ -235,13 +237,14 @@ export function ChannelForm({ channel, onClose, onDone }: ChannelFormProps) {
       ))}
       <details className={css.more} open={channel !== undefined}>
         <summary>Filters and quiet hours</summary>
-        <Options key={type} channel={channel} isForPeople={channelKinds[type].audience === 'people'} />
+        <Options key={type} channel={channel} type={type} />
       </details>
     </FormDialog>
   )
 }
 
-function Options({ channel, isForPeople }: { channel: Channel | undefined; isForPeople: boolean }) {
+function Options({ channel, type }: { channel: Channel | undefined; type: ChannelType }) {
+  const isForPeople = channelKinds[type].audience === 'people'
   return (
     <div>
       <SelectField
@@ -262,6 +265,13 @@ function Options({ channel, isForPeople }: { channel: Channel | undefined; isFor
       {switches.map(([name, label]) => (
         <Check key={name} label={label} name={name} defaultChecked={channel?.[name] ?? true} />
       ))}
+      {type === 'email' && (
+        <Check
+          label="Its server also sends people the alerts that they chose to get by mail"
+          name="personal_mail"
+          defaultChecked={channel?.personal_mail ?? false}
+        />
+      )}
       {isForPeople && <QuietHoursFields hours={channel?.quiet_hours} />}
     </div>
   )

@@ -1,7 +1,7 @@
 import { readStored, store } from './storage.ts'
 
 /** For which alerts a browser shows notifications to a key or person. */
-interface NotifyChoice {
+export interface NotifyChoice {
   /** Those assigned to them. */
   assigned: boolean
   /** Those on agents with one of these tags of operators. */

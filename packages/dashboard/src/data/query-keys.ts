@@ -8,6 +8,7 @@ export const queryKeys = {
   system: ['system'],
   trust: ['trust'],
   views: ['views'],
+  mailChoice: ['mail choice'],
   search: (text: string) => ['search', text],
 
   fleet: ['fleet'],

@@ -30,7 +30,7 @@ describe('migrate', () => {
     expect(new Set(steps.map(({ applied_at }) => applied_at)).size).toBe(1)
     expect(await opened.rows('select * from audit_head')).toEqual([{ id: 1, seq: 0, hash: '0'.repeat(64) }])
     const counters = await opened.rows('select name, value from counters order by name')
-    const names = ['alert_config', 'alert_seq', 'counted_seq', 'event_seq', 'indexed_seq', 'policy_set']
+    const names = ['alert_config', 'alert_seq', 'counted_seq', 'event_seq', 'indexed_seq', 'mailed_seq', 'policy_set']
     expect(counters).toEqual(names.map((name) => ({ name, value: 0 })))
   })
 

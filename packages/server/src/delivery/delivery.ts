@@ -21,6 +21,8 @@ interface Answer {
   delivered: boolean
   /** Minimum delay before the next attempt, as requested by the receiver. */
   retryAfterSeconds?: number
+  /** No further attempt. */
+  final?: true
 }
 
 /** An attempt with what is to be stored of it. */
@@ -173,7 +175,7 @@ export class Delivery<Lane, Row extends Claimed, Verdict extends Answer> {
     const verdict = await plan.attempt(lane, row, AbortSignal.any([this.cut, AbortSignal.timeout(attemptWithinMs)]))
     if (this.cut.aborted && !verdict.delivered) return verdict
     const now = clock.now()
-    const pauseMs = verdict.delivered ? undefined : plan.pausesMs(row)[row.attempts]
+    const pauseMs = verdict.delivered || verdict.final ? undefined : plan.pausesMs(row)[row.attempts]
     const nextAt = retryAt(pauseMs, now, randomBetween(0, 1_000) / 1_000, verdict.retryAfterSeconds)
     const attempted = { row, owner: this.owner, verdict, now, nextAt }
     await this.#store(attempted, started + plan.leaseMs)

@@ -55,6 +55,8 @@ interface AlertChannelsTable {
   max_per_minute: number
   /** JSON of QuietHours. */
   quiet_hours: string | null
+  /** Whether its server sends mail to people. */
+  personal_mail: Generated<0 | 1>
   created_at: number
   /** Position in the outbox: reported alerts up to this seq were processed for this channel. */
   planned_seq: number
@@ -132,6 +134,8 @@ interface AlertMessagesTable {
   last_answer: string | null
   last_error: string | null
   delivered_at: number | null
+  /** The person that gets a mail in place of the receivers of the channel. */
+  person_id: string | null
   /** What the incident is about: an instance, or `~` and a group. Null for machines, digests, tests and checks. */
   subject: string | null
   /** Which receiver stored the message, and under which id; null if it says none. */
@@ -145,6 +149,17 @@ interface AlertDeliveriesTable {
   outcome: 'sent' | 'joined' | 'silenced' | 'inhibited'
   group_name: string | null
   message_id: string | null
+}
+
+/** An alert that a person is to get by mail. */
+interface AlertNoticesTable {
+  person_id: string
+  alert_seq: number
+  /** The chosen tag of its agent; null = it was assigned to the person. */
+  tag: string | null
+  at: number
+  /** Whether the hour had all the mails that the person may get. */
+  held: 0 | 1
 }
 
 /** Counts alerts over an instance's limit. When the minute ends, one alert reports their number. */
@@ -163,6 +178,7 @@ interface AlertOverflowTable {
 interface OutboxTables {
   alerts: AlertsTable
   alert_comments: AlertCommentsTable
+  alert_notices: AlertNoticesTable
   alert_overflow: AlertOverflowTable
 }
 

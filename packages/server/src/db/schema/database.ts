@@ -2,9 +2,10 @@ interface CountersTable {
   /**
    * event_seq, alert_seq: last assigned seq; indexed_seq: event_refs is complete up to this seq; counted_seq:
    * problem_counts has the events up to this seq; alert_config: incremented by every change of channels, routes and silences;
+   * mailed_seq: alerts up to this seq were looked through for people who get mail;
    * policy_set: version of the policy sets, 0 = no policy was ever stored.
    */
-  name: 'event_seq' | 'indexed_seq' | 'counted_seq' | 'alert_seq' | 'alert_config' | 'policy_set'
+  name: 'event_seq' | 'indexed_seq' | 'counted_seq' | 'alert_seq' | 'alert_config' | 'policy_set' | 'mailed_seq'
   value: number
 }
 

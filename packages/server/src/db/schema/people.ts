@@ -19,6 +19,19 @@ interface PeopleTable {
   first_seen_at: number
   signed_in_at: number
   evaluated_at: number
+  /** Mail address that the provider has verified. */
+  mail_address: string | null
+  /** When an admin last ended all sessions. */
+  ended_at: number | null
+}
+
+/** Which alerts a person gets by mail. */
+interface MailChoicesTable {
+  person_id: string
+  /** Those assigned to them. */
+  assigned: 0 | 1
+  /** JSON array of tags of operators: those on agents with one of them. */
+  tags: string
 }
 
 /** The stored table of roles, in its order. Each row has either a group or a mail address. */
@@ -51,6 +64,7 @@ interface PasskeysTable {
 }
 
 export interface PeopleTables {
+  mail_choices: MailChoicesTable
   passkeys: PasskeysTable
   people: PeopleTable
   role_mappings: RoleMappingsTable

@@ -7,6 +7,7 @@ import { AppError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
 import { uuidV7Floor } from '../../ids.ts'
 import { recordAction } from '../audit/audit.ts'
+import { findMailChoice } from '../people/mail-statements.ts'
 import { readHistory } from './alert-history.ts'
 import { describeAssignees, filterFor, findAssignee } from './assignees.ts'
 import { type Changing, forgetComments, listComments, writeComment } from './comments.ts'
@@ -19,6 +20,7 @@ import {
   hasUnresolved,
   type SiblingState,
 } from './outbox/handling-queries.ts'
+import { insertAssigned } from './outbox/notice-queries.ts'
 import {
   countAlertRows,
   deleteAlerts,
@@ -134,6 +136,7 @@ export async function changeAlert(changing: Changing, id: string, request: Alert
   const { assignee: theirs, ...state } = newState(known, change)
   // Only who was named takes others over.
   const ofOthers = assignee === undefined ? state : { ...state, assignee: theirs }
+  const isMailed = change.assignee ? (await findMailChoice(db, change.assignee))?.assigned === 1 : false
   const others = change.whole_group ? await changeOthers(db, known, ofOthers, now) : 0
   await db.transaction().execute(async (trx) => {
     const group = groupNameOf(known)
@@ -142,6 +145,10 @@ export async function changeAlert(changing: Changing, id: string, request: Alert
     const alert = (await findAlert(trx, id)) ?? known
     const after = newState(alert, change)
     await changeOne(trx, alert, after, now)
+    const { assignee: next } = after
+    // Who assigns an alert to themselves has it in front of them.
+    if (next !== null && next !== alert.assignee && next !== principal.registers.owner && isMailed)
+      await insertAssigned(trx, next, alert.seq, now)
     if (after.status !== 'resolved' || !(await hasUnresolved(trx, alert))) {
       await changeGroups(trx, channels, group, after.status, now)
     }

@@ -2,6 +2,7 @@ import type { EndpointName } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
 import { unknownId } from '../../errors.ts'
 import { requestActor } from '../../http/actor.ts'
+import type { Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Input, Router } from '../../http/route.ts'
 import { listOperators } from '../keys/operators.ts'
@@ -33,7 +34,7 @@ import {
 export function mountAlerts(
   router: Router,
   deps: Deps,
-  { routingTable: table, dispatcher, messageDelivery, outbox, requestOf }: Alerting,
+  { routingTable: table, dispatcher, messageDelivery, outbox, requestOf, mailRecipients }: Alerting,
 ): void {
   const { database } = deps
   const { db } = database
@@ -81,6 +82,15 @@ export function mountAlerts(
     const changed = await changeAlert(changing(input), params.id, body)
     dispatcher.wake()
     return { ok: true, id: params.id, changed }
+  })
+
+  const viewChoice = (principal: Principal) => mailRecipients.view(principal, table.personal !== undefined)
+
+  router.handle('getMailChoice', ({ principal }) => viewChoice(principal))
+
+  router.handle('setMailChoice', async ({ body, principal, request }) => {
+    await mailRecipients.choose(principal, body, requestActor(request))
+    return viewChoice(principal)
   })
 
   router.handle('addComment', async (input) => ({

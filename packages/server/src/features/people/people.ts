@@ -39,6 +39,8 @@ export function personRow(
     first_seen_at: now,
     signed_in_at: signedInAt,
     evaluated_at: now,
+    mail_address: described.verifiedEmail ?? null,
+    ended_at: null,
   }
 }
 

@@ -74,7 +74,7 @@ export function readPeople(db: Db): Promise<ListedPerson[]> {
 
 /** Stores a person, or what the provider now says of them, unless it said something later. */
 export function personStatement(db: Db, row: PersonRow): Statement {
-  const { id: _id, issuer: _issuer, subject: _subject, first_seen_at: _first, ...columns } = row
+  const { id: _id, issuer: _issuer, subject: _subject, first_seen_at: _first, ended_at: _ended, ...columns } = row
   return db
     .insertInto('people')
     .values(row)
@@ -83,6 +83,10 @@ export function personStatement(db: Db, row: PersonRow): Statement {
     )
     .compile()
 }
+
+/** Notes that an admin ended the sessions of a person: until they sign in again, they get no mail. */
+export const endedStatement = (db: Db, id: string, now: number): Statement =>
+  db.updateTable('people').set({ ended_at: now }).where('id', '=', id).compile()
 
 /** Time for which a sign-in proves that it works. */
 const provesMs = 30 * dayMs
@@ -103,4 +107,8 @@ export async function hasAdmin(db: Db, issuer: string, now: number): Promise<boo
 /** Forgets people without a role of whom the provider has said nothing since. */
 export async function deletePeopleBefore(db: Db, cutoff: number): Promise<void> {
   await db.deleteFrom('people').where('role', 'is', null).where('evaluated_at', '<', cutoff).execute()
+  await db
+    .deleteFrom('mail_choices')
+    .where('person_id', 'not in', (e) => e.selectFrom('people').select('id'))
+    .execute()
 }

@@ -20,7 +20,7 @@ import {
 } from '../keys/session-statements.ts'
 import { idleMs, isOver, type Sessions } from '../keys/sessions.ts'
 import { requirePerson, viewPerson } from '../people/people.ts'
-import { readPeople } from '../people/person-statements.ts'
+import { endedStatement, readPeople } from '../people/person-statements.ts'
 import type { RoleTable } from '../people/role-mappings.ts'
 import type { Logout } from './logout.ts'
 import type { PasskeySignIn } from './passkey-sign-in.ts'
@@ -56,9 +56,9 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
     return rows.filter((row) => !isOver(row, now)).map((row) => viewSession(row, principal))
   }
 
-  async function end(keyId: string, statement: ReturnType<typeof endSessionStatement>, actor: Actor): Promise<number> {
+  async function end(keyId: string, ended: ReturnType<typeof endSessionStatement>[], actor: Actor): Promise<number> {
     const action = { action: 'session.end', target: keyId, before: null, after: null }
-    const statements = [statement, ...auditStatements(database, actor, action, clock.now())]
+    const statements = [...ended, ...auditStatements(database, actor, action, clock.now())]
     const open = await readSessionsOf(database.db, keyId)
     await database.batch(statements, { isControl: true })
     sessions.forget()
@@ -124,7 +124,8 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
 
   router.handle('endPersonSessions', async ({ params, request }) => {
     const { id } = await requirePerson(database.db, params.id)
-    return { ok: true, ended: await end(id, endSessionsStatement(database.db, id), requestActor(request)) }
+    const ended = [endSessionsStatement(database.db, id), endedStatement(database.db, id, clock.now())]
+    return { ok: true, ended: await end(id, ended, requestActor(request)) }
   })
 
   router.handle('listOwnSessions', async ({ principal }) => ({
@@ -136,7 +137,7 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
     if (!row || (row.key_id !== principal.keyId && principal.scope !== 'admin')) {
       throw new AppError('not_found', `No session of yours with id ${params.id}; GET /api/sessions lists them.`)
     }
-    await end(row.key_id, endSessionStatement(database.db, row.token_hash), requestActor(request))
+    await end(row.key_id, [endSessionStatement(database.db, row.token_hash)], requestActor(request))
     return { ok: true }
   })
 

@@ -49,6 +49,10 @@ export interface Verdict {
   retryAfterSeconds?: number
   /** Id that the receiver gave the message, for later ones of its incident; at most 100 characters. */
   reference?: string
+  /** Of a mail to a person: it says nothing about the receiver, only about them. */
+  isOfPerson?: true
+  /** No further attempt. */
+  final?: true
   /** The receiver does not want any more messages (410). */
   gone?: boolean
 }

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
-import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createTestCertificate } from '../../../../../../test-servers/certificate.ts'
 import { type Egress, EgressError } from '../../../egress/egress.ts'
@@ -14,62 +13,10 @@ import {
   saying,
   testSender,
 } from '../../../testing/chat.ts'
+import { failure, type Mail, openMailServer, startMailServer } from '../../../testing/mail-server.ts'
 import { openEgress } from '../../../testing/receiver.ts'
 import { email } from './email.ts'
 import type { Message } from './message.ts'
-
-interface Mail {
-  from: string
-  to: string[]
-  text: string
-  isSecure: boolean
-  user: string | undefined
-}
-
-const failure = (responseCode: number, message: string) => Object.assign(new Error(message), { responseCode })
-
-const ownCertificate = createTestCertificate()
-
-/**
- * Starts a mail server on a free port that accepts the login bob:s3cret, offers STARTTLS with a self-signed
- * certificate, and stores its mail.
- */
-async function openMailServer(options: SMTPServerOptions = {}) {
-  const mails: Mail[] = []
-  const logins: (string | null | undefined)[] = []
-  const faults: Error[] = []
-  const server = new SMTPServer({
-    ...ownCertificate,
-    authOptional: true,
-    onAuth({ username, password }, _session, done) {
-      logins.push(password)
-      if (username === 'bob' && password === 's3cret') done(null, { user: username })
-      else done(failure(535, 'Invalid username or password'))
-    },
-    onRcptTo({ address }, _session, done) {
-      done(address.startsWith('nobody') ? failure(550, 'No such user here') : null)
-    },
-    async onData(stream, { envelope, secure, user }, done) {
-      const text = Buffer.concat(await stream.toArray()).toString()
-      const from = envelope.mailFrom ? envelope.mailFrom.address : ''
-      mails.push({ from, to: envelope.rcptTo.map(({ address }) => address), text, isSecure: secure, user })
-      done(null, 'Queued as 7')
-    },
-    ...options,
-  })
-  // Clients of these tests abort connections, which the server reports as errors.
-  server.on('error', (fault) => faults.push(fault))
-  const listening = server.listen(0, '127.0.0.1')
-  await once(listening, 'listening')
-  const close = () => new Promise<void>((done) => void server.close(() => done()))
-  return { port: (listening.address() as AddressInfo).port, mails, logins, faults, close }
-}
-
-async function startMailServer(options?: SMTPServerOptions) {
-  const server = await openMailServer(options)
-  onTestFinished(server.close)
-  return server
-}
 
 /** Starts a server with scripted responses, for a server that misbehaves. */
 async function startScript(answers: (line: string) => string) {

@@ -51,7 +51,7 @@ const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? character)
 
 function htmlText(lines: MessageLines): string {
-  const { headline, note, alerts, rest, done, commands, link } = lines
+  const { headline, note, alerts, rest, done, commands, link, why } = lines
   const paragraph = (text: string | null) => (text === null ? '' : `<p>${escaped(text)}</p>\n`)
   const items = alerts.map((alert) => `<li>${escaped(alert)}</li>\n`).join('')
   return [
@@ -63,6 +63,7 @@ function htmlText(lines: MessageLines): string {
     `${paragraph(rest)}${paragraph(done)}`,
     ...commands.map((command) => `<p>${commandLabel}<code>${escaped(command)}</code></p>\n`),
     link === null ? '' : `<p><a href="${escaped(link)}">${openLabel}</a></p>\n`,
+    paragraph(why),
     '</body></html>\n',
   ].join('')
 }

@@ -1,10 +1,10 @@
-import { alertTypes, descriptionOf, type Severity } from '@wardline/contract'
+import { alertTypes, descriptionOf, mailLimits, type Severity } from '@wardline/contract'
 import { type CharacterSize, cutText, utf16Size } from '@wardline/text'
 import { isoTime } from '../../../clock.ts'
 import { isClaimed } from '../outbox/alert.ts'
 import type { Sender } from './channel.ts'
-import type { DecoyContext, DeliveredAlert, Message } from './message.ts'
-import { dashboardLink, nextCommands } from './next-commands.ts'
+import type { DecoyContext, DeliveredAlert, Message, Personal } from './message.ts'
+import { dashboardLink, nextCommands, publicAddress } from './next-commands.ts'
 import { plainText } from './plain-text.ts'
 
 /** The marks differ in shape and not only in color, and every alert's line has the severity as a word. */
@@ -25,11 +25,23 @@ export const openOf = ({ kind, alerts }: Message): DeliveredAlert['open'] =>
   kind === 'resolved' ? (alerts.at(-1)?.open ?? null) : null
 
 function noteOf(message: Message): string | null {
+  if (message.personal) {
+    return message.personal.heldBack
+      ? `Held back until now, because a person gets at most ${mailLimits.perHour} mails an hour.`
+      : null
+  }
   const open = openOf(message)
   if (open === null) return notes[message.kind]
   return open.severity === 'breach'
     ? 'The breach is still open: acknowledge it.'
     : 'The critical alert about it is still open: acknowledge it.'
+}
+
+function whyText({ assigned, tags }: Personal, publicUrl: string | undefined): string {
+  const named = tags.length > 0 ? `on an agent with the tag ${tags.join(' or ')}` : ''
+  const reason = [assigned ? 'assigned to you' : '', named].filter(Boolean).join(', or ')
+  const page = publicUrl === undefined ? 'the page /account' : publicAddress(publicUrl, '/account').href
+  return `You get this mail because you chose alerts that are ${reason}. Change or switch it off at ${page}.`
 }
 
 /** An agent that works again while its breach is open is neither stopped nor well. */
@@ -61,6 +73,8 @@ export interface MessageLines {
   commands: string[]
   /** Link to the dashboard. */
   link: string | null
+  /** Why a person gets this mail, and where to change it. */
+  why: string | null
 }
 
 interface Medium {
@@ -167,6 +181,7 @@ export function messageLines(
     done: done === null ? null : change(done),
     commands: nextCommands(message),
     link: dashboardLink(message, publicUrl),
+    why: message.personal ? whyText(message.personal, publicUrl) : null,
   }
   const left = belowLines(below).reduce((rest, line) => rest - costOf(line, size), room)
   const mark = message.kind === 'resolved' ? endMark(message) : severityMarks[message.severity]
@@ -180,8 +195,14 @@ export function messageLines(
   }
 }
 
-const belowLines = ({ asked, done, commands, link }: Omit<MessageLines, 'headline' | 'note' | 'alerts' | 'rest'>) =>
-  [asked, done, ...commands.map((command) => `${commandLabel}${command}`), link].filter((line) => line !== null)
+const belowLines = ({
+  asked,
+  done,
+  commands,
+  link,
+  why,
+}: Omit<MessageLines, 'headline' | 'note' | 'alerts' | 'rest'>) =>
+  [asked, done, ...commands.map((command) => `${commandLabel}${command}`), link, why].filter((line) => line !== null)
 
 /** Returns the lines between the headline and what was done. */
 export const alertLines = ({ note, alerts, rest }: MessageLines): string[] =>

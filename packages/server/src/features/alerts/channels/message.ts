@@ -98,8 +98,20 @@ export interface Message {
   incident: Incident | null
   /** Newest last, at most ten. Empty for tests and checks. */
   alerts: DeliveredAlert[]
+  /** Of a mail to a person: why they get it. */
+  personal?: Personal
   /** Number of further alerts, which are not in `alerts`. */
   more: number
+}
+
+/** Why a person gets a mail. */
+export interface Personal {
+  /** Whether an alert of it is assigned to them. */
+  assigned: boolean
+  /** Tags of agents that they chose, of its alerts. */
+  tags: string[]
+  /** Whether it had to wait, because the person had all mails of the hour. */
+  heldBack: boolean
 }
 
 /** Parses a stored message. Messages stored by earlier versions have neither context nor incident. */

@@ -2,9 +2,12 @@ import { channelKinds } from '@wardline/contract'
 import { GroupCommit } from '../../../db/group-commit.ts'
 import { attemptWithinMs, Delivery } from '../../../delivery/delivery.ts'
 import type { Deps } from '../../../deps.ts'
+import type { MailRecipients } from '../../people/mail-recipients.ts'
 import type { Thread, Verdict } from '../channels/channel.ts'
 import { type Message, readMessage } from '../channels/message.ts'
+import { secretRemover } from '../channels/without-secrets.ts'
 import { type Lane, lanes } from '../outbox/alert.ts'
+import { readOfTeam } from '../outbox/notice-queries.ts'
 import { receiverStatement } from '../routing/queries.ts'
 import type { KnownChannel, RoutingTable } from '../routing/routing-table.ts'
 import {
@@ -17,7 +20,7 @@ import {
   resultStatement,
 } from './queries.ts'
 import type { Receivers } from './receivers.ts'
-import { pausesMs } from './retry-schedule.ts'
+import { pausesMs, personalPausesMs } from './retry-schedule.ts'
 import type { Send } from './sender.ts'
 
 /** Concurrent attempts per lane, and messages claimed at once: the last one is attempted well within its lease. */
@@ -39,6 +42,7 @@ interface MessageParts {
   table: Pick<RoutingTable, 'current'>
   receivers: Receivers
   send: Send
+  recipients: Pick<MailRecipients, 'find'>
   closeEgresses: () => Promise<void>
   /** Called if a receiver answered that it is gone for good (410). */
   onGone: (channelId: string) => Promise<void>
@@ -47,7 +51,7 @@ interface MessageParts {
 /** Delivers the messages of all channels. */
 export function createMessageDelivery(
   deps: Pick<Deps, 'database' | 'clock' | 'log' | 'metrics'>,
-  { table, receivers, send, closeEgresses, onGone }: MessageParts,
+  { table, receivers, send, recipients, closeEgresses, onGone }: MessageParts,
 ): MessageDelivery {
   const { database, clock, metrics } = deps
   /** Looked up again for each attempt, because a channel may have been changed or disabled. */
@@ -65,7 +69,11 @@ export function createMessageDelivery(
     const byChannel = Map.groupBy(attempts, ({ row }) => row.channel_id)
     // Lock channels first, in a fixed order, like every transaction that locks both, to prevent deadlocks.
     const channels = [...byChannel].sort(([one], [other]) => (one < other ? -1 : 1))
-    const states = channels.map(([id, own]) => receivers.stateAfter(id, own))
+    // What a server says of one person's address must not pause the channel.
+    const states = channels.flatMap(([id, own]) => {
+      const ofReceiver = own.filter(({ verdict }) => !verdict.isOfPerson)
+      return ofReceiver.length === 0 ? [] : [receivers.stateAfter(id, ofReceiver)]
+    })
     await database.batch([
       ...states.map((state) => receiverStatement(database.db, state)),
       ...attempts.map((attempt) => resultStatement(database.db, attempt)),
@@ -94,6 +102,32 @@ export function createMessageDelivery(
     return readThread(database.db, message)
   }
 
+  /** Sends to the address that the person has now, if they still get mail and see all agents of it. */
+  async function sendToPerson(
+    channel: KnownChannel,
+    personId: string,
+    message: Message,
+    signal: AbortSignal,
+  ): Promise<Verdict> {
+    const recipient = channel.personal_mail ? await recipients.find(personId) : undefined
+    const seqs = message.alerts.map(({ seq }) => seq)
+    const seen = recipient && (await readOfTeam(database.db, seqs, recipient.team))
+    if (!recipient || seen?.length !== seqs.length) {
+      const error = 'Not sent: the person gets no mail any more, or not of these agents.'
+      return { delivered: false, status: null, answer: null, error, isOfPerson: true, final: true }
+    }
+    const { address } = recipient
+    const verdict = await send(
+      { ...channel, settings: { ...channel.settings, to: [address] } as never },
+      message,
+      signal,
+    )
+    // Servers repeat the address, which readers of the log must not learn.
+    const error = verdict.error === null ? null : secretRemover([address])(verdict.error)
+    const isOfPerson = !verdict.delivered && verdict.status !== null
+    return { ...verdict, answer: null, error, ...(isOfPerson ? { isOfPerson } : {}) }
+  }
+
   const delivery: MessageDelivery = new Delivery(deps, {
     queue: messages,
     leaseMs,
@@ -103,10 +137,12 @@ export function createMessageDelivery(
       claimMessages(database.db, { channelId: id, lane, limit, unattemptedOnly: receivers.isPaused(id) }, claim),
     async attempt({ channel }, row, signal) {
       const message = readMessage(row.content)
+      const current = currentOf(channel) ?? channel
+      if (row.person_id !== null) return sendToPerson(current, row.person_id, message, signal)
       const thread = await threadOf(row, message).catch(() => undefined)
-      return send(currentOf(channel) ?? channel, message, signal, thread)
+      return send(current, message, signal, thread)
     },
-    pausesMs: ({ kind }) => pausesMs[kind],
+    pausesMs: ({ kind, person_id }) => (person_id === null ? pausesMs[kind] : personalPausesMs),
     close: closeEgresses,
     store: (attempt) => results.add(attempt),
     async stored({ channel: { id, type: channel } }, { row, verdict, nextAt }, durationMs) {

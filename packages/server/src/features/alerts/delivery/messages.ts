@@ -41,7 +41,7 @@ export async function testChannel(
   const started = deps.clock.monotonic()
   const message = noticeMessage('test', now)
   const lease = { owner: delivery.owner, until: now + leaseMs }
-  await insertMessages(deps.database.db, channel.id, 'own', [message], lease)
+  await insertMessages(deps.database.db, channel.id, 'own', [message], { lease })
   const verdict = await delivery.attempt(
     { lane: 'own', channel },
     {
@@ -52,6 +52,7 @@ export async function testChannel(
       subject: null,
       created_at: now,
       attempts: 0,
+      person_id: null,
     },
   )
   return {

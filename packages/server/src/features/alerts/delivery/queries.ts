@@ -15,13 +15,14 @@ type MessageRow = Selectable<Schema['alert_messages']>
 
 export type ClaimedMessage = Pick<
   MessageRow,
-  'id' | 'channel_id' | 'kind' | 'content' | 'subject' | 'created_at' | 'attempts'
+  'id' | 'channel_id' | 'kind' | 'content' | 'subject' | 'created_at' | 'attempts' | 'person_id'
 >
 export type MessageAttempt = Attempted<ClaimedMessage, Verdict>
 
 const viewColumns = [
   'id',
   'channel_id',
+  'person_id',
   'kind',
   'title',
   'severity',
@@ -116,13 +117,13 @@ export async function isOvertaken(
   return later !== undefined
 }
 
-/** Inserts messages that are due now, with a lease if the caller sends them itself. */
+/** Inserts messages that are due now, with a lease if the caller sends them itself; for a person, or the receivers of the channel. */
 export async function insertMessages(
   db: Db,
   channelId: string,
   lane: Lane,
   messages: readonly Message[],
-  lease?: { owner: string; until: number },
+  { lease, personId = null }: { lease?: { owner: string; until: number }; personId?: string | null } = {},
 ): Promise<void> {
   if (messages.length === 0) return
   const rows = messages.map((message) => ({
@@ -134,6 +135,7 @@ export async function insertMessages(
     severity: message.severity,
     content: JSON.stringify(message),
     subject: subjectOf(message, lane),
+    person_id: personId,
     state: 'pending' as const,
     created_at: message.created_at,
     due_at: message.created_at,
@@ -204,6 +206,7 @@ export async function reviveMessages(trx: Trx, which: { id: string } | { channel
     .set({ ...unclaimed, state: 'pending', due_at: now, attempts: 0 })
     .where('state', '=', sql.lit('dead'))
     .where('kind', 'not in', unrepeatable)
+    .where('person_id', 'is', null)
   const chosen = 'id' in which ? update.where('id', '=', which.id) : update.where('channel_id', '=', which.channelId)
   const { numUpdatedRows } = await chosen.executeTakeFirstOrThrow()
   return Number(numUpdatedRows)
@@ -236,13 +239,25 @@ export async function deleteMessagesBefore(db: Db, floor: string, limit: number)
   return Number(numDeletedRows)
 }
 
-/** Counts the messages of a channel since an instant, by lane. */
+/** Counts the mails to a person since an instant. */
+export async function countMailsSince(db: Db, personId: string, since: number): Promise<number> {
+  const { count } = await db
+    .selectFrom('alert_messages')
+    .select((e) => e.fn.countAll<number>().as('count'))
+    .where('person_id', '=', personId)
+    .where('created_at', '>', since)
+    .executeTakeFirstOrThrow()
+  return count
+}
+
+/** Counts the messages to the receivers of a channel since an instant, by lane. */
 export async function countMessagesSince(trx: Trx, channelId: string, since: number): Promise<Record<Lane, number>> {
   const rows = await trx
     .selectFrom('alert_messages')
     .select((e) => ['lane', e.fn.countAll<number>().as('count')])
     .where('channel_id', '=', channelId)
     .where('created_at', '>=', since)
+    .where('person_id', 'is', null)
     .groupBy('lane')
     .execute()
   return { own: 0, reported: 0, ...Object.fromEntries(rows.map(({ lane, count }) => [lane, count])) }
@@ -265,7 +280,7 @@ export async function countMessages(db: Db, state: 'pending' | 'dead'): Promise<
     .selectFrom('alert_messages')
     .select((e) => ['channel_id', e.fn.countAll<number>().as('count')])
     .where('state', '=', sql.lit(state))
-    .$if(state === 'dead', (dead) => dead.where('kind', 'not in', unrepeatable))
+    .$if(state === 'dead', (dead) => dead.where('kind', 'not in', unrepeatable).where('person_id', 'is', null))
     .groupBy('channel_id')
     .execute()
   return new Map(rows.map(({ channel_id, count }) => [channel_id, count]))

@@ -17,6 +17,9 @@ export const pausesMs: Record<Message['kind'], readonly number[]> = {
   check: pauses.slice(0, 2),
 }
 
+/** A mail to a person is of no use a day later. */
+export const personalPausesMs = pauses.slice(0, 4)
+
 /** After this many consecutive failures a receiver counts as down and is probed with one message at a time. */
 export const downAfter = 5
 

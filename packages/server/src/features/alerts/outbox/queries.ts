@@ -25,7 +25,7 @@ const factColumns = {
 const writtenColumns = { ...factColumns, status: 'text' } as const
 const writtenNames = Object.keys(writtenColumns) as (keyof typeof writtenColumns)[]
 
-const plannedColumns = ['seq', ...(Object.keys(factColumns) as (keyof typeof factColumns)[])] as const
+export const plannedColumns = ['seq', ...(Object.keys(factColumns) as (keyof typeof factColumns)[])] as const
 /** An alert as read for planning: without its handling by people, which may change in the meantime. */
 export type PlannedAlert = Pick<StoredAlert, (typeof plannedColumns)[number]>
 
@@ -180,7 +180,7 @@ interface AlertPage {
 }
 
 /** Alerts that may need attention. Literals as in the partial index, which is not used for parameters. */
-const toHandle = (e: ExpressionBuilder<Schema, 'alerts'>) =>
+export const toHandle = (e: ExpressionBuilder<Schema, 'alerts'>) =>
   e.and([e('status', '<>', sql.lit('resolved')), e('severity', '<>', sql.lit('info'))])
 
 const asksForToHandle = ({ status, severity }: AlertQuery): boolean =>

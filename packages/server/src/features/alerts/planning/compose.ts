@@ -1,7 +1,7 @@
 import { alertTypes, type Severity, titleOf } from '@wardline/contract'
 import { uuidV7 } from '../../../ids.ts'
-import type { DeliveredAlert, Message } from '../channels/message.ts'
-import { highest } from '../outbox/alert.ts'
+import type { DeliveredAlert, Message, Personal } from '../channels/message.ts'
+import { groupNameOf, highest } from '../outbox/alert.ts'
 import { delayedNames } from './grouping.ts'
 
 /** Alerts listed in a message: as many lines as a phone shows. */
@@ -59,6 +59,20 @@ function messageTitle({ kind, group, alerts, count }: Parts, severity: Severity)
     return `${newest?.event_type === alertTypes.killConfirmed ? 'Stopped' : 'Resolved'}: ${problem}`
   const more = count > 1 ? ` (${count} alerts)` : ''
   return kind === 'reminder' ? `Not acknowledged: ${problem}${more}` : `${names[severity]}: ${problem}${more}`
+}
+
+/** Composes a mail to a person. */
+export function composePersonal({
+  personal,
+  ...parts
+}: Pick<Parts, 'now' | 'alerts' | 'count'> & { personal: Personal }): Message {
+  const { count, alerts } = parts
+  const newest = alerts.at(-1)!
+  const group = groupNameOf({ ...newest, by_service: newest.by_service ? 1 : 0 })
+  const message = composeMessage({ ...parts, kind: 'alert', group })
+  return count === 1
+    ? { ...message, personal }
+    : { ...message, personal, kind: 'digest', title: `${alertsOf(count)} for you`, group: null }
 }
 
 /** Composes the message to store and send. */

@@ -5,11 +5,13 @@ import { hasDueMessage } from '../delivery/queries.ts'
 import type { Receivers } from '../delivery/receivers.ts'
 import { type Lane, lanes } from '../outbox/alert.ts'
 import type { KnownChannel, RoutingTable } from '../routing/routing-table.ts'
+import type { PersonalMail } from './personal-mail.ts'
 import { createPlanner } from './planner.ts'
 import { Turns } from './turns.ts'
 
 interface DispatcherParts {
-  table: Pick<RoutingTable, 'current'>
+  table: Pick<RoutingTable, 'current' | 'personal'>
+  personalMail: PersonalMail
   receivers: Receivers
   delivery: MessageDelivery
 }
@@ -58,6 +60,9 @@ export class Dispatcher {
       lane,
       channels.filter(({ type }) => channelKinds[type].audience === 'people'),
     )
+    const { personal } = this.#parts.table
+    if (lane === 'reported' && personal && (await this.#parts.personalMail.plan(personal).catch(this.#logFault)))
+      this.#turns.reported.wake()
     for (const channel of channels) await this.#sendDue(lane, channel)
   }
 

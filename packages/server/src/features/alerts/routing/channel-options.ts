@@ -7,6 +7,7 @@ export interface ChannelOptions {
   enabled: boolean
   send_resolved: boolean
   daily_check: boolean
+  personal_mail: boolean
   max_per_minute: number
   quiet_hours: QuietHours | null
 }
@@ -17,6 +18,7 @@ export const defaultOptions = (type: ChannelType): ChannelOptions => ({
   enabled: true,
   send_resolved: true,
   daily_check: true,
+  personal_mail: false,
   max_per_minute: 20,
   quiet_hours: null,
 })
@@ -26,6 +28,7 @@ export const changedOptions = (options: ChannelOptions, change: ChannelChange): 
   enabled: change.enabled ?? options.enabled,
   send_resolved: change.send_resolved ?? options.send_resolved,
   daily_check: change.daily_check ?? options.daily_check,
+  personal_mail: change.personal_mail ?? options.personal_mail,
   max_per_minute: change.max_per_minute ?? options.max_per_minute,
   quiet_hours: change.quiet_hours === undefined ? options.quiet_hours : change.quiet_hours,
 })
@@ -35,6 +38,7 @@ export const optionsOf = (row: ChannelRow): ChannelOptions => ({
   enabled: row.enabled === 1,
   send_resolved: row.send_resolved === 1,
   daily_check: row.daily_check === 1,
+  personal_mail: row.personal_mail === 1,
   max_per_minute: row.max_per_minute,
   quiet_hours: row.quiet_hours === null ? null : JSON.parse(row.quiet_hours),
 })
@@ -47,5 +51,6 @@ export const optionColumns = ({ quiet_hours, ...options }: ChannelOptions) => ({
   enabled: flag(options.enabled),
   send_resolved: flag(options.send_resolved),
   daily_check: flag(options.daily_check),
+  personal_mail: flag(options.personal_mail),
   quiet_hours: quiet_hours === null ? null : JSON.stringify(quiet_hours),
 })

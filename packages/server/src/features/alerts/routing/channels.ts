@@ -102,6 +102,10 @@ const changeLocked = <Result>(
     return work(trx, row, now)
   })
 
+function assertPersonal(type: ChannelType, { personal_mail }: ChannelChange): void {
+  if (personal_mail && type !== 'email') throw invalid('personal_mail is only for channels of type email.')
+}
+
 function openSettingsOf({ secrets }: Deps, { id, sealed }: ChannelRow): SecretSettings {
   if (sealed === null) throw managedByEnvironment()
   try {
@@ -120,6 +124,7 @@ export async function createChannel(change: ChannelChanging, request: NewChannel
   await assertUsable(given, deps.config.alertAllowCidrs ?? [])
   const secret = type === 'webhook' && secretOf(given) === undefined ? newSecret() : undefined
   const settings = secret === undefined ? given : { ...given, secret }
+  assertPersonal(type, request)
   const options = changedOptions(defaultOptions(type), request)
   const id = await runChange(change, async (trx, now) => {
     if ((await countChannels(trx)) >= maxChannels) {
@@ -171,6 +176,7 @@ export async function changeChannel(change: ChannelChanging, id: string, request
     if (row.managed_by === 'environment' && (settings !== undefined || request.name !== undefined)) {
       throw managedByEnvironment()
     }
+    assertPersonal(row.type, request)
     const before = optionsOf(row)
     const options = changedOptions(before, request)
     const next = {

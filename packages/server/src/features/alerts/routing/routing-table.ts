@@ -104,6 +104,11 @@ export class RoutingTable implements Recipients {
     return this.#current.channels.length > 0
   }
 
+  /** The channel whose server sends mail to people: the oldest that may. */
+  get personal(): KnownChannel | undefined {
+    return this.#current.channels.find(({ enabled, personal_mail }) => enabled && personal_mail)
+  }
+
   /** Whether any channel accepts an alert. */
   take(alert: AlertFacts): boolean {
     const { channels, routes } = this.#current
