@@ -1,7 +1,7 @@
 import { createHmac, createPublicKey, createSign, generateKeyPairSync } from 'node:crypto'
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import Provider, { type Configuration } from 'oidc-provider'
+import Provider, { type Adapter, type AdapterPayload, type Configuration } from 'oidc-provider'
 
 /** Claims of one account, by its login. */
 type Accounts = Record<string, Record<string, unknown>>
@@ -24,7 +24,7 @@ export interface IdentityProvider extends AsyncDisposable {
   logouts: string[]
   /** Answers requests for tokens so, until the returned function is called. */
   answerTokens(status: number, body: object, headers?: Record<string, string>): () => void
-  /** Changes its answers at this path, which are JSON, until the returned function is called. */
+  /** Changes its answers at this path, which are JSON or a text, until the returned function is called. */
   changeAnswers(path: string, change: (body: Record<string, unknown>) => unknown): () => void
   /** Holds the answer to the next request for tokens, with what was true then, until `go` is called. */
   holdTokens(): { held: Promise<void>; go(): void }
@@ -63,6 +63,28 @@ function signWith({ privateKey, kid }: typeof usualKey): IdentityProvider['sign'
 }
 
 const claimNames = ['groups', 'roles', 'name', 'email', 'email_verified', '_claim_names', 'hasgroups', 'realm_access']
+
+/** Keeps sessions and codes longer than a provider, which is another one after it has swapped its keys. */
+function makeAdapters(): (model: string) => Adapter {
+  const rows = new Map<string, AdapterPayload>()
+  return (model) => {
+    const nameOf = (id: string) => `${model}:${id}`
+    const find = async (id: string) => rows.get(nameOf(id))
+    const findBy = async (isMeant: (row: AdapterPayload) => boolean) =>
+      [...rows].find(([name, row]) => name.startsWith(nameOf('')) && isMeant(row))?.[1]
+    return {
+      find,
+      findByUid: (uid) => findBy((row) => row.uid === uid),
+      findByUserCode: (code) => findBy((row) => row.userCode === code),
+      upsert: async (id, row) => void rows.set(nameOf(id), row),
+      destroy: async (id) => void rows.delete(nameOf(id)),
+      consume: async (id) => void Object.assign((await find(id))!, { consumed: Math.floor(Date.now() / 1_000) }),
+      async revokeByGrantId(grantId) {
+        for (const [name, row] of rows) if (row.grantId === grantId) rows.delete(name)
+      },
+    }
+  }
+}
 
 /** It warns of what only a provider in production must not do. */
 function quietly<Result>(work: () => Result): Result {
@@ -114,6 +136,7 @@ export async function startIdentityProvider({
       backchannelLogout: { enabled: true },
       pushedAuthorizationRequests: { enabled: hasPushedRequests },
     },
+    adapter: makeAdapters(),
     // Its own refuses addresses of this machine, such as that of the logout tokens.
     fetch: (url, options) => fetch(url, { ...options, dispatcher: undefined } as RequestInit),
     cookies: { keys: ['the key of the cookies of all the tests'] },
@@ -127,7 +150,6 @@ export async function startIdentityProvider({
     },
   }
   let key = usualKey
-  // Another one with the same issuer has the same sessions and codes, because they are of the process.
   const withKey = () => {
     const keys = [{ ...key.privateKey.export({ format: 'jwk' }), kid: key.kid, use: 'sig', alg: 'RS256' }]
     return quietly(() => new Provider(issuer, change({ ...configuration, jwks: { keys } })))
@@ -179,7 +201,8 @@ export async function startIdentityProvider({
         if (request.url === path) {
           const end = response.end.bind(response) as (text: string) => ServerResponse
           response.end = ((text: string) => {
-            const changed = JSON.stringify(change(JSON.parse(String(text))))
+            const answered = change(JSON.parse(String(text)))
+            const changed = typeof answered === 'string' ? answered : JSON.stringify(answered)
             response.setHeader('content-length', Buffer.byteLength(changed))
             return end(changed)
           }) as typeof response.end

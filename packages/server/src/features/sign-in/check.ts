@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts'
 import { AppError } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
 import { type Described, describe, type Granted, refusalOf, roleOf } from '../people/roles.ts'
-import { type Answer, type Attempt, Provider, type ProviderSettings, providerSettings } from './provider.ts'
+import { type Answer, type Attempt, Provider, type ProviderSettings, providerSettings, Refusal } from './provider.ts'
 
 /** What a person may do, and why. */
 export interface Explained {
@@ -50,13 +50,12 @@ export function openSignInCheck(config: Config, mappings: readonly RoleMapping[]
         state: attempt.state,
         iss: settings.issuer,
       })
-      const fault = await provider.finish(String(query), attempt).then(
-        () => undefined,
-        (failure: AppError) => failure,
-      )
-      return fault?.message.includes('invalid_grant')
-        ? undefined
-        : (fault?.message ?? 'It accepts codes that it did not make.')
+      try {
+        await provider.finish(String(query), attempt)
+      } catch (fault) {
+        return fault instanceof Refusal && fault.reason === 'invalid_grant' ? undefined : (fault as AppError).message
+      }
+      return 'It accepts codes that it did not make.'
     },
     /** Returns the address to open in a browser. */
     start: () => provider.start(attempt),

@@ -1,7 +1,7 @@
 import { signInPaths } from '@wardline/contract'
 import type * as OpenidClient from 'openid-client'
 import type { Configuration, ServerMetadata, TokenEndpointResponse, TokenEndpointResponseHelpers } from 'openid-client'
-import { hourMs } from '../../clock.ts'
+import { hourMs, minuteMs } from '../../clock.ts'
 import type { Config } from '../../config/config.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
@@ -11,6 +11,8 @@ import { type Claims, readGroups } from '../people/roles.ts'
 const timeoutSeconds = 10
 /** How long the discovery document is used; keys are read again when an unknown one signed. */
 const rereadMs = hourMs
+/** How long a key is accepted that the provider no longer publishes; openid-client has the same for ID tokens. */
+const keysMs = 5 * minuteMs
 /** Difference of the clocks that is tolerated. */
 export const toleranceSeconds = 30
 /** Age of a logout token: it is sent when it is made, and repeated soon or never. */
@@ -77,14 +79,39 @@ export interface LogoutToken {
   issuedAt: number
 }
 
+/** What went wrong inside of openid-client. */
+interface Details {
+  claim?: unknown
+  attribute?: unknown
+  claims?: Claims
+  /** The time of this machine, in seconds. */
+  now?: unknown
+}
+
 interface Failure {
   code?: unknown
   error?: unknown
   error_description?: unknown
   status?: unknown
-  /** What went wrong inside of openid-client; its cause names the claim. */
-  cause?: { cause?: { claim?: unknown } }
+  cause?: Details & { cause?: Details }
 }
+
+/** The provider refuses with an error code of OAuth: it answers, and is asked for something that it does not give. */
+export class Refusal extends AppError {
+  override name = 'Refusal'
+  readonly reason: string
+
+  constructor(reason: string, sentence: string) {
+    super('unauthorized', sentence)
+    this.reason = reason
+  }
+}
+
+/**
+ * Refusals of a refresh that are about the person: RFC 6749, section 5.2, and those of OpenID Connect that Entra sends
+ * where a person has to sign in again. All others say nothing about the person, and must not sign out everybody.
+ */
+const ofPerson = ['invalid_grant', 'interaction_required', 'login_required', 'consent_required']
 
 /** Characters of a provider's text that are shown. */
 const shownLength = 200
@@ -92,12 +119,25 @@ const shown = (text: unknown): string =>
   typeof text === 'string' ? text.replaceAll(/[^ -~]+/g, ' ').slice(0, shownLength) : ''
 
 const away = (sentence: string) => new AppError('unavailable', sentence, 10)
+const invalid = (sentence: string) => new AppError('unauthorized', sentence)
+
+const anotherPerson = () => new Refusal('invalid_grant', 'The provider answered for another person.')
 
 const claimSentences: Record<string, string> = {
   nonce: 'The ID token is of another attempt to sign in.',
   aud: 'The ID token is for another client: compare WARDLINE_OIDC_CLIENT_ID.',
+  azp: 'The ID token was made for another client: compare WARDLINE_OIDC_CLIENT_ID.',
   iss: 'The ID token is of another issuer: compare WARDLINE_OIDC_ISSUER.',
   auth_time: 'The provider did not authenticate the person again, as it was asked to.',
+}
+
+/** The ID token was made just now, so its time is that of the provider's clock. */
+function clocksDiffer({ iat }: Claims, nowSeconds: number): AppError {
+  const seconds = typeof iat === 'number' ? Math.abs(Math.round(iat - nowSeconds)) : undefined
+  const much = seconds === undefined ? '' : ` by ${seconds} seconds`
+  return invalid(
+    `The clocks of this machine and of the provider differ${much}, and ${toleranceSeconds} seconds are tolerated: set both by NTP, here by \`timedatectl set-ntp true\`.`,
+  )
 }
 
 /** Statuses that say nothing about the person: a timeout, too many requests, a fault of the provider. */
@@ -107,7 +147,7 @@ const saysNothing = (status: unknown): boolean => status === 408 || status === 4
  * Turns a failure of openid-client into an AppError: `unavailable` if a retry may help or the configuration is wrong,
  * `unauthorized` if the provider refuses or its answer is not valid. Causes are left out, because they have claims.
  */
-function faultOf(failure: unknown, isRefresh = false): AppError {
+function faultOf(failure: unknown): AppError {
   if (failure instanceof AppError) return failure
   const { code, error, error_description: description, status, cause } = failure as Failure
   const details = [shown(error), shown(description)].filter((part) => part !== '').join(': ')
@@ -118,21 +158,20 @@ function faultOf(failure: unknown, isRefresh = false): AppError {
     if (error === 'invalid_client' || error === 'unauthorized_client') {
       return away(`The provider refuses this service (${details}): check WARDLINE_OIDC_CLIENT_ID and its secret.`)
     }
-    // A refresh is refused for the person only by this one (RFC 6749, section 5.2).
-    const isOfService = isRefresh && error !== 'invalid_grant'
-    const isBusy = error === 'temporarily_unavailable' || error === 'server_error' || saysNothing(status) || isOfService
-    if (isBusy) return away(`The provider cannot answer at the moment (${details}).`)
-    return new AppError('unauthorized', `The provider refused (${details}).`)
+    if (error === 'temporarily_unavailable' || error === 'server_error' || saysNothing(status)) {
+      return away(`The provider cannot answer at the moment (${details}).`)
+    }
+    return new Refusal(error, `The provider refused (${details}).`)
   }
-  const claim = cause?.cause?.claim
-  if (code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED' && claim !== 'auth_time') {
-    return new AppError(
-      'unauthorized',
-      'The ID token is not valid yet or any more: the clocks of this machine and of the provider differ.',
-    )
+  const { claim, attribute, claims = {}, now } = cause?.cause ?? cause ?? {}
+  if (code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED' && claim !== 'auth_time') return clocksDiffer(claims, Number(now))
+  if (typeof claim === 'string' && Object.hasOwn(claimSentences, claim)) return invalid(claimSentences[claim]!)
+  if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') {
+    if (attribute === 'sub') return anotherPerson()
+    if (attribute === 'issuer') return away('It names another issuer: compare WARDLINE_OIDC_ISSUER.')
   }
-  if (typeof claim === 'string' && Object.hasOwn(claimSentences, claim)) {
-    return new AppError('unauthorized', claimSentences[claim]!)
+  if (code === 'OAUTH_KEY_SELECTION_FAILED') {
+    return invalid('The ID token is signed with a key that the provider does not publish: sign in again in a minute.')
   }
   const isUnreached =
     code === undefined ||
@@ -141,17 +180,24 @@ function faultOf(failure: unknown, isRefresh = false): AppError {
     code === 'OAUTH_RESPONSE_IS_NOT_JSON' ||
     code === 'OAUTH_PARSE_ERROR'
   if (isUnreached) return away('The provider does not answer.')
-  return new AppError('unauthorized', `The answer of the provider is not valid (${shown(code)}).`)
+  return invalid(`The answer of the provider is not valid (${shown(code)}).`)
 }
 
 type Tokens = TokenEndpointResponse & TokenEndpointResponseHelpers
+
+/** What is known of the provider. */
+interface Opened {
+  client: typeof OpenidClient
+  configuration: Configuration
+  /** Its keys; undefined if it announces none. */
+  keys: Parameters<typeof import('jose').jwtVerify>[1] | undefined
+}
 
 /** The OpenID Connect provider at which people sign in (OpenID Connect Core 1.0). */
 export class Provider {
   readonly settings: ProviderSettings
   readonly #clock: Pick<Deps['clock'], 'now' | 'monotonic'>
-  #known: { opened: Promise<{ client: typeof OpenidClient; configuration: Configuration }>; at: number } | undefined
-  #keys: Promise<Parameters<typeof import('jose').jwtVerify>[1]> | undefined
+  #known: { opened: Promise<Opened>; at: number } | undefined
 
   constructor(settings: ProviderSettings, clock: Pick<Deps['clock'], 'now' | 'monotonic'>) {
     this.settings = settings
@@ -210,13 +256,14 @@ export class Provider {
     }
   }
 
-  /** Asks again who the person is. Rejects with AppError: `unauthorized` if the provider refuses. */
+  /** Asks again who the person is. Rejects with AppError: `unauthorized` only if the provider refuses this person. */
   async refresh(refreshToken: string, subject: string): Promise<Answer> {
     const { client, configuration } = await this.#open()
     try {
       return await this.#read(await client.refreshTokenGrant(configuration, refreshToken), subject)
     } catch (failure) {
-      throw faultOf(failure, true)
+      const fault = faultOf(failure)
+      throw fault instanceof Refusal && ofPerson.includes(fault.reason) ? fault : away(fault.message)
     }
   }
 
@@ -230,14 +277,13 @@ export class Provider {
 
   /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0, section 2.6). Rejects with AppError. */
   async verifyLogout(token: string): Promise<LogoutToken> {
-    const { jwtVerify, createRemoteJWKSet, errors } = await import('jose')
-    const { jwks_uri: address } = await this.metadata()
-    if (address === undefined) throw away('The provider announces no keys.')
-    this.#keys ??= Promise.resolve(createRemoteJWKSet(new URL(address), { timeoutDuration: timeoutSeconds * 1_000 }))
+    const { jwtVerify, errors } = await import('jose')
+    const { keys } = await this.#open()
+    if (!keys) throw away('The provider announces no keys.')
     const refuse = (why: string): never => {
       throw new AppError('invalid', `The logout token is not valid: ${why}.`)
     }
-    const { payload } = await jwtVerify(token, await this.#keys, {
+    const { payload } = await jwtVerify(token, keys, {
       issuer: this.settings.issuer,
       audience: this.settings.clientId,
       maxTokenAge: logoutTokenAge,
@@ -257,7 +303,7 @@ export class Provider {
     return { subject: sub, providerSession, issuedAt: iat! * 1_000 }
   }
 
-  #open() {
+  #open(): Promise<Opened> {
     const now = this.#clock.monotonic()
     if (this.#known && now - this.#known.at < rereadMs) return this.#known.opened
     const known = { opened: this.#discover(), at: now }
@@ -268,9 +314,9 @@ export class Provider {
     return known.opened
   }
 
-  async #discover() {
-    // Loaded when it is needed: a service without a provider starts without it.
-    const client = await import('openid-client')
+  async #discover(): Promise<Opened> {
+    // Loaded when they are needed: a service without a provider starts without them.
+    const [client, { createRemoteJWKSet }] = await Promise.all([import('openid-client'), import('jose')])
     const { issuer, clientId, clientSecret } = this.settings
     const metadata = { client_secret: clientSecret, [client.clockTolerance]: toleranceSeconds }
     const isInsecure = new URL(issuer).protocol === 'http:'
@@ -279,7 +325,13 @@ export class Provider {
         timeout: timeoutSeconds,
         execute: [...(isInsecure ? [client.allowInsecureRequests] : []), client.enableNonRepudiationChecks],
       })
-      return { client, configuration }
+      const { jwks_uri: address } = configuration.serverMetadata()
+      const options = { timeoutDuration: timeoutSeconds * 1_000, cacheMaxAge: keysMs }
+      return {
+        client,
+        configuration,
+        keys: address === undefined ? undefined : createRemoteJWKSet(new URL(address), options),
+      }
     } catch (failure) {
       const fault = faultOf(failure)
       throw away(`The provider ${issuer} cannot be read: ${fault.message}`)
@@ -291,8 +343,11 @@ export class Provider {
     const claims = tokens.claims()
     const subject = claims?.sub ?? expected
     if (subject === undefined || (expected !== undefined && subject !== expected)) {
-      throw new AppError('unauthorized', 'The provider answered for another person.')
+      throw anotherPerson()
     }
+    const now = this.#clock.now()
+    // A provider that is ahead would let confirmations last longer.
+    if (claims && claims.iat * 1_000 > now + toleranceSeconds * 1_000) throw clocksDiffer(claims, now / 1_000)
     const sources: Claims[] = claims ? [claims] : []
     const hasGroups = claims && readGroups(claims, this.settings.groupsClaim).doubt === undefined
     if (!hasGroups && configuration.serverMetadata().userinfo_endpoint !== undefined) {
@@ -301,7 +356,7 @@ export class Provider {
     return {
       subject,
       sources,
-      authenticatedAt: claims?.auth_time === undefined ? undefined : claims.auth_time * 1_000,
+      authenticatedAt: claims?.auth_time === undefined ? undefined : Math.min(claims.auth_time * 1_000, now),
       providerSession: typeof claims?.sid === 'string' ? claims.sid : undefined,
       refreshToken: tokens.refresh_token,
       idToken: tokens.id_token,

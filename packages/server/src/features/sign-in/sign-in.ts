@@ -166,7 +166,12 @@ export function createPeopleSignIn(deps: Deps, { provider, roleTable, protection
     const attempt = await takeAttempt(state, secret, use)
     // A later answer, such as that of an evaluation, counts more than this one.
     const askedAt = clock.now()
-    const said = await used.finish(answer, attempt, attempt.isConfirmation ? confirmedSeconds : undefined)
+    const said = await used
+      .finish(answer, attempt, attempt.isConfirmation ? confirmedSeconds : undefined)
+      .catch((fault) => {
+        log.warn({ err: fault }, 'a person could not sign in')
+        throw fault
+      })
     const evaluated = await evaluate(said, { askedAt, signedInAt: askedAt })
     const { row, granted, refusal } = evaluated
     limit.take(row.id)
