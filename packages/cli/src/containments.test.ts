@@ -8,6 +8,7 @@ const partial: Containment = {
   state: 'partial',
   reason: 'Leak',
   selector: { all: true },
+  tags_scope: null,
   by: 'key',
   by_name: null,
   confirmed_by: null,

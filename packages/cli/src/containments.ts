@@ -150,9 +150,10 @@ async function contain(options: ContainOptions): Promise<void> {
   throw new Failure(unconfirmedText(found), 'unconfirmed', 'unconfirmed')
 }
 
-function selectorText({ instances, tags, all }: AgentSelector): string {
-  if (all) return 'all'
-  return tags ? `tags ${tags.join(' ')}` : (instances ?? []).join(' ')
+function selectorText({ instances, tags, all }: AgentSelector, scope: readonly string[] | null): string {
+  const of = scope === null ? '' : ` of ${scope.join(' or ')}`
+  if (all) return `all${of}`
+  return tags ? `tags ${tags.join(' ')}${of}` : (instances ?? []).join(' ')
 }
 
 const rowOf = (row: ContainmentSummary) =>
@@ -163,12 +164,12 @@ const rowOf = (row: ContainmentSummary) =>
     row.state.replaceAll('_', ' '),
     `${row.confirmed} of ${row.requested} confirmed`,
     `${row.proven} proven`,
-    selectorText(row.selector),
+    selectorText(row.selector, row.tags_scope),
     row.reason,
   ].map(sanitize)
 
 const requestText = (request: ResumeRequest): string => {
-  const what = request.instance_id ?? (request.selector ? selectorText(request.selector) : '')
+  const what = request.instance_id ?? (request.selector ? selectorText(request.selector, request.tags_scope) : '')
   return `The resume of ${what} (${agentsText(request.agents)}) waits for a second operator until ${request.expires_at}; requested by ${request.by_name ?? request.by}.`
 }
 

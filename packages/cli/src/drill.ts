@@ -101,7 +101,8 @@ async function drill(command: Command, id: string | undefined, options: DrillOpt
   const service = await findService(options)
   const selector = selectorOf(command, id, options)
   const started = await service.call('startDrill', { body: { selector } })
-  if (!options.json) console.log(`Drill ${sanitize(started.id)}: ${agents(started.selected)} selected`)
+  const of = started.tags_scope ? ` of ${sanitize(started.tags_scope.join(' or '))}` : ''
+  if (!options.json) console.log(`Drill ${sanitize(started.id)}: ${agents(started.selected)} selected${of}`)
   if (!options.json && process.stderr.isTTY) console.error('Waiting for the answers …')
   const done = await finished(service, started)
   if (options.json) console.log(safeJson(done, 2))

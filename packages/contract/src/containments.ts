@@ -99,6 +99,14 @@ export const ContainmentPlan = Type.Object({
 })
 export type ContainmentPlan = Static<typeof ContainmentPlan>
 
+/** The team of the operator: `all` and `tags` of a selector are among its agents. */
+export const TagsScope = nullable(
+  Type.Array(Type.String(), {
+    description:
+      'Tags to whose agents the operator was limited: the selector is among agents with one of them; null: all agents',
+  }),
+)
+
 const containmentStates = ['in_progress', 'partial', 'complete', 'failed'] as const
 export type ContainmentState = (typeof containmentStates)[number]
 
@@ -118,6 +126,7 @@ const containmentFields = {
     },
     { description: 'As requested' },
   ),
+  tags_scope: TagsScope,
   by: Type.String({ description: 'Key id of the operator who requested it' }),
   by_name: nullable(Type.String({ description: 'Name of the key' })),
   confirmed_by: nullable(Type.String({ description: 'Key id of the second operator, where one was needed' })),
@@ -161,6 +170,7 @@ export const ResumeRequest = Type.Object({
   }),
   instance_id: nullable({ ...InstanceId, description: 'Null for the resume of several agents' }),
   selector: nullable(containmentFields.selector),
+  tags_scope: TagsScope,
   agents: Type.Integer({ minimum: 1, description: 'Agents that were selected when it was requested' }),
   by: Type.String({ description: 'Key id of the operator who requested it' }),
   by_name: nullable(Type.String({ description: 'Name of the key' })),

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { AgentSelector } from './containments.ts'
+import { AgentSelector, TagsScope } from './containments.ts'
 import { access, define } from './endpoint.ts'
 import {
   Count,
@@ -50,6 +50,7 @@ const drillFields = {
   id: Uuid,
   state: choice(['running', 'complete'], 'complete: every agent that was asked answered, or had its time to'),
   selector: { ...AgentSelector, description: 'As requested; of a long list of instances the first hundred' },
+  tags_scope: TagsScope,
   by: Type.String({ description: 'Key id of the operator' }),
   requested_at: Timestamp,
   completed_at: nullable(Timestamp),

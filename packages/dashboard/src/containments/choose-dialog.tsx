@@ -150,10 +150,10 @@ function ConfirmMany({ id, onClose }: { id: string; onClose(): void }) {
 
 /** The second operator's dialog for a resume. */
 export function ConfirmDialog({ request, onClose }: { request: ResumeRequest; onClose(): void }) {
-  const { id, instance_id, selector } = request
+  const { id, instance_id, selector, tags_scope } = request
   if (instance_id !== null) return <ConfirmOne id={instance_id} onClose={onClose} />
-  // The request may list only some of its agents.
-  const isCut = (selector?.instances?.length ?? 0) >= limits.listedMembers
+  // The request may list only some of its agents, and `all` of a team is not all of another operator.
+  const isCut = (selector?.instances?.length ?? 0) >= limits.listedMembers || tags_scope !== null
   if (id !== null && isCut) return <ConfirmMany id={id} onClose={onClose} />
   return <FleetDialog action="resume" selector={selector ?? undefined} onClose={onClose} />
 }

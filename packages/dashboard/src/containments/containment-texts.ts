@@ -3,10 +3,15 @@ import { counted } from '@wardline/text/counted'
 
 const named = 3
 
-/** Describes a selector in fixed words, ids and tags. */
-export function selectorText({ instances, tags, all }: AgentSelector, agents?: number): string {
-  if (all) return 'every agent'
-  if (tags) return `agents with ${tags.join(' and ')}`
+/** Describes a selector in fixed words, ids and tags; `scope`: the team of who selected. */
+export function selectorText(
+  { instances, tags, all }: AgentSelector,
+  agents?: number,
+  scope: readonly string[] | null = null,
+): string {
+  const team = scope?.join(' or ')
+  if (all) return team === undefined ? 'every agent' : `every agent with ${team}`
+  if (tags) return `agents with ${tags.join(' and ')}${team === undefined ? '' : `, among those with ${team}`}`
   if (!instances) return 'no agent'
   const count = Math.max(agents ?? 0, instances.length)
   return count <= named ? instances.join(', ') : `${instances.slice(0, named).join(', ')} and ${count - named} more`

@@ -26,11 +26,21 @@ const bundleOf = ({ selector, requested_at, completed_at }: Containment) => ({
 })
 
 function Lead({ containment }: { containment: Containment }) {
-  const { action, selector, requested, requested_at, by, by_name, confirmed_by, confirmed_by_name, two_person } =
-    containment
+  const {
+    action,
+    selector,
+    tags_scope: scope,
+    requested,
+    requested_at,
+    by,
+    by_name,
+    confirmed_by,
+    confirmed_by_name,
+    two_person,
+  } = containment
   return (
     <>
-      {action === 'suspend' ? 'Suspension' : 'Resume'} of {selectorText(selector, requested)}, requested{' '}
+      {action === 'suspend' ? 'Suspension' : 'Resume'} of {selectorText(selector, requested, scope)}, requested{' '}
       <Time at={requested_at} /> by <HostileText text={by_name ?? by} max={60} />
       {confirmed_by !== null && (
         <>

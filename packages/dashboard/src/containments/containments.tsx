@@ -36,11 +36,11 @@ function headingOf(open: readonly ContainmentSummary[] | undefined): string {
 const columns: Column<ContainmentSummary>[] = [
   {
     name: 'Containment',
-    cell: ({ id, action, requested, selector, reason }) => (
+    cell: ({ id, action, requested, selector, tags_scope: scope, reason }) => (
       <>
         <Link to="/containments/$id" params={{ id }}>
           {action === 'suspend' ? 'Suspend' : 'Resume'} {counted(requested, 'agent')}:{' '}
-          {selectorText(selector, requested)}
+          {selectorText(selector, requested, scope)}
         </Link>
         <p className="quiet">
           <HostileText text={reason} max={120} />
@@ -96,10 +96,14 @@ function Expiry({ at }: { at: string }) {
 const requestColumns = (onConfirm: (request: ResumeRequest) => void): Column<ResumeRequest>[] => [
   {
     name: 'Request',
-    cell: ({ instance_id: id, agents, selector }) => (
+    cell: ({ instance_id: id, agents, selector, tags_scope: scope }) => (
       <>
         Resume{' '}
-        {id === null ? `${counted(agents, 'agent')}: ${selectorText(selector ?? {}, agents)}` : <AgentLink id={id} />}
+        {id === null ? (
+          `${counted(agents, 'agent')}: ${selectorText(selector ?? {}, agents, scope)}`
+        ) : (
+          <AgentLink id={id} />
+        )}
       </>
     ),
   },

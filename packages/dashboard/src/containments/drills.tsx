@@ -29,7 +29,7 @@ function DrillReport({ id }: { id: string }) {
   return (
     <section className="inner" aria-label="Report of the drill">
       <p role="status">
-        <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(selector, selected)}</span>
+        <b>{drillSentence(data)}</b> <span className="quiet">{selectorText(selector, selected, data.tags_scope)}</span>
       </p>
       {supervised !== undefined && (
         <div className={incomplete_count > 0 ? 'warning' : ''}>
@@ -74,7 +74,7 @@ const columns: Column<Drill>[] = [
       </Link>
     ),
   },
-  { name: 'Agents', cell: ({ selector, selected }) => selectorText(selector, selected) },
+  { name: 'Agents', cell: ({ selector, selected, tags_scope }) => selectorText(selector, selected, tags_scope) },
   {
     name: 'Answered',
     cell: ({ answered, selected, missing_count, state }) => (

@@ -17,13 +17,16 @@ export function selectedOf(
   return fleet.filter(({ id }) => ids.has(id))
 }
 
-/** Returns a selector of the agents of a containment and of those that registered while it held. */
+/** Returns a selector of the agents of a containment, those of its team, and of those that registered while it held. */
 export function withJoined(
-  { selector, joined }: Pick<Containment, 'selector' | 'joined'>,
+  { selector, tags_scope: scope, joined }: Pick<Containment, 'selector' | 'tags_scope' | 'joined'>,
   fleet: readonly Agent[],
 ): AgentSelector {
-  const selected = new Set(selector.instances ?? selectedOf(fleet, selector).map(({ id }) => id))
-  if (selector.all || joined.every((id) => selected.has(id))) return selector
+  const own = scope ? fleet.filter(({ operator_tags }) => operator_tags.some((tag) => scope.includes(tag))) : fleet
+  const selected = new Set(selector.instances ?? selectedOf(own, selector).map(({ id }) => id))
+  // To callers without the limit, `all` and `tags` would mean agents of other teams too.
+  const isSame = scope === null || selector.instances !== undefined
+  if (isSame && (selector.all || joined.every((id) => selected.has(id)))) return selector
   return { instances: [...new Set([...selected, ...joined])].slice(0, limits.selectedInstances) }
 }
 

@@ -28,6 +28,9 @@ export const isWithinTeam = (column: string, team: Team): RawBuilder<boolean> =>
 /** How a team is stored. */
 export const teamText = (team: Team): string | null => (team ? JSON.stringify(team) : null)
 
+/** The team as stored, for readers. */
+export const readTeamText = (stored: string | null): string[] | null => (stored === null ? null : JSON.parse(stored))
+
 /** Returns the ids of the team's agents, in order, at most `limit`. */
 export async function readTeamAgents(db: Db, team: readonly string[], limit: number): Promise<string[]> {
   const rows = await db

@@ -10,7 +10,7 @@ import {
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
-import { readTeam, type Team, teamText } from '../../db/teams.ts'
+import { readTeam, readTeamText, type Team, teamText } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
@@ -305,6 +305,7 @@ async function summarize(
     state,
     reason: row.reason,
     selector: JSON.parse(row.selector),
+    tags_scope: readTeamText(row.team),
     by,
     by_name: names.get(by) ?? null,
     confirmed_by: confirmedBy,

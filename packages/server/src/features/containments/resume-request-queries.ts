@@ -19,6 +19,7 @@ const listedColumns = [
   'target',
   'instance_id',
   'selector',
+  'team',
   'version',
   'agents',
   'requested_by',

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { type ResumeRequest, secondOperatorMinutes } from '@wardline/contract'
 import { isoTime, minuteMs } from '../../clock.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
-import { type Team, teamText } from '../../db/teams.ts'
+import { readTeamText, type Team, teamText } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, DatabaseError, unknownId } from '../../errors.ts'
 import type { Principal } from '../../http/auth.ts'
@@ -176,6 +176,7 @@ export async function listRequests(
     id: row.instance_id === null ? row.target.slice(fleetPrefix.length) : null,
     instance_id: row.instance_id,
     selector: row.selector === null ? null : JSON.parse(row.selector),
+    tags_scope: readTeamText(row.team),
     agents: row.agents,
     by: row.requested_by,
     by_name: names.get(row.requested_by) ?? null,

@@ -49,7 +49,7 @@ describe('of agents of a team', () => {
 
   it('suspends and resumes only them, and shows the operations of the team', async () => {
     const started = await contain(pair.shared, 'suspend', { all: true }, pair.shared.limited)
-    expect([started.status, started.body.requested]).toEqual([201, 2])
+    expect([started.status, started.body.requested, started.body.tags_scope]).toEqual([201, 2, ['team:a']])
     await contain(pair.alone, 'suspend', { all: true }, pair.alone.limited)
     expect(await suspended(pair.shared)).toEqual(['a-1', 'a-2'])
     const list = await pair.same((service) => get<ContainmentList>(service, '/api/containments', service.second))
@@ -60,6 +60,7 @@ describe('of agents of a team', () => {
 
     const ofAll = await contain(pair.shared, 'suspend', { all: true }, adminKey)
     expect((await suspended(pair.shared)).length).toBe(6)
+    expect(ofAll.body.tags_scope).toBeNull()
     await contain(pair.shared, 'suspend', { instances: ['b-1'] }, adminKey, { two_person: true })
     await pair.same((service) => get(service, '/api/containments', service.limited))
     await pair.same((service) => get(service, '/api/containments?limit=1', service.limited))

@@ -1,6 +1,6 @@
 import { type AgentSelector, type Drill, type DrillList, type DrillSummary, limits } from '@wardline/contract'
 import { dayMs, isoTime, isoTimeOrNull } from '../../clock.ts'
-import { type Team, teamText } from '../../db/teams.ts'
+import { readTeamText, type Team, teamText } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownId } from '../../errors.ts'
 import { uuidV7 } from '../../ids.ts'
@@ -47,6 +47,7 @@ function summaryOf(
     id: row.id,
     state: row.completed_at === null ? 'running' : 'complete',
     selector: instances ? { ...selector, instances: instances.slice(0, shownInstances) } : selector,
+    tags_scope: readTeamText(row.team),
     by: row.actor,
     requested_at: isoTime(row.requested_at),
     completed_at: isoTimeOrNull(row.completed_at),

@@ -24,7 +24,7 @@ it.each([{ tags: ['team:b'] }, { tags: ['env:test'] }, { instances: ['a-1', 'b-1
 
 it('a drill asks the agents of the team, and only the team sees it', async () => {
   const foreign = await start(pair.shared, { all: true }, adminKey)
-  expect(foreign.body.selected).toBe(6)
+  expect(foreign.body).toMatchObject({ selected: 6, tags_scope: null })
   for (const selector of [{ all: true }, { tags: ['env:prod'] }, { instances: ['a-2'] }]) {
     for (const { clock } of [pair.shared, pair.alone]) clock.advance(1)
     const { body } = await pair.same(async (service) => {
@@ -32,6 +32,7 @@ it('a drill asks the agents of the team, and only the team sees it', async () =>
       return get<Drill>(service, `/api/drills/${started.body.id}`)
     })
     expect(body.selected).toBe('all' in selector ? 2 : 1)
+    expect(body.tags_scope).toEqual(['team:a'])
   }
   const { body } = await pair.same((service) => get<DrillList>(service, '/api/drills', service.second))
   expect(body.drills).toHaveLength(3)
