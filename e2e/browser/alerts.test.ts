@@ -87,16 +87,19 @@ describe('the queue', () => {
     await drawer.getByRole('button', { name: 'Assign to me' }).click()
     await page.getByText('1 alert assigned to you.').waitFor()
     await drawer.getByText('Assignee: WARDLINE_API_KEY').waitFor()
-    await drawer.getByRole('textbox', { name: 'Comment' }).fill('Expected: load test')
+    await drawer.getByRole('textbox', { name: 'Comment' }).fill('Expected: load test\nuntil noon\u202e')
     await drawer.getByRole('button', { name: 'Add comment' }).click()
-    await drawer.getByRole('listitem').filter({ hasText: 'Expected: load test' }).waitFor()
+    const comment = drawer.getByRole('listitem').filter({ hasText: 'Expected: load test' })
+    await comment.getByText('until noonU+202E', { exact: true }).waitFor()
+    expect(await comment.locator('br').count()).toBe(1)
+    expect(await comment.innerText()).not.toContain('↵')
     await drawer.getByRole('button', { name: 'False positive' }).click()
     await drawer.getByText(/WARDLINE_API_KEY resolved as a false positive/).waitFor()
     expect(await alertOf(id)).toMatchObject({
       status: 'resolved',
       verdict: 'false_positive',
       assignee_name: 'WARDLINE_API_KEY',
-      comments: [{ text: 'Expected: load test', author_name: 'WARDLINE_API_KEY' }],
+      comments: [{ text: 'Expected: load test\nuntil noon\u202e', author_name: 'WARDLINE_API_KEY' }],
     })
     // The URL shows the same to a colleague.
     await page.reload()
@@ -137,6 +140,8 @@ describe('the queue', () => {
     await page.getByRole('button', { name: 'Assign…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('option', { name: 'WARDLINE_API_KEY (you)' }).waitFor({ state: 'attached' })
+    const assignButton = dialog.getByRole('button', { name: 'Assign', exact: true })
+    expect(await assignButton.isDisabled()).toBe(true)
     await page.keyboard.type('WARDLINE')
     await dialog.getByRole('button', { name: 'Assign', exact: true }).press('Enter')
     await page.getByText('3 alerts assigned.').waitFor()

@@ -73,6 +73,7 @@ export const Alert = Type.Object({
     description: 'Whether the assignee has no role or valid key any more that handles alerts',
   }),
   changed_at: nullable(Timestamp),
+  comment_count: { ...Count, description: 'Comments that are not deleted' },
 })
 export type Alert = Static<typeof Alert>
 

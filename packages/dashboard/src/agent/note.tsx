@@ -19,7 +19,7 @@ export function NoteRow({ detail: { id, note } }: { detail: AgentDetail }) {
       {note && (
         <>
           <div className={css.note}>
-            <HostileText text={note.text} />
+            <HostileText text={note.text} lines />
           </div>
           <span className="quiet">
             <HostileText text={note.author_name} max={60} /> <Time at={note.at} />

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { AlertChange } from '@wardline/contract'
 import { counted } from '@wardline/text/counted'
+import { useState } from 'react'
 import { type AlertDetail, assigneesQuery } from '../data/alerts.ts'
 import { useMayOperate } from '../data/session.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -83,6 +84,9 @@ export function Assignment({ alert, isBusy, onChange }: AssignmentProps) {
   )
 }
 
+/** Differs from every id and from nobody. */
+const unchosen = '?'
+
 interface AssignDialogProps {
   count: number
   onAssign(assignee: string | null): void
@@ -91,6 +95,7 @@ interface AssignDialogProps {
 
 export function AssignDialog({ count, onAssign, onClose }: AssignDialogProps) {
   const { options, error } = useChoices()
+  const [chosen, setChosen] = useState(unchosen)
   const assign = (to: string | null) => {
     onAssign(to)
     onClose()
@@ -102,9 +107,16 @@ export function AssignDialog({ count, onAssign, onClose }: AssignDialogProps) {
       fault={error ?? undefined}
       extra={<Button onClick={() => assign('me')}>Assign to me</Button>}
       onClose={onClose}
-      onSubmit={(form) => assign(fieldText(form, 'assignee') || null)}
+      isReady={chosen !== unchosen}
+      onSubmit={() => assign(chosen || null)}
     >
-      <SelectField isFirst name="assignee" label="Assignee" options={options} />
+      <SelectField
+        isFirst
+        label="Assignee"
+        value={chosen}
+        options={[[unchosen, 'Choose…'], ...options]}
+        onChange={({ target }) => setChosen(target.value)}
+      />
     </FormDialog>
   )
 }

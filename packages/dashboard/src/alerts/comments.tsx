@@ -39,7 +39,7 @@ export function Comments({ alert: { id, comments } }: { alert: AlertDetail }) {
             ) : (
               <>
                 <div className={css.comment}>
-                  <HostileText text={comment.text} />
+                  <HostileText text={comment.text} lines />
                 </div>
                 {mayOperate && (comment.own || isAdmin) && (
                   <OperatorButton about="comment" disabled={isBusy} onClick={() => remove(comment.id)}>

@@ -240,6 +240,7 @@ const columnsOf = ({ search, rows, cursor, selection: { chosen, toggle } }: Queu
           {alert.assignee_name !== null && <HostileText text={alert.assignee_name} line max={40} />}
           {alert.assignee_ended && ' (no access)'}
         </div>
+        {alert.comment_count > 0 && <div>{counted(alert.comment_count, 'comment')}</div>}
       </div>
     ),
   },

@@ -13,6 +13,7 @@ import { describeAssignees, filterFor, findAssignee } from './assignees.ts'
 import { type Changing, forgetComments, listComments, writeComment } from './comments.ts'
 import { deleteMessagesBefore, findMessages } from './delivery/queries.ts'
 import { groupNameOf, type StoredAlert } from './outbox/alert.ts'
+import { countUndeleted } from './outbox/comment-queries.ts'
 import {
   type AlertState,
   changeOne,
@@ -56,7 +57,15 @@ export async function listAlerts(deps: Reading, db: Db, principal: Principal, qu
   const { rows, lookedDownTo } = await readAlertPage(db, filterFor(query, principal), before, limit)
   const assignees = rows.map(({ assignee }) => assignee)
   const described = await describeAssignees(deps, db, assignees, deps.clock.now())
-  const alerts = rows.map((row) => ({ ...viewOf(row), ...described(row.assignee) }))
+  const comments = await countUndeleted(
+    db,
+    rows.map(({ seq }) => seq),
+  )
+  const alerts = rows.map((row) => ({
+    ...viewOf(row),
+    ...described(row.assignee),
+    comment_count: comments.get(row.seq) ?? 0,
+  }))
   return { alerts, next: lookedDownTo === undefined ? null : String(lookedDownTo) }
 }
 
@@ -98,7 +107,8 @@ export async function viewAlert(
   const comments = await listComments(db, alert.seq, owner)
   const described = await describeAssignees(deps, db, [alert.assignee], deps.clock.now())
   const history = await readHistory(db, id)
-  return { ...viewOf(alert), ...described(alert.assignee), deliveries, comments, history }
+  const comment_count = comments.filter(({ text }) => text !== null).length
+  return { ...viewOf(alert), ...described(alert.assignee), comment_count, deliveries, comments, history }
 }
 
 /** An alert that joined an unwritten message is pending while its group exists, and dropped without a group. */

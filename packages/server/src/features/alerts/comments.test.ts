@@ -1,7 +1,9 @@
-import { type AlertDetail, limits } from '@wardline/contract'
+import { type Alert, type AlertDetail, limits } from '@wardline/contract'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
-import { adminKey, openTestService, type TestService } from '../../testing/service.ts'
+import { migrate } from '../../db/migrate.ts'
+import { adminKey, openTestDatabase, openTestService, type TestService } from '../../testing/service.ts'
 import { forgetOldAlerts } from './alerts.ts'
+import { listComments } from './comments.ts'
 
 let service: TestService
 let alert: string
@@ -44,6 +46,18 @@ it('a change adds its comment to the alert that it names, and an alert that expi
   service.clock.advance(400 * 24 * 3_600_000)
   await forgetOldAlerts(service.deps)
   expect(await service.rows('select * from alert_comments')).toEqual([])
+})
+
+it('a list of alerts has the number of comments that are not deleted', async () => {
+  const count = async () =>
+    (await service.call<{ alerts: Alert[] }>('GET', '/api/alerts')).body.alerts[0]!.comment_count
+  expect(await count()).toBe(0)
+  await comment('one')
+  const { body } = await comment('two')
+  expect(await count()).toBe(2)
+  await remove(body.id, adminKey)
+  expect(await count()).toBe(1)
+  expect((await service.call<AlertDetail>('GET', `/api/alerts/${alert}`)).body.comment_count).toBe(1)
 })
 
 // A viewer must not write what operators read as said by one of them.
@@ -107,4 +121,25 @@ it('an alert has a limited number of comments, whatever is deleted and however m
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(limits.alertComments - 1)
   expect(answers.find(({ status }) => status === 400)?.body.error).toContain('the maximum')
   expect(await comments()).toHaveLength(limits.alertComments)
+})
+
+// The one note of an alert has no author: who changed the alert last need not have written it.
+it('the note of an alert of an earlier version is a comment after the upgrade', async () => {
+  await using opened = await openTestDatabase()
+  await migrate(opened.database, 1, 74)
+  const columns = 'seq, id, created_at, severity, event_type, source, description, by_service, status, changed_at, note'
+  await opened.execute(`insert into alerts (${columns}) values
+    (1, 'one', 5, 'critical', 'x', 'x', 'x', 0, 'resolved', 9, 'Load test, '' quoted'),
+    (2, 'two', 6, 'warning', 'x', 'x', 'x', 0, 'open', null, 'Ada looks'),
+    (3, 'three', 7, 'warning', 'x', 'x', 'x', 0, 'open', 8, null)`)
+  await migrate(opened.database, 2)
+  const shared = { author: 'unknown', deleted_by: null }
+  expect(await opened.rows('select * from alert_comments order by alert_seq')).toEqual([
+    { ...shared, id: 'one', alert_seq: 1, at: 9, text: "Load test, ' quoted" },
+    { ...shared, id: 'two', alert_seq: 2, at: 6, text: 'Ada looks' },
+  ])
+  const { db } = opened.database
+  expect(await listComments(db, 1, 'unknown-key')).toMatchObject([{ author_name: 'unknown', own: false }])
+  // A process of the earlier version may still read its column.
+  expect(await opened.rows('select note from alerts where seq = 1')).toEqual([{ note: "Load test, ' quoted" }])
 })

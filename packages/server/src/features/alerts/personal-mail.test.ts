@@ -150,6 +150,22 @@ it('a person limited to a team gets mail of its agents only', async () => {
   expect(sent()).toHaveLength(1)
 })
 
+it('a mail that waits is not sent once an agent of it has left the team', async () => {
+  await tag('a', ['team:a'])
+  const mappings = [{ group: 'platform', role: 'operator', tags: ['team:a'] }]
+  await service.call('PUT', '/api/roles', { body: { mappings } })
+  await choose({ assigned: true, tags: [] })
+  await pass()
+  await server.close()
+  await assign(await report())
+  await pass()
+  server = await openMailServer({}, server.port)
+  await tag('a', ['team:b'])
+  await pass(10 * minute)
+  expect(sent()).toEqual([])
+  expect(await log()).toMatchObject([{ state: 'dead', last_error: expect.stringContaining('not of these agents') }])
+})
+
 const losses: [string, () => Promise<unknown>][] = [
   ['whose role ended', () => setPeople({ role: null })],
   ['whose group has no role any more', () => service.call('PUT', '/api/roles', { body: { mappings: [] } })],

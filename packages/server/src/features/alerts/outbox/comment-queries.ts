@@ -24,6 +24,19 @@ export async function countComments(db: Db, alertSeq: number): Promise<number> {
   return count
 }
 
+/** Counts the comments that are not deleted, by seq of their alert; alerts without any are missing. */
+export async function countUndeleted(db: Db, alertSeqs: readonly number[]): Promise<Map<number, number>> {
+  if (alertSeqs.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('alert_comments')
+    .select((e) => ['alert_seq', e.fn.countAll<number>().as('count')])
+    .where('alert_seq', 'in', alertSeqs)
+    .where('text', 'is not', null)
+    .groupBy('alert_seq')
+    .execute()
+  return new Map(rows.map(({ alert_seq, count }) => [alert_seq, count]))
+}
+
 /** Returns a comment with the id of its alert. */
 export function findComment(db: Db, id: string, team: Team): Promise<(CommentRow & { alert_id: string }) | undefined> {
   return db
