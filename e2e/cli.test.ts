@@ -165,6 +165,45 @@ describe('status and instances', () => {
     expect(history.heartbeats).toHaveLength(288)
   })
 
+  test('note what people should know about an agent', async () => {
+    const id = await newInstance(service, 'noted')
+    const text = 'Settles payments until 6:00\ncall Ada first\u001b[2J'
+    expect((await done(['instances', 'note', id, text], asAdmin())).stdout()).toBe(`The note on ${id} is set.\n`)
+    const shown = (await done(['instances', id], asAdmin())).stdout()
+    expect(shown).toMatch(/Settles payments until 6:00.*call Ada first/s)
+    expect(shown).not.toContain('\u001b')
+    const json = (await done(['instances', 'note', id, 'Other', '--json'], asAdmin())).json()
+    expect(json).toMatchObject({ ok: true, id, note: { text: 'Other' } })
+    expect((await done(['instances', 'note', id], asAdmin())).stdout()).toBe(`The note on ${id} is removed.\n`)
+    expect((await done(['instances', id, '--json'], asAdmin())).json()).toMatchObject({ note: null })
+    const absent = started(['instances', 'note', unique('absent'), 'x'], asAdmin())
+    expect(await absent.exited).not.toBe(0)
+    expect(absent.stderr()).toMatch(/No instance with id absent-/)
+  })
+
+  test('list the tool servers of agents, with versions and what runs', async () => {
+    const id = await newInstance(service, 'server')
+    const name = unique('server')
+    const items = ['1.0.0', '2.0.0'].map((version) => ({
+      ...{ kind: 'server', name, version, sha256: 'a'.repeat(64) },
+      command: `npx \u202ex@${version}`,
+    }))
+    for (const [index, item] of items.entries()) {
+      const body = { source: `client-${index}`, items: [item] }
+      expect((await service.call('PUT', `/api/instances/${id}/config`, { body })).status).toBe(200)
+    }
+    const text = (await done(['instances', 'servers'], asAdmin())).stdout()
+    expect(text).toMatch(/^SERVER +AGENTS +VERSION +RUNS +FIRST SEEN +LAST SEEN *$/m)
+    for (const version of ['1.0.0', '2.0.0'])
+      expect(text).toMatch(new RegExp(`^${name} +1 +${version.replaceAll('.', '\\.')} +npx `, 'm'))
+    expect(text).not.toContain('\u202e')
+    const { servers } = (await done(['instances', 'servers', '--json'], asAdmin())).json<{
+      servers: { name: string }[]
+    }>()
+    expect(servers.filter((one) => one.name === name)).toHaveLength(1)
+    expect((await done(['instances', 'list', '--server', name], asAdmin())).stdout()).toContain(id)
+  })
+
   // An agent chooses its own name, which must not control what an operator's terminal shows.
   test('escape names for the terminal', async () => {
     const id = unique('hostile')
