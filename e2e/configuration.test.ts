@@ -3,7 +3,7 @@ import { openSession } from './browser-headers.ts'
 import { runCommand } from './command.ts'
 import { expectRefusal } from './expectations.ts'
 import { createKey, newInstance } from './fleet.ts'
-import { isExternal, needsOwnProcess, type Service, startService } from './service.ts'
+import { isExternal, needsOwnProcess, newDataDir, type Service, startService } from './service.ts'
 import type { StreamBody } from './shapes.ts'
 
 if (isExternal) process.stdout.write(`The configuration tests are left out: ${needsOwnProcess}\n`)
@@ -75,3 +75,30 @@ describe.skipIf(isExternal)('a service whose public URL says that others reach i
     }
   })
 })
+
+test.skipIf(isExternal)(
+  'a stream without a key beside keys of teams is warned of at startup and by doctor',
+  async () => {
+    const env = { WARDLINE_STREAM_AUTH: 'none', WARDLINE_DATA_DIR: newDataDir() }
+    const first = await startService({ env })
+    const body = { scope: 'viewer', name: 'Payments', tags_scope: ['team:payments'] }
+    expect((await first.call('POST', '/api/keys', { body })).status).toBe(201)
+    await first.stop()
+    const service = await startService({ env })
+    try {
+      const warning = '/api/stream needs no key and shows the events of all agents'
+      const { stdout } = await runCommand(['doctor', '--json'], {
+        WARDLINE_URL: service.baseUrl,
+        WARDLINE_KEY: service.key,
+      })
+      expect(service.logs()).toContain(warning)
+      const { checks } = JSON.parse(stdout) as { checks: { name: string }[] }
+      expect(checks.find(({ name }) => name === 'without a key')).toMatchObject({
+        status: 'warn',
+        detail: expect.stringContaining(warning),
+      })
+    } finally {
+      await service.stop()
+    }
+  },
+)

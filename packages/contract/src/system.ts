@@ -46,6 +46,9 @@ const Storage = Type.Object({
 export const SystemView = Type.Object({
   version: Type.String(),
   health: Readiness,
+  warnings: Type.Array(Type.String(), {
+    description: 'What of the configuration does not go with what is stored, and how to change it',
+  }),
   jobs: Type.Array(Job, { description: 'Of the process that answers, since its start' }),
   channels: Type.Array(ChannelView),
   storage: Storage,

@@ -12,6 +12,7 @@ import { localActor } from './features/audit/audit.ts'
 import { ensureAdminKey } from './features/keys/bootstrap.ts'
 import { createLoginCode } from './features/keys/login-codes.ts'
 import { addFirstRules } from './features/rules/first-rules.ts'
+import { readWarnings } from './features/system/warnings.ts'
 import { listenForModels } from './gateway-process.ts'
 import { type DecoyListener, openDecoyListener } from './http/decoy-listener.ts'
 import { httpLimits } from './http/limits.ts'
@@ -135,6 +136,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     if (decoyListener) deps.log.info({ port: decoyListener.port }, 'listening for fetches of decoy URLs')
     warnOfExposure(config, deps)
     logChannels(services, deps)
+    for (const warning of await readWarnings(deps, services)) deps.log.warn(warning)
 
     async function close() {
       const reconnectAfter = () => randomBetween(...reconnectAfterMs)

@@ -103,20 +103,29 @@ async function statusWithoutKey(url: string, path: string): Promise<number> {
   return status
 }
 
-/** Returns why the service decided so, by setting, as far as the key may read that. */
-async function reasonsOf({ url, key }: Service): Promise<Map<string, string>> {
-  if (key === undefined) return new Map()
+interface Explained {
+  /** Why the service decided so, by setting. */
+  reasons: Map<string, string>
+  /** What the service warns of. */
+  warnings: string[]
+}
+
+/** Returns what the service says of its configuration, as far as the key may read that. */
+async function explain({ url, key }: Service): Promise<Explained> {
+  const nothing = { reasons: new Map(), warnings: [] }
+  if (key === undefined) return nothing
   const { status, body } = await rawRequest(url, endpoints.getSystem.path, { key })
-  if (status !== 200) return new Map()
-  const { configuration } = body as SystemView
-  return new Map(configuration.map(({ name, value, reason }) => [name, reason ?? `${name} is ${value}`]))
+  if (status !== 200) return nothing
+  const { configuration, warnings = [] } = body as Partial<SystemView>
+  const reasons = configuration?.map(({ name, value, reason }) => [name, reason ?? `${name} is ${value}`] as const)
+  return { reasons: new Map(reasons), warnings }
 }
 
 /** Checks whether events and metrics are read without a key, which only this machine should. */
 export async function checkOpenPaths(service: Service): Promise<Check> {
   const name = 'without a key'
   try {
-    const reasons = await reasonsOf(service)
+    const { reasons, warnings } = await explain(service)
     const asked = await Promise.all(
       openPaths.map(async (each) => ({ ...each, status: await statusWithoutKey(service.url, each.path) })),
     )
@@ -127,6 +136,10 @@ export async function checkOpenPaths(service: Service): Promise<Check> {
         return `${path} needs ${status === 200 ? 'no key' : 'a key'}${reason ? `, because ${reason}` : ''}.`
       })
       .join(' ')
+    if (warnings.length > 0) {
+      const fix = 'Change that where the service runs, and restart it.'
+      return warn(name, [detail, ...warnings].join(' '), fix)
+    }
     if (open.length === 0 || hosts.includes(new URL(service.url).hostname)) return ok(name, detail)
     const fix = open.map(({ setting, closed }) => `${setting}=${closed}`).join(' and ')
     return warn(

@@ -318,6 +318,9 @@ export function Settings() {
       {data && (
         <div className={`stack ${isStale ? css.stale : ''}`}>
           <Protection configuration={data.configuration} />
+          {data.warnings.map((warning) => (
+            <Notice key={warning}>{warning}</Notice>
+          ))}
           <Health system={data} checkedAt={dataUpdatedAt} />
           <Channels channels={data.channels} />
           <Configuration configuration={data.configuration} />

@@ -27,6 +27,19 @@ export function readOperatorOwners(
   return chosen.orderBy('name').orderBy('id').limit(limit).execute()
 }
 
+/** Whether a valid key is limited to the agents of a team. */
+export async function hasLimitedKey(db: Db, now: number): Promise<boolean> {
+  const found = await db
+    .selectFrom('api_keys')
+    .select('id')
+    .where('team', 'is not', null)
+    .where('revoked_at', 'is', null)
+    .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', now)]))
+    .limit(1)
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 const ownersOf = (rows: readonly { owner: string }[]) => new Set(rows.map(({ owner }) => owner))
 
 /** Returns the owners of instances whose keys are bound to instances. */

@@ -7,11 +7,14 @@ import { listChannels } from '../alerts/delivery/channel-health.ts'
 import type { RoutingTable } from '../alerts/routing/routing-table.ts'
 import { keptEvents } from '../events/kept.ts'
 import { fleetCount } from '../instances/fleet-count.ts'
+import type { RoleTable } from '../people/role-mappings.ts'
 import type { JobRuns } from './job-runs.ts'
+import { readWarnings } from './warnings.ts'
 
 interface SystemParts {
   jobRuns: JobRuns
   routingTable: RoutingTable
+  roleTable: RoleTable
   readiness: Readiness
   configuration: readonly Configured[]
 }
@@ -20,9 +23,10 @@ const mebibyte = 1024 * 1024
 
 export function mountSystem(
   router: Router,
-  { config, database, clock }: Deps,
-  { jobRuns, routingTable, readiness, configuration }: SystemParts,
+  deps: Deps,
+  { jobRuns, routingTable, roleTable, readiness, configuration }: SystemParts,
 ): void {
+  const { config, database, clock } = deps
   const { db } = database
   async function readStorage() {
     const [used, kept, fleet] = await Promise.all([database.usedBytes(), keptEvents(db), fleetCount(db, clock.now())])
@@ -38,11 +42,12 @@ export function mountSystem(
   }
 
   router.handle('getSystem', async () => {
-    const [health, channels, storage] = await Promise.all([
+    const [health, channels, storage, warnings] = await Promise.all([
       readiness(),
       listChannels(db, routingTable, clock.now()),
       readStorage(),
+      readWarnings(deps, { roleTable }),
     ])
-    return { version, health, jobs: jobRuns.list(), channels, storage, configuration: [...configuration] }
+    return { version, health, warnings, jobs: jobRuns.list(), channels, storage, configuration: [...configuration] }
   })
 }
