@@ -90,6 +90,8 @@ test('a person who is not signed in yet signs in, allows the command line, and t
   expect(await command.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('Person: Ada Lovelace') })
   await page.goto(`${publicUrl}/account`)
   await page.getByText(/^Command line on/).waitFor()
+  await page.getByText(/^Allowed the command line on .*, which ends with it$/).waitFor()
+  await page.getByText('Allowed by Chrome on Linux; ends with it').waitFor()
   // The command line, on a port that no one knows before.
   expect(screens.faults.splice(0)).toEqual([
     expect.stringMatching(/^asks another host: http:\/\/127\.0\.0\.1:\d+\/\?code=/),

@@ -177,6 +177,25 @@ test('each person lists their own sessions and ends one of another browser', asy
   await other.getByText('Chrome on Linux (this browser)').waitFor()
 })
 
+test('a person chooses mail, and reads to which address it goes and why none is sent', async () => {
+  const page = await newPage()
+  await enter(page, 'ada', '/account')
+  const panel = page.getByRole('region', { name: 'Notifications by mail' })
+  await panel.getByText('You get no mail.').waitFor()
+  await panel.getByRole('button', { name: 'Change…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Notifications by mail' })
+  await dialog.getByLabel('Alerts assigned to me').check()
+  await dialog.getByLabel('Alerts on agents with one of these tags, separated by commas').fill('env:prod, Finance')
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Mail is on.').waitFor()
+  await panel.getByText('alerts assigned to you, and of alerts on agents with the tag env:prod or finance').waitFor()
+  await panel.getByText('to ada@example.com. Nothing is sent: No mail channel sends mail to people').waitFor()
+  const root = await newPage()
+  await enter(root, 'root', '/account')
+  const own = root.getByRole('region', { name: 'Notifications by mail' })
+  await own.getByText('Nothing is sent: The provider sends no mail address of yours').waitFor()
+})
+
 test('only people sign in once an admin says so, and the page names the way that is left', async () => {
   const page = await adminAt('/people?view=sign-in')
   await page.getByRole('button', { name: 'Only people sign in…' }).click()

@@ -142,6 +142,9 @@ const KeyRevoked = Type.Object({ ok: Type.Literal(true), id: KeyId })
 /** Request header with the secret of a browser session, without which its cookie is refused. */
 export const sessionHeader = 'wardline-session'
 
+/** Request header of a hidden page: what it reads by itself is no use of its session, which then ends after 30 minutes. */
+export const hiddenHeader = 'wardline-hidden'
+
 export const SessionCreated = Type.Object({
   ok: Type.Literal(true),
   scope: choice(scopes),

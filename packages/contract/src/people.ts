@@ -90,6 +90,10 @@ export type Person = Static<typeof Person>
 
 const Session = Type.Object({
   id: Type.String({ description: 'Public part of a session' }),
+  ends: Type.Array(Type.String(), {
+    description:
+      'Ids of the sessions that end with this one: of a browser its other sessions, and the command lines that it allowed',
+  }),
   current: Type.Boolean({ description: 'Whether the request came through it' }),
   device: nullable(Type.String({ description: 'User agent of the browser that signed in, as it reported itself' })),
   host: nullable(Type.String({ description: 'Name of the machine of a command line, as it said; null for browsers' })),
@@ -257,7 +261,7 @@ export const peopleEndpoints = {
     access: access.readers,
     teams: 'global',
     feature: 'people',
-    summary: 'End a session of the caller; scope admin ends any',
+    summary: 'End a session of the caller, and those that end with it; scope admin ends any',
     params: SessionParams,
     status: 200,
     reply: Ok,

@@ -77,8 +77,8 @@ function ChoiceDialog({ keyId, onClose }: { keyId: string; onClose(): void }) {
     <FormDialog {...dialog} title="Browser notifications" submit="Save">
       <ChoiceFields {...choice} />
       <p className="quiet">
-        This browser shows them while a tab of this dashboard is open, also in the background. Such a tab counts as use
-        of the session.
+        This browser shows them while a tab of this dashboard is open, also in the background. A hidden tab is no use of
+        the session: after 30 minutes without use it ends, and its notifications with it.
       </p>
     </FormDialog>
   )

@@ -1,4 +1,4 @@
-import { createClient, type ErrorCode, WardlineError } from '@wardline/contract'
+import { createClient, type ErrorCode, hiddenHeader, WardlineError } from '@wardline/contract'
 import { sessionHeaders, sessionSecret } from './storage.ts'
 
 /** Sends a request with the session's cookie and secret. */
@@ -6,7 +6,12 @@ export async function send(
   address: string | URL,
   { headers, ...call }: RequestInit & { headers?: Record<string, string> },
 ): Promise<Response> {
-  const ask = () => fetch(address, { ...call, headers: { ...headers, ...sessionHeaders() }, redirect: 'error' })
+  const ask = () => {
+    // Otherwise a hidden tab that notifies would keep its session in use forever.
+    const hidden: Record<string, string> =
+      globalThis.document?.visibilityState === 'hidden' ? { [hiddenHeader]: '1' } : {}
+    return fetch(address, { ...call, headers: { ...headers, ...sessionHeaders(), ...hidden }, redirect: 'error' })
+  }
   const secret = sessionSecret()
   const response = await ask()
   // Another tab signed in meanwhile: the request had the new cookie and the old secret.

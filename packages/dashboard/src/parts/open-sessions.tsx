@@ -8,6 +8,22 @@ import { DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { deviceName } from './device-name.ts'
 
+/** Which command lines a browser session allowed, or which browser allowed a command line. */
+function Relation({ session: { id, ends }, sessions }: { session: OpenSession; sessions: readonly OpenSession[] }) {
+  const lines = sessions.filter((other) => ends.includes(other.id)).flatMap(({ host }) => host ?? [])
+  const browser = sessions.find((other) => other.host === null && other.ends.includes(id))
+  const isLine = sessions.some((other) => other.id === id && other.host !== null)
+  if (isLine && browser)
+    return (
+      <div className="quiet">Allowed by {deviceName(browser.device ?? '') ?? 'an unknown browser'}; ends with it</div>
+    )
+  return lines.map((host) => (
+    <div key={host} className="quiet">
+      Allowed the command line on <HostileText text={host} max={60} />, which ends with it
+    </div>
+  ))
+}
+
 function Device({ session: { device, host, current, address } }: { session: OpenSession }) {
   const name = deviceName(device ?? '')
   return (
@@ -54,15 +70,23 @@ export function OpenSessions({ title, sessions, fault }: OpenSessionsProps) {
       rowKey={({ id }) => id}
       empty="No open sessions."
       columns={[
-        { name: 'Device and address', cell: (session) => <Device session={session} /> },
+        {
+          name: 'Device and address',
+          cell: (session) => (
+            <>
+              <Device session={session} />
+              <Relation session={session} sessions={sessions ?? []} />
+            </>
+          ),
+        },
         { name: 'Last used', kind: 'number', cell: ({ last_used_at }) => <Time at={last_used_at} /> },
         { name: 'Signed in', kind: 'number', isWide: true, cell: ({ created_at }) => <Time at={created_at} /> },
         { name: 'Expires', kind: 'number', isExtra: true, cell: ({ expires_at }) => <Time at={expires_at} /> },
       ]}
-      actions={({ id, device, host, current }) =>
+      actions={({ id, device, host, current, ends }) =>
         !current && (
           <ConfirmButton
-            sure="End it"
+            sure={ends.length === 0 ? 'End it' : ends.length === 1 ? 'End both' : `End all ${ends.length + 1}`}
             about={host ?? deviceName(device ?? '')}
             disabled={change.isBusy}
             onConfirm={() => void end(id)}

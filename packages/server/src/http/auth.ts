@@ -1,4 +1,4 @@
-import { type PersonRole, type Scope, sessionHeader } from '@wardline/contract'
+import { hiddenHeader, type PersonRole, type Scope, sessionHeader } from '@wardline/contract'
 import { matchesPattern } from '@wardline/text'
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
@@ -115,6 +115,8 @@ const sessionCookies = { plain: 'wardline', secure: '__Host-wardline' } as const
 export interface SessionProof {
   token: string
   secret: string
+  /** Whether the page that sends it is hidden: what it reads by itself is no use of the session. */
+  isHidden?: boolean
 }
 
 const tokenForm = /^[\w-]{43}$/
@@ -140,7 +142,10 @@ export function sessionToken(request: FastifyRequest): string | undefined {
 export function sessionProof(request: FastifyRequest): SessionProof | undefined {
   const token = sessionToken(request)
   const secret = request.headers[sessionHeader]
-  return token !== undefined && typeof secret === 'string' && tokenForm.test(secret) ? { token, secret } : undefined
+  const isHidden = request.headers[hiddenHeader] !== undefined
+  return token !== undefined && typeof secret === 'string' && tokenForm.test(secret)
+    ? { token, secret, isHidden }
+    : undefined
 }
 
 /** Browsers also send the cookie with requests from other sites (CSRF), so only the service's own page may write. */

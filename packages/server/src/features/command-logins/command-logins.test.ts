@@ -1,3 +1,4 @@
+import type { OpenSession } from '@wardline/contract'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import {
   type IdentityProvider,
@@ -79,6 +80,26 @@ it('a command line that a key allowed ends when its browser signs out, and not t
   expect(await statusOf(left.access)).toBe(200)
   expect((await service.call('DELETE', '/api/session', session)).status).toBe(200)
   expect(await statusOf(left.access)).toBe(401)
+})
+
+it('a command line that a person allowed is shown with its browser and ends with it, but not while that is only idle', async () => {
+  const { person } = await logIn('ada')
+  const list = async (caller: object) =>
+    (await service.call<{ sessions: OpenSession[] }>('GET', '/api/sessions', caller)).body.sessions
+  const sessions = await list(person)
+  const browser = sessions.find(({ current }) => current)!
+  const line = sessions.find(({ id, host }) => host !== null && browser.ends.includes(id))!
+  expect(line).toMatchObject({ host: 'build-1', ends: [] })
+  service.clock.advance(31 * minuteMs)
+  expect((await service.call('GET', '/api/session', person)).status).toBe(401)
+  const other = await logIn('ada')
+  const later = await list(other.person)
+  expect(later.map(({ id }) => id)).toContain(line.id)
+  const found = later.find(({ current }) => current)!
+  expect(found.ends).toHaveLength(1)
+  const { status } = await service.call('DELETE', `/api/sessions/${found.id}`, other.person)
+  expect(status).toBe(200)
+  expect(await statusOf(other.access)).toBe(401)
 })
 
 it('a key that cannot confirm allows no command line that asks for it', async () => {

@@ -75,19 +75,6 @@ export function findSessions(db: Db, tokenHashes: readonly string[]): Promise<Se
   return db.selectFrom('sessions').selectAll().where('token_hash', 'in', tokenHashes).execute()
 }
 
-/** Deletes the session and its family. A command line ends alone: its family is that of the browser that allowed it. */
-export async function deleteSessionFamily(db: Db, tokenHash: string): Promise<void> {
-  const family = db
-    .selectFrom('sessions')
-    .select('family')
-    .where('token_hash', '=', tokenHash)
-    .where('host', 'is', null)
-  await db
-    .deleteFrom('sessions')
-    .where((e) => e.or([e('token_hash', '=', tokenHash), e('family', 'in', family)]))
-    .execute()
-}
-
 export async function deleteStaleSessions(
   db: Db,
   {

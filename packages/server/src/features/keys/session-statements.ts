@@ -92,6 +92,19 @@ export const confirmedStatement = (db: Db, tokenHash: string, now: number): Stat
 export const endSessionStatement = (db: Db, tokenHash: string): Statement =>
   db.deleteFrom('sessions').where('token_hash', '=', tokenHash).compile()
 
+/** Ends the session and its family. A command line ends alone: its family is that of the browser that allowed it. */
+export function endFamilyStatement(db: Db, tokenHash: string): Statement {
+  const family = db
+    .selectFrom('sessions')
+    .select('family')
+    .where('token_hash', '=', tokenHash)
+    .where('host', 'is', null)
+  return db
+    .deleteFrom('sessions')
+    .where((e) => e.or([e('token_hash', '=', tokenHash), e('family', 'in', family)]))
+    .compile()
+}
+
 /** Returns the sessions of people whose groups are due, at most `limit`. */
 export function readDueSessions(db: Db, now: number, limit: number): Promise<SessionRow[]> {
   return db.selectFrom('sessions').selectAll().where('due_at', '<=', now).orderBy('due_at').limit(limit).execute()

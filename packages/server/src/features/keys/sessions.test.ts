@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
-import { type Endpoint, endpoints, sessionHeader } from '@wardline/contract'
+import { type Endpoint, endpoints, hiddenHeader, sessionHeader } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listJobs } from '../../jobs.ts'
 import { openTestService, type TestService, type TestSession } from '../../testing/service.ts'
@@ -362,6 +362,21 @@ describe('a browser session', () => {
     }
     await service.execute('alter table sessions_away rename to sessions')
     expect(statuses).toEqual([401, 401, 401, 401])
+  })
+
+  // A hidden tab that notifies reads every 15 seconds: an open desk would stay signed in.
+  it('is not in use by what a hidden page reads', async () => {
+    const [hidden, seen] = [await logIn(), await logIn()]
+    const headers = { ...hidden.headers, [hiddenHeader]: '1' }
+    const unattended = async () => (await service.call('GET', '/api/status', { key: null, headers })).status
+    for (let minutes = 0; minutes < 31; minutes += 5) {
+      expect(await unattended()).toBe(200)
+      expect(await read(seen)).toBe(200)
+      service.clock.advance(5 * minuteMs)
+    }
+    expect(await unattended()).toBe(401)
+    expect(await read(hidden)).toBe(401)
+    expect(await read(seen)).toBe(200)
   })
 
   it('is deleted after it has ended', async () => {

@@ -12,13 +12,12 @@ import { hashKey, sameHash } from './key-format.ts'
 import type { Keyring } from './keyring.ts'
 import {
   deleteLoginCodesBefore,
-  deleteSessionFamily,
   deleteStaleSessions,
   findSessions,
   insertSessionStatement,
   touchSession,
 } from './queries.ts'
-import { findSession, type SessionRow, sessionId } from './session-statements.ts'
+import { endFamilyStatement, findSession, type SessionRow, sessionId } from './session-statements.ts'
 
 /** A session ends after this long without a request, and after `absoluteMs` in any case. */
 export const idleMs = 30 * 60_000
@@ -126,7 +125,7 @@ interface NewCommandSession {
   actor: Actor
   /** Hash of its token, and whose machine it is. Its secret is set once the command line fetches it. */
   login: { challenge: string; host: string; address: string | null }
-  /** The browser session that allowed it, with which the session of a key ends. */
+  /** The browser session that allowed it. It ends with it, unless that is merely not used any more. */
   allowedBy: Pick<SessionRow, 'expires_at' | 'authenticated_at' | 'family'>
   ofPerson?: PersonSession
 }
@@ -145,7 +144,7 @@ export function commandSessionStatements(
     created_at: now,
     expires_at: expiresAt,
     last_used_at: now,
-    family: (ofPerson ? null : allowedBy.family) ?? uuidV7(now),
+    family: allowedBy.family ?? uuidV7(now),
     secret_hash: null,
     device: null,
     address,
@@ -205,12 +204,12 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'byAccess' | 
   }
 
   /** Returns the principal of a session; undefined if the session has ended or its key is no longer valid. */
-  async bySession({ token, secret }: SessionProof): Promise<Principal | 'wrong secret' | undefined> {
+  async bySession({ token, secret, isHidden }: SessionProof): Promise<Principal | 'wrong secret' | undefined> {
     const session = await this.#find(hashKey(token))
     if (!session) return undefined
     // The secret of a command line buys access tokens, which are short-lived, and nothing else.
     const isRight = session.host === null && sameHash(hashKey(secret), session.secret_hash ?? noHash)
-    return isRight ? this.#principalOf(session) : 'wrong secret'
+    return isRight ? this.#principalOf(session, !isHidden) : 'wrong secret'
   }
 
   async byAccess(presented: string): Promise<Principal | 'over' | undefined> {
@@ -228,8 +227,8 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'byAccess' | 
     return isFresh ? known.session : this.#readOnce(tokenHash)
   }
 
-  async #principalOf(session: SessionRow): Promise<Principal | undefined> {
-    await this.#touch(session)
+  async #principalOf(session: SessionRow, isUse = true): Promise<Principal | undefined> {
+    if (isUse) await this.#touch(session)
     const principal = this.#holders.findById(session.key_id)
     if (!principal) return undefined
     const { authenticated_at: authenticatedAt, token_hash, host } = session
@@ -243,7 +242,8 @@ export class Sessions implements Pick<Authenticator, 'bySession' | 'byAccess' | 
 
   /** Ends the session and, of a browser, its family. */
   async end(tokenHash: string): Promise<void> {
-    await deleteSessionFamily(this.#deps.database.db, tokenHash)
+    const { database } = this.#deps
+    await database.batch([endFamilyStatement(database.db, tokenHash)], { isControl: true })
     this.forget()
   }
 

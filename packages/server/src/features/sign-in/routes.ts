@@ -1,6 +1,7 @@
 import { type OpenSession, peopleLimits } from '@wardline/contract'
 import type { FastifyRequest } from 'fastify'
 import { isoTime } from '../../clock.ts'
+import type { Statement } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { clientAddress, requestActor } from '../../http/actor.ts'
@@ -11,7 +12,7 @@ import { deviceOf, sendSession } from '../../http/session-reply.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import {
   countSessionsOf,
-  endSessionStatement,
+  endFamilyStatement,
   endSessionsStatement,
   findSessionById,
   readSessionsOf,
@@ -39,8 +40,15 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
   const { database, clock } = deps
   const { peopleSignIn, passkeySignIn, providerLogout, roleTable, sessions } = parts
 
-  const viewSession = (row: SessionRow, { session }: Principal): OpenSession => ({
+  /** Returns the sessions that end with this one: of a browser its other ones, and the command lines that it allowed. */
+  const endingWith = (row: SessionRow, rows: readonly SessionRow[]): string[] =>
+    row.host !== null || row.family === null
+      ? []
+      : rows.filter((other) => other !== row && other.family === row.family).map(sessionId)
+
+  const viewSession = (row: SessionRow, rows: readonly SessionRow[], { session }: Principal): OpenSession => ({
     id: sessionId(row),
+    ends: endingWith(row, rows),
     current: row.token_hash === session,
     device: row.device,
     host: row.host,
@@ -52,11 +60,11 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
 
   async function sessionsOf(keyId: string, principal: Principal): Promise<OpenSession[]> {
     const now = clock.now()
-    const rows = await readSessionsOf(database.db, keyId)
-    return rows.filter((row) => !isOver(row, now)).map((row) => viewSession(row, principal))
+    const open = (await readSessionsOf(database.db, keyId)).filter((row) => !isOver(row, now))
+    return open.map((row) => viewSession(row, open, principal))
   }
 
-  async function end(keyId: string, ended: ReturnType<typeof endSessionStatement>[], actor: Actor): Promise<number> {
+  async function end(keyId: string, ended: readonly Statement[], actor: Actor): Promise<number> {
     const action = { action: 'session.end', target: keyId, before: null, after: null }
     const statements = [...ended, ...auditStatements(database, actor, action, clock.now())]
     const open = await readSessionsOf(database.db, keyId)
@@ -137,7 +145,7 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
     if (!row || (row.key_id !== principal.keyId && principal.scope !== 'admin')) {
       throw new AppError('not_found', `No session of yours with id ${params.id}; GET /api/sessions lists them.`)
     }
-    await end(row.key_id, [endSessionStatement(database.db, row.token_hash)], requestActor(request))
+    await end(row.key_id, [endFamilyStatement(database.db, row.token_hash)], requestActor(request))
     return { ok: true }
   })
 
