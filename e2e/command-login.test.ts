@@ -35,7 +35,7 @@ beforeAll(async () => {
     { group: 'platform', role: 'operator' },
     { group: 'admins', role: 'admin' },
   ]
-  await service.call('PUT', '/api/roles', { body: { mappings } })
+  await service.call('PUT', '/api/roles', { body: { mappings, version: 0 } })
   // A browser that only notes what it is to open.
   mkdirSync(join(folder, 'bin'))
   writeFileSync(

@@ -25,7 +25,7 @@ const opened = join(folder, 'opened')
 beforeAll(async () => {
   if (isExternal || !screens.service) return
   const mappings = [{ group: 'platform', role: 'operator' }]
-  expect((await screens.service.call('PUT', '/api/roles', { body: { mappings } })).status).toBe(200)
+  expect((await screens.service.call('PUT', '/api/roles', { body: { mappings, version: 0 } })).status).toBe(200)
   const note = `#!/bin/sh\nprintf '%s' "$1" > "${opened}.part"\nmv "${opened}.part" "${opened}"\n`
   writeFileSync(join(folder, 'xdg-open'), note)
   chmodSync(join(folder, 'xdg-open'), 0o755)

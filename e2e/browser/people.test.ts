@@ -29,7 +29,7 @@ const mappings = [
 
 beforeAll(async () => {
   if (isExternal || !screens.service) return
-  expect((await screens.service.call('PUT', '/api/roles', { body: { mappings } })).status).toBe(200)
+  expect((await screens.service.call('PUT', '/api/roles', { body: { mappings, version: 0 } })).status).toBe(200)
 })
 
 async function newPage(look: Parameters<typeof screens.open>[0] = {}): Promise<Page> {
@@ -159,6 +159,25 @@ test('admins give and take roles, and are asked again before they give role admi
   await own.getByRole('button', { name: /^Remove…/ }).click()
   await page.getByText('Your own role comes from it.').waitFor()
   expect(await storedRoles()).toEqual(mappings)
+})
+
+test('a role is not changed in a table that another admin changed meanwhile', async () => {
+  const page = await adminAt('/people?view=roles')
+  await page.getByRole('button', { name: 'Add a role…' }).click()
+  await page.getByLabel('Group', { exact: true }).fill('late')
+  const { body } = await screens.service.call<{ version: number }>('GET', '/api/roles')
+  const first = [...mappings, { group: 'added-first', role: 'viewer' }]
+  const replaced = { mappings: first, version: body.version }
+  expect((await screens.service.call('PUT', '/api/roles', { body: replaced })).status).toBe(200)
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('alert').filter({ hasText: 'it was changed meanwhile, read it again' }).waitFor()
+  // Behind the dialog.
+  await page.getByText('added-first').first().waitFor()
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('alert').filter({ hasText: 'it was changed meanwhile, read it again' }).waitFor()
+  expect(await storedRoles()).toEqual(first)
+  const restored = { mappings, version: body.version + 1 }
+  expect((await screens.service.call('PUT', '/api/roles', { body: restored })).status).toBe(200)
 })
 
 test('each person lists their own sessions and ends one of another browser', async () => {

@@ -32,7 +32,7 @@ const screens = useScreens(env, [provider.issuer, publicUrl, evilUrl, fonts])
 beforeAll(async () => {
   if (isExternal || !screens.service) return
   const mappings = [{ group: 'platform', role: 'operator' }]
-  expect((await screens.service.call('PUT', '/api/roles', { body: { mappings } })).status).toBe(200)
+  expect((await screens.service.call('PUT', '/api/roles', { body: { mappings, version: 0 } })).status).toBe(200)
 })
 afterAll(async () => {
   evil.closeAllConnections()

@@ -37,10 +37,9 @@ const rolesText = ({ owner, mappings }: RoleMappings): string =>
 async function roles(flags: ServiceFlags & { set?: string }): Promise<void> {
   const { call } = await findService(flags)
   const { parseMappings } = await (await import('@wardline/server')).loadSignInCheck()
-  const answer =
-    flags.set === undefined
-      ? await call('getRoleMappings', {})
-      : await call('setRoleMappings', { body: { mappings: parseMappings(readFileSync(flags.set, 'utf8'), flags.set) } })
+  const mappings = flags.set === undefined ? undefined : parseMappings(readFileSync(flags.set, 'utf8'), flags.set)
+  const known = await call('getRoleMappings', {})
+  const answer = mappings ? await call('setRoleMappings', { body: { mappings, version: known.version } }) : known
   console.log(flags.json ? safeJson(answer, 2) : rolesText(answer))
 }
 

@@ -59,12 +59,17 @@ export const RoleMapping = Type.Object(
 export type RoleMapping = Static<typeof RoleMapping>
 
 const Mappings = Type.Array(RoleMapping, { maxItems: peopleLimits.mappings })
+const RolesVersion = Type.Integer({
+  minimum: 0,
+  description: 'Version of the stored table, one more with each change; 0: it was never changed',
+})
 const RoleMappings = Type.Object({
   owner: choice(
     ['file', 'service'],
     'file = WARDLINE_OIDC_ROLES_FILE, changed there; service = stored, changed by PUT /api/roles',
   ),
   mappings: Mappings,
+  version: RolesVersion,
 })
 export type RoleMappings = Static<typeof RoleMappings>
 
@@ -282,9 +287,14 @@ export const peopleEndpoints = {
     access: access.admins,
     feature: 'people',
     summary: 'Replace which groups have which role; open sessions are evaluated again within ten minutes',
-    body: Type.Object({ mappings: Mappings }, { additionalProperties: false }),
+    body: Type.Object(
+      { mappings: Mappings, version: { ...RolesVersion, description: 'Version of the table that is replaced' } },
+      { additionalProperties: false },
+    ),
     status: 200,
     reply: RoleMappings,
-    failures: { 409: 'WARDLINE_OIDC_ROLES_FILE has the table' },
+    failures: {
+      409: 'The table has another version than `version`: read it again. Or WARDLINE_OIDC_ROLES_FILE has it',
+    },
   }),
 }

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import type { RoleMapping } from '@wardline/contract'
+import type { RoleMapping, RoleMappings } from '@wardline/contract'
 import { call } from './client.ts'
 import { queryKeys } from './query-keys.ts'
 
@@ -29,9 +29,12 @@ export const rolesQuery = queryOptions({
 const isSameSubject = (one: RoleMapping, other: RoleMapping): boolean =>
   one.group === other.group && one.email?.toLowerCase() === other.email?.toLowerCase()
 
-/** Replaces the row of a group or mail address in the table as it is now; `next` undefined removes it. Throws WardlineError. */
-export async function changeRole(subject: RoleMapping, next: RoleMapping | undefined): Promise<void> {
-  const { mappings } = await call('getRoleMappings', {})
+/** Replaces the row of a group or mail address in the table that is shown; `next` undefined removes it. Throws WardlineError. */
+export async function changeRole(
+  { mappings, version }: RoleMappings,
+  subject: RoleMapping,
+  next: RoleMapping | undefined,
+): Promise<void> {
   const others = mappings.filter((mapping) => !isSameSubject(mapping, subject))
-  await call('setRoleMappings', { body: { mappings: next ? [...others, next] : others } })
+  await call('setRoleMappings', { body: { mappings: next ? [...others, next] : others, version } })
 }

@@ -1,4 +1,4 @@
-import { type PersonRole, peopleLimits, personRoles, type RoleMapping } from '@wardline/contract'
+import { type PersonRole, peopleLimits, personRoles, type RoleMapping, type RoleMappings } from '@wardline/contract'
 import { useState } from 'react'
 import { useFormChange } from '../data/change.ts'
 import { changeRole } from '../data/people.ts'
@@ -15,6 +15,8 @@ const changes = [queryKeys.people]
 const subjectOf = ({ group, email }: RoleMapping): string => group ?? email ?? ''
 
 interface RoleDialogProps {
+  /** The table that is changed: the one before which the person decided. */
+  table: RoleMappings
   /** The row to change; undefined adds one. */
   mapping: RoleMapping | undefined
   /** Groups that the provider sent, to choose from. */
@@ -35,7 +37,8 @@ function read(form: FormData, mapping: RoleMapping | undefined): RoleMapping {
 }
 
 /** Gives a role to a group or mail address. Role admin is asked for a second time. */
-export function RoleDialog({ mapping, groups, onClose }: RoleDialogProps) {
+export function RoleDialog({ table, mapping, groups, onClose }: RoleDialogProps) {
+  const [opened] = useState(table)
   const [asked, setAsked] = useState<RoleMapping>()
   const [kind, setKind] = useState('group')
   const [role, setRole] = useState<string>(mapping?.role ?? 'viewer')
@@ -43,7 +46,7 @@ export function RoleDialog({ mapping, groups, onClose }: RoleDialogProps) {
     changes,
     save: async (form) => {
       const next = asked ?? read(form, mapping)
-      await changeRole(next, next)
+      await changeRole(opened, next, next)
       return `${subjectOf(next)} has role ${next.role}.`
     },
     onClose,
@@ -127,8 +130,16 @@ export function RoleDialog({ mapping, groups, onClose }: RoleDialogProps) {
   )
 }
 
+interface RemoveDialogProps {
+  table: RoleMappings
+  mapping: RoleMapping
+  isOwn: boolean
+  onClose(): void
+}
+
 /** Takes the role from a group or mail address. */
-export function RemoveDialog({ mapping, isOwn, onClose }: { mapping: RoleMapping; isOwn: boolean; onClose(): void }) {
+export function RemoveDialog({ table, mapping, isOwn, onClose }: RemoveDialogProps) {
+  const [opened] = useState(table)
   return (
     <ChangeDialog
       changes={changes}
@@ -140,7 +151,7 @@ export function RemoveDialog({ mapping, isOwn, onClose }: { mapping: RoleMapping
       submit="Remove role"
       kind="act"
       send={async () => {
-        await changeRole(mapping, undefined)
+        await changeRole(opened, mapping, undefined)
         return 'Role removed.'
       }}
       onClose={onClose}

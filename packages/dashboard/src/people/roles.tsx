@@ -70,9 +70,12 @@ export function Roles({ people, own }: RolesProps) {
           ),
         })}
       />
-      {asked?.action === 'give' && <RoleDialog mapping={asked.mapping} groups={groups} onClose={close} />}
-      {asked?.action === 'remove' && (
+      {data && asked?.action === 'give' && (
+        <RoleDialog table={data} mapping={asked.mapping} groups={groups} onClose={close} />
+      )}
+      {data && asked?.action === 'remove' && (
         <RemoveDialog
+          table={data}
           mapping={asked.mapping}
           isOwn={own !== undefined && own.role_by === (asked.mapping.group ?? asked.mapping.email)}
           onClose={close}

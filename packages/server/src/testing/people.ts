@@ -53,8 +53,15 @@ export const as = ({ headers }: TestSession) => ({
   headers: { ...headers, 'sec-fetch-site': 'same-origin' },
 })
 
+/** Replaces the table of roles as it is now. */
+export async function setRoles(service: TestService, mappings: object[]): Promise<void> {
+  const { body } = await service.call<{ version: number }>('GET', '/api/roles')
+  const { status, text } = await service.call('PUT', '/api/roles', { body: { mappings, version: body.version } })
+  if (status !== 200) throw new Error(text)
+}
+
 export async function openServiceWith(provider: IdentityProvider, env: Record<string, string> = {}) {
   const service = await openTestService({ env: { ...provider.env(), ...env }, clock: manualClock(Date.now()) })
-  await service.call('PUT', '/api/roles', { body: { mappings } })
+  await setRoles(service, mappings)
   return service
 }

@@ -18,9 +18,10 @@ interface FactsTable {
   /**
    * secret_check: HMAC that identifies the master secret; copying_from: the database is an unfinished copy, see
    * db/copy.ts; decoy_folders: every decoy path has the digests of its folders; event_index: the index of all events was
-   * checked once for what earlier versions left out; people_only: keys open no sessions, except the local admin key.
+   * checked once for what earlier versions left out; people_only: keys open no sessions, except the local admin key;
+   * roles_version: version of the table of roles.
    */
-  name: 'secret_check' | 'copying_from' | 'decoy_folders' | 'event_index' | 'people_only'
+  name: 'secret_check' | 'copying_from' | 'decoy_folders' | 'event_index' | 'people_only' | 'roles_version'
   value: string
 }
 

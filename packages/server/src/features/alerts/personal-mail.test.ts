@@ -2,7 +2,7 @@ import type { ChannelView, MailChoice, MessageView } from '@wardline/contract'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type IdentityProvider, startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
 import { openMailServer } from '../../testing/mail-server.ts'
-import { accounts, as, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { accounts, as, openServiceWith, publicUrl, setRoles, signIn } from '../../testing/people.ts'
 import type { TestService, TestSession } from '../../testing/service.ts'
 
 const minute = 60_000
@@ -138,7 +138,7 @@ it('a person limited to a team gets mail of its agents only', async () => {
   await tag('a', ['team:a', 'env:prod'])
   await tag('b', ['team:b', 'env:prod'])
   const mappings = [{ group: 'platform', role: 'operator', tags: ['team:a'] }]
-  await service.call('PUT', '/api/roles', { body: { mappings } })
+  await setRoles(service, mappings)
   await choose({ assigned: true, tags: ['env:prod'] })
   await report('b')
   await assign(await report('b'))
@@ -153,7 +153,7 @@ it('a person limited to a team gets mail of its agents only', async () => {
 it('a mail that waits is not sent once an agent of it has left the team', async () => {
   await tag('a', ['team:a'])
   const mappings = [{ group: 'platform', role: 'operator', tags: ['team:a'] }]
-  await service.call('PUT', '/api/roles', { body: { mappings } })
+  await setRoles(service, mappings)
   await choose({ assigned: true, tags: [] })
   await pass()
   await server.close()
@@ -168,7 +168,7 @@ it('a mail that waits is not sent once an agent of it has left the team', async 
 
 const losses: [string, () => Promise<unknown>][] = [
   ['whose role ended', () => setPeople({ role: null })],
-  ['whose group has no role any more', () => service.call('PUT', '/api/roles', { body: { mappings: [] } })],
+  ['whose group has no role any more', () => setRoles(service, [])],
   ['who was removed', () => service.deps.database.db.deleteFrom('people').execute()],
   ['of another provider', () => setPeople({ issuer: 'http://other.test' })],
   ['whose address is not verified any more', () => setPeople({ mail_address: null })],

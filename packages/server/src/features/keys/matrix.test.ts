@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type IdentityProvider, startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
 import { isoTime } from '../../clock.ts'
 import { askApproval, askingCall } from '../../testing/approvals.ts'
-import { as, atProvider, confirm, finish, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { as, atProvider, confirm, finish, openServiceWith, publicUrl, setRoles, signIn } from '../../testing/people.ts'
 import type { TestService } from '../../testing/service.ts'
 import { generateKey } from './key-format.ts'
 
@@ -115,7 +115,7 @@ beforeAll(async () => {
     })),
     { group: 'removed', role: 'admin' },
   ]
-  await ok('PUT', '/api/roles', { mappings })
+  await setRoles(service, mappings)
   for (const [id, tag] of [
     ['a', 'team:a'],
     ['b', 'team:b'],

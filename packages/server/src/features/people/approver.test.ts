@@ -2,7 +2,7 @@ import { type Endpoint, endpoints, type Scope } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type IdentityProvider, startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
 import { askApproval, askingCall } from '../../testing/approvals.ts'
-import { as, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { as, openServiceWith, publicUrl, setRoles, signIn } from '../../testing/people.ts'
 import type { TestService } from '../../testing/service.ts'
 
 const accounts = {
@@ -21,7 +21,7 @@ let bob: ReturnType<typeof as>
 beforeAll(async () => {
   provider = await startIdentityProvider({ publicUrl, accounts })
   service = await openServiceWith(provider)
-  await service.call('PUT', '/api/roles', { body: { mappings } })
+  await setRoles(service, mappings)
   ann = as(await signIn(service, 'ann'))
   bob = as(await signIn(service, 'bob'))
   for (const id of ['a', 'b']) {

@@ -1,5 +1,6 @@
 import type { RoleMapping } from '@wardline/contract'
-import type { Db, Statement } from '../../db/database.ts'
+import type { Database, Db, Statement } from '../../db/database.ts'
+import { claimFact, factStatement, lockFactStatement, readFact } from '../../db/facts.ts'
 
 export async function readMappings(db: Db): Promise<RoleMapping[]> {
   const rows = await db.selectFrom('role_mappings').selectAll().orderBy('position').execute()
@@ -11,8 +12,21 @@ export async function readMappings(db: Db): Promise<RoleMapping[]> {
   }))
 }
 
-/** Replaces the table of roles. */
-export function mappingStatements(db: Db, mappings: readonly RoleMapping[]): Statement[] {
+/** Returns the version of the table of roles. */
+export async function readMappingsVersion(db: Db): Promise<number> {
+  return Number((await readFact(db, 'roles_version')) ?? 0)
+}
+
+/** Replaces the table of roles, in a batch that fails as stale if it has another version by now. */
+export async function mappingStatements(
+  database: Database,
+  { mappings, version }: { mappings: readonly RoleMapping[]; version: number },
+): Promise<Statement[]> {
+  const { db } = database
+  // A row that can be locked.
+  await claimFact(db, 'roles_version', '0')
+  const asRead = lockFactStatement(database, 'roles_version', String(version))
+  const counting = factStatement(db, 'roles_version', String(version + 1))
   const rows = mappings.map(({ group, email, role, tags }, position) => ({
     position,
     group_name: group ?? null,
@@ -21,5 +35,6 @@ export function mappingStatements(db: Db, mappings: readonly RoleMapping[]): Sta
     team: tags ? JSON.stringify(tags) : null,
   }))
   const removing = db.deleteFrom('role_mappings').compile()
-  return rows.length === 0 ? [removing] : [removing, db.insertInto('role_mappings').values(rows).compile()]
+  const adding = rows.length === 0 ? [] : [db.insertInto('role_mappings').values(rows).compile()]
+  return [asRead, counting, removing, ...adding]
 }

@@ -2,10 +2,10 @@ import { statSync } from 'node:fs'
 import type { RoleMapping, RoleMappings } from '@wardline/contract'
 import { mappingFault } from '../../config/roles-file.ts'
 import type { Deps } from '../../deps.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, DatabaseError } from '../../errors.ts'
 import { type Actor, auditStatements } from '../audit/audit.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
-import { mappingStatements, readMappings } from './queries.ts'
+import { mappingStatements, readMappings, readMappingsVersion } from './queries.ts'
 
 interface RoleTableParts {
   protectionAlerts: ProtectionAlerts
@@ -32,8 +32,12 @@ export class RoleTable {
   async read(): Promise<RoleMappings> {
     const { config, database } = this.#deps
     const file = config.oidcRolesFile
-    if (file === undefined || !this.#ofFile) return { owner: 'service', mappings: await readMappings(database.db) }
-    return { owner: 'file', mappings: this.#reread(file, this.#ofFile) }
+    if (file !== undefined && this.#ofFile) {
+      return { owner: 'file', mappings: this.#reread(file, this.#ofFile), version: 0 }
+    }
+    // First, so that a change meanwhile is noticed when this one is replaced.
+    const version = await readMappingsVersion(database.db)
+    return { owner: 'service', mappings: await readMappings(database.db), version }
   }
 
   /** A file that became invalid changes nothing: it must lock nobody out. */
@@ -50,7 +54,7 @@ export class RoleTable {
   }
 
   /** Throws AppError `invalid` or `conflict`. */
-  async replace(mappings: RoleMapping[], actor: Actor): Promise<RoleMappings> {
+  async replace({ mappings, version }: Omit<RoleMappings, 'owner'>, actor: Actor): Promise<RoleMappings> {
     const { database, clock } = this.#deps
     if (this.#ofFile)
       throw new AppError('conflict', `WARDLINE_OIDC_ROLES_FILE has the table of roles: change it there.`)
@@ -61,14 +65,21 @@ export class RoleTable {
     const before = await readMappings(database.db)
     const now = clock.now()
     const action = { action: 'people.roles', target: null, before, after: mappings }
-    await database.batch(
-      [
-        ...mappingStatements(database.db, mappings),
-        ...this.#protection.statements(actor, action as never, now),
-        ...auditStatements(database, actor, action as never, now),
-      ],
-      { isControl: true },
-    )
-    return { owner: 'service', mappings }
+    const statements = [
+      ...(await mappingStatements(database, { mappings, version })),
+      ...this.#protection.statements(actor, action as never, now),
+      ...auditStatements(database, actor, action as never, now),
+    ]
+    try {
+      await database.batch(statements, { isControl: true })
+    } catch (fault) {
+      if (!(fault instanceof DatabaseError && fault.stale)) throw fault
+      const stored = await readMappingsVersion(database.db)
+      throw new AppError(
+        'conflict',
+        `The table of roles has version ${stored}, not ${version}: it was changed meanwhile, read it again.`,
+      )
+    }
+    return { owner: 'service', mappings, version: version + 1 }
   }
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
 import { listJobs } from '../../jobs.ts'
-import { accounts, as, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { accounts, as, openServiceWith, publicUrl, setRoles, signIn } from '../../testing/people.ts'
 import type { TestService } from '../../testing/service.ts'
 
 const run = async (service: TestService, name: string) => {
@@ -16,7 +16,7 @@ it('a stream ends when its person is limited to a team, or to another one', asyn
   const url = await service.app.listen({ host: '127.0.0.1', port: 0 })
   const limitTo = async (tags?: string[]) => {
     const mapping = { group: 'platform', role: 'operator', ...(tags && { tags }) }
-    expect((await service.call('PUT', '/api/roles', { body: { mappings: [mapping] } })).status).toBe(200)
+    await setRoles(service, [mapping])
   }
   await limitTo()
   const session = await signIn(service, 'ada')

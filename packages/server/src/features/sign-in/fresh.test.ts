@@ -34,7 +34,7 @@ const changes: [string, Method, string, unknown][] = [
     { action: 'resume', reason: 'x', selector: { instances: ['a'] }, confirm: 'resume 1 agent' },
   ],
   ['a new key', 'POST', '/api/keys', { scope: 'viewer', name: 'x' }],
-  ['a table of roles', 'PUT', '/api/roles', { mappings: [{ group: 'admins', role: 'admin' }] }],
+  ['a table of roles', 'PUT', '/api/roles', { mappings: [{ group: 'admins', role: 'admin' }], version: 1 }],
   ['who may sign in', 'PUT', '/api/sign-in', { people_only: true }],
   [
     'a new decoy, whose value is shown',

@@ -153,6 +153,6 @@ export function mountSignIn(router: Router, deps: Deps, parts: SignInRoutes): vo
 
   router.handle('setRoleMappings', ({ body, principal, request }) => {
     assertFresh(principal, clock.now())
-    return roleTable.replace(body.mappings, requestActor(request))
+    return roleTable.replace(body, requestActor(request))
   })
 }

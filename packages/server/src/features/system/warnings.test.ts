@@ -23,7 +23,7 @@ it('warns while the stream needs no key and a key or role is limited to a team',
   service.clock.advance(120_000)
   expect(await warnings(service)).toEqual([])
   const mappings = [{ group: 'payments', role: 'operator', tags: ['team:a'] }]
-  expect((await service.call('PUT', '/api/roles', { body: { mappings } })).status).toBe(200)
+  expect((await service.call('PUT', '/api/roles', { body: { mappings, version: 0 } })).status).toBe(200)
   expect(await warnings(service)).toHaveLength(1)
 })
 
