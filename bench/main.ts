@@ -10,6 +10,7 @@ import { measureContainment } from './parts/containment.ts'
 import { measureDashboard } from './parts/dashboard.ts'
 import { measureDetector } from './parts/detector.ts'
 import { measureFalseAlarms } from './parts/false-alarms.ts'
+import { measureFleets } from './parts/fleet.ts'
 import { measureGateway } from './parts/gateway.ts'
 import { measureGuards } from './parts/guards.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
@@ -41,6 +42,7 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   attacks: measureAttacks,
   dashboard: measureDashboard,
   search: measureSearch,
+  fleet: () => measureFleets(Number(options.minutes)),
   startup: measureStartup,
   detector: measureDetector,
   incident: measureIncident,
@@ -67,6 +69,7 @@ const { values: options, positionals } = parseArgs({
     sessions: { type: 'string' },
     sigma: { type: 'string' },
     data: { type: 'string' },
+    minutes: { type: 'string', default: '1' },
   },
 })
 const unknown = positionals.filter((name) => !Object.hasOwn(parts, name))

@@ -14,12 +14,17 @@ interface Entry {
 }
 
 /** Queue with commits that the test ends explicitly. */
-function openQueue(write: (names: string[]) => Promise<void> = async () => {}, collect = () => {}) {
+function openQueue(
+  write: (names: string[]) => Promise<void> = async () => {},
+  collect = () => {},
+  more: { gathers?: boolean } = {},
+) {
   const clock = manualClock()
   const metrics = createMetrics()
   const commits: string[][] = []
   const queue = new GroupCommit<Entry, string>({
     queue: 'events',
+    ...more,
     collect,
     clock,
     metrics,
@@ -66,6 +71,43 @@ describe('GroupCommit', () => {
     expect(order).toEqual(['commit of a', 'commit of b', 'answer to a'])
     gates.shift()!()
     await second
+  })
+
+  it('gathers the few rows that came during a commit until no more come, after it answered those of the commit', async () => {
+    const { hang, gates } = blocked()
+    const { queue, commits } = openQueue(hang, undefined, { gathers: true })
+    const first = queue.add({ name: 'a' })
+    await nextTurn()
+    const others = [queue.add({ name: 'b' })]
+    gates.shift()!()
+    await first
+    expect(commits).toEqual([['a']])
+    for (const name of ['c', 'd']) {
+      await nextTurn()
+      others.push(queue.add({ name }))
+    }
+    await expect.poll(() => commits).toEqual([['a'], ['b', 'c', 'd']])
+    gates.shift()!()
+    await Promise.all(others)
+    // An idle queue gathers nothing: the entry is in a commit after this turn.
+    const last = queue.add({ name: 'e' })
+    await nextTurn()
+    expect(commits).toHaveLength(3)
+    gates.shift()!()
+    await last
+  })
+
+  it('gathers nothing for the rows of a busy queue: the disk has work', async () => {
+    const { hang, gates } = blocked()
+    const { queue, commits } = openQueue(hang, undefined, { gathers: true })
+    const first = queue.add({ name: 'a' })
+    await nextTurn()
+    const others = Array.from({ length: 32 }, (_, n) => queue.add({ name: `${n}` }))
+    gates.shift()!()
+    await first
+    expect(commits).toHaveLength(2)
+    gates.shift()!()
+    await Promise.all(others)
   })
 
   it('collects the database’s result within the event loop turn once 32 rows wait', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import { AppError, DatabaseError } from '../errors.ts'
 import type { Metrics } from '../metrics.ts'
@@ -14,6 +15,8 @@ interface GroupCommitOptions<Entry, Result> {
   weigh(entry: Entry): { rows: number; bytes: number; owner?: string; isUrgent?: boolean }
   /** See Database.collect. */
   collect?: () => void
+  /** Whether a few rows wait for more: for rows that come all the time, and whose senders do not wait for the answer. */
+  gathers?: boolean
 }
 
 /** A longer queue would only hide that the disk is too slow; refusing early lets callers retry. */
@@ -46,9 +49,13 @@ interface Commit<Entry, Result> {
   written: Promise<Result[]>
 }
 
+/** Rows are gathered while more come, in slices: at most about twenty commits a second, and none of them is late. */
+const gatherMs = 50
+const gatherSliceMs = 5
+
 /**
- * Groups the entries that arrive during a commit into the next one. There is no timer: an idle queue commits at once, a
- * busy one shares each disk sync among all waiting entries. Urgent entries have their own lane ahead of the others.
+ * Groups the entries that arrive during a commit into the next one. An idle queue commits at once, a busy one shares each
+ * disk sync among all waiting entries. Urgent entries have their own lane ahead of the others.
  * Owners take turns within each lane, so a flood by one owner delays only that owner.
  */
 export class GroupCommit<Entry, Result> {
@@ -78,7 +85,7 @@ export class GroupCommit<Entry, Result> {
       }
       if (this.#running) {
         // With many requests in one turn of the event loop, the database would idle until the end of the turn.
-        if (this.#urgent.rows + this.#ordinary.rows >= worthwhileRows) this.#options.collect?.()
+        if (this.#rows >= worthwhileRows) this.#options.collect?.()
         return
       }
       this.#running = true
@@ -112,15 +119,32 @@ export class GroupCommit<Entry, Result> {
     while (commit) {
       const results = await this.#settle(commit)
       // Start the next commit before resolving this one's entries, so that the disk does not idle.
-      const next = this.#begin()
+      const next = this.#mayGather ? undefined : this.#begin()
       const { batch, started } = commit
       if (results) for (let index = 0; index < batch.length; index++) batch[index]!.resolve(results[index]!)
       this.#seconds.observe((this.#options.clock.monotonic() - started) / 1000)
       this.#batchRows.observe(batch.reduce((sum, { rows }) => sum + rows, 0))
-      commit = next
+      if (this.#mayGather) await this.#gather()
+      commit = next ?? this.#begin()
     }
     this.#running = false
     for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  get #rows(): number {
+    return this.#urgent.rows + this.#ordinary.rows
+  }
+
+  get #mayGather(): boolean {
+    return this.#options.gathers === true && this.isWaiting && this.#rows < worthwhileRows
+  }
+
+  async #gather(): Promise<void> {
+    for (let waited = 0, rows = 0; waited < gatherMs && rows < this.#rows && this.#rows < maxBatchRows; ) {
+      rows = this.#rows
+      await sleep(gatherSliceMs)
+      waited += gatherSliceMs
+    }
   }
 
   #take(): Waiting<Entry, Result>[] {

@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
+import { decoysHeader, policyHeader } from '@wardline/contract'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { adminKey, openTestService, type TestService } from '../testing/service.ts'
 
@@ -129,6 +130,26 @@ describe('a direct request', () => {
       ...usual,
       headers: { ...usual.headers, date: '' },
     })
+  })
+
+  it('may be a heartbeat, with the headers that agents read, and is refused like on the framework path', async () => {
+    const heartbeat = (body: object) => ({ key: agentKey, path: '/api/heartbeat', body })
+    for (const sent of [
+      heartbeat({ instance_id: 'agent-1', name: 'a' }),
+      heartbeat({ instance_id: 'agent-2', name: 'not of the key' }),
+      heartbeat({ name: 'without an id' }),
+    ]) {
+      const before = general
+      const direct = await send(sent)
+      expect(general).toBe(before)
+      if (direct.status === 200)
+        expect(direct.headers).toMatchObject({ [decoysHeader]: 'none', [policyHeader]: expect.any(String) })
+      const usual = await sendGenerally(sent)
+      expect({ ...direct, headers: { ...direct.headers, date: '' } }).toEqual({
+        ...usual,
+        headers: { ...usual.headers, date: '' },
+      })
+    }
   })
 
   it('is refused and reported for an instance to which its key is not bound', async () => {

@@ -17,6 +17,12 @@ export interface Call<Body> {
   /** Client address; null if the connection was reset while the request was read. */
   address: string | null
   headers: IncomingHttpHeaders
+  reply: HeaderTarget
+}
+
+/** The answer, whose headers a handler may set. A refusal on the direct path leaves them out. */
+export interface HeaderTarget {
+  header(name: string, value: string): unknown
 }
 
 type Respond = (call: Call<never>) => Promise<unknown>
@@ -198,6 +204,7 @@ class DirectRoutes {
   ): void {
     admitConnection(request.socket)
     let named: unknown
+    const answer = [...usualHeaders]
     const refuse = (fault: unknown) => {
       failed.set(request, { fault, named })
       general(request, response)
@@ -205,10 +212,10 @@ class DirectRoutes {
     const finish = (body: unknown) => {
       const text = JSON.stringify(body)
       route.answered()
-      const headers = [...usualHeaders, 'content-length', String(Buffer.byteLength(text))]
+      answer.push('content-length', String(Buffer.byteLength(text)))
       const version = this.#tools.suspendedVersion(principal, [named])
-      if (version !== undefined) headers.push(suspendedHeader, String(version))
-      response.writeHead(route.status, headers)
+      if (version !== undefined) answer.push(suspendedHeader, String(version))
+      response.writeHead(route.status, answer)
       response.end(text)
     }
     const chunks: Buffer[] = []
@@ -223,7 +230,8 @@ class DirectRoutes {
         if (fault !== undefined) throw new AppError('invalid', fault)
         const { headers, socket } = request
         const address = plainAddress(socket.remoteAddress)
-        route.respond({ body: body as never, principal, address, headers }).then(finish, refuse)
+        const reply = { header: (name: string, value: string) => answer.push(name, value) }
+        route.respond({ body: body as never, principal, address, headers, reply }).then(finish, refuse)
       } catch (fault) {
         refuse(fault)
       }

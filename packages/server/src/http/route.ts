@@ -282,7 +282,8 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
     const respond = (request: FastifyRequest, reply: FastifyReply) => {
       const { body, principal, headers } = request
       const address = clientAddress(request)
-      new Promise((resolve) => resolve(handler({ body: body as BodyOf<Name>, principal, address, headers }))).then(
+      const call = { body: body as BodyOf<Name>, principal, address, headers, reply }
+      new Promise((resolve) => resolve(handler(call))).then(
         (result) => {
           answered.inc()
           reply.code(status).send(result)

@@ -1,10 +1,10 @@
 import { supervisorHeader } from '@wardline/contract'
-import type { FastifyReply } from 'fastify'
 import type { Principal } from './auth.ts'
+import type { HeaderTarget } from './direct.ts'
 
 /** Says in the answer whether what a supervisor sent counts, if the request has such. */
 export function answerSupervisor(
-  reply: FastifyReply,
+  reply: HeaderTarget,
   sent: unknown,
   { supervises }: Pick<Principal, 'supervises'>,
 ): void {

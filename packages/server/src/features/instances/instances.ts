@@ -89,6 +89,7 @@ export function createHeartbeats({ config, database, clock, metrics }: Deps, par
   const parents = new Parents({ database, clock }, parts)
   const queue = new GroupCommit<Beat, AppError | undefined>({
     queue: 'heartbeats',
+    gathers: true,
     collect: () => database.collect(),
     clock,
     metrics,

@@ -1,7 +1,7 @@
 import { decoysHeader, type Lever, limits, type Mismatch, policyHeader, toolServerLimits } from '@wardline/contract'
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Deps } from '../../deps.ts'
-import { clientAddress, requestActor } from '../../http/actor.ts'
+import { requestActor } from '../../http/actor.ts'
 import { assertMayActFor, type Principal } from '../../http/auth.ts'
 import { pageLimit } from '../../http/page.ts'
 import type { Router } from '../../http/route.ts'
@@ -48,13 +48,14 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
 
   const assertPace = createReportPace(deps)
 
-  router.handle('sendHeartbeat', ({ body, principal, request }, reply) => {
+  router.direct('sendHeartbeat', async ({ body, principal, address, reply }) => {
     assertMayActFor(principal, body.instance_id)
     assertOtherParent(body)
     reply.header(decoysHeader, reaches(principal) ? 'some' : 'none')
-    reply.header(policyHeader, policySets.version)
+    reply.header(policyHeader, String(policySets.version))
     answerSupervisor(reply, body.supervisor, principal)
-    return heartbeats.beat(body, principal, clientAddress(request)).then(() => ok)
+    await heartbeats.beat(body, principal, address)
+    return ok
   })
 
   router.handle('listInstances', ({ query, principal }) => {

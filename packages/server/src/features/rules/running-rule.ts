@@ -48,7 +48,7 @@ export function newRunningRule(
     compiled: rule,
     basis: basisOf(rule),
     state: ruleStates.start(rule),
-    history: new StoredHistory(),
+    history: new StoredHistory(historySpan(rule.correlation)),
     afterSeq,
     modeAfter: afterSeq,
   }
@@ -97,9 +97,12 @@ export function rereadOf(correlation: Correlation): number {
   return (historyless(correlation) ? 0 : correlation.timespan) + inner
 }
 
+/** The shortest timespan of its correlations that use the history of new_value; Infinity if none does. */
+const historySpan = (correlation: Correlation): number =>
+  Math.min(historyless(correlation) ? correlation.timespan : Infinity, ...innerOf(correlation).map(historySpan))
+
 /** Whether any of its correlations uses the history of new_value. */
-export const asksHistory = (correlation: Correlation): boolean =>
-  historyless(correlation) || innerOf(correlation).some(asksHistory)
+export const asksHistory = (correlation: Correlation): boolean => historySpan(correlation) < Infinity
 
 /** Fields, values or exceptions that name tags; what only looks like it costs a query. */
 const looksAtTags = ({ document: { detection, correlation, exceptions } }: CompiledRule): boolean =>

@@ -223,3 +223,30 @@ it('knows values that an older version stored with long keys, and stores them wi
   expect(await firedOf(other, id)).toEqual([])
   expect(await stored()).toEqual(short)
 })
+
+it('stores the time of a value again once it moved by a 64th of the timespan, and its newness and reporters at once', async () => {
+  const on = await service()
+  await on.create(newDomain({ correlation: { ...newDomain().correlation, timespan: '64m', learning: '1m' } }))
+  const stored = async () => {
+    const rows = await on.rows<{ seen_at: number; reporter: string }>(
+      `select seen_at, reporter from rule_values where value = 'a.example'`,
+    )
+    return rows.map(({ seen_at, reporter }) => [Number(seen_at), reporter])
+  }
+  const visitAfter = async (ms: number, instance = 'agent-1') => {
+    on.clock.advance(ms)
+    await on.report(visits(instance, 'a.example'))
+    await on.runRules()
+    return on.clock.now()
+  }
+  const first = await visitAfter(0)
+  expect(await stored()).toEqual([[first, 'agent-1']])
+  await visitAfter(minuteMs - 1)
+  expect(await stored()).toEqual([[first, 'agent-1']])
+  const second = await visitAfter(1)
+  expect(await stored()).toEqual([[second, 'agent-1']])
+  const third = await visitAfter(1, 'agent-2')
+  expect(await stored()).toEqual([[third, '*']])
+  const fourth = await visitAfter(64 * minuteMs + 1)
+  expect(await stored()).toEqual([[fourth, '*']])
+})

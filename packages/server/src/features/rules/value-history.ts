@@ -49,12 +49,25 @@ export function compactRows(rows: readonly ValueRow[]): ValueRow[] {
   return rows.map((row) => ({ ...row, group_key: compactKey(row.group_key), value: compactKey(row.value) }))
 }
 
-/** Earlier values of groups, and what changed since they were written last. */
+/** The time of a value is stored again once it moved by this part of the rule's timespan. */
+const movedParts = 64
+
+/**
+ * Earlier values of groups, and what changed since they were written last. Busy agents show the same values with each
+ * event: a time that moved a little is not written, so after a restart a value may count as new that much too early.
+ */
 export class StoredHistory extends ValueMemory {
+  readonly #movedMs: number
   #began = new Set<KnownGroup>()
   #changed = new Set<KnownValue>()
   #dropped = new Set<KnownValue>()
   #emptied = new Set<string>()
+
+  /** `timespan` of the correlation that uses it, in milliseconds: the shortest one. */
+  constructor(timespan: number) {
+    super()
+    this.#movedMs = timespan / movedParts
+  }
 
   /** Adds stored rows; of too many, it leaves out the oldest. `rest` waits for the next turn of the event loop. */
   async load(pages: AsyncIterable<readonly ValueRow[]>, rest: () => Promise<unknown> = nextTurn): Promise<void> {
@@ -81,7 +94,7 @@ export class StoredHistory extends ValueMemory {
       for (const { group_key, value, seen_at, new_seq } of await byTime(rows)) {
         if (this.find(group_key, value)) continue
         const group = this.groupOf(group_key) ?? this.restoreGroup(group_key, groups.get(group_key) ?? seen_at)
-        this.restore(group, value, { reporter, at: seen_at, newSeq: new_seq })
+        this.restore(group, value, { reporter, at: seen_at, newSeq: new_seq, storedAt: seen_at })
         restored += 1
         if (restored % rowsPerTurn > 0) continue
         this.memory.settle('')
@@ -95,8 +108,8 @@ export class StoredHistory extends ValueMemory {
     this.#began.add(group)
   }
 
-  protected override changed(value: KnownValue): void {
-    this.#changed.add(value)
+  protected override shown(value: KnownValue): void {
+    if (value.at - value.storedAt >= this.#movedMs) this.#changed.add(value)
   }
 
   protected override dropped(value: KnownValue): void {
@@ -117,15 +130,11 @@ export class StoredHistory extends ValueMemory {
     const began = [...this.#began].map(
       ({ key, since }): ValueRow => ({ group_key: key, value: '', seen_at: since, new_seq: 0, reporter: null }),
     )
-    const changed = [...this.#changed].map(
-      ({ group, value, at, newSeq, share }): ValueRow => ({
-        group_key: group.key,
-        value,
-        seen_at: at,
-        new_seq: newSeq,
-        reporter: share!.name,
-      }),
-    )
+    const changed = [...this.#changed].map((known): ValueRow => {
+      const { group, value, at, newSeq, share } = known
+      known.storedAt = at
+      return { group_key: group.key, value, seen_at: at, new_seq: newSeq, reporter: share!.name }
+    })
     const dropped = [...this.#dropped].map(({ group, value }) => ({ group_key: group.key, value }))
     const emptied = [...this.#emptied].map((group_key) => ({ group_key, value: '' }))
     this.#began = new Set()

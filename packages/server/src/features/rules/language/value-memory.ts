@@ -9,6 +9,8 @@ export interface KnownValue extends Owned<KnownValue> {
   readonly group: KnownGroup
   readonly value: string
   newSeq: number
+  /** `at` as it was stored last; -Infinity if it must be stored. */
+  storedAt: number
 }
 
 export interface KnownGroup {
@@ -78,8 +80,10 @@ export class ValueMemory implements ValueHistory {
       known.at = time
       known.group.newest = known
       if (newSeq !== undefined) known.newSeq = newSeq
+      const { share } = known
       this.#shares.use(known, reporter)
-      this.changed(known)
+      if (newSeq !== undefined || known.share !== share) known.storedAt = Number.NEGATIVE_INFINITY
+      this.shown(known)
       return
     }
     let group = this.#groups.get(key)
@@ -87,14 +91,15 @@ export class ValueMemory implements ValueHistory {
       group = this.restoreGroup(key, time)
       this.began(group)
     }
-    this.changed(this.restore(group, value, { reporter, at: time, newSeq: newSeq ?? 0 }))
+    const added = { reporter, at: time, newSeq: newSeq ?? 0, storedAt: Number.NEGATIVE_INFINITY }
+    this.shown(this.restore(group, value, added))
     this.#shares.trim(reporter, this.#bounds.instanceEntries * valueBytes)
     this.memory.settle(reporter)
   }
 
   protected began(_group: KnownGroup): void {}
 
-  protected changed(_value: KnownValue): void {}
+  protected shown(_value: KnownValue): void {}
 
   /** A value was dropped, and its group if that is empty now. */
   protected dropped(_value: KnownValue): void {}
@@ -109,15 +114,14 @@ export class ValueMemory implements ValueHistory {
   protected restore(
     group: KnownGroup,
     value: string,
-    { reporter, at, newSeq }: { reporter: string; at: number; newSeq: number },
+    { reporter, ...shown }: { reporter: string } & Pick<KnownValue, 'at' | 'newSeq' | 'storedAt'>,
   ): KnownValue {
     // The value with which a group begins counts for both.
     const entries = group.values.size === 0 ? 1 + groupEntries : 1
     const added: KnownValue = {
       group,
       value,
-      at,
-      newSeq,
+      ...shown,
       bytes: entries * valueBytes,
       share: undefined,
       older: undefined,
