@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Client } from 'pg'
+import type { TestCertificate } from './certificate.ts'
 import { startOnFreePort } from './free-port.ts'
 import { type GuardedProcess, startServer } from './guarded-process.ts'
 import { type Cluster, makeCluster } from './postgres-cluster.ts'
@@ -31,6 +33,8 @@ export interface PostgresOptions {
   durable?: boolean
   /** Its data is in memory, where there is room. */
   inMemory?: boolean
+  /** It speaks TLS with this certificate. */
+  certificate?: TestCertificate
   /** More settings, such as `{ max_connections: '20' }`. */
   settings?: Record<string, string>
 }
@@ -78,11 +82,21 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Test
   return startCluster(await makeCluster(options.inMemory), options)
 }
 
+/** Returns the settings for it. The server refuses a key that others may read. */
+function writeCertificate({ cert, key }: TestCertificate, folder: string, { uid, gid }: Cluster['user']) {
+  const [certFile, keyFile] = [join(folder, 'server.crt'), join(folder, 'server.key')]
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key, { mode: 0o600 })
+  if (uid !== undefined) for (const path of [certFile, keyFile]) chownSync(path, uid, gid!)
+  return { ssl: 'on', ssl_cert_file: certFile, ssl_key_file: keyFile }
+}
+
 /** Starts a server on an existing data folder, and removes it with `stop`. Throws if the server does not start. */
 export async function startCluster(
   { folder, command, user, password }: Cluster,
-  { durable = false, settings = {} }: PostgresOptions = {},
+  { durable = false, certificate, settings = {} }: PostgresOptions = {},
 ): Promise<TestPostgres> {
+  const tls = certificate && writeCertificate(certificate, folder, user)
   const fast = { fsync: 'off', full_page_writes: 'off' }
   const allSettings = {
     listen_addresses: '127.0.0.1',
@@ -92,6 +106,7 @@ export async function startCluster(
     // For several concurrent test files, each with services of ten connections.
     max_connections: '200',
     ...(durable ? {} : fast),
+    ...tls,
     ...settings,
   }
   const flags = Object.entries(allSettings).flatMap(([name, value]) => ['-c', `${name}=${value}`])

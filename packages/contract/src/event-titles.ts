@@ -35,6 +35,7 @@ const ownTitles: Record<string, (who: string, isNamed: boolean) => string> = {
   [eventTypes.drillsOverdue]: () => 'Many agents do not answer drills',
   [eventTypes.drillsAnswered]: () => 'All agents answer drills again',
   [eventTypes.eventsRemoved]: () => 'Events were removed to limit the size of the database',
+  [eventTypes.eventsLost]: () => 'The database lost events that it had confirmed',
   [eventTypes.activityWhileSuspended]: (who) => `${who} is active although suspended`,
   [eventTypes.modelCall]: (who) => `${who} called a model`,
   [eventTypes.modelSecret]: (who) => `${who} sent a secret to a model, or received one`,

@@ -39,6 +39,7 @@ export const eventTypes = {
   drillsOverdue: 'drills_overdue',
   drillsAnswered: 'drills_answered',
   eventsRemoved: 'events_removed',
+  eventsLost: 'events_lost',
   activityWhileSuspended: 'activity_while_suspended',
   killUnconfirmed: 'kill_unconfirmed',
   childrenUnconfirmed: 'children_unconfirmed',

@@ -3,7 +3,7 @@ import type { Bus } from './bus/bus.ts'
 import { ControlSigner } from './bus/control-signer.ts'
 import { createMemoryBus } from './bus/memory.ts'
 import { type Clock, systemClock } from './clock.ts'
-import { type Config, ConfigError, databaseFile } from './config/config.ts'
+import { type Config, ConfigError, currentUrl, databaseFile } from './config/config.ts'
 import { assertComplete } from './db/copy.ts'
 import type { Database } from './db/database.ts'
 import { claimFact } from './db/facts.ts'
@@ -26,6 +26,8 @@ export interface Deps {
   metrics: Metrics
   secrets: Secrets
   controlSigner: ControlSigner
+  /** Call it on errors that require a restart of the process. */
+  onFatal: (fault: Error) => void
   close(): Promise<void>
 }
 
@@ -42,7 +44,8 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
   const warning = openDataDir(config.dataDir)
   if (warning !== undefined) log.warn(warning)
   const secrets = openSecrets(config)
-  const database = await openDatabase(config.databaseUrl ?? `sqlite:${databaseFile(config)}`, onFatal)
+  const databaseUrl = () => currentUrl(config, 'databaseUrl') ?? `sqlite:${databaseFile(config)}`
+  const database = await openDatabase(databaseUrl(), onFatal, databaseUrl)
   const metrics = createMetrics()
   // A given clock is not corrected by the database's, because tests control it.
   const source = options.clock ? { serverTime: async () => undefined } : database
@@ -76,6 +79,7 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
     metrics,
     secrets,
     controlSigner: new ControlSigner(secrets),
+    onFatal,
     close: async () => {
       await bus.close()
       await database.close()
@@ -83,7 +87,11 @@ export async function openDeps(config: Config, options: DepsOptions = {}): Promi
   }
 }
 
-async function openBus({ config, database, ...tools }: Omit<Deps, 'bus' | 'controlSigner' | 'close'>): Promise<Bus> {
+async function openBus({
+  config,
+  database,
+  ...tools
+}: Omit<Deps, 'bus' | 'controlSigner' | 'onFatal' | 'close'>): Promise<Bus> {
   const { backplaneUrl: url, eventsChannel, controlChannel } = config
   if (url === undefined) {
     // Without a backplane the metric must be absent, so that an alert on 0 does not fire.
@@ -92,7 +100,7 @@ async function openBus({ config, database, ...tools }: Omit<Deps, 'bus' | 'contr
   }
   // Import the client only when it is used: loading it takes a tenth of a second.
   const { RedisBus } = await import('./bus/redis.ts')
-  const bus = new RedisBus({ url, eventsChannel, controlChannel, ...tools })
+  const bus = new RedisBus({ url: () => currentUrl(config, 'backplaneUrl')!, eventsChannel, controlChannel, ...tools })
   await bus.open()
   return bus
 }

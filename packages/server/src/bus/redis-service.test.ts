@@ -34,7 +34,7 @@ async function openMember(redisUrl: string, beside?: Member): Promise<Member> {
   const base = await openTestService(beside ? { dataDir: beside.deps.config.dataDir, clock: beside.base.clock } : {})
   const { clock, log, metrics, secrets } = base.deps
   const channels = { eventsChannel: 'test:events', controlChannel: 'test:control' }
-  const bus = new RedisBus({ url: redisUrl, ...channels, clock, log, metrics, secrets })
+  const bus = new RedisBus({ url: () => redisUrl, ...channels, clock, log, metrics, secrets })
   await bus.open()
   const deps = { ...base.deps, bus, database: { ...base.deps.database, isShared: true } }
   const services = await openServices(deps)

@@ -138,7 +138,7 @@ describe('the service', () => {
     const logged: string[] = []
     const open = async () => {
       const bus = new RedisBus({
-        url: urlOf('wardline', 'service password'),
+        url: () => urlOf('wardline', 'service password'),
         eventsChannel: 'wardline:events',
         controlChannel: 'wardline:control',
         clock: systemClock,

@@ -52,7 +52,7 @@ async function openBus(url: string): Promise<Open> {
   const log = createLog('debug', { write: (line) => void logged.push(line) })
   const clock = manualClock(startedAt)
   const channels = { eventsChannel: 'test:events', controlChannel: 'test:control' }
-  const bus = new RedisBus({ url, ...channels, clock, log, metrics, secrets })
+  const bus = new RedisBus({ url: () => url, ...channels, clock, log, metrics, secrets })
   bus.onEvents((rows) => events.push(...rows), parseEventRow)
   bus.onControl((message) => control.push(message))
   bus.onNotice((notice) => notices.push(notice))

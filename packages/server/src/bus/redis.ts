@@ -23,7 +23,8 @@ const lastPauseMs = 2_000
 const maxRemembered = 10_000
 
 interface RedisBusOptions {
-  url: string
+  /** Asked for each connection: the password may have changed. */
+  url: () => string
   eventsChannel: string
   controlChannel: string
   clock: Clock
@@ -244,8 +245,9 @@ export class RedisBus implements Bus {
   async #connect(): Promise<RedisSession> {
     const { url, eventsChannel, controlChannel, log, metrics } = this.#options
     let isRefusalLogged = false
+    const current = url()
     const session = await openRedisSession({
-      url,
+      url: current,
       lanes: {
         events: { channel: eventsChannel, hear: (message) => this.#hear('events', message) },
         control: { channel: controlChannel, hear: (message) => this.#hear('control', message) },
@@ -261,7 +263,7 @@ export class RedisBus implements Bus {
     this.#session = session
     this.#echoes.clear()
     metrics.backplaneUp.set(1)
-    log.info({ address: addressOf(url) }, this.#isReported ? 'backplane back' : 'backplane connected')
+    log.info({ address: addressOf(current) }, this.#isReported ? 'backplane back' : 'backplane connected')
     if (this.#isReported) metrics.backplaneReconnects.inc()
     this.#isReported = false
     for (const listener of this.#reconnectListeners) listener(this.#missedSince)
@@ -279,7 +281,7 @@ export class RedisBus implements Bus {
     this.#isReported = true
     const { message, code } = reason as NodeJS.ErrnoException
     log.warn(
-      { address: addressOf(url), reason: message || code },
+      { address: addressOf(url()), reason: message || code },
       'backplane unavailable: changes by other processes are read from the database until it is back',
     )
   }

@@ -12,6 +12,7 @@ import { incompleteOidc, oidcSettings } from './oidc.ts'
 import { quotaSettings } from './quotas.ts'
 import { serverUrls } from './server-urls.ts'
 import { telemetrySettings } from './telemetry.ts'
+import { unknownNames } from './unknown-names.ts'
 import {
   address,
   backplaneUrl,
@@ -274,46 +275,14 @@ export type Config = {
   readonly accessReason: string
   /** Source of each setting: environment, file or default. */
   readonly sources: Readonly<Record<keyof Settings, Configured['source']>>
-}
-
-function distance(left: string, right: string): number {
-  let previous = Array.from({ length: right.length + 1 }, (_, index) => index)
-  for (let row = 1; row <= left.length; row++) {
-    const current = [row]
-    for (let column = 1; column <= right.length; column++) {
-      const substitution = previous[column - 1]! + (left[row - 1] === right[column - 1] ? 0 : 1)
-      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1))
-    }
-    previous = current
-  }
-  return previous[right.length]!
-}
-
-/** Variables that the command line reads as a client of a service. They are not settings of the service. */
-const clientNames = [
-  'WARDLINE_URL',
-  'WARDLINE_KEY',
-  'WARDLINE_KEY_FILE',
-  'WARDLINE_PROFILE',
-  'WARDLINE_INSTANCE_ID',
-  'WARDLINE_FAIL_MODE',
-  'WARDLINE_PUBLIC_KEY',
-]
-
-function unknownNames(env: NodeJS.ProcessEnv): string[] {
-  const known = Object.values(settings).flatMap(({ env: name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
-  const faults: string[] = []
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith('WARDLINE_') || known.includes(name) || clientNames.includes(name)) continue
-    const nearest = known.toSorted((a, b) => distance(name, a) - distance(name, b))[0]!
-    faults.push(`${name} is not a setting; did you mean ${nearest}?`)
-  }
-  return faults
+  /** Paths of the settings that were read from files. */
+  readonly files: Readonly<Partial<Record<keyof Settings, string>>>
 }
 
 interface Given {
   text: string | undefined
   source: Configured['source']
+  path?: string
 }
 
 function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): Given {
@@ -322,7 +291,7 @@ function given(entry: Setting<unknown>, env: NodeJS.ProcessEnv): Given {
   if (direct && file) throw new Error(`and ${entry.env}_FILE exclude each other`)
   if (!file) return direct ? { text: direct, source: 'environment' } : { text: entry.unset, source: 'default' }
   try {
-    return { text: readFileSync(file, 'utf8').trim(), source: 'file' }
+    return { text: readFileSync(file, 'utf8').trim(), source: 'file', path: file }
   } catch (cause) {
     throw new Error(`_FILE cannot be read: ${(cause as NodeJS.ErrnoException).code}`, { cause })
   }
@@ -343,14 +312,17 @@ function contradictions(config: Config): string[] {
 
 /** Reads the configuration from the environment. Empty values count as unset. Throws ConfigError with all faults. */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const faults = unknownNames(env)
+  const known = Object.values(settings).flatMap(({ env: name, secret }) => (secret ? [name, `${name}_FILE`] : [name]))
+  const faults = unknownNames(env, known)
   const values: Record<string, unknown> = {}
   const sources: Record<string, Configured['source']> = {}
+  const files: Record<string, string> = {}
   for (const [name, entry] of Object.entries(settings) as [string, Setting<unknown>][]) {
     try {
-      const { text, source } = given(entry, env)
+      const { text, source, path } = given(entry, env)
       values[name] = text === undefined ? undefined : entry.parse(text)
       sources[name] = source
+      if (path !== undefined) files[name] = path
     } catch (fault) {
       faults.push(`${entry.env} ${(fault as Error).message}.`.replace(' _FILE', '_FILE'))
     }
@@ -363,10 +335,22 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     metricsAuth: values.metricsAuth ?? (reached ? 'key' : 'none'),
     accessReason: reached ?? 'only this machine reaches the service',
     sources,
+    files,
   } as Config
   const contradictory = contradictions(config)
   if (contradictory.length > 0) throw new ConfigError(contradictory)
   return config
+}
+
+/** Returns a URL as its file has it now, such as with another password; as it was at the start if the file is invalid. */
+export function currentUrl(config: Config, name: 'databaseUrl' | 'backplaneUrl'): string | undefined {
+  const path = config.files[name]
+  if (path === undefined) return config[name]
+  try {
+    return settings[name].parse(readFileSync(path, 'utf8').trim())
+  } catch {
+    return config[name]
+  }
 }
 
 /** Returns the path of the SQLite file; undefined with PostgreSQL. */
@@ -390,7 +374,9 @@ export const describeConfig = (config: Config): Configured[] =>
 
 /** Redacts the values of secret settings, and the passwords in URLs among them, from a text such as an error. */
 export function withoutConfiguredSecrets(config: Config, text: string): string {
-  const secrets = settingList.flatMap(([name, { secret }]) => (secret ? [config[name] ?? []].flat().map(String) : []))
+  const configured = settingList.flatMap(([name, { secret }]) => (secret ? [config[name] ?? []].flat() : []))
+  const current = (['databaseUrl', 'backplaneUrl'] as const).flatMap((name) => currentUrl(config, name) ?? [])
+  const secrets = [...configured, ...current].map(String)
   const passwords = secrets.flatMap((value) => (URL.canParse(value) ? [new URL(value).password] : []))
   const decoded = passwords.flatMap((password) => [password, decodeURIComponent(password)])
   return [...secrets, ...decoded]

@@ -7,12 +7,16 @@ export const sqliteFile = (url: string): string | undefined =>
 
 /**
  * Opens the database at a URL: `postgres://…` or `sqlite:<file>`. Calls `onFatal` on errors that require a restart of
- * the process. Rejects with DatabaseError.
+ * the process. `currentUrl` returns the URL as it is when PostgreSQL refuses user or password. Rejects with DatabaseError.
  */
-export async function openDatabase(url: string, onFatal: (fault: Error) => void): Promise<Database> {
+export async function openDatabase(
+  url: string,
+  onFatal: (fault: Error) => void,
+  currentUrl: () => string = () => url,
+): Promise<Database> {
   const file = sqliteFile(url)
   if (file !== undefined) return openSqlite(file, onFatal)
   // Import the driver only when it is used.
   const { openPostgres } = await import('./postgres.ts')
-  return openPostgres(url)
+  return openPostgres(url, currentUrl)
 }

@@ -52,10 +52,21 @@ export function toDatabaseError(fault: unknown): DatabaseError {
 /** Invalid password or user (class 28), or no such database (class 3D). */
 const refusesUs = /^(28|3D)/
 
+/** Whether the server refused user or password. */
+export const refusesLogin = (fault: unknown): boolean =>
+  codeOf(fault instanceof DatabaseError ? fault.cause : fault).startsWith('28')
+
+/** Errors of Node.js about certificates (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
+const notTrusted = /^ERR_TLS_CERT|CERT|^UNABLE_TO_VERIFY/
+
 /** Describes why the first connection failed and, for a wrong setting, how to correct it. */
 export function startFault(fault: Error): string {
   const code = codeOf(fault instanceof DatabaseError ? fault.cause : fault)
   const text = fault.message || code
   if (refusesUs.test(code)) return `${text}: correct user, password and database in DATABASE_URL.`
+  if (code === 'ENOENT') return `${text}: correct sslrootcert, sslcert or sslkey in DATABASE_URL.`
+  if (notTrusted.test(code) || text === 'certificate signature failure') {
+    return `${text}: give the authority of the certificate as sslrootcert in DATABASE_URL, and a host that the certificate names.`
+  }
   return /^E[A-Z_]+$/.test(code) ? `${text}: start PostgreSQL, or correct the address in DATABASE_URL.` : text
 }

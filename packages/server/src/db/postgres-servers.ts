@@ -1,7 +1,7 @@
 import { Client, Pool, type PoolClient, type PoolConfig } from 'pg'
 import { serverUrls } from '../config/server-urls.ts'
 import { DatabaseError } from '../errors.ts'
-import { breaksConnection } from './postgres-errors.ts'
+import { breaksConnection, refusesLogin } from './postgres-errors.ts'
 
 /** Maximum wait for a server that is looked at, so that one that does not answer delays the use of another by a second. */
 const lookMs = 1_000
@@ -54,14 +54,18 @@ export const connectTo = (pool: Pool): Promise<PoolClient> => serversOf.get(pool
  * a lower timeline, and a process that saw its successor never writes to it again.
  */
 export class PostgresServers {
-  readonly #urls: readonly string[]
+  #url: string
+  readonly #currentUrl: () => string
+  #urls: readonly string[]
   readonly #pools: Pool[] = []
   /** The highest timeline seen; 0 until the servers were looked at. */
   #timeline = 0
   readonly #timelines = new WeakMap<PoolClient, number>()
   #looking: Promise<void> | undefined
 
-  constructor(url: string) {
+  constructor(url: string, currentUrl: () => string) {
+    this.#url = url
+    this.#currentUrl = currentUrl
     this.#urls = serverUrls(url)
   }
 
@@ -73,7 +77,24 @@ export class PostgresServers {
     return pool
   }
 
-  async connect(pool: Pool): Promise<PoolClient> {
+  connect(pool: Pool): Promise<PoolClient> {
+    return this.#connect(pool).catch((fault) => {
+      if (!refusesLogin(fault) || !this.#reread()) throw fault
+      return this.#connect(pool)
+    })
+  }
+
+  /** Takes over a changed URL, such as one with another password. Returns whether it changed. */
+  #reread(): boolean {
+    const url = this.#currentUrl()
+    if (url === this.#url) return false
+    this.#url = url
+    this.#urls = serverUrls(url)
+    for (const { options } of this.#pools) options.connectionString = this.#urls[0]
+    return true
+  }
+
+  async #connect(pool: Pool): Promise<PoolClient> {
     if (this.#urls.length === 1) return pool.connect()
     if (this.#timeline === 0) await this.#look()
     return this.#lend(pool).catch(async (fault) => {
@@ -130,6 +151,8 @@ export class PostgresServers {
         faults.push(`${new URL(url).host}: ${replaced}`)
       } else if (!newest || found.value > newest.timeline) newest = { url, timeline: found.value }
     }
+    const refused = looks.some((found) => found.status === 'rejected' && refusesLogin(found.reason))
+    if (!newest && refused && this.#reread()) return this.#find()
     if (!newest) throw new DatabaseError(`No server of DATABASE_URL accepts writes (${faults.join('; ')}).`)
     this.#timeline = newest.timeline
     for (const { options } of this.#pools) options.connectionString = newest.url

@@ -243,11 +243,12 @@ const adapt = (pools: { reads: Pool; writes: Pool }) =>
 
 /**
  * Opens a PostgreSQL database, version 15 or newer, on one or several servers. Rejects with DatabaseError if none is
- * reachable or it may lose committed data. Reconnects automatically when a server comes back, or another is promoted.
+ * reachable or it may lose committed data. Reconnects automatically when a server comes back, or another is promoted, and
+ * with the user and password of `currentUrl` once those in use are refused.
  */
-export async function openPostgres(url: string): Promise<Database> {
+export async function openPostgres(url: string, currentUrl: () => string = () => url): Promise<Database> {
   const unused = new Set<PoolClient>()
-  const servers = new PostgresServers(url)
+  const servers = new PostgresServers(url, currentUrl)
   const pools = {
     reads: openPool(servers, 'reads', readers, unused),
     writes: openPool(servers, 'writes', writers, unused),

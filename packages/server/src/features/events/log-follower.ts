@@ -24,6 +24,7 @@ export class LogFollower {
   readonly #recent = new RecentEvents()
   readonly #early = new Map<number, EventFields>()
   #head = 0
+  #last: Pick<EventFields, 'seq' | 'id' | 'created_at'> | undefined
   /** Highest seq announced. */
   #announced = 0
   #isOpen = false
@@ -52,6 +53,11 @@ export class LogFollower {
   /** Seq of the last row passed on in order. */
   get head(): number {
     return this.#head
+  }
+
+  /** The last row passed on, unless rows after it were passed over. */
+  get last(): Pick<EventFields, 'seq' | 'id' | 'created_at'> | undefined {
+    return this.#last
   }
 
   /** Starts at the newest stored event. */
@@ -95,6 +101,7 @@ export class LogFollower {
     let next: EventFields | undefined = row
     while (next) {
       this.#head = next.seq
+      this.#last = next
       let isKept = false
       for (const listener of this.#listeners) isKept = listener(next) || isKept
       if (isKept) this.#recent.add(next)
@@ -132,6 +139,7 @@ export class LogFollower {
   #passOver(next: EventFields | undefined): void {
     if (!next || next.seq <= this.#head + 1) return
     this.#head = next.seq - 1
+    this.#last = undefined
     this.#recent.clear()
   }
 }
