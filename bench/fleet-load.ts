@@ -7,7 +7,7 @@ import { quantile } from './statistics.ts'
 
 /**
  * A fleet that keeps its pace whatever the answers take: each agent sends a heartbeat a minute, a poll every 30 seconds
- * and an event a minute, at moments of its own choice. Requests go over as many kept connections as are needed.
+ * and an event a minute, at random moments. Requests go over as many kept connections as are needed.
  */
 export type FleetTask = { port: number; key: string; agents: number; seconds: number }
 
