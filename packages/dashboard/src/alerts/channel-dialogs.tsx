@@ -127,6 +127,7 @@ function Messages({ id }: { id: string }) {
         {data?.map((message) => (
           <MessageLine key={message.id} id={message.id} of={message}>
             <Time at={message.created_at} /> <HostileText text={message.title} max={200} />{' '}
+            {message.person_id !== null && <span className="quiet">to a person, </span>}
             <span className={message.state === 'dead' ? 'critical' : 'quiet'}>
               {stateWords[message.state]}, {counted(message.attempts, 'attempt')}
             </span>

@@ -21,7 +21,7 @@ import {
   hasUnresolved,
   type SiblingState,
 } from './outbox/handling-queries.ts'
-import { insertAssigned } from './outbox/notice-queries.ts'
+import { deleteNotices, insertAssigned } from './outbox/notice-queries.ts'
 import {
   countAlertRows,
   deleteAlerts,
@@ -190,6 +190,7 @@ export async function forgetOldAlerts(
     if (seqs.length > 0) {
       await deleteOutcomes(db, seqs)
       await forgetComments(db, seqs)
+      await deleteNotices(db, seqs)
       await deleteAlerts(db, seqs)
     }
     return seqs.length

@@ -1,9 +1,11 @@
 import type { ChannelView, MailChoice, MessageView } from '@wardline/contract'
+import type { SMTPServerOptions } from 'smtp-server'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type IdentityProvider, startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
-import { openMailServer } from '../../testing/mail-server.ts'
+import { failure, openMailServer } from '../../testing/mail-server.ts'
 import { accounts, as, openServiceWith, publicUrl, setRoles, signIn } from '../../testing/people.ts'
 import type { TestService, TestSession } from '../../testing/service.ts'
+import { forgetOldAlerts } from './alerts.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -233,6 +235,29 @@ it('a refused address is retried for some hours, does not fail the channel, and 
   expect(channel).toMatchObject({ state: 'ok', dead: 0, paused_until: null, last_error: null })
   const shown = JSON.stringify([messages, (await service.call('GET', '/api/audit?limit=1000')).body, service.logged])
   expect(shown).not.toContain(address)
+})
+
+// Otherwise a channel that only sends mail to people would never be reported as failing.
+it('a server that refuses its sender fails the channel', async () => {
+  await choose({ assigned: true, tags: [] })
+  await pass()
+  await server.close()
+  const onMailFrom: SMTPServerOptions['onMailFrom'] = (_address, _session, done) => done(failure(530, 'Log in first'))
+  server = await openMailServer({ onMailFrom }, server.port)
+  await assign(await report())
+  await pass()
+  const channel = (await service.call<ChannelView>('GET', '/api/alert-channels/env-email')).body
+  expect(channel.last_error).toBe('The mail server answered 530 to MAIL FROM.')
+})
+
+it('an alert that expires is not mailed any more', async () => {
+  await changeChannel({ personal_mail: false })
+  await choose({ assigned: true, tags: [] })
+  await assign(await report())
+  expect(await service.rows('select * from alert_notices')).toHaveLength(1)
+  service.clock.advance(400 * 24 * hour)
+  await forgetOldAlerts(service.deps)
+  expect(await service.rows('select * from alert_notices')).toEqual([])
 })
 
 it('two processes send one mail', async () => {

@@ -49,6 +49,8 @@ export interface Verdict {
   retryAfterSeconds?: number
   /** Id that the receiver gave the message, for later ones of its incident; at most 100 characters. */
   reference?: string
+  /** The receiver works, and refused the recipients or the text. */
+  ofRecipients?: true
   /** Of a mail to a person: it says nothing about the receiver, only about them. */
   isOfPerson?: true
   /** No further attempt. */

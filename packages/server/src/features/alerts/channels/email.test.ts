@@ -392,6 +392,7 @@ describe('a response of a mail server', () => {
       status: 550,
       answer: '550 No such user here',
       error: 'The mail server answered 550 to RCPT TO.',
+      ofRecipients: true,
     })
     expect(mails).toEqual([])
   })
@@ -410,6 +411,7 @@ describe('a response of a mail server', () => {
       status: code,
       answer: `${code} ${words}`,
       error: `The mail server answered ${code} to DATA.`,
+      ofRecipients: true,
     })
   })
 

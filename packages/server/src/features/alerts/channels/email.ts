@@ -123,6 +123,9 @@ function hideLogin(login: { user: string; pass: string } | null): Hide {
   return (text) => withoutSecrets(text, [base64(`\0${user}\0${pass}`), base64(pass), encodeURIComponent(pass), pass])
 }
 
+/** Commands that a server refuses because of the recipients or the text; others, because of the sender or itself. */
+const ofRecipients = ['RCPT TO', 'DATA']
+
 /** Returns the verdict on a response with an error status. Throws EgressError if there was no response. */
 function verdictOn(fault: SmtpFault, hide: Hide): Verdict {
   const { responseCode: status, response, command = 'CONN' } = fault
@@ -137,6 +140,7 @@ function verdictOn(fault: SmtpFault, hide: Hide): Verdict {
     status,
     answer: hide(response ?? fault.message),
     error: `The mail server answered ${status} to ${step}.`,
+    ...(ofRecipients.includes(command) ? { ofRecipients: true } : {}),
   }
 }
 

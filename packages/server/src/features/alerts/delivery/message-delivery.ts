@@ -124,8 +124,7 @@ export function createMessageDelivery(
     )
     // Servers repeat the address, which readers of the log must not learn.
     const error = verdict.error === null ? null : secretRemover([address])(verdict.error)
-    const isOfPerson = !verdict.delivered && verdict.status !== null
-    return { ...verdict, answer: null, error, ...(isOfPerson ? { isOfPerson } : {}) }
+    return { ...verdict, answer: null, error, ...(verdict.ofRecipients ? { isOfPerson: true } : {}) }
   }
 
   const delivery: MessageDelivery = new Delivery(deps, {

@@ -76,6 +76,11 @@ export async function holdNotices(db: Db, personId: string): Promise<void> {
     .execute()
 }
 
+/** Deletes these alerts, whose time is over. */
+export async function deleteNotices(db: Db, alertSeqs: readonly number[]): Promise<void> {
+  await db.deleteFrom('alert_notices').where('alert_seq', 'in', alertSeqs).execute()
+}
+
 /** Takes all alerts of a person; none if another process was faster. */
 export function takeNotices(trx: Trx, personId: string): Promise<NoticeRow[]> {
   return trx.deleteFrom('alert_notices').where('person_id', '=', personId).returningAll().execute()
