@@ -93,6 +93,19 @@ describe('a call that a hook and telemetry report', () => {
     expect(await counted(on)).toEqual(twice)
   })
 
+  it('counts once when telemetry comes just before the report, and twice once that is not waited for any more', async () => {
+    const on = await scene()
+    await hook(on, 'c-0')
+    await otlp(on, 'c-0')
+    const sent = otlp(on)
+    await hook(on)
+    await sent
+    expect(await counted(on)).toMatchObject({ stored: 4, seconds: 2, calls: 2, info: 2, each: 2 })
+    await otlp(on, 'c-2')
+    await hook(on, 'c-2')
+    expect(await counted(on)).toMatchObject({ stored: 6, seconds: 2, calls: 4 })
+  })
+
   it('counts once after a restart, and in another process than the one that stored the report of the hook', async () => {
     const on = await scene()
     await hook(on)

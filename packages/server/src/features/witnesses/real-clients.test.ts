@@ -49,6 +49,37 @@ async function hook(id: string, command: string): Promise<number> {
   return code
 }
 
+/** Starts an agent with the SDK, which makes the call of an id, or sends what waits (`flush`). */
+async function agentWithSdk() {
+  const sdk = new URL('../../../../sdk/src/index.ts', import.meta.url)
+  const code = `
+    const { createMonitor } = await import('${sdk}')
+    const monitor = createMonitor(${JSON.stringify({ url, key, instanceId: 'bot', name: 'bot' })})
+    await monitor.start()
+    process.on('message', async (callId) => {
+      if (callId === 'flush') await monitor.flush()
+      else void monitor.reportToolCall({ toolName: 'Bash', callId, sessionId: 's-1', params: { command: 'ls' } })
+      process.send('done')
+    })
+    process.send('started')`
+  const child = spawn(process.execPath, ['--conditions=wardline-source', '--input-type=module', '--eval', code], {
+    cwd: home,
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  await once(child, 'message')
+  return {
+    async order(message: string) {
+      const done = once(child, 'message')
+      child.send(message)
+      await done
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    },
+  }
+}
+
 /** Exports the log record of a call. */
 async function telemetry(id: string, more: Record<string, string> = {}): Promise<void> {
   const exporter = new OTLPLogExporter({ url: `${url}/v1/logs`, headers: { authorization: `Bearer ${key}` } })
@@ -123,4 +154,22 @@ it('an agent with a policy whose hook was never installed is found, and the hook
   for (let number = 0; number < 5; number++) await pass()
   const types = (await events()).map(({ event_type }) => event_type)
   expect(types).toContain('report_mismatch_ended')
+})
+
+// An SDK collects its reports for a second, so an exporter may be faster.
+it('a call of the SDK counts once, whichever of the two reports comes first', { timeout: slow }, async () => {
+  await using agent = await agentWithSdk()
+  await service.services.heardBy.write()
+  for (let number = 0; number < 6; number++) {
+    await agent.order(`call_${number}`)
+    if (number % 2 === 1) await agent.order('flush')
+    await telemetry(`call_${number}`)
+    await agent.order('flush')
+  }
+  const calls = (await events()).filter(({ event_type }) => event_type === 'tool_call')
+  expect(calls).toHaveLength(12)
+  const seconds = calls.filter(({ metadata }) => metadata?.second_witness)
+  expect(seconds.map(({ metadata }) => metadata?.via)).toEqual(Array(6).fill('otlp'))
+  await service.services.logFollower.reconcile()
+  expect(await service.rows('select sum(count) as count from tool_counts')).toMatchObject([{ count: 6 }])
 })
