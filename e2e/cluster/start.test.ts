@@ -61,7 +61,8 @@ test('processes that start together without a key create one admin key between t
 test('four processes that start together on an empty database all come up, on one schema', async () => {
   const { url, services, files } = await fourTogether()
   const versions = await query<{ version: number }>(url, 'select version from schema_version order by version')
-  expect(versions.map(({ version }) => version)).toEqual(versions.map((_, index) => index + 1))
+  const numbers = versions.map(({ version }) => Number(version))
+  expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
   const [counts] = await query(
     url,
     `select (select count(*) from counters) as counters,
@@ -69,7 +70,7 @@ test('four processes that start together on an empty database all come up, on on
     (select count(*) from pg_inherits where inhparent = 'events'::regclass) as partitions`,
   )
   // The index is checked, and the fact written, some time after the start. Partitions for yesterday, today and the next seven days, and the default one.
-  expect(counts).toEqual({ counters: '6', heads: '1', facts: '2', partitions: '10' })
+  expect(counts).toEqual({ counters: '7', heads: '1', facts: '2', partitions: '10' })
   const key = readFileSync(files[0]!, 'utf8').trim()
   await Promise.all(
     services.flatMap((service) =>

@@ -2,9 +2,10 @@ import type { ChannelView, MailChoice, MessageView } from '@wardline/contract'
 import type { SMTPServerOptions } from 'smtp-server'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type IdentityProvider, startIdentityProvider } from '../../../../../test-servers/identity-provider.ts'
+import { migrate } from '../../db/migrate.ts'
 import { failure, openMailServer } from '../../testing/mail-server.ts'
 import { accounts, as, openServiceWith, publicUrl, setRoles, signIn } from '../../testing/people.ts'
-import type { TestService, TestSession } from '../../testing/service.ts'
+import { openTestDatabase, openTestService, type TestService, type TestSession } from '../../testing/service.ts'
 import { forgetOldAlerts } from './alerts.ts'
 
 const minute = 60_000
@@ -260,9 +261,22 @@ it('an alert that expires is not mailed any more', async () => {
   expect(await service.rows('select * from alert_notices')).toEqual([])
 })
 
+it('alerts of before the upgrade are not looked through', async () => {
+  await using opened = await openTestDatabase()
+  await migrate(opened.database, 1, 77)
+  await opened.execute(`update counters set value = 5 where name = 'alert_seq'`)
+  await opened.execute(`insert into people
+    (id, issuer, subject, name, email, role, groups, first_seen_at, signed_in_at, evaluated_at)
+    values ('person-1', 'i', 's', 'Ada', 'ada@example.com', 'operator', '[]', 1, 1, 1)`)
+  await migrate(opened.database, 2)
+  expect(await opened.rows(`select value from counters where name = 'mailed_seq'`)).toEqual([{ value: 5 }])
+  expect(await opened.rows('select mail_address, ended_at from people')).toEqual([
+    { mail_address: null, ended_at: null },
+  ])
+})
+
 it('two processes send one mail', async () => {
   await choose({ assigned: true, tags: [] })
-  const { openTestService } = await import('../../testing/service.ts')
   await using other = await openTestService({
     env: {
       ...provider.env(),
