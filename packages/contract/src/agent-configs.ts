@@ -8,6 +8,11 @@ export const configLimits = {
   items: 1_000,
   /** Configurations of one agent: each folder that a coding agent works in and each tool server has one. */
   sources: 50,
+  /**
+   * Names in the list of all tool servers from the agents of one key: a busy machine has some twenty servers, and the agents
+   * of a key share most of theirs. Five pages of the list, so that a key cannot fill it with invented names.
+   */
+  listedServers: 500,
   name: 200,
   version: 100,
   /** Changes that an event lists; further ones are only counted. */

@@ -5,6 +5,7 @@ import type { Trx } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError, unknownInstance } from '../../errors.ts'
 import { createPace, TokenBuckets } from '../../token-bucket.ts'
+import type { CountedReports } from '../events/counted-reports.ts'
 import type { Ingest } from '../events/ingest.ts'
 import type { Quotas } from '../keys/quotas.ts'
 import {
@@ -52,6 +53,7 @@ export const createReportPace = (deps: Pick<Deps, 'clock'>) =>
 
 export interface ConfigParts {
   ingest: Pick<Ingest, 'own' | 'storeWithin'>
+  countedReports: Pick<CountedReports, 'note'>
   quotas: Pick<Quotas, 'takeEvents'>
 }
 
@@ -103,12 +105,13 @@ function newRow({ instanceId, keyId, body: { items } }: ConfigReport, source: st
  * Stores a configuration as reported, with the event about what changed in the same transaction. Resolves with the number of
  * changes. Throws AppError `invalid`, `not_found` or `quota_exceeded`.
  */
-export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, report: ConfigReport): Promise<number> {
+export async function reportConfig(deps: Deps, parts: ConfigParts, report: ConfigReport): Promise<number> {
   const {
     instanceId,
     keyId,
     body: { items },
   } = report
+  const { ingest, quotas } = parts
   const source = sourceOf(report)
   const { db } = deps.database
   const repeated = repeatedItem(items)
@@ -117,6 +120,7 @@ export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, 
   const now = deps.clock.now()
   const row = newRow(report, source, now)
   const keepServers = (trx: Trx) => storeServers(trx, deps.database, { instanceId, source, items }, now)
+  let unlisted = 0
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const before = await findConfig(db, instanceId, source)
     if (before?.digest === row.digest) {
@@ -124,8 +128,9 @@ export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, 
       await db.transaction().execute(async (trx) => {
         const isSame = await noteReport(trx, before, now)
         // Their rows, some twenty, are written once an hour.
-        if (isSame && hourOf(now) !== hourOf(before.reported_at)) await keepServers(trx)
+        if (isSame && hourOf(now) !== hourOf(before.reported_at)) unlisted = await keepServers(trx)
       })
+      noteUnlisted(parts, report, unlisted)
       return 0
     }
     if (!before && (await countConfigs(db, instanceId)) >= configLimits.sources) {
@@ -147,14 +152,31 @@ export async function reportConfig(deps: Deps, { ingest, quotas }: ConfigParts, 
         ? await replaceConfig(trx, { ...row, changed_at: changedAt ?? null }, before)
         : await insertConfig(trx, row)
       if (!isOurs) return false
-      await keepServers(trx)
+      unlisted = await keepServers(trx)
       if (changes.length > 0) publish = await ingest.storeWithin(trx, [event])
       return true
     })
     publish()
-    if (isStored) return changes.length
+    if (isStored) {
+      noteUnlisted(parts, report, unlisted)
+      return changes.length
+    }
   }
   throw new AppError('quota_exceeded', `${instanceId} reports ${source} too often at the same time.`, 1)
+}
+
+/** Reports servers that are not in the list of all servers. The configuration of the agent shows them. */
+function noteUnlisted({ countedReports }: ConfigParts, { keyId, instanceId }: ConfigReport, unlisted: number): void {
+  if (unlisted === 0) return
+  const name = 'tool_servers'
+  const describe = (count: number) => ({
+    severity: 'warning' as const,
+    event_type: eventTypes.quotaExceeded,
+    description: `Key ${keyId} exceeded its quotas: its agents have more than ${configLimits.listedServers} tool servers, and ${count} are not in the list of all servers`,
+    instance_id: instanceId,
+    metadata: { key_id: keyId, refused: { [name]: count }, quotas: { [name]: configLimits.listedServers } },
+  })
+  countedReports.note({ kind: eventTypes.quotaExceeded, owner: keyId, name }, describe, unlisted)
 }
 
 /** Throws AppError `not_found`. */

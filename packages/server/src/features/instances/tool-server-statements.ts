@@ -1,4 +1,4 @@
-import type { ConfigItem } from '@wardline/contract'
+import { type ConfigItem, configLimits } from '@wardline/contract'
 import { sql } from 'kysely'
 import type { Database, Db, Statement, Trx } from '../../db/database.ts'
 import { deleteInPortions } from '../../db/portions.ts'
@@ -11,22 +11,56 @@ const keyOf = (name: string) => name.toLowerCase()
 const cellTypes = { server_key: 'text', name: 'text', version: 'text', command: 'text', address: 'text' } as const
 const variant = ['version', 'command', 'address'] as const
 
-/** Stores which servers a configuration has, in the transaction that stores the configuration. */
-export async function storeServers(
+/** Returns those of the names that the key which registered the instance may list: those that it lists, and new ones in its room. */
+async function listedKeys(
   trx: Trx,
   { dialect }: Pick<Database, 'dialect'>,
+  instanceId: string,
+  keys: readonly string[],
+): Promise<Set<string>> {
+  const found = await trx.selectFrom('instances').select('owner').where('id', '=', instanceId).executeTakeFirst()
+  const owner = found?.owner ?? null
+  const isOfKey = sql<boolean>`instance_id in (select id from instances where ${owner === null ? sql`owner is null` : sql`owner = ${owner}`})`
+  const asked = dialect.rowsFromJson(JSON.stringify(keys.map((key) => [key])), { server_key: 'text' })
+  const ofKey = trx.selectFrom('tool_servers').select('server_key').distinct().where(isOfKey)
+  const known = await ofKey
+    .where(sql<boolean>`server_key in (select asked.server_key from ${asked} as asked)`)
+    .execute()
+  const listed = new Set(known.map(({ server_key }) => server_key))
+  const added = [...new Set(keys)].filter((key) => !listed.has(key))
+  if (added.length === 0) return listed
+  const room = configLimits.listedServers - (await ofKey.limit(configLimits.listedServers).execute()).length
+  return new Set([...listed, ...added.slice(0, Math.max(0, room))])
+}
+
+/**
+ * Stores which servers a configuration has, in the transaction that stores the configuration. Resolves with the number of
+ * those that are left out because their key lists as many as it may.
+ */
+export async function storeServers(
+  trx: Trx,
+  database: Pick<Database, 'dialect'>,
   config: { instanceId: string; source: string; items: readonly ConfigItem[] },
   now: number,
-): Promise<void> {
+): Promise<number> {
+  const { dialect } = database
   const { instanceId, source, items } = config
   const servers = items.filter(({ kind }) => kind === 'server')
   const cells = servers.map(({ name, version = '', command = '', address = '' }) => [
     ...[keyOf(name), name, version, command, address],
   ])
-  const reported = dialect.rowsFromJson(JSON.stringify(cells), cellTypes)
+  const all = dialect.rowsFromJson(JSON.stringify(cells), cellTypes)
   await sql`delete from tool_servers where instance_id = ${instanceId} and source = ${source}
-    and name not in (select name from ${reported} as reported)`.execute(trx)
-  if (servers.length === 0) return
+    and name not in (select name from ${all} as reported)`.execute(trx)
+  if (servers.length === 0) return 0
+  const listed = await listedKeys(
+    trx,
+    database,
+    instanceId,
+    servers.map(({ name }) => keyOf(name)),
+  )
+  const kept = cells.filter(([key]) => listed.has(key!))
+  const reported = dialect.rowsFromJson(JSON.stringify(kept), cellTypes)
   const isSame = sql.join(
     variant.map((name) => sql`${sql.ref(`tool_servers.${name}`)} = ${sql.ref(`excluded.${name}`)}`),
     sql` and `,
@@ -39,6 +73,7 @@ export async function storeServers(
       since = case when ${isSame} then tool_servers.since else excluded.since end,
       version = excluded.version, command = excluded.command, address = excluded.address,
       seen_at = excluded.seen_at`.execute(trx)
+  return cells.length - kept.length
 }
 
 /** Whether a configuration of the instance of the row around names this server, in any case. */

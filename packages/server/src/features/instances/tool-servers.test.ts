@@ -1,4 +1,11 @@
-import { type ConfigItem, type FleetIds, type ToolServerList, toolServerLimits } from '@wardline/contract'
+import {
+  type ConfigItem,
+  type EventList,
+  type FleetIds,
+  type InstanceConfig,
+  type ToolServerList,
+  toolServerLimits,
+} from '@wardline/contract'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
@@ -133,6 +140,41 @@ it('is listed in pages, each name once, also with hostile names', async () => {
   for (const name of hostile) expect((await ids(`server=${encodeURIComponent(name)}`)).ids).toContain('dev-1')
   expect(await service.call('GET', '/api/tool-servers?limit=101')).toMatchObject({ status: 400 })
   expect(await service.call('GET', '/api/tool-servers?after=a%0Ab')).toMatchObject({ status: 400 })
+})
+
+// A key could otherwise fill the list, which people read, with names that it invents.
+it('lists at most 500 names of the agents of one key, and reports those left out', async () => {
+  const own = await service.createKey('agent', ['bot-*'])
+  for (const id of ['bot-1', 'bot-2']) {
+    await service.call('POST', '/api/heartbeat', { key: own.key, body: { instance_id: id, name: id } })
+  }
+  const put = async (id: string, items: ConfigItem[]) => {
+    service.clock.advance(10_000)
+    const body = { source: 'claude-code', items }
+    expect((await service.call('PUT', `/api/instances/${id}/config`, { key: own.key, body })).status).toBe(200)
+  }
+  const invented = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, n) => server(`invented-${from + n}`))
+  const listed = async () => (await service.rows('select distinct server_key from tool_servers')).length
+  const refused = async () => {
+    await service.services.countedReports.flush()
+    await service.services.ingest.whenIdle()
+    const { body } = await service.call<EventList>('GET', '/api/events?type=quota_exceeded')
+    return body.events.toReversed().map(({ severity, metadata }) => [severity, metadata?.refused])
+  }
+  await put('bot-1', invented(0, 499))
+  expect([await listed(), await refused()]).toEqual([499, []])
+  // What the key lists already needs no room.
+  await put('bot-2', [...invented(0, 10), ...invented(600, 900)])
+  expect(await listed()).toBe(500)
+  expect(await refused()).toEqual([['warning', { tool_servers: 299 }]])
+  const { body } = await service.call<InstanceConfig>('GET', '/api/instances/bot-2/config')
+  expect(body.configs[0]!.items).toHaveLength(310)
+  // Agents of other keys have room of theirs, and what is removed makes room.
+  await report('dev-1', [github('1.0.0')])
+  await put('bot-1', [])
+  await put('bot-2', invented(600, 900))
+  expect(await listed()).toBe(301)
 })
 
 it('lists the variants of most agents, and counts the others', async () => {
