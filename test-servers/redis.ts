@@ -23,20 +23,29 @@ export interface TestRedis extends AsyncDisposable {
 export interface RedisOptions {
   /** Path of an ACL file. */
   aclFile?: string
+  /** More flags, such as `['--cluster-enabled', 'yes']`. */
+  settings?: readonly string[]
 }
 
-function findBinary(): string {
+/** Throws if there is none. */
+export function findRedisBinary(): string {
   const found = ['redis-server', 'valkey-server'].find((name) => spawnSync(name, ['--version']).status === 0)
   if (found) return found
   throw new Error('No Redis: neither redis-server nor valkey-server is installed')
 }
 
 /** Throws if there is no binary or the server does not start. */
-export async function startRedis({ aclFile }: RedisOptions = {}): Promise<TestRedis> {
-  const binary = findBinary()
+export async function startRedis({ aclFile, settings = [] }: RedisOptions = {}): Promise<TestRedis> {
+  const binary = findRedisBinary()
   const folder = mkdtempSync(join(tmpdir(), 'wardline-test-redis-'))
   const nothingOnDisk = ['--dir', folder, '--save', '', '--appendonly', 'no']
-  const flags = ['--bind', '127.0.0.1', ...nothingOnDisk, ...(aclFile === undefined ? [] : ['--aclfile', aclFile])]
+  const flags = [
+    '--bind',
+    '127.0.0.1',
+    ...nothingOnDisk,
+    ...(aclFile === undefined ? [] : ['--aclfile', aclFile]),
+    ...settings,
+  ]
 
   let server: GuardedProcess | undefined
   const startOn = async (port: number) => {

@@ -30,6 +30,8 @@ export interface RedisSession {
 
 interface SessionOptions {
   url: string
+  /** Asked regularly. Returns why this server must not be used any more. */
+  probe: RedisProbe
   /** Channel and message listener of each lane. */
   lanes: Record<BusLane, { channel: string; hear: (message: Buffer) => void }>
   /** Called for each message that Redis did not accept. */
@@ -38,10 +40,18 @@ interface SessionOptions {
   signal: AbortSignal
 }
 
-/** Returns host and port of the URL, without user and password, for logs. */
+/** A command, and what is wrong with its answer. */
+export interface RedisProbe {
+  command: string[]
+  faultOf(answer: unknown): string | undefined
+}
+
+export const ping: RedisProbe = { command: ['PING'], faultOf: () => undefined }
+
+/** Returns the hosts and ports of a URL of one or several servers, without user and password, for logs. */
 export function addressOf(url: string): string {
-  const { hostname, port } = new URL(url)
-  return `${hostname}:${port || 6379}`
+  const hosts = /^[a-z+]+:\/\/(?:[^@/?#]*@)?([^@/?#]+)/.exec(url)![1]!
+  return /:\d+$/.test(hosts) ? hosts : `${hosts}:6379`
 }
 
 // Ignores the database number in the URL's path, because channels are shared by all databases.
@@ -68,8 +78,23 @@ function createClient(url: string) {
   })
 }
 
+/** Asks a server over a separate connection. Rejects if it does not answer within a second. */
+export async function askRedis(url: string, command: string[]): Promise<unknown> {
+  const client = createClient(url)
+  // The error rejects the call below; without a listener it would end the process.
+  client.on('error', () => {})
+  const silent = sleep(connectWithinMs, undefined, { ref: false }).then(() => {
+    throw new Error('Redis does not answer')
+  })
+  try {
+    return await Promise.race([client.connect().then(() => client.sendCommand(command)), silent])
+  } finally {
+    client.destroy()
+  }
+}
+
 /** Connects and subscribes. Rejects if this fails or takes more than two seconds. */
-export async function openRedisSession({ url, lanes, onFailed, signal }: SessionOptions): Promise<RedisSession> {
+export async function openRedisSession({ url, probe, lanes, onFailed, signal }: SessionOptions): Promise<RedisSession> {
   const publisher = { client: createClient(url), signsOfLife: 0 }
   const subscriber = { client: createClient(url), signsOfLife: 0 }
   const connections = [publisher, subscriber]
@@ -102,7 +127,7 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
   }
 
   /** Ends the session if neither the reply nor any other message arrives in time. */
-  async function ping(connection: typeof publisher): Promise<void> {
+  async function look(connection: typeof publisher): Promise<void> {
     let known = connection.signsOfLife
     let isAnswered = false
     const judge = () => {
@@ -114,15 +139,19 @@ export async function openRedisSession({ url, lanes, onFailed, signal }: Session
     // After a long event loop turn, the reply may have arrived without being read yet: read first, then judge.
     const check = () => void setImmediate(judge)
     let timer = setTimeout(check, answerWithinMs)
-    await connection.client.sendCommand(['PING']).catch(end)
+    // A connection that subscribed takes no other command than this.
+    const { command, faultOf } = connection === publisher ? probe : ping
+    const answer = await connection.client.sendCommand(command).catch(end)
     isAnswered = true
+    const fault = isOver ? undefined : faultOf(answer)
+    if (fault !== undefined) end(new Error(fault))
     connection.signsOfLife += 1
     clearTimeout(timer)
   }
 
   async function keepPinging(connection: typeof publisher): Promise<void> {
     while (!isOver) {
-      await ping(connection)
+      await look(connection)
       await sleep(pingEveryMs, undefined, { ref: false })
     }
   }

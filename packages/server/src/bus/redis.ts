@@ -9,6 +9,7 @@ import type { Metrics } from '../metrics.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Bus, EventListener, ReadEvent, WriteEvent } from './bus.ts'
 import { type Notice, noticeMessage } from './notice.ts'
+import { findRedis } from './redis-servers.ts'
 import { addressOf, type BusLane, openRedisSession, type RedisSession } from './redis-session.ts'
 import { readControlChannel } from './signed-control.ts'
 import { createMac, eventMessage, type Mac, readEventMessage, signatureOf } from './signed-event.ts'
@@ -245,9 +246,9 @@ export class RedisBus implements Bus {
   async #connect(): Promise<RedisSession> {
     const { url, eventsChannel, controlChannel, log, metrics } = this.#options
     let isRefusalLogged = false
-    const current = url()
+    const server = await findRedis(url())
     const session = await openRedisSession({
-      url: current,
+      ...server,
       lanes: {
         events: { channel: eventsChannel, hear: (message) => this.#hear('events', message) },
         control: { channel: controlChannel, hear: (message) => this.#hear('control', message) },
@@ -263,7 +264,7 @@ export class RedisBus implements Bus {
     this.#session = session
     this.#echoes.clear()
     metrics.backplaneUp.set(1)
-    log.info({ address: addressOf(current) }, this.#isReported ? 'backplane back' : 'backplane connected')
+    log.info({ address: addressOf(server.url) }, this.#isReported ? 'backplane back' : 'backplane connected')
     if (this.#isReported) metrics.backplaneReconnects.inc()
     this.#isReported = false
     for (const listener of this.#reconnectListeners) listener(this.#missedSince)

@@ -10,12 +10,12 @@ import { limitSettings } from './limits.ts'
 import { logSettings } from './log.ts'
 import { incompleteOidc, oidcSettings } from './oidc.ts'
 import { quotaSettings } from './quotas.ts'
+import { backplaneUrl } from './redis-url.ts'
 import { serverUrls } from './server-urls.ts'
 import { telemetrySettings } from './telemetry.ts'
 import { unknownNames } from './unknown-names.ts'
 import {
   address,
-  backplaneUrl,
   channel,
   cidrs,
   flag,
@@ -74,7 +74,7 @@ export const settings = {
     env: 'BACKPLANE_URL',
     unset: undefined,
     meaning:
-      'Redis or Valkey that connects several processes: `redis://<user>:<password>@<host>:<port>`, or `rediss://…` for TLS; default: in-process',
+      'Redis or Valkey that connects several processes: `redis://<user>:<password>@<host>:<port>`, `rediss://…` for TLS; with `<host>:<port>,<host>:<port>` the nodes of a cluster, and as `redis+sentinel://<user>:<password>@<host>:<port>,<host>:<port>/<master>` the master that sentinels name; default: in-process',
     parse: backplaneUrl,
     secret: true,
   }),
@@ -377,7 +377,12 @@ export function withoutConfiguredSecrets(config: Config, text: string): string {
   const configured = settingList.flatMap(([name, { secret }]) => (secret ? [config[name] ?? []].flat() : []))
   const current = (['databaseUrl', 'backplaneUrl'] as const).flatMap((name) => currentUrl(config, name) ?? [])
   const secrets = [...configured, ...current].map(String)
-  const passwords = secrets.flatMap((value) => (URL.canParse(value) ? [new URL(value).password] : []))
+  // Not by URL, which refuses those with several hosts.
+  const passwords = secrets.flatMap((value) =>
+    [/^[a-z+]+:\/\/[^:@/?#]*:([^@/?#]+)@/, /[?&]sentinel_password=([^&#]+)/].flatMap(
+      (form) => form.exec(value)?.[1] ?? [],
+    ),
+  )
   const decoded = passwords.flatMap((password) => [password, decodeURIComponent(password)])
   return [...secrets, ...decoded]
     .filter((value) => value !== '')

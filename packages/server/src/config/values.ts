@@ -1,6 +1,5 @@
 import { BlockList, isIP } from 'node:net'
 import { keccak_256 } from '@noble/hashes/sha3'
-import { urlFault } from './setting-faults.ts'
 
 export interface Setting<Value> {
   env: string
@@ -79,12 +78,6 @@ export function cidrs(value: string): string[] {
     checker.addSubnet(network, length, family === 6 ? 'ipv6' : 'ipv4')
   }
   return parts
-}
-
-export function backplaneUrl(value: string): string {
-  if (!/^rediss?:/.test(value)) refuse('must be redis://<user>:<password>@<host>:<port>, or rediss://… for TLS')
-  const fault = urlFault(value)
-  return fault === undefined ? value : refuse(fault)
 }
 
 // No spaces, because Redis ACL rules cannot name a channel that contains one.
