@@ -40,6 +40,8 @@ export interface ServiceOptions {
   wrapper?: string[]
   /** Default: `serve`. `gateway` runs the model gateway alone; `call` then reaches its port. */
   command?: 'serve' | 'gateway'
+  /** The main file of another version. Default: this one. */
+  program?: string
 }
 
 export interface Service {
@@ -100,13 +102,10 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
 /** Starts the service with an invalid configuration and returns its exit code and output. */
 export async function startToExit(
   env: Record<string, string>,
-  command: ServiceOptions['command'] = 'serve',
+  options: Pick<ServiceOptions, 'command' | 'program'> = {},
 ): Promise<Exit & { output: string }> {
   const dataDir = env.WARDLINE_DATA_DIR ?? newDataDir()
-  const child = spawnService(
-    { PORT: '0', WARDLINE_API_KEY: newApiKey(), WARDLINE_DATA_DIR: dataDir, ...env },
-    { command },
-  )
+  const child = spawnService({ PORT: '0', WARDLINE_API_KEY: newApiKey(), WARDLINE_DATA_DIR: dataDir, ...env }, options)
   let output = ''
   child.process.stdout?.on('data', (chunk) => {
     output += chunk
@@ -308,9 +307,9 @@ afterAll(() => {
 // Inherits only the necessary variables: a WARDLINE_* or TRUST_* of the shell must not affect a test.
 function spawnService(
   env: Record<string, string>,
-  { wrapper = [], command: name = 'serve' }: Pick<ServiceOptions, 'wrapper' | 'command'>,
+  { wrapper = [], command: name = 'serve', program = inject('command') }: ServiceOptions,
 ): SpawnedService {
-  const service = [process.execPath, inject('command'), name]
+  const service = [process.execPath, program, name]
   const [command = '', ...args] = [...wrapper, ...service]
   const inherited = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', TMPDIR: tmpdir() }
   const child = spawn(command, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })

@@ -262,7 +262,7 @@ test('a process of the gateway ends on SIGTERM, and cuts no stream that ends in 
 
 test.skipIf(isExternal)('on SQLite the gateway does not start alone, and says what to set', async () => {
   const env = { WARDLINE_GATEWAY_PORT: '0', WARDLINE_GATEWAY_FILE: file, PROVIDER_KEY: 'x' }
-  const { code, output } = await startToExit(env, 'gateway')
+  const { code, output } = await startToExit(env, { command: 'gateway' })
   expect(code).toBe(78)
   expect(output).toBe(
     'Invalid configuration: `wardline gateway` needs PostgreSQL (DATABASE_URL), because one process owns an SQLite database: set WARDLINE_GATEWAY_PORT on the service instead.\n',

@@ -128,6 +128,8 @@ class DirectRoutes {
   /** Returns a listener that serves the direct routes and passes other requests to `general`. */
   before(general: RequestListener): RequestListener {
     return (request, response) => {
+      // The framework answers 503 and closes the connection: another process, or the next one, has the answer at once.
+      if (this.#isClosing) response.setHeader('retry-after', '1')
       if (request.method === 'GET') {
         if (!this.#read(request, response)) general(request, response)
         return
