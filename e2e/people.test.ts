@@ -44,7 +44,30 @@ test('wardline oidc test walks discovery, client, sign-in and roles before a ser
   expect(stdout).toContain(
     'Name: Ada\nGroups: platform, x [31m\nRole: operator, by platform\nA refresh says the groups',
   )
+  expect(stdout).toContain('People can confirm changes that matter')
   expect(code).toBe(0)
+})
+
+test('wardline oidc test says that a provider sends no auth_time, and what people do then', async () => {
+  const command = startCommand(['oidc', 'test'], atProvider(), undefined, 'pipe')
+  await until(
+    'the question',
+    () => command.output(),
+    (text) => text.includes('Address: '),
+  )
+  const [url] = /http:\S+\/auth\?\S+/.exec(command.stdout())!
+  const back = await new ProviderBrowser().signIn(url, 'ada', publicUrl)
+  const restore = provider.changeAnswers('/token', (body) => {
+    const claims = JSON.parse(Buffer.from(String(body.id_token).split('.')[1]!, 'base64url').toString('utf8'))
+    return { ...body, id_token: provider.sign({ ...claims, auth_time: undefined }) }
+  })
+  command.type(`${back}\n`)
+  const { code, stdout } = await command.ended
+  restore()
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringContaining('cannot confirm changes that matter, which then need the local admin key'),
+  ])
 })
 
 test.each([
@@ -58,6 +81,13 @@ test.each([
 ])('wardline oidc test says %s', async (_, env, sentence) => {
   const { code, stderr } = await runCommand(['oidc', 'test', '--no-sign-in'], { ...atProvider(), ...env })
   expect([code === 0, stderr]).toEqual([false, expect.stringContaining(sentence)])
+})
+
+test('wardline oidc test reads the error code of the provider, not its words', async () => {
+  const restore = provider.answerTokens(400, { error: 'invalid_scope', error_description: 'no invalid_grant' })
+  const { code, stderr } = await runCommand(['oidc', 'test', '--no-sign-in'], atProvider())
+  restore()
+  expect([code === 0, stderr]).toEqual([false, expect.stringContaining('The provider refused (invalid_scope')])
 })
 
 test('wardline oidc explain says why a token or a person has a role', async () => {

@@ -264,3 +264,27 @@ test('a change that matters asks the person to confirm at the provider, and then
     .getByRole('group', { name: /^Key with scope/ })
     .waitFor()
 })
+
+// Google sends no time of the sign-in by default.
+test('a person whose provider cannot confirm reads what to do, and stays signed in', async () => {
+  const page = await newPage()
+  await enter(page, 'root')
+  await page.getByText('Signed in as Grace Hopper').waitFor()
+  const restore = provider.changeAnswers('/token', (body) => {
+    const claims = JSON.parse(Buffer.from(String(body.id_token).split('.')[1]!, 'base64url').toString('utf8'))
+    return { ...body, id_token: provider.sign({ ...claims, auth_time: undefined }) }
+  })
+  try {
+    await page.goto(`${publicUrl}/auth/login?confirm=true`)
+    await page.locator('[name=login]').fill('root')
+    await page.locator('[name=password]').fill('any')
+    await page.getByRole('button', { name: 'Sign-in' }).click()
+    await page.getByRole('heading', { name: 'Not confirmed' }).waitFor()
+  } finally {
+    restore()
+  }
+  await page.getByRole('alert').filter({ hasText: 'make the change with the local admin key' }).waitFor()
+  expect(await page.getByRole('link', { name: 'Try again' }).getAttribute('href')).toBe('/auth/login?confirm=true')
+  await page.goto(publicUrl)
+  await page.getByText('Signed in as Grace Hopper').waitFor()
+})

@@ -49,6 +49,14 @@ const refreshTexts = {
   groups: 'A refresh says the groups: roles follow within ten minutes.',
 }
 
+const confirmTexts = {
+  yes: 'People can confirm changes that matter: the provider authenticates them again, and says when (auth_time).',
+  'not again':
+    'The provider says when a person signed in (auth_time), but did not authenticate them again: people sign out there before they confirm a change that matters.',
+  'no time':
+    'The provider does not say when a person signed in (auth_time): people cannot confirm changes that matter, which then need the local admin key. Google sends it after "Session age claims" is chosen in the settings of its Auth Platform.',
+}
+
 async function test({ signIn }: { signIn: boolean }): Promise<void> {
   const { check, mappings } = await openCheck()
   const { issuer, redirect, clientId } = check.settings
@@ -74,6 +82,7 @@ async function test({ signIn }: { signIn: boolean }): Promise<void> {
   console.log('')
   print(explained)
   console.log(refreshTexts[explained.refresh])
+  console.log(confirmTexts[explained.confirms])
   if (!explained.granted) process.exitCode = 1
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { leadOn } from '../data/command-logins.ts'
 import { currentSession, type Session } from '../data/session.ts'
-import { finishSignIn, startAddress, startSignIn, takeAttempt } from '../data/sign-in.ts'
+import { confirmAddress, finishSignIn, startAddress, startSignIn, takeAttempt } from '../data/sign-in.ts'
 import { Alone } from '../shell/other-pages.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { Fault } from '../ui/panel.tsx'
@@ -23,13 +23,20 @@ function useOnce(work: () => void): void {
   }, [])
 }
 
-function Failed({ fault, to }: { fault: Error; to: string | undefined }) {
+interface FailedProps {
+  fault: Error
+  to: string | undefined
+  /** The person is signed in, and did not prove again who they are. */
+  isConfirmation: boolean
+}
+
+function Failed({ fault, to, isConfirmation }: FailedProps) {
   const byKey = `/login?by=key${to === undefined ? '' : `&to=${encodeURIComponent(to)}`}`
   return (
     <>
       <Fault of={fault} />
       <p className="chips">
-        <a className={buttonClass('go')} href={startAddress(to)}>
+        <a className={buttonClass('go')} href={isConfirmation ? confirmAddress : startAddress(to)}>
           Try again
         </a>
         <a className={buttonClass()} href={byKey}>
@@ -57,7 +64,11 @@ export function StartSignIn() {
   if (local) return <ConfirmSession session={local} />
   return (
     <Alone title="Sign in">
-      {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Opening the page of the provider…</p>}
+      {fault ? (
+        <Failed fault={fault} to={to} isConfirmation={confirm === true} />
+      ) : (
+        <p className="quiet">Opening the page of the provider…</p>
+      )}
     </Alone>
   )
 }
@@ -67,11 +78,11 @@ export function FinishSignIn() {
   const router = useRouter()
   const client = useQueryClient()
   const { run, fault } = useChange({ changes: [] })
-  const [to, setTo] = useState<string>()
+  const [begun, setBegun] = useState<ReturnType<typeof takeAttempt>>()
   const [isConfirmed, setConfirmed] = useState(false)
   useOnce(() => {
     const attempt = takeAttempt()
-    setTo(attempt?.to)
+    setBegun(attempt)
     void run(async () => {
       const ofCommandLine = await finishSignIn(takeAnswer(), attempt)
       if (ofCommandLine) return leadOn(ofCommandLine)
@@ -81,9 +92,14 @@ export function FinishSignIn() {
     })
   })
   if (isConfirmed) return <Confirmed />
+  const isConfirmation = begun?.isConfirmation === true
   return (
-    <Alone title={fault ? 'You are not signed in' : 'Sign in'}>
-      {fault ? <Failed fault={fault} to={to} /> : <p className="quiet">Signing in…</p>}
+    <Alone title={fault ? (isConfirmation ? 'Not confirmed' : 'You are not signed in') : 'Sign in'}>
+      {fault ? (
+        <Failed fault={fault} to={begun?.to} isConfirmation={isConfirmation} />
+      ) : (
+        <p className="quiet">Signing in…</p>
+      )}
     </Alone>
   )
 }

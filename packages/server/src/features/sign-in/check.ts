@@ -4,7 +4,15 @@ import type { Config } from '../../config/config.ts'
 import { AppError } from '../../errors.ts'
 import { randomSecret } from '../../ids.ts'
 import { type Described, describe, type Granted, refusalOf, roleOf } from '../people/roles.ts'
-import { type Answer, type Attempt, Provider, type ProviderSettings, providerSettings, Refusal } from './provider.ts'
+import {
+  type Answer,
+  type Attempt,
+  Provider,
+  type ProviderSettings,
+  providerSettings,
+  Refusal,
+  toleranceSeconds,
+} from './provider.ts'
 
 /** What a person may do, and why. */
 export interface Explained {
@@ -12,6 +20,13 @@ export interface Explained {
   granted: Granted | undefined
   /** Why they may do nothing. */
   refusal: string | undefined
+}
+
+interface Finished extends Explained {
+  /** What a refresh says. */
+  refresh: 'none' | 'no groups' | 'groups'
+  /** Whether the provider proved that it authenticated the person for this sign-in. */
+  confirms: 'yes' | 'not again' | 'no time'
 }
 
 function explain(
@@ -39,6 +54,7 @@ export function openSignInCheck(config: Config, mappings: readonly RoleMapping[]
   if (!settings) return undefined
   const provider = new Provider(settings, systemClock)
   const attempt: Attempt = { state: randomSecret(32), nonce: randomSecret(32), verifier: randomSecret(32) }
+  let startedAt = systemClock.now()
   return {
     settings,
     /** Reads the discovery document. */
@@ -57,12 +73,18 @@ export function openSignInCheck(config: Config, mappings: readonly RoleMapping[]
       }
       return 'It accepts codes that it did not make.'
     },
-    /** Returns the address to open in a browser. */
-    start: () => provider.start(attempt),
+    /** Returns the address to open in a browser. It asks to authenticate the person, as a confirmation does. */
+    start() {
+      startedAt = systemClock.now()
+      return provider.start(attempt, 0)
+    },
     /** Finishes with the address to which the provider returned the browser. */
-    async finish(address: string): Promise<Explained & { refresh: 'none' | 'no groups' | 'groups' }> {
+    async finish(address: string): Promise<Finished> {
       const said = await provider.finish(new URL(address).search.slice(1), attempt)
-      const explained = explain(mappings, said.sources, settings)
+      const { authenticatedAt } = said
+      const isAgain = authenticatedAt !== undefined && authenticatedAt >= startedAt - toleranceSeconds * 1_000
+      const confirms = isAgain ? 'yes' : authenticatedAt === undefined ? 'no time' : 'not again'
+      const explained = { ...explain(mappings, said.sources, settings), confirms } as const
       if (said.refreshToken === undefined) return { ...explained, refresh: 'none' }
       const again = await provider.refresh(said.refreshToken, said.subject)
       const hasGroups =

@@ -4,7 +4,7 @@ import {
   ProviderBrowser,
   startIdentityProvider,
 } from '../../../../../test-servers/identity-provider.ts'
-import { accounts, as, confirm, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
+import { accounts, as, atProvider, confirm, finish, openServiceWith, publicUrl, signIn } from '../../testing/people.ts'
 import type { Method, TestService } from '../../testing/service.ts'
 
 const minute = 60_000
@@ -81,4 +81,64 @@ it('a confirmation lasts five minutes', async () => {
 
 it('a key has nothing to confirm', async () => {
   expect((await service.call('POST', '/api/resume/a')).status).toBe(200)
+})
+
+/** Changes the ID tokens of the provider. */
+const changeClaims = (change: (claims: Record<string, unknown>) => object) =>
+  provider.changeAnswers('/token', (body) => {
+    const claims = JSON.parse(Buffer.from(String(body.id_token).split('.')[1]!, 'base64url').toString('utf8'))
+    return { ...body, id_token: provider.sign({ ...claims, ...change(claims) }) }
+  })
+
+it.each<[string, (claims: Record<string, unknown>) => object, string]>([
+  ['does not say when', () => ({ auth_time: undefined }), 'does not say when you signed in (auth_time)'],
+  ['did not authenticate again', ({ iat }) => ({ auth_time: Number(iat) - 600 }), 'sign out there, then confirm again'],
+])('a provider that %s confirms nothing, and the page names the way that is left', async (_, change, sentence) => {
+  const browser = new ProviderBrowser()
+  const session = as(await signIn(service, 'root', browser))
+  const attempt = await atProvider(service, 'root', browser, '?confirm=true')
+  const restore = changeClaims(change)
+  const { status, body } = await finish(service, attempt)
+  restore()
+  expect([status, body.error]).toEqual([401, expect.stringContaining(sentence)])
+  expect(body.error).toMatch(/make the change with the local admin key\.$/)
+  expect((await service.call('GET', '/api/session', session)).status).toBe(200)
+})
+
+it('a provider that says the time only if it is asked for it by name confirms', async () => {
+  await using byName = await startIdentityProvider({
+    publicUrl,
+    accounts,
+    change: (configuration) => ({
+      ...configuration,
+      features: { ...configuration.features, claimsParameter: { enabled: true } },
+    }),
+  })
+  await using other = await openServiceWith(byName)
+  const { body } = await other.call<{ url: string; secret: string }>('POST', '/api/sign-in/start?confirm=true', {
+    key: null,
+  })
+  const url = new URL(body.url)
+  url.searchParams.delete('max_age')
+  const back = await new ProviderBrowser().signIn(url.href, 'root', publicUrl)
+  expect((await finish(other, { answer: back.search.slice(1), secret: body.secret })).status).toBe(201)
+})
+
+it.each([
+  ['takes the parameter', true, true],
+  ['does not say whether it takes it', undefined, true],
+  ['takes none', false, false],
+])('the time is asked for by name, to confirm, from a provider that %s', async (_, announced, isAsked) => {
+  const restore = provider.changeAnswers('/.well-known/openid-configuration', (metadata) => ({
+    ...metadata,
+    claims_parameter_supported: announced,
+  }))
+  await using other = await openServiceWith(provider)
+  const askedAt = async (query: string) => {
+    const { body } = await other.call<{ url: string }>('POST', `/api/sign-in/start${query}`, { key: null })
+    return new URL(body.url).searchParams.get('claims')
+  }
+  expect(await askedAt('?confirm=true')).toBe(isAsked ? '{"id_token":{"auth_time":{"essential":true}}}' : null)
+  expect(await askedAt('')).toBeNull()
+  restore()
 })

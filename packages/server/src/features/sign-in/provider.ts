@@ -128,8 +128,17 @@ const claimSentences: Record<string, string> = {
   aud: 'The ID token is for another client: compare WARDLINE_OIDC_CLIENT_ID.',
   azp: 'The ID token was made for another client: compare WARDLINE_OIDC_CLIENT_ID.',
   iss: 'The ID token is of another issuer: compare WARDLINE_OIDC_ISSUER.',
-  auth_time: 'The provider did not authenticate the person again, as it was asked to.',
+  auth_time:
+    'The provider did not authenticate you again, as it was asked to: sign out there, then confirm again, or make the change with the local admin key.',
 }
+
+const noAuthTime = () =>
+  invalid(
+    'The provider does not say when you signed in (auth_time), so it cannot confirm that it is you: let it send auth_time, or make the change with the local admin key.',
+  )
+
+/** Asks for the time of the sign-in by name: not every provider sends it for `max_age` (OpenID Connect Core 1.0, section 5.5). */
+const askForTime = JSON.stringify({ id_token: { auth_time: { essential: true } } })
 
 /** The ID token was made just now, so its time is that of the provider's clock. */
 function clocksDiffer({ iat }: Claims, nowSeconds: number): AppError {
@@ -163,8 +172,9 @@ function faultOf(failure: unknown): AppError {
     }
     return new Refusal(error, `The provider refused (${details}).`)
   }
-  const { claim, attribute, claims = {}, now } = cause?.cause ?? cause ?? {}
-  if (code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED' && claim !== 'auth_time') return clocksDiffer(claims, Number(now))
+  const { claim, attribute, claims, now } = cause?.cause ?? cause ?? {}
+  if (code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED' && claim !== 'auth_time')
+    return clocksDiffer(claims ?? {}, Number(now))
   if (typeof claim === 'string' && Object.hasOwn(claimSentences, claim)) return invalid(claimSentences[claim]!)
   if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') {
     if (attribute === 'sub') return anotherPerson()
@@ -212,8 +222,11 @@ export class Provider {
   /** Returns the address to open. Rejects with AppError. `maxAge`: seconds since the person proved who they are. */
   async start({ state, nonce, verifier }: Attempt, maxAge?: number): Promise<string> {
     const { client, configuration } = await this.#open()
-    const { scopes_supported: supported, pushed_authorization_request_endpoint: pushed } =
-      configuration.serverMetadata()
+    const {
+      scopes_supported: supported,
+      pushed_authorization_request_endpoint: pushed,
+      claims_parameter_supported: takesClaims,
+    } = configuration.serverMetadata()
     // A provider that does not list it refuses the request, as Google does.
     const scopes = this.settings.scopes
       .split(' ')
@@ -226,6 +239,8 @@ export class Provider {
       code_challenge: await client.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
       ...(maxAge === undefined ? {} : { max_age: String(maxAge) }),
+      // A provider that does not know it passes it over; one that announces that it takes none may refuse it.
+      ...(maxAge === undefined || takesClaims === false ? {} : { claims: askForTime }),
     }
     try {
       const url =
@@ -252,7 +267,9 @@ export class Provider {
     try {
       return await this.#read(await client.authorizationCodeGrant(configuration, address, checks))
     } catch (failure) {
-      throw faultOf(failure)
+      const { code, cause } = failure as Failure
+      const claims = code === 'OAUTH_INVALID_RESPONSE' ? cause?.cause?.claims : undefined
+      throw maxAge !== undefined && claims && claims.auth_time === undefined ? noAuthTime() : faultOf(failure)
     }
   }
 
