@@ -111,7 +111,7 @@ export function createAutoSuspension(
     // Read the brake before the instances: a change in between makes the batch stale.
     const brake = await readBrake(deps)
     const ids = [...new Set(breaches.flatMap(({ instanceId }) => instanceId ?? []))]
-    const controls = ids.length > 0 ? await readControls(database.db, ids) : new Map<string, ControlRow>()
+    const controls = ids.length > 0 ? await readControls(database, ids) : new Map<string, ControlRow>()
     const suspended = [...controls].filter(([, control]) => control.suspended)
     const ending = await pendingResumes.find(suspended.map(([instanceId, { version }]) => ({ instanceId, version })))
     const held = ids.length > 0 ? await readHeld(database, ids) : new Map<string, HeldSuspension>()

@@ -1,6 +1,7 @@
 import type { ControlMessage, KillSwitchState } from '@wardline/contract'
 import type { Deps } from '../../deps.ts'
-import { readControl } from '../instances/control-statements.ts'
+import { SharedRun } from '../../shared-run.ts'
+import { type ControlRow, readControls } from '../instances/control-statements.ts'
 import { type ControlState, controlHeaderValue } from './control-message.ts'
 
 export interface KnownState {
@@ -31,6 +32,9 @@ export class ControlStates {
   readonly #deps: Deps
   readonly #states = new Map<string, KnownState>()
   readonly #readings = new Map<string, Reading>()
+  /** Instances that the next read of the database is for: after a start, all agents poll within half a minute. */
+  readonly #wanted = new Set<string>()
+  readonly #read = new SharedRun(() => this.#readWanted())
   /** Incremented on each reconnection: states read before it may have changed without a message. */
   #epoch = 0
 
@@ -73,7 +77,8 @@ export class ControlStates {
     this.#readings.set(instanceId, reading)
     reading.readers += 1
     try {
-      const row = await readControl(this.#deps.database.db, instanceId)
+      this.#wanted.add(instanceId)
+      const row = (await this.#read.get()).get(instanceId)
       if (!row) return undefined
       // A message may have arrived while the row was read.
       const read = this.#known(instanceId, row, row.issuedAt)
@@ -89,6 +94,12 @@ export class ControlStates {
   /** Removes a deleted instance. */
   forget(instanceId: string): void {
     this.#states.delete(instanceId)
+  }
+
+  async #readWanted(): Promise<Map<string, ControlRow>> {
+    const ids = [...this.#wanted]
+    this.#wanted.clear()
+    return readControls(this.#deps.database, ids)
   }
 
   #known(instanceId: string, state: ControlState, issuedAt: number): KnownState {

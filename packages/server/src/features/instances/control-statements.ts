@@ -40,12 +40,18 @@ const controlOf = (row: Pick<Schema['instances'], (typeof controlColumns)[number
 })
 
 export async function readControl(db: Db, instanceId: string): Promise<ControlRow | undefined> {
-  return (await readControls(db, [instanceId])).get(instanceId)
+  const row = await db.selectFrom('instances').select(controlColumns).where('id', '=', instanceId).executeTakeFirst()
+  return row && controlOf(row)
 }
 
 /** Reads the control states of these instances; unknown ids are missing in the result. */
-export async function readControls(db: Db, ids: readonly string[]): Promise<Map<string, ControlRow>> {
-  const rows = await db.selectFrom('instances').select(controlColumns).where('id', 'in', ids).execute()
+export async function readControls(
+  { db, dialect }: Pick<Database, 'db' | 'dialect'>,
+  ids: readonly string[],
+): Promise<Map<string, ControlRow>> {
+  const named = dialect.rowsFromJson(JSON.stringify(ids.map((id) => [id])), { id: 'text' })
+  const isNamed = sql<boolean>`id in (select id from ${named} as named)`
+  const rows = await db.selectFrom('instances').select(controlColumns).where(isNamed).execute()
   return new Map(rows.map((row) => [row.id, controlOf(row)]))
 }
 

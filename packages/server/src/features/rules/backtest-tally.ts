@@ -1,6 +1,6 @@
 import { type RuleBacktest, ruleLimits } from '@wardline/contract'
 import { hourMs, isoTime, startOf } from '../../clock.ts'
-import type { Db } from '../../db/database.ts'
+import type { Database } from '../../db/database.ts'
 import { readEventIds } from '../events/log-statements.ts'
 import { readControls } from '../instances/control-statements.ts'
 import { readTagged } from '../instances/tag-statements.ts'
@@ -68,19 +68,20 @@ export class BacktestTally {
 
   /** Returns the result, for which it reads the ids of the shown events. */
   async result(
-    read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>,
+    database: Pick<Database, 'scan' | 'dialect'>,
+    keyId: string,
   ): Promise<Pick<RuleBacktest, 'firings' | 'suppressed' | 'instances' | 'suspensions' | 'samples' | 'hours'>> {
     const shown = this.#newest.slice(-ruleLimits.backtestSamples).reverse()
     const seqs = new Set(shown.flatMap(({ firing }) => firing.events))
     const ids = new Map<number, string>()
     for (const chunk of chunksOf([...seqs])) {
-      for (const [seq, id] of await read((db) => readEventIds(db, chunk))) ids.set(seq, id)
+      for (const [seq, id] of await database.scan(keyId, (db) => readEventIds(db, chunk))) ids.set(seq, id)
     }
     return {
       firings: this.#firings,
       suppressed: this.#suppressed,
       instances: this.#instances.size,
-      suspensions: await this.#countSuspended(read),
+      suspensions: await this.#countSuspended(database, keyId),
       samples: shown.map(({ firing, eventId, instanceId }) => ({
         seq: firing.seq,
         event_id: eventId,
@@ -98,16 +99,17 @@ export class BacktestTally {
   }
 
   /** Counts the instances to suspend: only one that sent a heartbeat can be suspended. */
-  async #countSuspended(read: <Result>(query: (db: Db) => Promise<Result>) => Promise<Result>): Promise<number> {
+  async #countSuspended({ scan, dialect }: Pick<Database, 'scan' | 'dialect'>, keyId: string): Promise<number> {
     if (this.#firings === 0) return 0
     const suspended = new Set<string>()
     if (this.#suspendsInstance) {
       for (const chunk of chunksOf([...this.#acted])) {
-        for (const id of (await read((db) => readControls(db, chunk))).keys()) suspended.add(id)
+        const known = await scan(keyId, (db) => readControls({ db, dialect }, chunk))
+        for (const id of known.keys()) suspended.add(id)
       }
     }
     for (const tag of this.#tags) {
-      for (const id of await read((db) => readTagged(db, tag, maxTagged))) suspended.add(id)
+      for (const id of await scan(keyId, (db) => readTagged(db, tag, maxTagged))) suspended.add(id)
     }
     return suspended.size
   }

@@ -1,6 +1,5 @@
 import { type BacktestBody, type RuleBacktest, ruleLimits } from '@wardline/contract'
 import { hourMs, isoTime, isoTimeOrNull, minuteMs } from '../../clock.ts'
-import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import { AppError } from '../../errors.ts'
 import { type Piece, WorkBudget } from '../../work-turns.ts'
@@ -109,7 +108,7 @@ export class Backtests {
           const next = await readRuleEvents(database, keyId, { after: range.last, upTo: Number.MAX_SAFE_INTEGER })
           await this.#takeAll(next, set, tally, piece)
         }
-        const found = await tally.result(<Result>(query: (db: Db) => Promise<Result>) => database.scan(keyId, query))
+        const found = await tally.result(database, keyId)
         return {
           from: isoTime(from),
           to: isoTime(to),
