@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { dayMs, hourMs, minuteMs } from '../../clock.ts'
 import { simulateAgent } from '../../testing/simulated-witnesses.ts'
-import { CallMatcher, graceMs, type ReportedCall } from './mismatch.ts'
+import { CallMatcher, graceMs, judgeEveryMs, type ReportedCall } from './mismatch.ts'
 
 // The whole simulation, 1,000 agents for 30 days, found 3 false mismatches: docs/adr/0089.
 describe('simulated agents', () => {
@@ -40,6 +40,35 @@ describe('calls of two witnesses', () => {
     expect(matcher.judge(firstAt + minuteMs)).toMatchObject([{ missing: 'client', since: firstAt }])
     call('client', firstAt + minuteMs, 104, { session: 'late' })
     expect(matcher.judge(firstAt + minuteMs + graceMs.client)).toEqual([])
+  })
+
+  it.each([
+    ['within a minute of its first missing call', 'at once', 3_000, 60_000],
+    ['once a collector that holds it back would have sent it', 'after half a minute', 33_000, 90_000],
+  ])('find a silent exporter %s, where telemetry comes %s', (_, __, delayMs, withinMs) => {
+    const matcher = new CallMatcher()
+    const everyMs = 10_000
+    const silentAt = 60 * everyMs
+    let foundAt: number | undefined
+    const due: { at: number; by: ReportedCall['by']; number: number }[] = []
+    for (let number = 0; number < 80; number++) {
+      const at = number * everyMs
+      due.push({ at, by: 'client', number })
+      if (at < silentAt) due.push({ at: at + delayMs, by: 'otlp', number })
+    }
+    due.sort((one, other) => one.at - other.at)
+    for (let now = 0; now < 80 * everyMs && foundAt === undefined; now += judgeEveryMs) {
+      while (due[0] && due[0].at <= now) {
+        const { at, by, number } = due.shift()!
+        matcher.take({ by, at, tool: 'bash', session: `s${Math.floor(number / 6)}`, id: `${number}` })
+      }
+      const [found] = matcher.judge(now)
+      if (!found) continue
+      expect(found).toMatchObject({ missing: 'otlp', since: silentAt })
+      foundAt = now
+    }
+    expect(foundAt).toBeGreaterThan(silentAt)
+    expect(foundAt! - silentAt).toBeLessThanOrEqual(withinMs)
   })
 
   it('that only failed in telemetry, or whose tool one side never shows, say nothing', () => {

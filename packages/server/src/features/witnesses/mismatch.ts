@@ -35,6 +35,11 @@ const openMs = hourMs
  * agent, and are sent again for half a minute. See docs/adr/0089 for the simulation.
  */
 export const graceMs: Record<Side, number> = { client: 15_000, otlp: 45_000 }
+/** Where telemetry usually comes sooner than this, no collector holds it back, and a missing call is one after this time. */
+const promptMs = 15_000
+const minPrompt = 0.9
+/** Calls by which that is judged, each half of them as much as all before: another exporter or collector shows soon. */
+const judgedCalls = 100
 /** Losses in a row that are no accident. */
 export const minLosses: Record<Side, number> = { client: 3, otlp: 4 }
 /** Calls that both sides reported before one can be missed. */
@@ -75,6 +80,8 @@ export class CallMatcher {
   readonly #seenSessions = new Set<string>()
   /** Calls that telemetry did not show. */
   #unseen = 0
+  /** Of the latest calls that both reported, those whose telemetry came soon. */
+  readonly #latest = { calls: 0, prompt: 0 }
   #isOut = false
   /** The most losses in a row that telemetry recovered from. */
   #longest = 0
@@ -98,6 +105,8 @@ export class CallMatcher {
     const session = call.session ?? twin!.session
     if (session !== null && this.#seenSessions.size < minSeenSessions) this.#seenSessions.add(session)
     this.#learn(call.tool, call.at - twin!.at > graceMs.otlp)
+    // How long a subagent runs says nothing about the way of its telemetry.
+    if (this.#isExpected('otlp', call.tool)) this.#notePace(call.by === 'otlp' ? call.at - twin!.at : 0)
     // A side that names no session may mean this one.
     for (const one of [twin!.session, call.session, null]) this.#endRun('client', one)
     this.#endRun('otlp', null)
@@ -129,6 +138,19 @@ export class CallMatcher {
     known.matched += 1
     if (isLate) known.late += 1
     if (this.#shared.size < maxTools || this.#shared.has(tool)) this.#shared.set(tool, known)
+  }
+
+  #notePace(delayMs: number): void {
+    const latest = this.#latest
+    if (latest.calls >= judgedCalls) Object.assign(latest, { calls: latest.calls / 2, prompt: latest.prompt / 2 })
+    latest.calls += 1
+    if (delayMs < promptMs) latest.prompt += 1
+  }
+
+  /** How long telemetry of a call that ended is waited for. */
+  get #patienceMs(): number {
+    const { calls, prompt } = this.#latest
+    return prompt >= minPrompt * calls ? promptMs : graceMs.otlp
   }
 
   #isExpected(missing: Side, tool: string): boolean {
@@ -163,12 +185,13 @@ export class CallMatcher {
   #count(by: Side, now: number): void {
     const missing = other(by)
     const calls = this.#open[by]
+    const patienceMs = missing === 'otlp' ? this.#patienceMs : graceMs.client
     while (calls.length > 0 && now - calls[0]!.at > openMs) calls.shift()
     for (const [index, call] of calls.entries()) {
-      if (now - call.at < graceMs[missing]) break
+      if (now - call.at < patienceMs) break
       if (call.isCounted || !this.#isExpected(missing, call.tool)) continue
       // Telemetry comes when the call ends, and it has ended when its session goes on.
-      const isOver = (next: OpenCall) => next.session === call.session && now - next.at >= graceMs.otlp
+      const isOver = (next: OpenCall) => next.session === call.session && now - next.at >= patienceMs
       if (missing === 'otlp' && !calls.slice(index + 1).some(isOver)) continue
       call.isCounted = true
       if (missing === 'otlp') this.#unseen += 1
