@@ -61,8 +61,7 @@ test('processes that start together without a key create one admin key between t
 test('four processes that start together on an empty database all come up, on one schema', async () => {
   const { url, services, files } = await fourTogether()
   const versions = await query<{ version: number }>(url, 'select version from schema_version order by version')
-  const numbers = versions.map(({ version }) => Number(version))
-  expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
+  expect(versions.map(({ version }) => version)).toEqual(versions.map((_, index) => index + 1))
   const [counts] = await query(
     url,
     `select (select count(*) from counters) as counters,

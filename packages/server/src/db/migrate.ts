@@ -78,7 +78,7 @@ import { passkeys } from './migrations/0074-passkeys.ts'
 import { comments } from './migrations/0075-comments.ts'
 import { teamOperations } from './migrations/0076-team-operations.ts'
 import { agentNotes } from './migrations/0077-agent-notes.ts'
-import { personalMail } from './migrations/0079-personal-mail.ts'
+import { personalMail } from './migrations/0078-personal-mail.ts'
 
 interface Migration {
   version: number
@@ -167,7 +167,7 @@ const migrations: Migration[] = [
   { version: 75, name: 'comments', statements: comments },
   { version: 76, name: 'team-operations', statements: teamOperations },
   { version: 77, name: 'agent-notes', statements: agentNotes },
-  { version: 79, name: 'personal-mail', statements: personalMail },
+  { version: 78, name: 'personal-mail', statements: personalMail },
 ]
 
 const newest = migrations.at(-1)!.version
