@@ -21,6 +21,8 @@ export interface PostgresPair extends AsyncDisposable {
   promote(): Promise<FormerPrimary>
   /** The current primary, for faults before `promote`. */
   readonly primary: Pick<TestPostgres, 'kill' | 'freeze'>
+  /** From now on the standby receives nothing and commits do not wait for it: what follows is lost by a failover. */
+  leaveStandbyBehind(): Promise<void>
   /** Gives the current primary a new standby. Resolves once commits wait for it. */
   addStandby(): Promise<void>
   stop(): Promise<void>
@@ -105,6 +107,21 @@ export async function startPrimaryWithStandby(): Promise<PostgresPair> {
     }
   }
 
+  async function leaveStandbyBehind(): Promise<void> {
+    if (!standby) throw new Error('there is no standby: call addStandby first')
+    for (const [server, setting, left] of [
+      [primary, 'synchronous_standby_names', 'select 1 where current_setting($1) <> $2'],
+      // Not frozen: what its kernel had received would be applied by the promotion.
+      [standby.server, 'primary_conninfo', 'select 1 from pg_stat_wal_receiver where $1 <> $2'],
+    ] as const) {
+      const client = await connect(server.url)
+      await client.query(`alter system set ${setting} = ''`)
+      await client.query('select pg_reload_conf()')
+      while ((await client.query(left, [setting, ''])).rows.length > 0) await pause(5)
+      await client.end()
+    }
+  }
+
   async function promote(): Promise<FormerPrimary> {
     if (!standby) throw new Error('there is no standby: call addStandby first')
     const former = { cluster, primary }
@@ -152,6 +169,7 @@ export async function startPrimaryWithStandby(): Promise<PostgresPair> {
     get primary() {
       return primary
     },
+    leaveStandbyBehind,
     addStandby,
     stop,
     [Symbol.asyncDispose]: stop,

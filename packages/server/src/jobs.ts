@@ -11,7 +11,7 @@ import { forgetDrills } from './features/drills/drills.ts'
 import { drillModels } from './features/drills/model-drills.ts'
 import { warnOfOverdue } from './features/drills/overdue.ts'
 import { finishDrills } from './features/drills/report.ts'
-import { watchForLoss } from './features/events/lost-events.ts'
+import { lossWatch } from './features/events/lost-events.ts'
 import { forgetOldEvents } from './features/events/retention.ts'
 import { createSizeRetention } from './features/events/size-retention.ts'
 import { createFolderCompletion } from './features/honeypots/honeypots.ts'
@@ -142,7 +142,7 @@ export function listJobs(deps: Deps, services: Services, { mayAttest = () => tru
     { name: 'drills-overdue', everyMs: 60_000, run: () => warnOfOverdue(deps, services) },
     { name: 'drill-retention', everyMs: 300_000, run: (stopping) => forgetDrills(deps, stopping) },
     { name: 'event-log', everyMs: 1_000, run: () => services.logFollower.reconcile() },
-    { name: 'lost-events', everyMs: 1_000, run: () => watchForLoss(deps, services) },
+    { name: 'lost-events', everyMs: 1_000, run: lossWatch(deps, services) },
     { name: 'stream-reconcile', everyMs: 1_000, run: () => eventStream.reconcile() },
     { name: 'key-usage', everyMs: 60_000, ofGateway: true, run: () => keyring.flushUsage() },
     {

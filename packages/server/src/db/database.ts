@@ -122,6 +122,8 @@ export interface Database {
   change(statements: readonly Statement[]): Promise<void>
   /** Time of the database server in epoch milliseconds; undefined if the database uses this machine's clock. */
   serverTime(): Promise<number | undefined>
+  /** A number that grows when another server is promoted; undefined for a file. */
+  timeline(): Promise<number | undefined>
   /** Prepares storage for the events of the next days. Call at startup and periodically. */
   prepareDays(now: number): Promise<void>
   /** Returns the events created before the cutoff, by how to delete them. */

@@ -15,7 +15,7 @@ const logFile = 'select case when pg_is_in_recovery() then null else pg_walfile_
 const replaced = 'it was replaced by another primary'
 
 /** Resolves with the timeline of a server that accepts writes. Rejects with DatabaseError on a standby. */
-async function timelineOf(client: Pick<Client, 'query'>): Promise<number> {
+export async function timelineOf(client: Pick<Client, 'query'>): Promise<number> {
   const { rows } = await client.query(logFile)
   if (rows[0].name === null) throw new DatabaseError('it is a standby')
   return Number.parseInt(rows[0].name.slice(0, 8), 16)

@@ -17,7 +17,7 @@ import { change, openChanges } from './postgres-change.ts'
 import { expiredDays, prepareDays } from './postgres-days.ts'
 import { postgresDialect } from './postgres-dialect.ts'
 import { breaksConnection, isWorthRepeating, startFault, toDatabaseError } from './postgres-errors.ts'
-import { connectTo, PostgresServers } from './postgres-servers.ts'
+import { connectTo, PostgresServers, timelineOf } from './postgres-servers.ts'
 import { noteDeleted, usedBytes } from './postgres-size.ts'
 import { ScanLane } from './scan-lane.ts'
 import type { Schema } from './schema.ts'
@@ -277,6 +277,7 @@ export async function openPostgres(url: string, currentUrl: () => string = () =>
     scan: (caller, read) => scanLane.run(caller, () => read(scans)),
     change: (statements) => change(changes, statements),
     serverTime: () => lend(pools.reads, serverTime),
+    timeline: () => lend(pools.reads, timelineOf),
     withLateSync: (work) => work(),
     prepareDays: (now) => prepareDays(db, now),
     expired: (cutoff) => expiredDays(db, cutoff),

@@ -294,6 +294,7 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
     isShared: false,
     change: async (statements) => void (await lock.exclusive(() => writer.change(statements))),
     serverTime: async () => undefined,
+    timeline: async () => undefined,
     async prepareDays() {},
     expired: async (cutoff) => ({ days: [], rowsBefore: cutoff }),
     async batch(statements, { isControl = false } = {}) {

@@ -2,7 +2,7 @@ import { readCounter } from '../../db/counters.ts'
 import type { EventFields } from '../../db/schema/events.ts'
 import type { Deps } from '../../deps.ts'
 import { parseEventRow } from './event-row.ts'
-import { readEventsAfter } from './log-statements.ts'
+import { readEventIds, readEventsAfter } from './log-statements.ts'
 import { RecentEvents } from './recent-events.ts'
 
 const pageRows = 250
@@ -10,6 +10,10 @@ const pageRows = 250
 const patienceMs = 20
 /** Maximum early rows kept; further ones are read from the database. */
 const maxEarlyRows = 1_000
+/** Maximum passed rows of which the ids are kept until they are checked; 2 MB. */
+const maxUnchecked = 10_000
+
+type Passed = Pick<EventFields, 'seq' | 'id'>
 
 /** Gets each stored event; returns whether it, or an earlier one, may soon be read again by `after`. */
 type Listener = (row: EventFields) => boolean
@@ -24,7 +28,7 @@ export class LogFollower {
   readonly #recent = new RecentEvents()
   readonly #early = new Map<number, EventFields>()
   #head = 0
-  #last: Pick<EventFields, 'seq' | 'id' | 'created_at'> | undefined
+  #unchecked: Passed[] = []
   /** Highest seq announced. */
   #announced = 0
   #isOpen = false
@@ -55,14 +59,21 @@ export class LogFollower {
     return this.#head
   }
 
-  /** The last row passed on, unless rows after it were passed over. */
-  get last(): Pick<EventFields, 'seq' | 'id' | 'created_at'> | undefined {
-    return this.#last
+  /** The rows passed on since the last call of `checked`, and the one before, oldest first. */
+  get unchecked(): readonly Passed[] {
+    return this.#unchecked
+  }
+
+  /** Call when the rows up to this one are known to be stored. */
+  checked({ seq }: Passed): void {
+    this.#unchecked = this.#unchecked.filter((row) => row.seq >= seq)
   }
 
   /** Starts at the newest stored event. */
   async open(): Promise<void> {
     this.#head = await readCounter(this.#deps.database.db, 'event_seq')
+    const ids = await readEventIds(this.#deps.database.db, [this.#head])
+    this.#unchecked = [...ids].map(([seq, id]) => ({ seq, id }))
     this.#isOpen = true
     // Another process may have published its events since the read.
     this.#fillGap()
@@ -101,7 +112,7 @@ export class LogFollower {
     let next: EventFields | undefined = row
     while (next) {
       this.#head = next.seq
-      this.#last = next
+      if (this.#unchecked.length < maxUnchecked) this.#unchecked.push({ seq: next.seq, id: next.id })
       let isKept = false
       for (const listener of this.#listeners) isKept = listener(next) || isKept
       if (isKept) this.#recent.add(next)
@@ -139,7 +150,6 @@ export class LogFollower {
   #passOver(next: EventFields | undefined): void {
     if (!next || next.seq <= this.#head + 1) return
     this.#head = next.seq - 1
-    this.#last = undefined
     this.#recent.clear()
   }
 }

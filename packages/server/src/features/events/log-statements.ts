@@ -88,12 +88,6 @@ export async function readEventsByIdPrefix(db: Db, prefix: string, limit: number
     .execute()
 }
 
-/** Returns the id of the event with this seq, stored at `since` or later; undefined if there is none. */
-export async function readEventId(db: Db, seq: number, since: number): Promise<string | undefined> {
-  const query = db.selectFrom('events').select('id').where('seq', '=', seq).where('created_at', '>=', since)
-  return (await query.executeTakeFirst())?.id
-}
-
 const hasField = (metadata: Record<string, unknown>, name: string) =>
   metadata[name] !== undefined && metadata[name] !== null
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { minuteMs } from '../../clock.ts'
 import { openTestService, type TestService } from '../../testing/service.ts'
-import { watchForLoss } from './lost-events.ts'
+import { lossWatch } from './lost-events.ts'
 
 const report = async (service: TestService, count: number) => {
   for (let n = 0; n < count; n++) {
@@ -18,7 +17,7 @@ const loseAfter = async (service: TestService, seq: number) => {
 
 async function watch(service: TestService): Promise<string[]> {
   const ends: string[] = []
-  await watchForLoss({ ...service.deps, onFatal: ({ message }) => ends.push(message) }, service.services)
+  await lossWatch({ ...service.deps, onFatal: ({ message }) => ends.push(message) }, service.services)()
   return ends
 }
 
@@ -45,28 +44,35 @@ describe('events that the database lost', () => {
       { severity: 'critical', metadata: { confirmed_seq: 5, stored_seq: 3 } },
     ])
     // Another process, which saw the same event last.
-    const last = service.services.logFollower.last!
-    const other = { logFollower: { last: { ...last, seq: 5, id: '0190-other' } }, ingest: service.services.ingest }
+    const { ingest } = service.services
+    const logFollower = { head: 5, unchecked: [{ seq: 5, id: '0190-other' }], checked: () => {} }
     await report(service, 3)
     const ends: string[] = []
-    await watchForLoss({ ...service.deps, onFatal: ({ message }) => ends.push(message) }, other)
+    await lossWatch({ ...service.deps, onFatal: ({ message }) => ends.push(message) }, { logFollower, ingest })()
+    expect(ends).toHaveLength(1)
     expect(await reported(service)).toHaveLength(1)
   })
 
-  it('are noticed when others have their numbers already', async () => {
+  it('are noticed by a process that has seen no event since it started', async () => {
     await using service = await openTestService()
     if (!service.deps.database.isShared) return
-    await service.services.logFollower.open()
     await report(service, 5)
-    const { last } = service.services.logFollower
+    await service.services.logFollower.open()
     await loseAfter(service, 3)
-    service.clock.advance(minuteMs)
+    expect(await watch(service)).toHaveLength(1)
+  })
+
+  it('are noticed when new events have taken their numbers, and this process passed on later ones', async () => {
+    await using service = await openTestService()
+    if (!service.deps.database.isShared) return
+    const { logFollower } = service.services
+    await logFollower.open()
+    await report(service, 5)
+    await loseAfter(service, 3)
+    // Those with the numbers of lost events are known already; the others follow them.
     await report(service, 4)
-    // The new events are those of another process: this one saw none of them.
-    const ends: string[] = []
-    const parts = { logFollower: { last }, ingest: service.services.ingest }
-    await watchForLoss({ ...service.deps, onFatal: ({ message }) => ends.push(message) }, parts)
-    expect(ends).toHaveLength(1)
+    expect(logFollower.head).toBe(7)
+    expect(await watch(service)).toMatchObject([expect.stringContaining('(event 5)')])
   })
 
   it('are none that their age removed', async () => {
