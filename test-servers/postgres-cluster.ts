@@ -35,7 +35,7 @@ export interface Cluster {
 }
 
 /** PostgreSQL refuses to run as root. */
-function unprivilegedUser(): User {
+export function unprivilegedUser(): User {
   if (process.getuid?.() !== 0) return {}
   const idOf = (which: string) => {
     const { stdout, status } = spawnSync('id', [which, 'nobody'], { encoding: 'utf8' })
