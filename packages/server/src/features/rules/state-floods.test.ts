@@ -229,23 +229,27 @@ it('stores the time of a value again once it moved by a 64th of the timespan, an
   await on.create(newDomain({ correlation: { ...newDomain().correlation, timespan: '64m', learning: '1m' } }))
   const stored = async () => {
     const rows = await on.rows<{ seen_at: number; reporter: string }>(
-      `select seen_at, reporter from rule_values where value = 'a.example'`,
+      `select seen_at, reporter from rule_values where value = '["a.example"]'`,
     )
     return rows.map(({ seen_at, reporter }) => [Number(seen_at), reporter])
   }
   const visitAfter = async (ms: number, instance = 'agent-1') => {
     on.clock.advance(ms)
     await on.report(visits(instance, 'a.example'))
+    const at = on.clock.now()
     await on.runRules()
-    return on.clock.now()
+    // What changed is written once a second.
+    on.clock.advance(1_000)
+    await on.runRules()
+    return at
   }
   const first = await visitAfter(0)
   expect(await stored()).toEqual([[first, 'agent-1']])
-  await visitAfter(minuteMs - 1)
+  await visitAfter(minuteMs - 2_000)
   expect(await stored()).toEqual([[first, 'agent-1']])
-  const second = await visitAfter(1)
+  const second = await visitAfter(0)
   expect(await stored()).toEqual([[second, 'agent-1']])
-  const third = await visitAfter(1, 'agent-2')
+  const third = await visitAfter(0, 'agent-2')
   expect(await stored()).toEqual([[third, '*']])
   const fourth = await visitAfter(64 * minuteMs + 1)
   expect(await stored()).toEqual([[fourth, '*']])
