@@ -30,7 +30,7 @@ interface ValueBounds {
 }
 
 /** Bytes of a value with its key and its places in the maps; measured, rounded up. */
-const valueBytes = 256
+const valueBytes = 280
 /** A group takes the memory of this many values. */
 const groupEntries = 2
 
