@@ -26,9 +26,13 @@ const retry = process.env.CI ? 1 : 0
 const root = fileURLToPath(new URL('.', import.meta.url))
 
 const hasHistory = () => {
-  const newest = spawnSync('git', ['log', '-1', '--format=%H', '--', 'packages/server/src/db/migrations'], {
-    cwd: root,
-  })
+  const newest = spawnSync(
+    'git',
+    ['log', '-1', '--diff-filter=A', '--format=%H', '--', 'packages/server/src/db/migrations'],
+    {
+      cwd: root,
+    },
+  )
   const parent = `${String(newest.stdout).trim()}~1^{commit}`
   return spawnSync('git', ['rev-parse', '--verify', '--quiet', parent], { cwd: root }).status === 0
 }

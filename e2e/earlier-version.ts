@@ -11,10 +11,18 @@ const run = promisify(execFile)
 const git = (...args: string[]): string =>
   execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
 
-/** Returns the commit before the newest one that changed the schema; undefined without the history. */
+/** Returns the commit before the newest one that added a migration; undefined without the history. */
 export function commitBeforeSchema(): string | undefined {
   try {
-    const newest = git('log', '-1', '--format=%H', '--', 'packages/server/src/db/migrations')
+    const newest = git(
+      'log',
+      '-1',
+      '--diff-filter=A',
+      '--find-renames',
+      '--format=%H',
+      '--',
+      'packages/server/src/db/migrations',
+    )
     return git('rev-parse', '--verify', '--quiet', `${newest}~1^{commit}`)
   } catch {
     return undefined
