@@ -42,13 +42,13 @@ export function refunds(
   let onCall: Client
   let asking: Client
   /** Asks as the agent's client does; the same attempt takes what was approved. */
-  const ask = (refund: Refund, attempt: string) => {
+  const ask = (refund: Refund, attempt: string, sessionId = agent.sessionId) => {
     const args = { currency: 'EUR', ...refund }
     return asking('requestApproval', {
       params,
       body: {
         attempt,
-        session_id: agent.sessionId,
+        session_id: sessionId,
         tool: 'refund',
         args_sha256: argsHash(args)!,
         args: JSON.stringify(args),
@@ -63,11 +63,14 @@ export function refunds(
   const decided = (at: number, refund: Refund, decision: { decision: 'approve' | 'deny'; reason?: string }): Act[] => {
     const attempt = randomUUID()
     let id = ''
+    // The agent may begin another session while it waits.
+    let sessionId = ''
     return [
       {
         at,
         async run() {
-          id = (await ask(refund, attempt)).id
+          sessionId = agent.sessionId
+          id = (await ask(refund, attempt, sessionId)).id
         },
       },
       {
@@ -79,7 +82,7 @@ export function refunds(
       {
         at: at + 3 * minuteMs + secondMs,
         async run() {
-          await ask(refund, attempt)
+          await ask(refund, attempt, sessionId)
         },
       },
     ]
