@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { seededDraws } from '../test-servers/seeded-draws.ts'
 import { eventBody } from './events.ts'
 import { answerTasks } from './helper.ts'
 import { requestText } from './request.ts'
@@ -60,19 +61,9 @@ class Cycle {
   }
 }
 
-/** mulberry32: the same moments in each run. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
 async function runFleet({ port, key, agents, seconds }: FleetTask): Promise<FleetReply> {
-  const random = seeded(agents)
+  // The same moments in each run.
+  const random = seededDraws(agents)
   const headers = { 'X-Monitor-Key': key }
   const kinds = [
     {

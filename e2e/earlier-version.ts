@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, readlinkSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,27 +7,6 @@ import { newDataDir } from './service.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const run = promisify(execFile)
-
-const git = (...args: string[]): string =>
-  execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
-
-/** Returns the commit before the newest one that added a migration; undefined without the history. */
-export function commitBeforeSchema(): string | undefined {
-  try {
-    const newest = git(
-      'log',
-      '-1',
-      '--diff-filter=A',
-      '--find-renames',
-      '--format=%H',
-      '--',
-      'packages/server/src/db/migrations',
-    )
-    return git('rev-parse', '--verify', '--quiet', `${newest}~1^{commit}`)
-  } catch {
-    return undefined
-  }
-}
 
 /** Links the dependencies. Links between the packages are relative, and copied, so that they lead to the old ones. */
 function linkDependencies(folder: string): void {
@@ -45,7 +24,8 @@ function linkDependencies(folder: string): void {
 export async function commandOf(commit: string): Promise<string> {
   const folder = newDataDir()
   const archive = join(folder, 'sources.tar')
-  git('archive', `--output=${archive}`, commit, 'packages', 'tools', 'package.json', 'package-lock.json')
+  const parts = ['packages', 'tools', 'package.json', 'package-lock.json']
+  await run('git', ['archive', `--output=${archive}`, commit, ...parts], { cwd: root })
   await run('tar', ['-xf', archive, '-C', folder])
   linkDependencies(folder)
   await run(process.execPath, [join(folder, 'tools/bundle.ts')], { cwd: folder })

@@ -1,9 +1,18 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { identityRegistryOf } from '../features/chain/known-contracts.ts'
-import { ConfigError, databaseFile, describeConfig, readConfig, settings, withoutConfiguredSecrets } from './config.ts'
+import {
+  ConfigError,
+  currentUrl,
+  databaseFile,
+  describeConfig,
+  readConfig,
+  settings,
+  withoutConfiguredSecrets,
+} from './config.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'wardline-config-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -177,6 +186,19 @@ describe('readConfig', () => {
   })
 
   // Two processes on copies of one file would each act as the whole service.
+  it('has URLs as their files have them now, and never waits for a pipe', () => {
+    const path = fileWith('postgres://u:first@db.internal/wardline\n')
+    const config = readConfig({ DATABASE_URL_FILE: path })
+    writeFileSync(path, 'postgres://u:second@db.internal/wardline\n')
+    expect(currentUrl(config, 'databaseUrl')).toBe('postgres://u:second@db.internal/wardline')
+    expect(withoutConfiguredSecrets(config, 'first and second')).toBe('(secret) and (secret)')
+    writeFileSync(path, 'no URL')
+    expect(currentUrl(config, 'databaseUrl')).toBe('postgres://u:first@db.internal/wardline')
+    rmSync(path)
+    execFileSync('mkfifo', [path])
+    expect(currentUrl(config, 'databaseUrl')).toBe('postgres://u:first@db.internal/wardline')
+  })
+
   it('refuses a backplane with SQLite', () => {
     const refusal =
       'BACKPLANE_URL connects several processes, which cannot share a SQLite file: set DATABASE_URL to a PostgreSQL database, or unset BACKPLANE_URL.'

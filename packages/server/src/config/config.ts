@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Configured, dataFolder, erc8004Statuses, erc8126Statuses } from '@wardline/contract'
 import { accessSettings, reachedBy } from './access.ts'
@@ -342,11 +342,15 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return config
 }
 
-/** Returns a URL as its file has it now, such as with another password; as it was at the start if the file is invalid. */
+/**
+ * Returns a URL as its file has it now, such as with another password; as it was at the start if the file is invalid, or no
+ * file: a pipe, as of `<(command)` of a shell, can be read once, and opening it again would wait forever.
+ */
 export function currentUrl(config: Config, name: 'databaseUrl' | 'backplaneUrl'): string | undefined {
   const path = config.files[name]
   if (path === undefined) return config[name]
   try {
+    if (!statSync(path).isFile()) return config[name]
     return settings[name].parse(readFileSync(path, 'utf8').trim())
   } catch {
     return config[name]

@@ -13,6 +13,9 @@ export interface KnownState {
   state: KillSwitchState
 }
 
+/** Instances of one query: each connection may poll another one, and a longer answer would hold the event loop. */
+const maxRead = 1_000
+
 /** A pending read of the database, and the newest state received for the instance in the meantime. */
 interface Reading {
   readers: number
@@ -99,7 +102,12 @@ export class ControlStates {
   async #readWanted(): Promise<Map<string, ControlRow>> {
     const ids = [...this.#wanted]
     this.#wanted.clear()
-    return readControls(this.#deps.database, ids)
+    const rows = new Map<string, ControlRow>()
+    for (let first = 0; first < ids.length; first += maxRead) {
+      const some = await readControls(this.#deps.database, ids.slice(first, first + maxRead))
+      for (const [id, row] of some) rows.set(id, row)
+    }
+    return rows
   }
 
   #known(instanceId: string, state: ControlState, issuedAt: number): KnownState {

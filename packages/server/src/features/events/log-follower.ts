@@ -59,7 +59,7 @@ export class LogFollower {
     return this.#head
   }
 
-  /** The rows passed on since the last call of `checked`, and the one before, oldest first. */
+  /** The rows passed on since the last call of `checked`, and the one before, oldest first; none of a SQLite file. */
   get unchecked(): readonly Passed[] {
     return this.#unchecked
   }
@@ -72,8 +72,10 @@ export class LogFollower {
   /** Starts at the newest stored event. */
   async open(): Promise<void> {
     this.#head = await readCounter(this.#deps.database.db, 'event_seq')
-    const ids = await readEventIds(this.#deps.database.db, [this.#head])
-    this.#unchecked = [...ids].map(([seq, id]) => ({ seq, id }))
+    if (this.#deps.database.isShared) {
+      const ids = await readEventIds(this.#deps.database.db, [this.#head])
+      this.#unchecked = [...ids].map(([seq, id]) => ({ seq, id }))
+    }
     this.#isOpen = true
     // Another process may have published its events since the read.
     this.#fillGap()
@@ -112,7 +114,8 @@ export class LogFollower {
     let next: EventFields | undefined = row
     while (next) {
       this.#head = next.seq
-      if (this.#unchecked.length < maxUnchecked) this.#unchecked.push({ seq: next.seq, id: next.id })
+      if (this.#deps.database.isShared && this.#unchecked.length < maxUnchecked)
+        this.#unchecked.push({ seq: next.seq, id: next.id })
       let isKept = false
       for (const listener of this.#listeners) isKept = listener(next) || isKept
       if (isKept) this.#recent.add(next)

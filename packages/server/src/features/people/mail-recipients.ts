@@ -109,7 +109,9 @@ export class MailRecipients {
     const { database, clock } = this.#deps
     if (!person) throw new AppError('forbidden', 'Only people who sign in at the provider choose mail.')
     const tags = [...new Set(choice.tags)].sort()
-    const action = { action: 'person.mail', target: person.id, before: null, after: { ...choice, tags } }
+    const known = await findMailChoice(database.db, person.id)
+    const before = known ? { assigned: known.assigned === 1, tags: JSON.parse(known.tags) } : null
+    const action = { action: 'person.mail', target: person.id, before, after: { ...choice, tags } }
     const row = { person_id: person.id, assigned: choice.assigned ? 1 : 0, tags: JSON.stringify(tags) } as const
     await database.batch([
       mailChoiceStatement(database.db, row),

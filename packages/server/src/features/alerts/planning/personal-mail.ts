@@ -26,7 +26,7 @@ import { isSilenced } from './grouping.ts'
 const batchAlerts = 200
 /** How long further alerts join a mail, such as those that an operator assigns one after another. */
 const collectMs = 10_000
-/** Alerts that wait for a person: more are not read one by one, and their mail says that there are more. */
+/** Alerts by tag that wait for a person. Further ones are not mailed: the queue has them, and a mail lists ten. */
 const maxWaiting = 1_000
 /** What waited longer is of a time without a mail channel. */
 const staleMs = 2 * hourMs
