@@ -206,7 +206,7 @@ test('a person chooses mail, and reads to which address it goes and why none is 
   await dialog.getByLabel('Alerts assigned to me').check()
   await dialog.getByLabel('Alerts on agents with one of these tags, separated by commas').fill('env:prod, Finance')
   await dialog.getByRole('button', { name: 'Save' }).click()
-  await page.getByText('Mail is on.').waitFor()
+  await page.getByText('Saved. Nothing is sent yet.').waitFor()
   await panel.getByText('alerts assigned to you, and of alerts on agents with the tag env:prod or finance').waitFor()
   await panel.getByText('to ada@example.com. Nothing is sent: No mail channel sends mail to people').waitFor()
   const root = await newPage()

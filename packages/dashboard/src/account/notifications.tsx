@@ -107,8 +107,9 @@ function MailDialog({ choice, onClose }: { choice: MailChoice; onClose(): void }
     changes: [queryKeys.mailChoice],
     save: async (form) => {
       const body = { assigned: form.has('assigned'), tags: chosenTags(form) }
-      await call('setMailChoice', { body })
-      return isNotified(body) ? 'Mail is on.' : 'Mail is off.'
+      const { unavailable } = await call('setMailChoice', { body })
+      if (!isNotified(body)) return 'Mail is off.'
+      return unavailable === null ? 'Mail is on.' : 'Saved. Nothing is sent yet.'
     },
     onClose,
   })
