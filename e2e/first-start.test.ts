@@ -33,7 +33,8 @@ async function startByNpm(port: number) {
   endWithTests(npm)
   let output = ''
   for (const stream of [npm.stdout, npm.stderr]) stream.on('data', (chunk) => (output += chunk))
-  const ended = once(npm, 'exit')
+  // Not `exit`: npm may be gone before what its service wrote last is read.
+  const ended = once(npm, 'close')
   await until(
     'the service to listen',
     () => (npm.exitCode === null ? output : `ended: ${output}`),

@@ -45,9 +45,10 @@ export function welcome(url: string, config: Pick<Config, 'apiKey' | 'dataDir'>)
 async function serve(): Promise<void> {
   const config = readConfig()
   const server = await startServer(config, { onFatal })
+  // At once: a supervisor may stop the service as soon as it says that it listens.
+  closeOnSignal(() => server.close())
   await showCreatedKey(server, config)
   if (process.stdout.isTTY && isLogPretty(config)) console.log(welcome(reachableUrl(server.url), config))
-  closeOnSignal(() => server.close())
 }
 
 async function serveDemo(): Promise<void> {

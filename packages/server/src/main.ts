@@ -112,6 +112,8 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     if (beforeListening) {
       await deps.database.withLateSync(() => beforeListening(unopenedService(sendWithin(app), services, jobs)))
     }
+    // Before the service listens: from then on, a signal has to find its handler.
+    const warnings = await readWarnings(deps, services)
     // Opened first: a process that fails to start must not answer on its main port before, or keep it.
     const decoyListener = await listenForDecoys(deps, services)
     const gateway = await listenForModels(deps, services)
@@ -136,7 +138,7 @@ export async function startServer(config: Config, options: StartOptions = {}): P
     if (decoyListener) deps.log.info({ port: decoyListener.port }, 'listening for fetches of decoy URLs')
     warnOfExposure(config, deps)
     logChannels(services, deps)
-    for (const warning of await readWarnings(deps, services)) deps.log.warn(warning)
+    for (const warning of warnings) deps.log.warn(warning)
 
     async function close() {
       const reconnectAfter = () => randomBetween(...reconnectAfterMs)
