@@ -68,8 +68,8 @@ export const ruleLimits = {
   /** Instances whose firings of a minute a rule counts, and that a backtest counts: some 15 MiB at worst. */
   firingInstances: 100_000,
   /**
-   * Values that new_value keeps per rule of those that one instance alone showed, with two for each group. An agent can
-   * invent values: this is ten times what an agent shows, and twenty such agents have room.
+   * Values that new_value keeps per rule at most of those that one instance alone showed; fewer of long texts or in many
+   * groups. An agent can invent values: this is ten times what an agent shows, and twenty such agents have room.
    */
   instanceValues: 10_000,
   /** Values per event that new_value stores per rule: they are rows of the database, and metadata has room for 4,000. */

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ValueHistory } from './language/correlation.ts'
 import { compactKey } from './language/group-keys.ts'
-import { type KnownGroup, type KnownValue, ValueMemory } from './language/value-memory.ts'
+import { isEmpty, type KnownGroup, type KnownValue, ValueMemory } from './language/value-memory.ts'
 
 /** A row of the database; the value '' stands for the group itself. */
 export interface ValueRow {
@@ -115,7 +115,7 @@ export class StoredHistory extends ValueMemory {
   protected override dropped(value: KnownValue): void {
     this.#changed.delete(value)
     this.#dropped.add(value)
-    if (value.group.values.size > 0) return
+    if (!isEmpty(value.group)) return
     this.#began.delete(value.group)
     this.#emptied.add(value.group.key)
   }

@@ -17,27 +17,39 @@ export interface KnownGroup {
   readonly key: string
   /** Since when the group is known. */
   since: number
-  readonly values: Map<string, KnownValue>
   /** The value shown last, unless it was dropped. */
   newest: KnownValue | undefined
+  /** By their text, once there were two; a single one is `newest`. Most groups have one, and a map is larger than it. */
+  values: Map<string, KnownValue> | undefined
 }
+
+export const isEmpty = ({ values, newest }: KnownGroup): boolean =>
+  values === undefined ? newest === undefined : values.size === 0
 
 interface ValueBounds {
-  /** Maximum values, a group counted as `groupEntries`. */
-  entries: number
+  bytes: number
   /** Maximum of them of one instance. */
-  instanceEntries: number
+  instanceBytes: number
 }
 
-/** Bytes of a value with its key and its places in the maps; measured, rounded up. */
-const valueBytes = 280
-/** A group takes the memory of this many values. */
-const groupEntries = 2
+/** Bytes of a value and of a group without their texts, of the map of several values, and of a place in it; measured. */
+const valueBytes = 160
+const groupBytes = 168
+const mapBytes = 216
+const placeBytes = 56
+/** Bytes of a character; V8 stores most texts in half of it. */
+const characterBytes = 2
 
 const valueBounds: ValueBounds = {
-  entries: Math.floor(stateBytes / valueBytes),
-  instanceEntries: ruleLimits.instanceValues,
+  bytes: stateBytes,
+  instanceBytes: ruleLimits.instanceValues * (valueBytes + placeBytes),
 }
+
+const sizeOf = ({ value, group }: KnownValue): number =>
+  valueBytes + value.length * characterBytes + (group.values ? placeBytes : 0)
+
+const sizeOfGroup = ({ key, values }: KnownGroup): number =>
+  groupBytes + key.length * characterBytes + (values ? mapBytes : 0)
 
 /**
  * Earlier values of groups, for new_value. Each instance has a limit for what it alone showed; a value that another one
@@ -52,13 +64,13 @@ export class ValueMemory implements ValueHistory {
 
   constructor(bounds: ValueBounds = valueBounds) {
     this.#bounds = bounds
-    this.memory = new MemoryLimit(bounds.entries * valueBytes)
+    this.memory = new MemoryLimit(bounds.bytes)
     this.#shares = new Shares(this.memory, (value) => this.#drop(value))
   }
 
   look(key: string, value: string) {
     const group = this.#groups.get(key)
-    return { groupSince: group?.since, valueSeen: group?.values.get(value)?.at }
+    return { groupSince: group?.since, valueSeen: this.find(key, value)?.at }
   }
 
   protected groupOf(key: string): KnownGroup | undefined {
@@ -66,12 +78,14 @@ export class ValueMemory implements ValueHistory {
   }
 
   protected find(key: string, value: string): KnownValue | undefined {
-    return this.#groups.get(key)?.values.get(value)
+    const group = this.#groups.get(key)
+    if (group?.values) return group.values.get(value)
+    return group?.newest?.value === value ? group.newest : undefined
   }
 
-  /** Maximum values. */
+  /** More values than this never fit. */
   protected get maxValues(): number {
-    return this.#bounds.entries
+    return Math.floor(this.#bounds.bytes / valueBytes)
   }
 
   note(key: string, value: string, { reporter, time, newSeq }: Noted): void {
@@ -93,7 +107,7 @@ export class ValueMemory implements ValueHistory {
     }
     const added = { reporter, at: time, newSeq: newSeq ?? 0, storedAt: Number.NEGATIVE_INFINITY }
     this.shown(this.restore(group, value, added))
-    this.#shares.trim(reporter, this.#bounds.instanceEntries * valueBytes)
+    this.#shares.trim(reporter, this.#bounds.instanceBytes)
     this.memory.settle(reporter)
   }
 
@@ -105,7 +119,7 @@ export class ValueMemory implements ValueHistory {
   protected dropped(_value: KnownValue): void {}
 
   protected restoreGroup(key: string, since: number): KnownGroup {
-    const group: KnownGroup = { key, since, values: new Map(), newest: undefined }
+    const group: KnownGroup = { key, since, newest: undefined, values: undefined }
     this.#groups.set(key, group)
     return group
   }
@@ -116,35 +130,44 @@ export class ValueMemory implements ValueHistory {
     value: string,
     { reporter, ...shown }: { reporter: string } & Pick<KnownValue, 'at' | 'newSeq' | 'storedAt'>,
   ): KnownValue {
-    // The value with which a group begins counts for both.
-    const entries = group.values.size === 0 ? 1 + groupEntries : 1
+    const isFirst = isEmpty(group)
     const added: KnownValue = {
       group,
       value,
       ...shown,
-      bytes: entries * valueBytes,
+      bytes: 0,
       share: undefined,
       older: undefined,
       newer: undefined,
     }
-    group.values.set(value, added)
+    if (!isFirst) this.#valuesOf(group).set(value, added)
+    // The value with which a group begins counts for both.
+    added.bytes = sizeOf(added) + (isFirst ? sizeOfGroup(group) : 0)
     group.newest = added
     this.#shares.add(added, reporter)
     return added
   }
 
+  #valuesOf(group: KnownGroup): Map<string, KnownValue> {
+    if (group.values) return group.values
+    const only = group.newest!
+    group.values = new Map([[only.value, only]])
+    this.#shares.resize(only, sizeOf(only) + sizeOfGroup(group))
+    return group.values
+  }
+
   #drop(dropped: KnownValue): void {
     const { group, value } = dropped
-    group.values.delete(value)
+    group.values?.delete(value)
     if (group.newest === dropped) group.newest = undefined
-    if (group.values.size === 0) this.#groups.delete(group.key)
-    else if (dropped.bytes > valueBytes) this.#bequeath(group)
+    if (isEmpty(group)) this.#groups.delete(group.key)
+    else if (dropped.bytes > sizeOf(dropped)) this.#bequeath(group)
     this.dropped(dropped)
   }
 
   /** Counts the group for another value: an agent must not have groups that count for none. */
   #bequeath(group: KnownGroup): void {
-    group.newest ??= group.values.values().next().value!
-    this.#shares.resize(group.newest, (1 + groupEntries) * valueBytes)
+    group.newest ??= group.values!.values().next().value!
+    this.#shares.resize(group.newest, sizeOf(group.newest) + sizeOfGroup(group))
   }
 }
