@@ -88,7 +88,7 @@ const longTests = unitTests
 
 /** Black-box tests that start the service, or other programs, again and again. */
 const manyStarts =
-  'e2e/{alerts-cli,approvals,attest-verify,backup,cli,containments,control-entries,drills,first-start,hooks,misbehaving-agents,outputs,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
+  'e2e/{alerts-cli,approvals,attest-verify,backup,cli,containments,control-entries,drills,first-start,hooks,misbehaving-agents,outputs,power-loss,reported-decoys,rule-events,rule-forms,rules,simulate,start-faults,trust}.test.ts'
 
 /**
  * Tests of what does not depend on the engine: parsing, HTTP, encoding, decisions in memory. Each statement that they

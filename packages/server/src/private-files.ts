@@ -6,6 +6,7 @@ import {
   existsSync,
   fchmodSync,
   fstatSync,
+  fsyncSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -48,16 +49,33 @@ export function judgeFolder({ mode, isOurs, holdsFolders }: FoundFolder): 'keep'
   return isShared ? 'refuse' : 'tighten'
 }
 
+/** Faults of a file system that cannot sync a folder, and of a folder that this user may not read. */
+const cannotSync = ['EACCES', 'EBADF', 'EINVAL', 'EISDIR', 'ENOTSUP', 'EPERM']
+
+/** Syncs the names in a folder, where that is possible: by POSIX, the sync of a new file does not include its name. */
+export function syncFolder(folder: string): void {
+  let handle: number | undefined
+  try {
+    handle = openSync(folder, 'r')
+    fsyncSync(handle)
+  } catch (fault) {
+    if (!cannotSync.includes((fault as NodeJS.ErrnoException).code ?? '')) throw fault
+  } finally {
+    if (handle !== undefined) closeSync(handle)
+  }
+}
+
 /** Creates the folder and its parents. `recursive` never returns where folders cannot be created, such as in /proc. */
 function makeFolder(folder: string): void {
+  const above = dirname(folder)
   try {
     mkdirSync(folder, { mode: ownerOnly.folder })
   } catch (fault) {
-    const above = dirname(folder)
     if ((fault as NodeJS.ErrnoException).code !== 'ENOENT' || existsSync(above)) throw fault
     makeFolder(above)
     mkdirSync(folder, { mode: ownerOnly.folder })
   }
+  syncFolder(above)
 }
 
 const folderFaults: Record<string, string> = {

@@ -10,10 +10,10 @@ import {
   unlinkSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Config, ConfigError } from './config/config.ts'
 import { randomSecret } from './ids.ts'
-import { makePrivate, openPrivateFolder } from './private-files.ts'
+import { makePrivate, openPrivateFolder, syncFolder } from './private-files.ts'
 
 export interface Secrets {
   /** Signs control messages. */
@@ -45,7 +45,7 @@ export function openDataDir(dataDir: string): string | undefined {
   return warning
 }
 
-/** Writes a file that only this user can read, synced to disk because decoys are worthless without their key. */
+/** Writes a file that only this user can read, synced to disk with its name because decoys are worthless without their key. */
 export function writePrivateFile(file: string, content: string): void {
   const handle = openSync(file, 'w', 0o600)
   try {
@@ -55,6 +55,7 @@ export function writePrivateFile(file: string, content: string): void {
   } finally {
     closeSync(handle)
   }
+  syncFolder(dirname(file))
 }
 
 /** 32 random bytes as base64url. */
@@ -71,6 +72,7 @@ function createSecretFile(file: string): void {
   } finally {
     unlinkSync(draft)
   }
+  syncFolder(dirname(file))
 }
 
 function masterSecret(config: Config): string {

@@ -12,7 +12,7 @@ import {
   sql,
 } from 'kysely'
 import { DatabaseError } from '../errors.ts'
-import { createPrivate, makePrivate } from '../private-files.ts'
+import { createPrivate, makePrivate, syncFolder } from '../private-files.ts'
 import type { Database, Dialect, Row } from './database.ts'
 import { DiskReserve } from './disk-reserve.ts'
 import { ScanLane } from './scan-lane.ts'
@@ -327,6 +327,8 @@ export async function openSqlite(file: string, onFatal: (fault: Error) => void):
       // The backup contains everything in the database: only its owner may read it.
       closeSync(openSync(target, 'wx', 0o600))
       await writer.backup(target)
+      // SQLite deletes the journal of the copy without syncing the folder: after a power cut it would undo the copy.
+      syncFolder(dirname(target))
     },
     async close() {
       reserve.close()

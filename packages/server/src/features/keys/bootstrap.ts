@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Database, Db, Trx } from '../../db/database.ts'
+import type { Db, Trx } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
 import type { Principal } from '../../http/auth.ts'
 import { writePrivateFile } from '../../secrets.ts'
@@ -31,9 +31,10 @@ const notFirst = new Error('Another process has created a key.')
 
 /**
  * Several processes may start at the same time. The audit entry is written first because it serializes them: the second
- * process waits for it and then sees the key of the first.
+ * process waits for it and then sees the key of the first. The file is written before the commit: a machine that fails
+ * in between leaves a file that the next start replaces, and never a database whose only key nobody knows.
  */
-async function createFirstKey(database: Database, trx: Trx, now: number): Promise<FirstKey> {
+async function createFirstKey({ config, database }: Deps, trx: Trx, now: number): Promise<FirstKey> {
   const { id, key, secretHash } = generateKey('admin')
   const grant = { scope: 'admin' as const, name: firstKeyName, expires_at: null }
   const after = { ...grant, instances: [] }
@@ -57,6 +58,7 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
     owner: null,
   }
   await trx.executeQuery(insertKeyStatement(trx, row))
+  writePrivateFile(join(config.dataDir, 'admin-key'), `${key}\n`)
   return { id, key }
 }
 
@@ -64,12 +66,11 @@ async function createFirstKey(database: Database, trx: Trx, now: number): Promis
  * Creates an admin key if neither WARDLINE_API_KEY nor any key exists, and stores it in a file that only this user can
  * read. Resolves with undefined if no key was created.
  */
-export async function ensureAdminKey({ config, database, clock }: Deps): Promise<FirstKey | undefined> {
+export async function ensureAdminKey(deps: Deps): Promise<FirstKey | undefined> {
+  const { config, database, clock } = deps
   if (config.apiKey !== undefined || (await readKeys(database.db)).length > 0) return undefined
   try {
-    const created = await database.db.transaction().execute((trx) => createFirstKey(database, trx, clock.now()))
-    writePrivateFile(join(config.dataDir, 'admin-key'), `${created.key}\n`)
-    return created
+    return await database.db.transaction().execute((trx) => createFirstKey(deps, trx, clock.now()))
   } catch (fault) {
     if (fault === notFirst) return undefined
     throw fault
