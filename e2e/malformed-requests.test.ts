@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { effort } from '../test-servers/effort.ts'
-import { seededRandom } from './cluster.ts'
+import { seededDraws } from '../test-servers/seeded-draws.ts'
 import { allEvents, newInstance } from './fleet.ts'
 import { eachOf, play, statuses } from './raw-socket.ts'
 import { isExternal, type Service, startService } from './service.ts'
 
 const count = effort(1_500, 12_000)
 const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-const random = seededRandom(seed)
+const random = seededDraws(seed)
 const upTo = (many: number) => Math.floor(random() * many)
 const oneOf = <T>(values: readonly T[]): T => values[upTo(values.length)]!
 

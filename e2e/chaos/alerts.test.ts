@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
-import { seededRandom } from '../cluster.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
 import { judge, maxDoubles, startFlakyReceiver } from '../flaky-receiver.ts'
 import { isExternal, needsOwnProcess, newDataDir, startService, until } from '../service.ts'
 
@@ -19,7 +19,7 @@ test.skipIf(isExternal)(
   async () => {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
     console.log(`seed ${seed}`)
-    const random = seededRandom(seed)
+    const random = seededDraws(seed)
     const receiver = await startFlakyReceiver(random)
     const shiftFile = join(newDataDir(), 'shift')
     let shift = 0

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
-import { seededRandom } from '../cluster.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
 import { createKey, newInstance } from '../fleet.ts'
 import { eachOf, play, type Step, statuses } from '../raw-socket.ts'
 import { isExternal, type Service, startService, until } from '../service.ts'
@@ -135,7 +135,7 @@ describe.skipIf(isExternal)('bytes on sockets', () => {
     async () => {
       const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
       console.log(`seed ${seed}`)
-      const makeScript = scriptMaker(seededRandom(seed))
+      const makeScript = scriptMaker(seededDraws(seed))
       const pid = service.pid()
       expect(pid).toBeGreaterThan(0)
       const deadline = performance.now() + runMs

@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
-import { query, seededRandom, sharedSettings, startProcesses, useServers } from '../cluster.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
+import { query, sharedSettings, startProcesses, useServers } from '../cluster.ts'
 import { judge, maxDoubles, startFlakyReceiver } from '../flaky-receiver.ts'
 import { type Service, until } from '../service.ts'
 
@@ -14,7 +15,7 @@ const hour = 3_600_000
 
 test('two processes send the alerts of either, and while both are killed nothing is lost', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-  const random = seededRandom(seed)
+  const random = seededDraws(seed)
   const receiver = await startFlakyReceiver(random)
   const settings = await sharedSettings(servers)
   // The processes use the database's clock, which the test moves, so it need not wait for hours.

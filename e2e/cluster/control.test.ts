@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
-import { type SharedSettings, seededRandom, sharedSettings, startProcesses, useServers } from '../cluster.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
+import { type SharedSettings, sharedSettings, startProcesses, useServers } from '../cluster.ts'
 import { startCommand } from '../command.ts'
 import type { Stream } from '../event-stream.ts'
 import { newInstance, postEvent, unique } from '../fleet.ts'
@@ -46,7 +47,7 @@ const changes = effort(1_000, 10_000)
 
 test(`${changes} kills and resumes by two processes give each instance one gapless history`, async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-  const random = seededRandom(seed)
+  const random = seededDraws(seed)
   const ids = await Promise.all(Array.from({ length: 10 }, () => newInstance(services[0]!)))
   const listeners = await Promise.all(
     services.flatMap((service) =>

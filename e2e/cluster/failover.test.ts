@@ -1,13 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, onTestFailed, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
 import { balance } from '../balanced.ts'
-import { query, readMetric, seededRandom, settingsOn, startProcesses, useReplicatedServers } from '../cluster.ts'
+import { query, readMetric, settingsOn, startProcesses, useReplicatedServers } from '../cluster.ts'
 import { allEvents, anEvent, newInstance, unique } from '../fleet.ts'
 import { type Service, until } from '../service.ts'
-import type { Created, EventPage, Severity, StatusView } from '../shapes.ts'
+import type { Created, EventPage, EventRow, Severity, StatusView } from '../shapes.ts'
 import { followControl, followStream } from '../stream-follower.ts'
 import { startTcpProxy } from '../tcp-proxy.ts'
+import { startWatchedPairs, startWatchReceiver } from '../watched-pairs.ts'
 
 const servers = useReplicatedServers()
 
@@ -20,16 +22,16 @@ const instances = ['agent-a', 'agent-b', 'agent-c', 'agent-d', 'agent-e']
 /** Pause of a client after a refusal, long enough to leave the CPU to a server that is promoted. */
 const pauseBeforeRetryMs = 25
 
-/** Sends an event until it is accepted, each time to the next process, like a load balancer. Resolves with its id. */
-async function report(services: Service[], first: number, body: { description: string }): Promise<string> {
-  const headers = { 'idempotency-key': body.description }
-  for (let attempt = first; ; attempt++) {
-    const service = services[attempt % services.length]!
-    const answer = await service.call<Created>('POST', '/api/events', { body, headers }).catch(() => undefined)
-    if (answer?.status === 201) return answer.body.id
-    if (answer && answer.status < 500) throw new Error(`an event was refused: ${answer.status} ${answer.text}`)
-    await pause(pauseBeforeRetryMs)
-  }
+/** Sends each request to the next process, and again while no server accepts writes. */
+const clientOf = (services: Service[]) => balance(services, { isRefused: ({ status }) => status >= 500 })
+
+/** The answer to a failed request does not say why. */
+async function startLogged(settings: Record<string, string>, count: number): Promise<Service[]> {
+  const services = await startProcesses(settings, count)
+  const faults = () =>
+    services.flatMap((service) => service.logs().split('\n')).filter((line) => /request failed/.test(line))
+  onTestFailed(() => console.log(faults().join('\n')))
+  return services
 }
 
 /** Returns the seqs of all events that a filtered list has, in order. */
@@ -48,6 +50,7 @@ async function listed(service: Service, filter: string): Promise<number[]> {
 // acknowledged, but a search for the agent that reported it does not find it.
 /** Writes without a pause until `stop`, to all processes in turn. */
 function startWriters(services: Service[], count = writers) {
+  const client = clientOf(services)
   const acknowledged = new Map<string, string>()
   let stopped = false
   /** Pending while a standby is copied, which takes longer beside writers. */
@@ -60,7 +63,10 @@ function startWriters(services: Service[], count = writers) {
         event_type: types[number % types.length]!,
         instance_id: instances[number % instances.length]!,
       })
-      acknowledged.set(body.description, await report(services, writer, body))
+      const headers = { 'idempotency-key': body.description }
+      const answer = await client.call<Created>('POST', '/api/events', { body, headers })
+      expect(answer.status, answer.text).toBe(201)
+      acknowledged.set(body.description, answer.body.id)
       await mayWrite
     }
   }
@@ -90,10 +96,10 @@ function startWriters(services: Service[], count = writers) {
 
 test('failovers to a synchronous standby lose no acknowledged event, in any list, count or stream', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-  const random = seededRandom(seed)
+  const random = seededDraws(seed)
   const { postgres, redis } = servers
   const proxy = await startTcpProxy(postgres.url)
-  const services = await startProcesses(settingsOn(proxy.through(postgres.url), redis), 2)
+  const services = await startLogged(settingsOn(proxy.through(postgres.url), redis), 2)
   const followers = await Promise.all(services.map(followStream))
   const { acknowledged, moreAreTaken, waitFor, stop } = startWriters(services)
 
@@ -149,7 +155,7 @@ test('a failover that loses events is reported once, every process ends, and the
   const { postgres, redis } = servers
   const named = await databaseOf('lost_events')
   const proxy = await startTcpProxy(postgres.url)
-  const services = await startProcesses(settingsOn(proxy.through(named(postgres.url)), redis), 3)
+  const services = await startLogged(settingsOn(proxy.through(named(postgres.url)), redis), 3)
   const [kept, lost] = [await newInstance(services[0]!), await newInstance(services[0]!)]
   const kill = (id: string) => services[0]!.call('POST', `/api/kill/${id}`, { body: { reason: 'stop' } })
   const { acknowledged, moreAreTaken, stop } = startWriters(services, 8)
@@ -202,10 +208,12 @@ const manyWriters = effort(writers, 100)
 /** Agents that listen on a control stream and are suspended and resumed all the time. */
 const listeners = effort(0, 200)
 const operators = 10
+/** Of watched events: before, across, during, until after and after each failover. */
+const pairs = 2
 
 /** Suspends and resumes agents in turn until `stop`, also while no server accepts writes. */
 async function startOperators(services: Service[]) {
-  const client = balance(services, { isRefused: ({ status }) => status >= 500 })
+  const client = clientOf(services)
   const agents = await Promise.all(Array.from({ length: listeners }, () => newInstance(services[0]!)))
   const controls = await Promise.all(agents.map((agent) => followControl(client, services[0]!.key, agent)))
   const versions = new Map(agents.map((agent) => [agent, 0]))
@@ -249,7 +257,10 @@ test('with several hosts the promoted standby is found, and a former primary tha
   const second = await startTcpProxy(postgres.standbyUrl)
   const { host } = new URL(second.through(postgres.url))
   const hosts = named(first.through(postgres.url)).replace(/@([^/]+)/, `@${host},$1`)
-  const services = await startProcesses(settingsOn(`${hosts}?target_session_attrs=read-write`, redis), 2)
+  const receiver = await startWatchReceiver()
+  const settings = settingsOn(`${hosts}?target_session_attrs=read-write`, redis)
+  const services = await startLogged({ ...settings, ALERT_WEBHOOK_URL: `${receiver.url}/alerts` }, 2)
+  const watched = await startWatchedPairs(services, receiver)
   const { acknowledged, moreAreTaken, waitFor, stop } = startWriters(services, manyWriters)
   const stopOperators = await startOperators(services)
   let [primaryProxy, standbyProxy] = [first, second]
@@ -257,14 +268,25 @@ test('with several hosts the promoted standby is found, and a former primary tha
   for (let round = 0; round < faults.length * times; round++) {
     const fault = faults[round % faults.length]!
     await moreAreTaken(200)
+    await watched.complete(await watched.begin(pairs))
+    const across = await watched.begin(pairs)
     if (fault === 'killed') await postgres.primary.kill()
     else if (fault === 'frozen') postgres.primary.freeze()
     else primaryProxy.swallow()
+    // Sent while no server accepts writes.
+    const meanwhile = Promise.all([
+      watched.complete(across),
+      watched.begin(pairs).then(watched.complete),
+      watched.begin(pairs),
+    ])
     const former = await postgres.promote()
     const promotedAt = performance.now()
     await moreAreTaken(manyWriters + 1)
     const firstWriteS = Number(((performance.now() - promotedAt) / 1_000).toFixed(1))
     rounds.push({ fault, firstWriteS, until: acknowledged.size })
+    const [, , late] = await meanwhile
+    await watched.complete(late)
+    await watched.complete(await watched.begin(pairs))
     if (fault !== 'killed') {
       if (fault === 'frozen') former.thaw()
       primaryProxy.heal()
@@ -288,7 +310,9 @@ test('with several hosts the promoted standby is found, and a former primary tha
     ;[primaryProxy, standbyProxy] = [standbyProxy, primaryProxy]
   }
   await stop()
-  const rows = (await allEvents(services[0]!)).toReversed().filter(({ by_service }) => !by_service)
+  const said = await watched.end()
+  const isWritten = ({ event_type }: EventRow) => types.includes(event_type)
+  const rows = (await allEvents(services[0]!)).toReversed().filter(isWritten)
   const changes = await stopOperators()
   const ids = Map.groupBy(rows, ({ description }) => description)
   const table = rounds.map(({ fault, firstWriteS, until }, round) => {
@@ -297,7 +321,7 @@ test('with several hosts the promoted standby is found, and a former primary tha
       names.filter((name) => holds(ids.get(name)?.length ?? 0)).length
     return { fault, lost: count((copies) => copies === 0), doubled: count((copies) => copies > 1), firstWriteS }
   })
-  console.log(`${rows.length} events, ${changes} kills and resumes`)
+  console.log(`${rows.length} events, ${changes} kills and resumes; ${said}`)
   console.table(table)
   expect(new Map(rows.map(({ description, id }) => [description, id]))).toEqual(acknowledged)
   expect(rows).toHaveLength(acknowledged.size)

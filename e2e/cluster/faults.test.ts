@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { seededRandom, sharedSettings, startProcesses, useServers } from '../cluster.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
+import { sharedSettings, startProcesses, useServers } from '../cluster.ts'
 import { allEvents, anEvent, unique } from '../fleet.ts'
 import { type Service, until } from '../service.ts'
 import type { Created, EventRow, Severity, StatusView } from '../shapes.ts'
@@ -64,7 +65,7 @@ function countBy<Key>(rows: EventRow[], keyOf: (row: EventRow) => Key): Map<Key,
 
 test('100 writers lose nothing and double nothing while PostgreSQL and Redis are killed three times each', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-  const random = seededRandom(seed)
+  const random = seededDraws(seed)
   const services = await startProcesses(await sharedSettings(servers), 2)
   const followers = await Promise.all(services.map(followStream))
   const ledger: Ledger = {

@@ -2,7 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { effort } from '../../test-servers/effort.ts'
-import { type SharedSettings, seededRandom, sharedSettings, startProcesses, useServers } from '../cluster.ts'
+import { seededDraws } from '../../test-servers/seeded-draws.ts'
+import { type SharedSettings, sharedSettings, startProcesses, useServers } from '../cluster.ts'
 import { startCommand } from '../command.ts'
 import { newInstance, postEvent, unique } from '../fleet.ts'
 import { newDataDir, type Service, until } from '../service.ts'
@@ -71,7 +72,7 @@ const withinMs = effort(Infinity, 2_000)
 // Otherwise a machine that is paused during a kill would disable the kill switch of the whole fleet.
 test('kills succeed in time while another process is frozen at any moment of its work', async () => {
   const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
-  const random = seededRandom(seed)
+  const random = seededDraws(seed)
   const [frozen, alive] = services as [Service, Service]
   const own = await Promise.all(Array.from({ length: 6 }, () => newInstance(frozen)))
   const id = await newInstance(alive)
