@@ -60,7 +60,7 @@ const takesLong = new RegExp(
     '/cli/src/(demo/history|doctor/policy-setup)',
     '/policy/src/(properties|python)',
     'docs/incident-format',
-    '/server/src/(mutated-bodies|held-loop)',
+    '/server/src/(mutated-bodies|held-loop|openapi-fuzz)',
     '/features/approvals/approval-simulation',
     '/features/audit/chain',
     '/features/auto-suspension/takeover',

@@ -2,7 +2,7 @@ import type { Static } from 'typebox'
 import { ChannelId, Replayed } from './alert-channels.ts'
 import { channelTypes } from './channel-kinds.ts'
 import { access, define } from './endpoint.ts'
-import { Count, choice, Digits, limits, nullable, Severity, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, limits, nullable, Severity, Timestamp, UpTo, Uuid } from './fields.ts'
 import { Type } from './type.ts'
 
 export const messageKinds = ['alert', 'digest', 'reminder', 'resolved', 'test', 'check'] as const
@@ -10,7 +10,7 @@ export const MessageQuery = Type.Object({
   channel_id: Type.Optional(ChannelId),
   state: Type.Optional(choice(['pending', 'delivered', 'dead'])),
   before: Type.Optional(Uuid),
-  limit: Type.Optional(Digits('Messages a page, 1 to 1000; default: 100')),
+  limit: Type.Optional(UpTo(1000, 'Messages a page, 1 to 1000; default: 100')),
 })
 export type MessageQuery = Static<typeof MessageQuery>
 export const MessageView = Type.Object({

@@ -17,6 +17,7 @@ import {
   Severity,
   severities,
   Timestamp,
+  UpTo,
   Uuid,
 } from './fields.ts'
 import { Type } from './type.ts'
@@ -85,7 +86,7 @@ export const AlertQuery = Type.Object({
   instance_id: Type.Optional(InstanceId),
   assigned: Assigned,
   before: Type.Optional(Digits('Alerts below this seq: `next` of the previous page')),
-  limit: Type.Optional(Digits('Alerts a page, 1 to 1000; default: 100')),
+  limit: Type.Optional(UpTo(1000, 'Alerts a page, 1 to 1000; default: 100')),
 })
 export type AlertQuery = Static<typeof AlertQuery>
 const AlertList = Type.Object({ alerts: Type.Array(Alert), next: nullable(Type.String()) })

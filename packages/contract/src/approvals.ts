@@ -4,7 +4,6 @@ import { access, define } from './endpoint.ts'
 import {
   Count,
   choice,
-  Digits,
   InstanceId,
   InstanceParams,
   limits,
@@ -13,6 +12,7 @@ import {
   Ok,
   Pattern,
   Timestamp,
+  UpTo,
   Uuid,
 } from './fields.ts'
 import { Type } from './type.ts'
@@ -143,7 +143,7 @@ const ApprovalQuery = Type.Object({
   state: Type.Optional(choice(['pending', 'decided'], 'pending: those that wait for operators; decided: all others')),
   instance_id: Type.Optional(InstanceId),
   before: Type.Optional({ ...Uuid, description: 'Cursor: `next` of the previous page' }),
-  limit: Type.Optional(Digits(`Approvals a page, 1 to ${approvalLimits.page}; default: 50`)),
+  limit: Type.Optional(UpTo(approvalLimits.page, `Approvals a page, 1 to ${approvalLimits.page}; default: 50`)),
 })
 export type ApprovalQuery = Static<typeof ApprovalQuery>
 

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { Count, choice, Digits, Instant, limits, nullable, Pattern, Timestamp } from './fields.ts'
+import { Count, choice, Digits, Instant, limits, nullable, Pattern, Timestamp, UpTo } from './fields.ts'
 import { Type } from './type.ts'
 
 export const AuditEntry = Type.Object({
@@ -51,7 +51,7 @@ export const AuditQuery = Type.Object({
   order: Type.Optional(choice(['oldest', 'newest'], 'Which entries come first; default: oldest')),
   after: Type.Optional(Digits('Only entries with a higher seq; the cursor when the oldest come first')),
   before: Type.Optional(Digits('Only entries with a lower seq; the cursor when the newest come first')),
-  limit: Type.Optional(Digits(`Entries a page, 1 to ${limits.pageSize}; default: 100`)),
+  limit: Type.Optional(UpTo(limits.pageSize, `Entries a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type AuditQuery = Static<typeof AuditQuery>
 

@@ -25,6 +25,7 @@ export type ChainDropPlan = Static<typeof ChainDropPlan>
 
 const DropParams = Type.Object({ id: Uuid })
 const failures = {
+  404: 'No wallet is configured, or it has no such transaction',
   409: 'The transaction is settled, in a block or dropped already, or has another plan by now',
   503: 'The node of TRUST_RPC_URL gives no valid answer',
 }

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
 import { EnforcementCounts } from './enforcement.ts'
-import { Count, choice, Digits, InstanceId, limits, NotBlank, nullable, Pattern, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, InstanceId, limits, NotBlank, nullable, Pattern, Timestamp, UpTo, Uuid } from './fields.ts'
 import { Tag } from './instances.ts'
 import { Type } from './type.ts'
 
@@ -28,9 +28,15 @@ export const AgentSelector = Type.Object(
           'Instances that have all of these tags. A resume counts only tags of operators and keys, anything else also those that agents give themselves',
       }),
     ),
-    all: Type.Optional(Type.Boolean({ description: 'Every instance; only true' })),
+    all: Type.Optional(Type.Unsafe<boolean>({ type: 'boolean', const: true, description: 'Every instance' })),
   },
-  { additionalProperties: false, description: 'Exactly one of instances, tags and all' },
+  {
+    additionalProperties: false,
+    minProperties: 1,
+    maxProperties: 1,
+    'x-rule': 'must have exactly one of instances, tags and all',
+    description: 'Exactly one of instances, tags and all',
+  },
 )
 export type AgentSelector = Static<typeof AgentSelector>
 
@@ -182,7 +188,7 @@ export type ResumeRequest = Static<typeof ResumeRequest>
 
 const ContainmentQuery = Type.Object({
   before: Type.Optional({ ...Uuid, description: 'Cursor: `next` of the previous page' }),
-  limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.listedMembers}; default: 20`)),
+  limit: Type.Optional(UpTo(limits.listedMembers, `Rows a page, 1 to ${limits.listedMembers}; default: 20`)),
 })
 const ContainmentList = Type.Object({
   containments: Type.Array(ContainmentSummary, { description: 'Newest first' }),
@@ -193,7 +199,7 @@ export type ContainmentList = Static<typeof ContainmentList>
 
 const RequestedMembersQuery = Type.Object({
   after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
-  limit: Type.Optional(Digits(`Ids a page, 1 to ${limits.pageSize}; default: 100`)),
+  limit: Type.Optional(UpTo(limits.pageSize, `Ids a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 const RequestedMembers = Type.Object({
   instances: Type.Array(InstanceId, { description: 'In order' }),

@@ -12,6 +12,7 @@ import {
   Ok,
   Pattern,
   Timestamp,
+  UpTo,
   Uuid,
 } from './fields.ts'
 import { decoysHeader } from './instances.ts'
@@ -168,7 +169,7 @@ export const ControlChangeQuery = Type.Object({
   to: Type.Optional(Instant('Before this ISO 8601 instant')),
   after: Type.Optional(Digits('Only changes with a higher seq; the order is still newest first')),
   before: Type.Optional(Digits('Cursor: `next` of the previous page')),
-  limit: Type.Optional(Digits(`Changes a page, 1 to ${limits.pageSize}; default: 100`)),
+  limit: Type.Optional(UpTo(limits.pageSize, `Changes a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type ControlChangeQuery = Static<typeof ControlChangeQuery>
 

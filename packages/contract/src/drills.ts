@@ -4,7 +4,6 @@ import { access, define } from './endpoint.ts'
 import {
   Count,
   choice,
-  Digits,
   InstanceId,
   InstanceParams,
   limits,
@@ -12,6 +11,7 @@ import {
   Ok,
   Pattern,
   Timestamp,
+  UpTo,
   Uuid,
 } from './fields.ts'
 import { SupervisorReach, supervisorHeader, supervisorHeaderText } from './supervisors.ts'
@@ -108,7 +108,7 @@ export const Drill = Type.Object({
 export type Drill = Static<typeof Drill>
 
 const DrillQuery = Type.Object({
-  limit: Type.Optional(Digits(`Drills, 1 to ${limits.drills}; default: 20`)),
+  limit: Type.Optional(UpTo(limits.drills, `Drills, 1 to ${limits.drills}; default: 20`)),
 })
 const DrillList = Type.Object({
   drills: Type.Array(DrillSummary, { description: `Newest first; the last ${limits.drills} are kept` }),

@@ -40,8 +40,8 @@ interface EndpointParts {
   yaml?: 'rule' | 'policy'
   /** The body may have `limits.batchBytes` instead of `limits.bodyBytes`. */
   largeBody?: boolean
-  /** Set when the handler parses the body itself, because it comes in several forms. */
-  rawBody?: { contentTypes: readonly string[]; description: string }
+  /** Set when the handler parses the body itself, because it comes in several forms. `json`: what a JSON body should be. */
+  rawBody?: { contentTypes: readonly string[]; description: string; json?: TSchema }
   /**
    * Speaks OTLP/HTTP: the key may be a bearer, and errors are a google.rpc.Status, in the form of the request. The body may
    * have `limits.otlpBytes`.

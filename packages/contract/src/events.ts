@@ -13,6 +13,7 @@ import {
   Severity,
   severities,
   Timestamp,
+  UpTo,
   Uuid,
 } from './fields.ts'
 import { Type } from './type.ts'
@@ -138,7 +139,7 @@ export const EventQuery = Type.Object({
   ...eventFilters,
   after: Type.Optional(Digits('Only events with a higher seq; the order is still newest first')),
   before: Type.Optional(Digits('Cursor: `next` of the previous page')),
-  limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
+  limit: Type.Optional(UpTo(limits.pageSize, `Rows a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type EventQuery = Static<typeof EventQuery>
 
@@ -167,7 +168,9 @@ const HistogramQuery = Type.Object({
   ...eventFilters,
   from: Type.Optional(Instant('At or after this ISO 8601 instant; default: a day before `to`')),
   to: Type.Optional(Instant('Before this ISO 8601 instant; default: now')),
-  buckets: Type.Optional(Digits(`Maximum number of buckets, 1 to ${limits.histogramBuckets}; default: 60`)),
+  buckets: Type.Optional(
+    UpTo(limits.histogramBuckets, `Maximum number of buckets, 1 to ${limits.histogramBuckets}; default: 60`),
+  ),
 })
 export type HistogramQuery = Static<typeof HistogramQuery>
 
@@ -263,6 +266,7 @@ export const eventEndpoints = {
     rawBody: {
       contentTypes: ['application/json', 'application/x-ndjson'],
       description: 'A JSON array, or one JSON object a line',
+      json: Type.Array(NewEvent, { minItems: 1, maxItems: limits.batchEvents }),
     },
     headers: {
       'idempotency-key':

@@ -146,6 +146,16 @@ export const Instant = (description: string) =>
   Pattern(isoInstant, 'must be an ISO 8601 instant', { maxLength: 40, description })
 /** A whole number in a query, as text. */
 export const Digits = (description: string) => Pattern('^[0-9]{1,15}$', 'must be a whole number', { description })
+/** Matches the numbers up to one such as 20, 100 or 500, whose only digit besides zeros is the first. */
+function upToPattern(max: number): string {
+  const [first, ...zeros] = String(max)
+  const shorter = zeros.length > 0 ? `[1-9][0-9]{0,${zeros.length - 1}}|` : ''
+  const below = Number(first) > 1 ? `[1-${Number(first) - 1}][0-9]{${zeros.length}}|` : ''
+  return `^0*(${shorter}${below}${max})$`
+}
+/** A number from 1 to `max` in a query, as text. */
+export const UpTo = (max: number, description: string) =>
+  Pattern(upToPattern(max), `must be from 1 to ${max}`, { maxLength: 15, description })
 export const Count = Type.Integer({ minimum: 0 })
 export const InstanceId = Pattern('^[a-z0-9_-]+$', 'may contain only lower-case letters, digits, _ and -', {
   maxLength: limits.instanceId,

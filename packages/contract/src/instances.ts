@@ -5,7 +5,6 @@ import { access, define } from './endpoint.ts'
 import {
   Count,
   choice,
-  Digits,
   InstanceId,
   InstanceParams,
   limits,
@@ -14,6 +13,7 @@ import {
   Ok,
   Pattern,
   Timestamp,
+  UpTo,
 } from './fields.ts'
 import { policyHeader, policyHeaderText } from './policies.ts'
 import { SupervisorState, supervisorHeader, supervisorHeaderText } from './supervisors.ts'
@@ -183,7 +183,7 @@ export const InstanceQuery = Type.Object({
       `Adds what each instance did. history: the last 24 hours by the half hour; hour: the last hour by five minutes. Pages of at most ${limits.historyPage}`,
     ),
   ),
-  limit: Type.Optional(Digits(`Rows a page, 1 to ${limits.pageSize}; default: 100`)),
+  limit: Type.Optional(UpTo(limits.pageSize, `Rows a page, 1 to ${limits.pageSize}; default: 100`)),
 })
 export type InstanceQuery = Static<typeof InstanceQuery>
 
@@ -370,7 +370,7 @@ export const instanceEndpoints = {
     params: InstanceParams,
     status: 200,
     reply: InstanceDeleted,
-    failures: { 404: 'Unknown instance' },
+    failures: { 404: 'Unknown instance', 409: 'It has a parent, with which its children would no longer stop' },
   }),
   getInstance: define({
     method: 'GET',

@@ -7,7 +7,15 @@ import { sessionHeader } from './keys.ts'
 type Json = Record<string, unknown>
 
 const json = (schema: unknown): Json => ({ 'application/json': { schema } })
-const failure = (description: string): Json => ({ description, content: json(ErrorReply) })
+
+/** Errors of OTLP/HTTP: a google.rpc.Status. */
+const rpcStatus = {
+  type: 'object',
+  required: ['code', 'message'],
+  properties: { code: { type: 'integer' }, message: { type: 'string', description: 'One plain sentence' } },
+}
+/** In the form of the request. */
+const otlp = (schema: unknown): Json => ({ ...json(schema), 'application/x-protobuf': {} })
 
 function parameters(endpoint: Endpoint): Json[] {
   const from = (schema: unknown, place: 'path' | 'query') => {
@@ -35,7 +43,10 @@ function requestBody(endpoint: Endpoint): Json {
     return { requestBody: { required: true, content: { ...json(endpoint.body), ...yaml } } }
   }
   if (!endpoint.rawBody) return {}
-  const content = Object.fromEntries(endpoint.rawBody.contentTypes.map((type) => [type, {}]))
+  const { contentTypes, json: schema } = endpoint.rawBody
+  const content = Object.fromEntries(
+    contentTypes.map((type) => [type, schema && type === 'application/json' ? { schema } : {}]),
+  )
   return { requestBody: { required: true, description: endpoint.rawBody.description, content } }
 }
 
@@ -62,21 +73,33 @@ function success(endpoint: Endpoint): Json {
     const { contentType, description } = endpoint.file
     return { description, ...replyHeaders(endpoint), content: { [contentType]: {} } }
   }
-  return { description: 'Done', ...replyHeaders(endpoint), content: json(endpoint.reply) }
+  const content = endpoint.isOtlp ? otlp(endpoint.reply) : json(endpoint.reply)
+  return { description: 'Done', ...replyHeaders(endpoint), content }
 }
 
 function operation(name: string, endpoint: Endpoint): Json {
   const secured = endpoint.access !== 'open'
   const allowed = Array.isArray(endpoint.access) ? `Scopes: ${endpoint.access.join(', ')}.` : undefined
-  const takesInput = endpoint.params || endpoint.query || endpoint.body || endpoint.rawBody
+  const takesBody = endpoint.body || endpoint.rawBody
+  const takesInput = endpoint.params || endpoint.query || takesBody
+  const failure = (description: string): Json => ({
+    description,
+    content: endpoint.isOtlp ? otlp(rpcStatus) : json(ErrorReply),
+  })
   const failures: Json = {
     ...(takesInput ? { 400: failure('A field is invalid; the message names the field and the rule') } : {}),
     ...(secured ? { 401: failure('Missing or invalid key') } : {}),
     ...(Array.isArray(endpoint.access)
       ? { 403: failure('The key lacks the scope, or is bound to other instances') }
       : {}),
-    ...(endpoint.body || endpoint.rawBody ? { 413: failure('The body is too large') } : {}),
+    ...(takesBody
+      ? { 413: failure('The body is too large'), 415: failure('The body is of none of the content types') }
+      : {}),
+    ...(secured
+      ? { 429: failure('Too many invalid keys came from this address; retry after Retry-After seconds') }
+      : {}),
     500: failure('The database failed, or another internal error occurred'),
+    503: failure('The service or its database is busy; retry after Retry-After seconds'),
     ...Object.fromEntries(Object.entries(endpoint.failures ?? {}).map(([status, text]) => [status, failure(text)])),
   }
   const security = endpoint.access === 'open' ? [] : [{ key: [] }, { session: [], session_secret: [] }]

@@ -198,7 +198,7 @@ export const passkeyEndpoints = {
     summary: 'Begin to confirm the browser session of the local admin by a passkey',
     status: 201,
     reply: AssertionStarted,
-    failures: { 409: `${notHere}, or there is none` },
+    failures: { 400: 'The caller has no browser session of the local admin', 409: `${notHere}, or there is none` },
   }),
   confirmSession: define({
     method: 'POST',

@@ -198,6 +198,7 @@ export const peopleEndpoints = {
     failures: {
       401: 'The attempt was used, has expired or began in another browser; or the answer of the provider is not valid',
       403: 'The page of another site sent it, or no group of the person has a role',
+      409: 'No provider is configured',
       503: 'The provider does not answer; the local admin key works',
     },
   }),

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { choice, Digits, limits, nullable, Timestamp } from './fields.ts'
+import { choice, limits, nullable, Timestamp, UpTo } from './fields.ts'
 import { Type } from './type.ts'
 
 export const searchKinds = ['agent', 'alert', 'rule', 'policy', 'list', 'decoy', 'event', 'setting'] as const
@@ -14,7 +14,9 @@ const SearchQuery = Type.Object({
     description:
       'Words that must all match, in any order: words of an id, name or title, their beginnings, or with a typo (one in words of 4 letters or more, two from 8). Or the id of an event, or at least its first 8 characters. Empty: finds nothing, and prepares the next search',
   }),
-  limit: Type.Optional(Digits(`Hits of each kind, 1 to ${limits.searchHits}; default: ${defaultSearchHits}`)),
+  limit: Type.Optional(
+    UpTo(limits.searchHits, `Hits of each kind, 1 to ${limits.searchHits}; default: ${defaultSearchHits}`),
+  ),
 })
 
 const SearchHit = Type.Object({

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
-import { Count, choice, Digits, Instant, nullable, Ok, Pattern, Severity, Timestamp, Uuid } from './fields.ts'
+import { Count, choice, Digits, Instant, nullable, Ok, Pattern, Severity, Timestamp, UpTo, Uuid } from './fields.ts'
 import { GivenLists } from './rule-lists.ts'
 import { modeText, type RuleDocument, ruleLimits, ruleModes } from './rules.ts'
 import { Type } from './type.ts'
@@ -239,7 +239,7 @@ export type BacktestLine =
 
 const FiringQuery = Type.Object(
   {
-    limit: Type.Optional(Digits('Firings of a page, 1 to 200; default: 50')),
+    limit: Type.Optional(UpTo(200, 'Firings of a page, 1 to 200; default: 50')),
     before: Type.Optional(Digits('Only firings with a lower seq')),
     from: Type.Optional(Instant('Firings since then; default: 7 days before `to`')),
     to: Type.Optional(Instant('Firings before then; default: now')),

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { ServerName } from './agent-configs.ts'
 import { access, define } from './endpoint.ts'
-import { Count, Digits, nullable, Timestamp } from './fields.ts'
+import { Count, nullable, Timestamp, UpTo } from './fields.ts'
 import { Type } from './type.ts'
 
 export const toolServerLimits = {
@@ -38,7 +38,9 @@ export type ToolServer = Static<typeof ToolServer>
 
 const ToolServerQuery = Type.Object({
   after: Type.Optional({ ...ServerName, description: 'Cursor: `next` of the previous page' }),
-  limit: Type.Optional(Digits(`Servers a page, 1 to ${toolServerLimits.page}; default: ${toolServerLimits.page}`)),
+  limit: Type.Optional(
+    UpTo(toolServerLimits.page, `Servers a page, 1 to ${toolServerLimits.page}; default: ${toolServerLimits.page}`),
+  ),
 })
 
 const ToolServerList = Type.Object({

@@ -134,8 +134,12 @@ export function validationSentence(fault: SchemaFault, subject = 'The body'): st
       return `${field} ${patternRule(fault.parentSchema!)}.`
     case 'additionalProperties':
       return `${path ? `${path}.` : ''}${String(params.additionalProperty).slice(0, shownNameLength)} is not a known field.`
+    case 'const':
+      return `${field} must be ${params.allowedValue}.`
     case 'minProperties':
-      return `${field} must contain at least one field.`
+      return `${field} ${fault.parentSchema?.['x-rule'] ?? 'must contain at least one field'}.`
+    case 'maxProperties':
+      return `${field} ${fault.parentSchema?.['x-rule'] ?? `must contain at most ${params.limit} fields`}.`
     case 'format':
       return `${field} must be a valid ${params.format}.`
     default:

@@ -131,6 +131,13 @@ const hasCredentials = (request: FastifyRequest): boolean =>
 
 const isHook = <Hook>(hook: Hook | false | undefined): hook is Hook => hook !== false && hook !== undefined
 
+/** Refuses a request that has neither a content type nor a body, of which no parser is called. */
+function needsRawBody({ rawBody, isOtlp }: Endpoint): preHandlerHookHandler | false {
+  if (!rawBody || isOtlp) return false
+  const fault = `The body is required, as ${rawBody.contentTypes.join(' or ')}.`
+  return ({ body }, _reply, done) => done(body === undefined ? new AppError('invalid', fault) : undefined)
+}
+
 function schemaOf({ params, query, body }: Endpoint) {
   return { ...(params ? { params } : {}), ...(query ? { querystring: query } : {}), ...(body ? { body } : {}) }
 }
@@ -257,7 +264,7 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
           : limits.bodyBytes,
       onRequest: [endpoint.isOtlp && bearerKey, hooks.first, authenticateHook(endpoint), hooks.last].filter(isHook),
       preParsing: endpoint.isOtlp ? [otlpBodies.read] : [],
-      preHandler: [teamHook(endpoint)].filter(isHook),
+      preHandler: [needsRawBody(endpoint), teamHook(endpoint)].filter(isHook),
       onSend: [
         endpoint.isOtlp && otlpBodies.release,
         ...[suspendedHook(endpoint), hooks.onSend, endpoint.isOtlp && otlpStatus],

@@ -98,6 +98,15 @@ describe('a body', () => {
     expect((await post(`["${'x'.repeat(1024 * 1024)}"]`, {}, '/api/events/batch')).status).toBe(413)
   })
 
+  // Without a content type no parser is called.
+  it.each([
+    ['/api/events/batch', 'application/json or application/x-ndjson'],
+    ['/auth/backchannel-logout', 'application/x-www-form-urlencoded'],
+  ])('that is missing is refused: %s', async (url, types) => {
+    const answer = await service.call('POST', url)
+    expect(answer).toMatchObject({ status: 400, body: { error: `The body is required, as ${types}.` } })
+  })
+
   it('of a batch must contain 1 to 1,000 events', async () => {
     for (const [body, sentence] of [
       ['[]', 'at least one event'],

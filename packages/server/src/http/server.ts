@@ -102,6 +102,8 @@ export function createServer(
     },
     logger: false,
     genReqId: requestIds(),
+    // A metric's name: 100 characters, each at most two units, or three such as %2F.
+    routerOptions: { maxParamLength: 300 },
     trustProxy: config.trustedProxies ?? false,
     exposeHeadRoutes: false,
     requestTimeout: httpLimits.requestTimeoutMs,

@@ -80,7 +80,7 @@ interface TestServiceOptions {
 export const adminKey = 'the-administrator-key-of-all-the-tests'
 
 /** Returns the schema without allowing additional properties. */
-function strict(schema: unknown): unknown {
+export function strict(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(strict)
   if (typeof schema !== 'object' || schema === null) return schema
   const copy = Object.fromEntries(Object.entries(schema).map(([name, part]) => [name, strict(part)]))

@@ -50,7 +50,6 @@ async function assertKnown(
 ): Promise<void> {
   const given = [instances, tags, all].filter((part) => part !== undefined)
   if (given.length !== 1) throw new AppError('invalid', 'selector must have exactly one of instances, tags and all.')
-  if (all === false) throw new AppError('invalid', 'selector.all must be true.')
   for (const tag of tags ?? []) {
     if (!(await isTagKnown(deps.database.db, tag, tagsOf, team))) throw await unknownTag(deps, tag, tagsOf, team)
   }

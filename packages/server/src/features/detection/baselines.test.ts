@@ -78,6 +78,15 @@ describe('baselines', () => {
     expect(body).toMatchObject({ baselines: [detail.baseline], episodes: detail.episodes })
   })
 
+  it.each(['🦊'.repeat(100), '/'.repeat(100)])('can be read by the longest name of a metric: %s', async (name) => {
+    const agent = `agent-${count++}`
+    const description = JSON.stringify({ [name]: 1 })
+    const event = { severity: 'info', source: 'sdk', event_type: 'session_metrics', description, instance_id: agent }
+    expect((await service.call('POST', '/api/events', { body: event })).status).toBe(201)
+    const answer = await service.call('GET', `/api/instances/${agent}/baselines/${encodeURIComponent(name)}`)
+    expect(answer, answer.text).toMatchObject({ status: 200, body: { baseline: { metric: name } } })
+  })
+
   // The page said "as usual" of a metric that nothing was judged by.
   it('are used from the time on that their words name, and report what these say until then', async () => {
     const agent = `agent-${count++}`

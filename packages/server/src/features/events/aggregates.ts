@@ -45,12 +45,6 @@ export function bucketsOf({ from, to }: TimeRange, maxBuckets: number, minWidthM
   return { from: start, to: start + count * widthMs, widthMs, count }
 }
 
-function bucketLimit(given: string | undefined): number {
-  const buckets = given === undefined ? defaultBuckets : Number(given)
-  if (buckets >= 1 && buckets <= limits.histogramBuckets) return buckets
-  throw new AppError('invalid', `buckets must be from 1 to ${limits.histogramBuckets}.`)
-}
-
 function boundsOf(query: { from?: string; to?: string }, now: number): TimeRange {
   const { from, to = now } = timeBounds(query)
   const bounds = { from: from ?? to - dayMs, to }
@@ -69,7 +63,7 @@ export async function readHistogram(db: Db, query: HistogramQuery, now: number, 
   const isByCounts = !team && isCounted(query)
   // Rollups of minutes are deleted earlier than those of hours.
   const minWidthMs = isByCounts && asked.from < now - minutesKeptDays * dayMs ? hourMs : minuteMs
-  const { widthMs, count, ...bounds } = bucketsOf(asked, bucketLimit(query.buckets), minWidthMs)
+  const { widthMs, count, ...bounds } = bucketsOf(asked, Number(query.buckets ?? defaultBuckets), minWidthMs)
   const { rows, scannedTo } = isByCounts
     ? {
         rows: await sumBuckets(
@@ -96,7 +90,11 @@ export async function readHistogram(db: Db, query: HistogramQuery, now: number, 
 
 /** Counts tool calls by tool over time. Throws AppError `invalid`. */
 export async function readToolHistogram(db: Db, query: ToolQuery, now: number, team: Team): Promise<ToolHistogram> {
-  const { widthMs, count, ...bounds } = bucketsOf(boundsOf(query, now), bucketLimit(query.buckets), minuteMs)
+  const { widthMs, count, ...bounds } = bucketsOf(
+    boundsOf(query, now),
+    Number(query.buckets ?? defaultBuckets),
+    minuteMs,
+  )
   const { rows, scannedTo } = team
     ? await countToolBuckets(db, bounds, widthMs, team)
     : { rows: await sumToolBuckets(db, bounds, widthMs), scannedTo: undefined }

@@ -20,7 +20,7 @@ interface Asked {
   to?: string
 }
 
-const pageSize = { usual: 50, max: 200 }
+const defaultSize = 50
 
 function pageOf({ limit, before, from, to }: Asked, now: number) {
   const end = to === undefined ? now + 1 : Date.parse(to)
@@ -31,8 +31,7 @@ function pageOf({ limit, before, from, to }: Asked, now: number) {
   if (end - begin > ruleLimits.firingHours * hourMs) {
     throw new AppError('invalid', `from and to may be ${ruleLimits.firingHours / 24} days apart at most.`)
   }
-  const size = limit === undefined ? pageSize.usual : Number(limit)
-  if (size < 1 || size > pageSize.max) throw new AppError('invalid', `limit must be 1 to ${pageSize.max}.`)
+  const size = Number(limit ?? defaultSize)
   return { limit: size, before: before === undefined ? Number.MAX_SAFE_INTEGER : Number(before), from: begin, to: end }
 }
 

@@ -21,5 +21,6 @@ export interface Faults {
 /** Shortens external text for a sentence. */
 export const shown = (text: unknown): string => {
   const full = typeof text === 'string' ? text : String(JSON.stringify(text))
-  return full.length > 60 ? `${full.slice(0, 57)}…` : full
+  // Not between the two halves of a character.
+  return full.length > 60 ? `${full.slice(0, 57).replace(/[\ud800-\udbff]$/, '')}…` : full
 }
