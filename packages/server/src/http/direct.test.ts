@@ -236,8 +236,12 @@ describe('a poll', () => {
     const suspended = await same(unchanged, true)
     expect(suspended).toMatchObject({ status: 200, body: { suspended: true, reason: 'test' } })
     expect(suspended.headers).toMatchObject({ 'wardline-suspended': '1', 'x-wardline-decoys': 'none' })
-    const { body } = await service.call<{ suspensions: object[] }>('GET', '/api/instances/agent-1/suspensions')
-    expect(body.suspensions[0]).toMatchObject({ delivered_by: 'poll' })
+    // Written after the answer.
+    const suspensions = () =>
+      service
+        .call<{ suspensions: object[] }>('GET', '/api/instances/agent-1/suspensions')
+        .then(({ body }) => body.suspensions)
+    await expect.poll(suspensions).toMatchObject([{ delivered_by: 'poll' }])
     await service.call('POST', '/api/resume/agent-1', { body: {} })
     expect(await same(unchanged, true)).toMatchObject({ status: 200, body: { suspended: false } })
   })
