@@ -19,6 +19,7 @@ export default ({ production = false }): KnipConfig => ({
         'docs/{generate,guard-figures,incident-vectors,record}.ts!',
         'tools/{build,pack,pack-sdk,test-order,test-reporter}.ts!',
         'tools/start.js!',
+        'tools/mutation/{main,sample,vitest.config}.ts!',
         'e2e/document-agent.js',
         '{deploy,docs,e2e,test-servers,tools}/**/*.test.ts',
       ],
