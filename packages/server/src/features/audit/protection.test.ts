@@ -250,10 +250,102 @@ describe('a change that reduces protection', () => {
     expect(await changes()).toHaveLength(1)
   })
 
-  it('is an accepted level of a baseline, and not a new decoy', () => {
-    const entry = { action: 'baseline.accept', target: 'bot shell_exec_count', before: null, after: null }
-    expect(reductionOf(entry)).toMatchObject({ severity: 'warning' })
-    expect(reductionOf({ ...entry, action: 'honeypot.create' })).toBeUndefined()
+  const admin = (group: string | null, email: string | null) => ({ role: 'admin', group, email })
+  const roles = { m1: admin('ops', null), m2: { role: 'viewer', group: 'all', email: null } }
+  const warning = (text: string) => ({ severity: 'warning', text })
+  const critical = (text: string) => ({ severity: 'critical', text })
+  const calls = { instance_id: 'bot', tool: 'Bash(ls)', max_calls: 5, expires_at: '2026-01-01T00:00:00.000Z' }
+  const enforced = { mode: 'enforce', version: 1 }
+
+  it.each<[string, object | null, object | null, object | undefined]>([
+    ['baseline.accept', null, null, warning('accepted the level of the baseline x as usual')],
+    ['honeypot.create', null, null, undefined],
+    [
+      'list.change',
+      null,
+      { active_rules: 1, added: 2, removed: 0 },
+      warning('changed the list x, which rules that alert or enforce use (2 added, 0 removed)'),
+    ],
+    [
+      'list.change',
+      null,
+      { active_rules: 1, added: 0, removed: 1 },
+      warning('changed the list x, which rules that alert or enforce use (0 added, 1 removed)'),
+    ],
+    ['list.change', null, { active_rules: 1, added: 0, removed: 0 }, undefined],
+    ['list.change', null, { added: 2, removed: 1 }, undefined],
+    [
+      'allowance.create',
+      null,
+      calls,
+      warning('allowed bot up to 5 calls of "Bash(ls)" without asking, until 2026-01-01T00:00:00.000Z'),
+    ],
+    [
+      'passkey.create',
+      null,
+      { name: 'Phone "new"' },
+      warning('registered the passkey "Phone \\"new\\"" of the local admin (x)'),
+    ],
+    [
+      'people.only',
+      { people_only: true },
+      { people_only: false },
+      warning('let keys open sessions again, beside people'),
+    ],
+    ['people.only', { people_only: false }, { people_only: true }, undefined],
+    ['people.roles', roles, { m2: roles.m2 }, warning('changed which groups have which role')],
+    ['people.roles', roles, roles, warning('changed which groups have which role')],
+    [
+      'people.roles',
+      roles,
+      { ...roles, m3: { role: 'operator', group: 'b', email: null } },
+      warning('changed which groups have which role'),
+    ],
+    [
+      'people.roles',
+      roles,
+      { ...roles, m3: admin(null, 'eve@example.com'), m4: admin('b', null) },
+      critical('changed which groups have which role: 2 more of them admin'),
+    ],
+    [
+      'people.roles',
+      roles,
+      { ...roles, m2: { ...roles.m2, role: 'admin' } },
+      critical('changed which groups have which role: 1 more of them admin'),
+    ],
+    ['policy.mode', enforced, { mode: 'alert' }, critical('lowered the mode of the policy x from enforce to alert')],
+    ['policy.delete', { mode: 'observe' }, null, warning('deleted the policy x, which was in mode observe')],
+    // It decides for some agents.
+    [
+      'policy.delete',
+      { mode: 'observe', enforce_for: true },
+      null,
+      critical('deleted the policy x, which was in mode observe'),
+    ],
+    [
+      'policy.change',
+      enforced,
+      { mode: 'enforce', version: 2, changed: ['title', 'id', 'description', 'tests', 'mode'] },
+      warning('replaced the policy x, which is in mode enforce'),
+    ],
+    [
+      'policy.change',
+      enforced,
+      { mode: 'enforce', version: 2, changed: ['title', 'rules', 'default'] },
+      critical('replaced the policy x, which is in mode enforce (changed: rules, default)'),
+    ],
+    [
+      'policy.change',
+      { mode: 'alert', version: 1 },
+      { mode: 'enforce', version: 2, changed: ['rules'] },
+      warning('replaced the policy x, which is in mode enforce (changed: rules)'),
+    ],
+    ['policy.change', enforced, { mode: 'enforce', version: 1, changed: [] }, undefined],
+    ['policy.change', enforced, { mode: 'enforce', version: 2, changed: ['rules'], file: 'a.json' }, undefined],
+    ['policy.change', { mode: 'observe', version: 1 }, { mode: 'observe', version: 2, changed: ['rules'] }, undefined],
+  ])('is %s from %j to %j: %j', (action, before, after, reduction) => {
+    const entry = { action, target: 'x', before, after } as Parameters<typeof reductionOf>[0]
+    expect(reductionOf(entry)).toEqual(reduction)
   })
 })
 
