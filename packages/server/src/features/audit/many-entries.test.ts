@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { openTestService, type TestService } from '../../testing/service.ts'
 import {
+  type Action,
   auditManyStatements,
   channelActor,
   channelName,
@@ -30,7 +31,7 @@ async function appendMany(targets: string[], shared: { action: string; reason?: 
   await database.batch(auditManyStatements(database, actor, shared, changes, clock.now()))
 }
 
-async function appendOne(action: string, target: string, after: { version?: unknown } | null) {
+async function appendOne(action: string, target: string, after: Action['after']) {
   const { database, clock } = service.deps
   const entry = { action, target, before: null, after }
   await database.db.transaction().execute((trx) => recordAction(database, trx, localActor('cli'), entry, clock.now()))
