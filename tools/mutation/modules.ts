@@ -20,7 +20,14 @@ export const modules: Record<string, { mutate: string[]; tests: Tests[] }> = {
   },
   control: {
     mutate: [...sourcesOf(`${features}/control`), ...sourcesOf(`${features}/suspensions`)],
-    tests: [{ folder: `${features}/control` }, { folder: `${features}/suspensions` }],
+    tests: [
+      { folder: `${features}/control`, except: /-simulation/ },
+      { folder: `${features}/suspensions` },
+      // What supervisors and enforcement points prove, and kills of many.
+      { folder: `${features}/containments`, except: /-simulation/ },
+      { folder: `${features}/enforcement` },
+      { folder: `${features}/instances`, except: /^(?!supervisors)/ },
+    ],
   },
   auth: {
     mutate: [

@@ -98,7 +98,8 @@ it('the last actor of an action is found for each target that has one', async ()
 })
 
 it('an entry without a readable version is listed with 0', async () => {
-  for (const after of [{ version: 7 }, { version: -1 }, { version: '7' }, { version: 1.5 }, {}, null]) {
+  const states: Action['after'][] = [{ version: 7 }, { version: -1 }, { version: '7' }, { version: 1.5 }, {}, null]
+  for (const after of states) {
     await appendOne('instance.suspend', 'bot', after)
   }
   const { db } = service.deps.database
