@@ -9,7 +9,7 @@ import { modules } from './modules.ts'
 import { type Figures, figuresOf, killedPercent, minKilledPercent, type Report, survivorsOf, total } from './report.ts'
 
 /** What the tests read. */
-const copied = ['packages', 'test-servers', 'tools', 'package.json', 'docs', 'e2e']
+const copied = ['packages', 'test-servers', 'tools', 'package.json', 'docs', 'e2e', 'SECURITY.md']
 
 /** Not a dependency: it is a quarter more packages to install, for what few run. */
 const version = '10.1.1'
