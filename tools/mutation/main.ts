@@ -39,7 +39,7 @@ function run(name: string): Report {
     // Stryker mutates a copy, without what the tests do not read.
     ignorePatterns: ['/*', ...copied.map((name) => `!/${name}`), '/packages/dashboard', '/docs/images'],
     tempDirName: join(folder, 'copy'),
-    reporters: ['json'],
+    reporters: ['json', 'progress-append-only'],
     jsonReporter: { fileName: join(folder, `${name}.report.json`) },
     // Each test opens a service: more at once makes tests time out, which would count as killed.
     concurrency: 1,
