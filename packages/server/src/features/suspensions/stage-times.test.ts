@@ -90,6 +90,7 @@ it.each([
   await beat()
   await kill()
   await deliver()
+  await service.services.suspensionFacts.write()
   await pass(70)
   const [event, ...others] = await events('kill_unconfirmed')
   expect(others).toEqual([])
