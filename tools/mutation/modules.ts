@@ -38,6 +38,7 @@ export const modules: Record<string, { mutate: string[]; tests: Tests[] }> = {
       { folder: `${features}/keys`, except: /^timing/ },
       { folder: `${features}/people` },
       { folder: `${features}/sign-in` },
+      { folder: `${features}/command-logins` },
     ],
   },
 }
