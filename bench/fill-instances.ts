@@ -15,3 +15,22 @@ export function fillInstances(dataDir: string, count: number, now = Date.now(), 
     .run(count, now, now, hasTags ? 1 : 0)
   database.close()
 }
+
+/**
+ * Makes a filled fleet as mixed as a real one: versions, regions and teams, one in 100 without heartbeats for an hour,
+ * and one in 250 suspended, of which every tenth has not confirmed.
+ */
+export function mixFleet(dataDir: string, now = Date.now()): void {
+  const database = new DatabaseSync(join(dataDir, 'wardline.db'))
+  database.exec(`update instances set
+      version = '1.' || (rowid % 12) || '.' || (rowid % 3),
+      agent_type = case rowid % 4 when 0 then 'coder' else 'researcher' end,
+      fail_mode = case rowid % 3 when 0 then 'open' else 'closed' end,
+      agent_tags = '["env:' || case rowid % 5 when 0 then 'staging' else 'production' end || '","region:'
+        || case rowid % 3 when 0 then 'eu' when 1 then 'us' else 'ap' end || '","team:payments-' || (rowid % 50) || '"]';
+    update instances set last_heartbeat_at = ${now} - 3600000 - (rowid * 31) % 7200000 where rowid % 100 = 7;
+    update instances set suspended = 1, suspension_reason = 'Filled as suspended', control_version = 1,
+      control_changed_at = ${now} - 7200000, applied_version = case when rowid % 2500 = 3 then 0 else 1 end,
+      applied_at = ${now} - 7190000 where rowid % 250 = 3`)
+  database.close()
+}

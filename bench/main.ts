@@ -16,6 +16,7 @@ import { measureGuards } from './parts/guards.ts'
 import { measureHoneypots } from './parts/honeypots.ts'
 import { measureIncident } from './parts/incident.ts'
 import { measureIngest } from './parts/ingest.ts'
+import { measureLargeDashboard } from './parts/large-dashboard.ts'
 import { measureOtlp } from './parts/otlp.ts'
 import { measurePolicy } from './parts/policy.ts'
 import { measurePoll } from './parts/poll.ts'
@@ -41,6 +42,8 @@ const parts: Record<string, () => Promise<Figure[]>> = {
   alerts: measureAlerts,
   attacks: measureAttacks,
   dashboard: measureDashboard,
+  'large-dashboard': () =>
+    measureLargeDashboard({ agents: Number(options.agents), events: Number(options.events), dataDir: options.data }),
   search: measureSearch,
   fleet: () => measureFleets(Number(options.minutes)),
   startup: measureStartup,
@@ -69,6 +72,8 @@ const { values: options, positionals } = parseArgs({
     sessions: { type: 'string' },
     sigma: { type: 'string' },
     data: { type: 'string' },
+    agents: { type: 'string', default: '250000' },
+    events: { type: 'string', default: '10000000' },
     minutes: { type: 'string', default: '1' },
   },
 })

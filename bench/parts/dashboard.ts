@@ -22,7 +22,7 @@ const watchSeconds = 60
 const loadRounds = 3
 const loadSeconds = 20
 /** Shorter interactions have no entry: https://www.w3.org/TR/event-timing/ */
-const shortestMs = 16
+export const shortestMs = 16
 
 /** Paint, interactions and live tail in Chromium with a large fleet; cost of two hundred open dashboards. */
 export async function measureDashboard(): Promise<Figure[]> {
@@ -96,7 +96,7 @@ const watchPage = `(() => {
   requestAnimationFrame(frame)
 })()`
 
-async function signedIn(browser: Browser, { port, key }: Service): Promise<BrowserContext> {
+export async function signedIn(browser: Browser, { port, key }: Service): Promise<BrowserContext> {
   const context = await browser.newContext({
     baseURL: `http://127.0.0.1:${port}`,
     viewport: { width: 1440, height: 900 },
@@ -147,7 +147,7 @@ async function measurePaint(context: BrowserContext): Promise<Figure> {
 }
 
 /** Sends the interactions of a user's minute, one after the other, as fast as the page handles them. */
-async function useFleet(page: Page): Promise<number> {
+export async function useFleet(page: Page): Promise<number> {
   let count = 0
   const type = async (text: string) => {
     for (const letter of text) {
@@ -184,7 +184,7 @@ async function useFleet(page: Page): Promise<number> {
   return count
 }
 
-async function useEvents(page: Page): Promise<number> {
+export async function useEvents(page: Page): Promise<number> {
   let count = 0
   await page.goto('/events')
   await page.locator('.event-line').first().waitFor()

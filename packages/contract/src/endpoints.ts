@@ -19,7 +19,7 @@ import { drillEndpoints } from './drills.ts'
 import type { Endpoint } from './endpoint.ts'
 import { enforcementEndpoints } from './enforcement.ts'
 import { eventEndpoints } from './events.ts'
-import { fleetIdEndpoints } from './fleet-ids.ts'
+import { fleetEndpoints } from './fleet.ts'
 import { gatewayEndpoints } from './gateway.ts'
 import { honeypotEndpoints } from './honeypots.ts'
 import { incidentEndpoints } from './incidents.ts'
@@ -49,7 +49,7 @@ export const endpoints = {
   ...noteEndpoints,
   ...agentConfigEndpoints,
   ...toolServerEndpoints,
-  ...fleetIdEndpoints,
+  ...fleetEndpoints,
   ...eventEndpoints,
   ...telemetryEndpoints,
   ...baselineEndpoints,

@@ -41,12 +41,18 @@ export const limits = {
   histogramBuckets: 500,
   /** Values of a facet, as a list to choose from. `total` includes the others. */
   facetValues: 20,
-  /**
-   * Instances per page of GET /api/fleet, which is built once for all callers, and the size in bytes at which a page
-   * ends early.
-   */
-  fleetPage: 10_000,
-  fleetBytes: 8 * 1024 * 1024,
+  /** Characters of a text filter of the fleet, and of a group's name, which may be several tags. */
+  fleetWords: 200,
+  fleetGroupName: 2_000,
+  /** Parts of the fleet that a strip of marks shows: more could not be distinguished. */
+  fleetMarks: 400,
+  /** Agents that a dashboard looks up by id: more than a screen can name. */
+  fleetKnown: 300,
+  /** Agents named, groups of silent agents, groups by tag, and tags in an answer about the fleet; others are counted. */
+  fleetNamed: 20,
+  fleetSilent: 20,
+  fleetGroups: 500,
+  fleetTags: 500,
   /** Instances per page with their history: some 600 bytes each, from 25 rows each. */
   historyPage: 200,
   /** Ids in a list's query: a URL of 6.5 kB, which every proxy accepts. */

@@ -195,7 +195,7 @@ export type InstanceList = Static<typeof InstanceList>
 
 const { claimed_version: _claimed, mismatch: _mismatch, ...sharedControl } = ControlConfirmation.properties
 /** An instance in dashboards: the fields of `getInstance` without those that only the agent's page needs. */
-const SharedFleetInstance = Type.Object({
+export const SharedFleetInstance = Type.Object({
   ...InstanceView.properties,
   tags: Type.Array(Type.String(), { description: 'Tags of the agent and of operators together, sorted' }),
   operator_tags: OperatorTags,
@@ -213,16 +213,6 @@ const SharedFleetInstance = Type.Object({
   enforcing_levers: EnforcingLevers,
   heard_by: Type.Optional({ ...HeardBy, description: `${heardByText}; absent = none` }),
 })
-export const SharedFleet = Type.Object({
-  at: { ...Timestamp, description: 'When it was read' },
-  instances: Type.Array(SharedFleetInstance),
-  next: nullable(Type.String({ description: 'Pass it as `after` for the next page; null on the last page' })),
-})
-export type SharedFleet = Static<typeof SharedFleet>
-const SharedFleetQuery = Type.Object({
-  after: Type.Optional({ ...InstanceId, description: 'Cursor: `next` of the previous page' }),
-})
-
 const InstanceTags = Type.Object({ tags: Tags('Replace the tags that operators set before') })
 export type InstanceTags = Static<typeof InstanceTags>
 const InstanceTagsSet = Type.Object({
@@ -336,17 +326,6 @@ export const instanceEndpoints = {
     query: InstanceQuery,
     status: 200,
     reply: InstanceList,
-  }),
-  getFleet: define({
-    method: 'GET',
-    path: '/api/fleet',
-    access: access.readers,
-    teams: 'agents',
-    feature: 'instances',
-    summary: `All instances by id, in pages of ${limits.fleetPage}: read once for all dashboards, and at most two seconds old`,
-    query: SharedFleetQuery,
-    status: 200,
-    reply: SharedFleet,
   }),
   setInstanceTags: define({
     method: 'PUT',

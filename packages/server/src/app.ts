@@ -21,6 +21,7 @@ import { mountEvents } from './features/events/routes.ts'
 import { mountGateway } from './features/gateway/routes.ts'
 import { mountHoneypots } from './features/honeypots/routes.ts'
 import { mountIncidents } from './features/incidents/routes.ts'
+import { mountFleet } from './features/instances/fleet-routes.ts'
 import { mountInstances } from './features/instances/routes.ts'
 import { keyNames } from './features/keys/key-names.ts'
 import { listKeys } from './features/keys/keys.ts'
@@ -91,6 +92,7 @@ export async function createApp(deps: Deps, services: Services): Promise<Fastify
   mountOperations(router, deps, { readiness })
   const reaches = services.decoyChecks.reaches
   mountInstances(router, deps, { ...services, reaches, readMismatches: (id) => viewMismatches(deps, id) })
+  mountFleet(router, services)
   mountEvents(router, deps, services)
   mountTelemetry(router, services)
   mountDetection(router, services)

@@ -41,11 +41,14 @@ import { DecoyFetches } from './features/honeypots/decoy-fetches.ts'
 import { completeFolders } from './features/honeypots/honeypots.ts'
 import { createReportedCalls } from './features/honeypots/reported-calls.ts'
 import { createBootWatch } from './features/instances/boots.ts'
+import { FleetTagCounts } from './features/instances/fleet-groups.ts'
 import { FleetLists } from './features/instances/fleet-list.ts'
+import { FleetPages } from './features/instances/fleet-pages.ts'
+import { FleetParts } from './features/instances/fleet-parts.ts'
+import { FleetSummaries } from './features/instances/fleet-summary.ts'
 import { HeardBy } from './features/instances/heard-by.ts'
 import { ActivityCounts } from './features/instances/history.ts'
 import { createHeartbeats } from './features/instances/instances.ts'
-import { SharedFleets } from './features/instances/shared-fleet.ts'
 import { Keyring } from './features/keys/keyring.ts'
 import { Probing } from './features/keys/probing.ts'
 import { Quotas } from './features/keys/quotas.ts'
@@ -136,6 +139,7 @@ async function createServices(deps: Deps) {
   const decoyChecks = createDecoyChecks(deps, { ...parts, autoSuspension })
   const reportedCalls = createReportedCalls({ decoyChecks, quotas })
   const events = createEvents(deps, { ...parts, autoSuspension, reportedCalls, judge: createJudge(deps, parts) })
+  const fleetParts = { ...parts, fleetParts: new FleetParts(deps) }
   const heartbeats = createHeartbeats(deps, { ...parts, bootWatch: createBootWatch(deps, parts) })
   return {
     ...parts,
@@ -157,7 +161,9 @@ async function createServices(deps: Deps) {
     chainWatch: new ChainWatch(deps, parts),
     jobRuns: new JobRuns(deps.clock, (text) => withoutConfiguredSecrets(deps.config, text)),
     fleetLists: new FleetLists(deps),
-    sharedFleets: new SharedFleets(deps, parts),
+    fleetPages: new FleetPages(deps, fleetParts),
+    fleetSummaries: new FleetSummaries(deps, fleetParts),
+    fleetTagCounts: new FleetTagCounts(deps, fleetParts),
     keyring,
     people: new People(deps),
     peopleSignIn,

@@ -8,6 +8,8 @@ interface SharedRunOptions {
   staleMs?: number
   /** Pause between two runs, so that many callers do not occupy the process. */
   restMs?: number
+  /** Largest share of the time that runs may take: after a long run its result is kept, and pauses are, accordingly longer. */
+  maxShare?: number
 }
 
 interface Run<Result> {
@@ -25,20 +27,22 @@ export class SharedRun<Result> {
   readonly #options: Required<SharedRunOptions>
   #last: Run<Result> | undefined
   #running: Run<Result> | undefined
+  #tookMs = 0
   /** The run after the current one. */
   #next: PromiseWithResolvers<Result> | undefined
 
   constructor(
     work: () => Promise<Result>,
-    { clock = systemClock, keptMs = 0, staleMs = keptMs, restMs = 0 }: SharedRunOptions = {},
+    { clock = systemClock, keptMs = 0, staleMs = keptMs, restMs = 0, maxShare = 1 }: SharedRunOptions = {},
   ) {
     this.#work = work
-    this.#options = { clock, keptMs, staleMs, restMs }
+    this.#options = { clock, keptMs, staleMs, restMs, maxShare }
   }
 
   get(): Promise<Result> {
-    const { clock, keptMs, staleMs } = this.#options
+    const { clock, staleMs } = this.#options
     const now = clock.monotonic()
+    const keptMs = Math.max(this.#options.keptMs, this.#pauseMs())
     const known = this.#last
     const age = known === undefined ? Infinity : now - known.at
     if (known && age < keptMs) return known.result
@@ -50,6 +54,11 @@ export class SharedRun<Result> {
   forget(): void {
     this.#last = undefined
     if (this.#running) this.#running.at = -Infinity
+  }
+
+  /** How long to wait after the last run for runs to take their share of the time only. */
+  #pauseMs(): number {
+    return this.#tookMs * (1 / this.#options.maxShare - 1)
   }
 
   #fresh(now: number, keptMs: number): Promise<Result> {
@@ -68,8 +77,11 @@ export class SharedRun<Result> {
     this.#running = run
     run.result.then(
       () => {
+        this.#tookMs = this.#options.clock.monotonic() - at
         if (run.at > -Infinity) this.#last = run
-        if (this.#next && this.#options.restMs > 0) setTimeout(() => this.#continue(), this.#options.restMs)
+        const { restMs } = this.#options
+        const pauseMs = Math.max(this.#pauseMs(), this.#next ? restMs : 0)
+        if (pauseMs >= 1) setTimeout(() => this.#continue(), pauseMs)
         else this.#continue()
       },
       (fault) => {

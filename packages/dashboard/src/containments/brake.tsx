@@ -4,7 +4,7 @@ import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { call } from '../data/client.ts'
 import { type Brake as BrakeState, brakeQuery } from '../data/containments.ts'
-import { fleetQuery, refreshMs } from '../data/fleet.ts'
+import { agentsQuery, refreshMs } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
 import { ChangeButton } from '../parts/change-dialog.tsx'
@@ -14,7 +14,6 @@ import { lazyDialog } from '../ui/lazy-dialog.tsx'
 import { Fault, Panel } from '../ui/panel.tsx'
 import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import { selectedOf } from './members.ts'
 
 const FleetDialog = lazyDialog(async () => (await import('./fleet-dialog.tsx')).FleetDialog)
 
@@ -55,11 +54,9 @@ function ReleaseButton() {
 
 /** Suspends the agents that the brake left running, as one containment. */
 function SuspendRefused({ refused }: { refused: BrakeState['refused_instances'] }) {
-  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data: agents = [] } = useQuery(agentsQuery(refused.map(({ instance_id }) => instance_id)))
   const [chosen, setChosen] = useState<string[]>()
-  const running = selectedOf(fleet, { instances: refused.map(({ instance_id }) => instance_id) })
-    .filter(({ status }) => status !== 'suspended')
-    .map(({ id }) => id)
+  const running = agents.filter(({ status }) => status !== 'suspended').map(({ id }) => id)
   return (
     <>
       {running.length > 0 && (

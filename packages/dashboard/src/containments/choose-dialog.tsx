@@ -8,7 +8,7 @@ import {
 } from '@wardline/contract'
 import { useId, useState } from 'react'
 import { requestedQuery } from '../data/containments.ts'
-import { type Agent, agentQuery, fleetQuery } from '../data/fleet.ts'
+import { type Agent, agentQuery, fleetTagsQuery, suspendedQuery } from '../data/fleet.ts'
 import { AgentPages } from '../parts/agent-link.tsx'
 import { ControlDialog } from '../suspend/suspend-dialog.tsx'
 
@@ -46,16 +46,20 @@ function Choices({ choices, chosen, onChoose }: ChoicesProps) {
 
 /** Suspends or resumes agents by tag, or the whole fleet. */
 export function ChooseDialog({ action, onClose }: { action: ContainmentAction; onClose(): void }) {
-  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data: known } = useQuery(fleetTagsQuery)
   const [by, setBy] = useState('tags')
   const [tags, setTags] = useState<string[]>([])
-  const candidates = fleet.filter(({ status }) => (status === 'suspended') === (action === 'resume'))
   const selector = by === 'all' ? { all: true } : tags.length > 0 ? { tags } : undefined
+  // A resume does not follow what agents say of themselves.
+  const counts = (known?.tags ?? [])
+    .map(({ tag, running, resumable }) => [tag, action === 'resume' ? resumable : running] as const)
+    .filter(([, count]) => count > 0)
+    .sort(([, few], [, many]) => many - few)
   const choices = [['tags', 'By tag'] as const, ['all', 'Every agent'] as const]
   return (
     <FleetDialog action={action} selector={selector} onClose={onClose}>
       <Choices choices={choices} chosen={by} onChoose={setBy} />
-      {by === 'tags' && <TagChips counts={tagCounts(candidates, action)} chosen={tags} onChoose={setTags} />}
+      {by === 'tags' && <TagChips counts={counts} chosen={tags} onChoose={setTags} />}
     </FleetDialog>
   )
 }
@@ -69,7 +73,7 @@ const ofIds = (agents: readonly Agent[]): AgentSelector | undefined =>
 /** Resumes the agents of a containment: some of them first, or all. */
 export function ResumeStagesDialog({ containment, onClose }: { containment: Containment; onClose(): void }) {
   const { reason, requested, joined } = containment
-  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data: fleet = [] } = useQuery(suspendedQuery)
   const selector = withJoined(containment, fleet)
   const [by, setBy] = useState('first')
   const [tags, setTags] = useState<string[]>([])

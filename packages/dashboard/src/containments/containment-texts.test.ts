@@ -1,6 +1,5 @@
 import type { ContainmentSummary } from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
-import type { Agent } from '../data/fleet.ts'
 import { openContainments } from '../data/open-containments.ts'
 import { containmentHeading, nextSentence, selectorText, unprovenText } from './containment-texts.ts'
 
@@ -55,16 +54,17 @@ describe('the heading of a containment', () => {
 })
 
 describe('a containment stays open', () => {
-  const confirmed = { status: 'suspended', control: { confirmed: true }, suspension: { state: 'confirmed' } } as Agent
-  const deaf = { status: 'suspended', control: { confirmed: false }, suspension: { state: 'unconfirmed' } } as Agent
-  const working = { status: 'active', control: { confirmed: true }, suspension: null } as Agent
+  const calm = { unconfirmed: 0, partial: 0, unresumed: 0 }
+  const deaf = { ...calm, unconfirmed: 1 }
 
   test('while it is in progress, or partial with an agent that may still be working', () => {
     const partial = containment({ state: 'partial' })
-    expect(openContainments([containment({ state: 'in_progress' })], [working])).toHaveLength(1)
-    expect(openContainments([partial], [confirmed, deaf])).toHaveLength(1)
-    expect(openContainments([partial], [confirmed, working])).toEqual([])
-    expect(openContainments([containment({})], [deaf])).toEqual([])
+    expect(openContainments([containment({ state: 'in_progress' })], calm)).toHaveLength(1)
+    expect(openContainments([partial], deaf)).toHaveLength(1)
+    expect(openContainments([partial], { ...calm, partial: 1 })).toHaveLength(1)
+    expect(openContainments([partial], { ...calm, unresumed: 1 })).toEqual([])
+    expect(openContainments([{ ...partial, action: 'resume' }], { ...calm, unresumed: 1 })).toHaveLength(1)
+    expect(openContainments([containment({})], deaf)).toEqual([])
   })
 })
 

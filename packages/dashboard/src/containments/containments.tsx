@@ -4,7 +4,8 @@ import type { ContainmentSummary, ReplyOf, ResumeRequest } from '@wardline/contr
 import { counted } from '@wardline/text/counted'
 import { useState } from 'react'
 import { containmentsQuery, figuresQuery } from '../data/containments.ts'
-import { fleetQuery, refreshMs } from '../data/fleet.ts'
+import { refreshMs, summaryQuery } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
 import { openContainments } from '../data/open-containments.ts'
 import { AgentLink } from '../parts/agent-link.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -151,8 +152,8 @@ function ResumeRequests({ requests }: { requests: readonly ResumeRequest[] }) {
 export function Containments() {
   const { drill } = route.useSearch()
   const { data, error } = useQuery({ ...containmentsQuery, refetchInterval: refreshMs })
-  const { data: fleet } = useQuery(fleetQuery)
-  const heading = headingOf(data && fleet && openContainments(data.containments, fleet))
+  const { data: fleet } = useQuery(summaryQuery())
+  const heading = headingOf(data && fleet && openContainments(data.containments, countsOf(fleet.state.counts)))
   return (
     <Screen title={heading} heading={<span aria-live="polite">{heading}</span>}>
       <ResumeRequests requests={data?.resume_requests ?? []} />

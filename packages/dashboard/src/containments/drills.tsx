@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
 import { type Drill, drillQuery, drillsQuery } from '../data/containments.ts'
-import { fleetQuery } from '../data/fleet.ts'
+import { fleetTagsQuery, summaryQuery } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { AgentLinks } from '../parts/agent-link.tsx'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -15,7 +15,6 @@ import { type Column, DataTable } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { selectorText } from './containment-texts.ts'
 import { drillSentence, missingWords, modelSentence, silentWords, supervisorSentence } from './drill-texts.ts'
-import { tagCounts } from './members.ts'
 import { TagChips } from './tag-chips.tsx'
 
 function DrillReport({ id }: { id: string }) {
@@ -92,7 +91,9 @@ const columns: Column<Drill>[] = [
 export function Drills({ open }: { open: string | undefined }) {
   const navigate = useNavigate()
   const { data: drills, error } = useQuery(drillsQuery)
-  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data: fleet } = useQuery(summaryQuery())
+  const { data: known } = useQuery(fleetTagsQuery)
+  const count = fleet?.state.counts.all ?? 0
   const { isBusy, fault, run } = useChange({ changes: [queryKeys.drillList] })
   const [tags, setTags] = useState<string[]>([])
   const start = () =>
@@ -105,11 +106,14 @@ export function Drills({ open }: { open: string | undefined }) {
     <>
       <Panel title="Drills" note="A harmless message checks whether a suspension would reach the agents.">
         <div className="inner">
-          <TagChips counts={tagCounts(fleet)} chosen={tags} onChoose={setTags} />
+          <TagChips
+            counts={known?.tags.map(({ tag, running, suspended }) => [tag, running + suspended] as const) ?? []}
+            chosen={tags}
+            onChoose={setTags}
+          />
           <p>
-            <OperatorButton disabled={isBusy || fleet.length === 0} onClick={() => void start()}>
-              Run a drill on{' '}
-              {tags.length > 0 ? selectorText({ tags }) : `every agent (${fleet.length.toLocaleString('en')})`}
+            <OperatorButton disabled={isBusy || count === 0} onClick={() => void start()}>
+              Run a drill on {tags.length > 0 ? selectorText({ tags }) : `every agent (${count.toLocaleString('en')})`}
             </OperatorButton>
           </p>
           <Fault of={fault} />

@@ -2,7 +2,7 @@ import { type QueryClient, type QueryKey, useQueryClient } from '@tanstack/react
 import { type ControlChange, eventTypes } from '@wardline/contract'
 import { useEffect } from 'react'
 import { rememberRows } from './event-tail.ts'
-import { type Agent, fleetQuery, statusQuery } from './fleet.ts'
+import { type Agent, changeAgents, statusQuery } from './fleet.ts'
 import { onLiveBatch, startLive } from './live.ts'
 import { type EventFilter, type EventPages, matchesFilter, tailOf, withNewRows } from './live-tail.ts'
 import { queryKeys } from './query-keys.ts'
@@ -24,9 +24,9 @@ const subjects = {
   approvals: [eventTypes.approvalRequested, eventTypes.approvalDecided],
 }
 
-function withControl(fleet: readonly Agent[], changes: readonly ControlChange[]): Agent[] {
+function withControl(changes: readonly ControlChange[]): (agent: Agent) => Agent {
   const last = new Map(changes.map((change) => [change.instance_id, change]))
-  return fleet.map((agent) => {
+  return (agent) => {
     const change = last.get(agent.id)
     // The fleet may have been read after the streamed change.
     if (!change || agent.control.version >= change.version) return agent
@@ -37,13 +37,14 @@ function withControl(fleet: readonly Agent[], changes: readonly ControlChange[])
     return change.action === 'suspend'
       ? { ...agent, control, suspension, status: 'suspended', suspension_reason: change.reason }
       : { ...agent, control, suspension: null, status: 'active', suspension_reason: null }
-  })
+  }
 }
 
 /**
  * Minimum intervals between reads, so that a storm of hits, firings or breaches does not become a storm of requests.
  */
 const restMs = 1_000
+const fleetRestMs = 2_000
 const alertsRestMs = 5_000
 
 /** Throttles reads: the first runs at once, and all requests during the interval share one read at its end. */
@@ -67,7 +68,7 @@ function applyLive(client: QueryClient): void {
   let connection = 0
   const refresh = (queryKey: QueryKey) => void client.invalidateQueries({ queryKey })
   const read = {
-    fleet: () => refresh(queryKeys.fleet),
+    fleet: rested(() => refresh(queryKeys.fleet), fleetRestMs),
     containments: () => refresh(queryKeys.containments),
     rules: rested(() => refresh(queryKeys.rules), restMs),
     approvals: rested(() => refresh(queryKeys.approvals), restMs),
@@ -102,7 +103,8 @@ function applyLive(client: QueryClient): void {
     }
     if (stats) client.setQueryData(statusQuery.queryKey, (status) => status && { ...status, stats })
     if (control.length > 0) {
-      client.setQueryData(fleetQuery.queryKey, (fleet) => fleet && withControl(fleet, control))
+      changeAgents(client, withControl(control))
+      read.fleet()
       for (const { instance_id } of control) refresh(queryKeys.agent(instance_id))
       read.containments()
     }

@@ -1,4 +1,4 @@
-import type { SuspensionState } from '@wardline/contract'
+import type { FleetCounts, SuspensionState } from '@wardline/contract'
 import type { Agent } from './fleet.ts'
 
 /** An agent's status. For a suspended agent, how far its suspension is proven to have worked. */
@@ -14,8 +14,7 @@ export function shownStatus({
   return suspension?.state ?? (control.confirmed ? 'confirmed' : 'pending')
 }
 
-/** Whether a suspended agent has not confirmed, and was not seen to be active either. */
-export const isAwaited = (status: ShownStatus): boolean => awaited.includes(status)
+/** Suspended agents that have not confirmed, and were not seen to be active either. */
 const awaited: readonly ShownStatus[] = ['pending', 'delivered', 'unconfirmed']
 
 const mayWork: readonly ShownStatus[] = [...awaited, 'violated']
@@ -25,22 +24,22 @@ const mayWork: readonly ShownStatus[] = [...awaited, 'violated']
 export const isUnconfirmed = (status: ShownStatus): boolean => mayWork.includes(status)
 
 /** States that no longer change by themselves, and in which the agent shows no activity. */
-const settled: readonly ShownStatus[] = ['proven', 'enforced', 'quiet']
+const settled: readonly SuspensionState[] = ['proven', 'enforced', 'quiet']
 
-/** Whether nothing stops the agent without its cooperation. */
-export const isOnlyAsked = ({ enforcing_levers }: Agent): boolean => enforcing_levers === undefined
+const sumOf = (states: FleetCounts['states'], of: readonly ShownStatus[]): number =>
+  Object.entries(states).reduce((sum, [state, count]) => sum + (of.includes(state as ShownStatus) ? count : 0), 0)
 
-export const countsOf = (fleet: readonly Agent[]) => ({
-  all: fleet.length,
-  active: fleet.filter(({ status }) => status === 'active').length,
-  suspended: fleet.filter(({ status }) => status === 'suspended').length,
-  /** Suspended agents that may still be working. */
-  unconfirmed: fleet.filter((agent) => isUnconfirmed(shownStatus(agent))).length,
-  /** Suspended agents that are not proven stopped yet. A client that cannot acknowledge is quiet instead. */
-  unproven: fleet.filter((agent) => agent.status === 'suspended' && !settled.includes(shownStatus(agent))).length,
-  offline: fleet.filter(({ status }) => status === 'offline').length,
-  /** Agents that a suspension can only ask to stop. */
-  asked: fleet.filter(isOnlyAsked).length,
-  /** Offline for longer than is usual for the agent, and without a goodbye. */
-  silent: fleet.filter(({ status, silent }) => status === 'offline' && silent).length,
-})
+/** Counts of the fleet, from those of its summary. */
+export function countsOf({ states, ...counts }: FleetCounts) {
+  return {
+    ...counts,
+    /** Suspended agents that may still be working. */
+    unconfirmed: sumOf(states, mayWork),
+    /** Those of them that have not confirmed, and were not seen to be active either. */
+    awaited: sumOf(states, awaited),
+    /** Suspended agents that are not proven stopped yet. A client that cannot acknowledge is quiet instead. */
+    unproven: counts.suspended - sumOf(states, settled),
+    partial: states.partial,
+  }
+}
+export type Counts = ReturnType<typeof countsOf>

@@ -1,5 +1,11 @@
-import { type QueryClient, queryOptions } from '@tanstack/react-query'
-import type { ReplyOf } from '@wardline/contract'
+import {
+  type InfiniteData,
+  infiniteQueryOptions,
+  keepPreviousData,
+  type QueryClient,
+  queryOptions,
+} from '@tanstack/react-query'
+import { type FleetState, limits, type ReplyOf } from '@wardline/contract'
 import { call } from './client.ts'
 import { queryKeys } from './query-keys.ts'
 
@@ -11,6 +17,8 @@ export type AgentDetail = ReplyOf<'getInstance'>
 export const refreshMs = 5_000
 /** Counts of a day change slowly, and the stream sends changed severity counts. */
 export const countsRefreshMs = 30_000
+/** With more loaded pages than these, all of them are read again more rarely. */
+const fewPages = 3
 
 /** Control state of an agent that was never suspended and never reported a control version. */
 const untouched: Agent['control'] = {
@@ -20,42 +28,124 @@ const untouched: Agent['control'] = {
   applied_at: null,
   confirmed: true,
 }
-
-/** Reads all agents in the order of ids, a stable order that people learn. */
-async function readFleet(signal: AbortSignal): Promise<Agent[]> {
-  const agents: Agent[] = []
-  for (let after: string | undefined; ; ) {
-    const page = await call('getFleet', { query: after ? { after } : {}, signal })
-    for (const agent of page.instances)
-      agents.push({ ...agent, control: agent.control ?? untouched, silent: agent.silent ?? false })
-    if (page.next === null) return agents
-    after = page.next
-  }
-}
-
-export const fleetQuery = queryOptions({
-  queryKey: queryKeys.fleet,
-  queryFn: ({ signal }) => readFleet(signal),
-  refetchInterval: refreshMs,
-  // Heartbeats change every response, so comparing ten thousand agents would find nothing to reuse.
-  structuralSharing: false,
+const withDefaults = (agent: Listed): Agent => ({
+  ...agent,
+  control: agent.control ?? untouched,
+  silent: agent.silent ?? false,
 })
 
-/** Ids of the agents whose configuration names a tool server, or that an agent started. */
-export const matchingQuery = (filter: { server: string | undefined; parent: string | undefined }) =>
+type FleetQuery = NonNullable<Parameters<typeof call<'getFleet'>>[1]>['query']
+/** What the counts of a list depend on. */
+export type FleetFilter = Pick<NonNullable<FleetQuery>, 'q' | 'witness' | 'server' | 'parent'>
+
+interface Summary {
+  at: string
+  digest: string
+  state: FleetState
+}
+
+/** Counts of the agents that match, and without a filter the marks of the fleet: of one size for any fleet. */
+export const summaryQuery = (filter: FleetFilter = {}) =>
   queryOptions({
-    queryKey: queryKeys.matching(filter),
-    queryFn: async ({ signal }) => {
-      const ids = new Set<string>()
-      let after: string | undefined
-      do {
-        const page = await call('listFleetIds', { query: { ...filter, after }, signal })
-        for (const id of page.ids) ids.add(id)
-        after = page.next ?? undefined
-      } while (after !== undefined)
-      return ids
+    queryKey: queryKeys.fleetSummary(filter),
+    queryFn: async ({ client, queryKey, signal }): Promise<Summary> => {
+      const known = client.getQueryData<Summary>(queryKey)
+      const query = { ...filter, ...(known ? { known: known.digest } : {}) }
+      const { at, digest, state } = await call('getFleetSummary', { query, signal })
+      return { at, digest, state: state ?? known!.state }
     },
-    refetchInterval: 6 * refreshMs,
+    refetchInterval: refreshMs,
+    placeholderData: keepPreviousData,
+  })
+
+export interface AgentPage {
+  agents: Agent[]
+  /** The group that it is of. */
+  group: string | undefined
+  next: string | null
+}
+
+interface ListFilter extends Omit<NonNullable<FleetQuery>, 'after' | 'in' | 'ids'> {}
+
+/** Pages of agents; `open`: the names of the groups whose agents are listed, one after the other. */
+export const agentPagesQuery = (filter: ListFilter, open: readonly string[] | undefined) =>
+  infiniteQueryOptions({
+    queryKey: queryKeys.fleetList(filter, open),
+    queryFn: async ({ pageParam: { group, after }, signal }): Promise<AgentPage> => {
+      const query = { ...filter, ...(group === undefined ? {} : { in: group }), ...(after ? { after } : {}) }
+      const { instances, next } = await call('getFleet', { query, signal })
+      return { agents: instances.map(withDefaults), group, next }
+    },
+    initialPageParam: { group: open?.[0], after: undefined } as {
+      group: string | undefined
+      after?: string | undefined
+    },
+    getNextPageParam: ({ next, group }: AgentPage) => {
+      if (next !== null) return { group, after: next }
+      const following = group === undefined ? undefined : open?.[open.indexOf(group) + 1]
+      return following === undefined ? undefined : { group: following }
+    },
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > fewPages ? 6 : 1) * refreshMs,
+    placeholderData: keepPreviousData,
+  })
+
+/** Agents by id; unknown ones are missing. */
+export const agentsQuery = (ids: readonly string[]) =>
+  queryOptions({
+    queryKey: queryKeys.agents(ids),
+    queryFn: async ({ signal }): Promise<Agent[]> => {
+      const named = ids.slice(0, limits.fleetKnown)
+      const parts = Array.from({ length: Math.ceil(named.length / limits.listedIds) }, (_, part) =>
+        named.slice(part * limits.listedIds, (part + 1) * limits.listedIds),
+      )
+      const read = (part: readonly string[]) => call('getFleet', { query: { ids: part.join(',') }, signal })
+      return (await Promise.all(parts.map(read))).flatMap(({ instances }) => instances.map(withDefaults))
+    },
+    refetchInterval: refreshMs,
+    placeholderData: keepPreviousData,
+    enabled: ids.length > 0,
+  })
+
+/** The first agents that match a text. */
+export const foundAgentsQuery = (q: string, limit: number) =>
+  queryOptions({
+    queryKey: queryKeys.foundAgents(q, limit),
+    queryFn: async ({ signal }): Promise<Agent[]> => {
+      const query = { limit: String(limit), ...(q ? { q: q.slice(0, limits.fleetWords) } : {}) }
+      return (await call('getFleet', { query, signal })).instances.map(withDefaults)
+    },
+    placeholderData: keepPreviousData,
+  })
+
+/** Suspended agents, as many as can be resumed by id. */
+export const suspendedQuery = queryOptions({
+  queryKey: queryKeys.suspendedAgents,
+  queryFn: async ({ signal }): Promise<Agent[]> => {
+    const agents: Agent[] = []
+    for (let after: string | undefined; agents.length < limits.selectedInstances; ) {
+      const query = { status: 'suspended' as const, limit: String(limits.pageSize), ...(after ? { after } : {}) }
+      const { instances, next } = await call('getFleet', { query, signal })
+      agents.push(...instances.map(withDefaults))
+      if (next === null) break
+      after = next
+    }
+    return agents
+  },
+})
+
+/** How many agents have which tag. */
+export const fleetTagsQuery = queryOptions({
+  queryKey: queryKeys.fleetTags,
+  queryFn: ({ signal }) => call('getFleetTags', { signal }),
+  refetchInterval: countsRefreshMs,
+})
+
+export const fleetGroupsQuery = (by: string, filter: FleetFilter) =>
+  queryOptions({
+    queryKey: queryKeys.fleetGroups(by, filter),
+    queryFn: ({ signal }) => call('getFleetGroups', { query: { ...filter, by }, signal }),
+    refetchInterval: 2 * refreshMs,
+    placeholderData: keepPreviousData,
   })
 
 export const statusQuery = queryOptions({
@@ -74,12 +164,19 @@ export const agentQuery = (id: string) =>
     refetchInterval: refreshMs,
   })
 
-/** Updates the fleet list with the details of one agent, which were read later. */
+/** Changes agents in all lists that are loaded. */
+export function changeAgents(client: QueryClient, change: (agent: Agent) => Agent): void {
+  client.setQueriesData<Agent[]>({ queryKey: queryKeys.agentLists }, (agents) => agents?.map(change))
+  client.setQueriesData<InfiniteData<AgentPage>>(
+    { queryKey: queryKeys.fleetLists },
+    (data) => data && { ...data, pages: data.pages.map((page) => ({ ...page, agents: page.agents.map(change) })) },
+  )
+}
+
+/** Updates loaded lists with the details of one agent, which were read later. */
 export function noteDetail(client: QueryClient, detail: AgentDetail): void {
   const { id, status, silent, suspension_reason, control, suspension } = detail
-  client.setQueryData(fleetQuery.queryKey, (fleet) =>
-    fleet?.map((agent) =>
-      agent.id === id ? { ...agent, status, silent, suspension_reason, control, suspension } : agent,
-    ),
+  changeAgents(client, (agent) =>
+    agent.id === id ? { ...agent, status, silent, suspension_reason, control, suspension } : agent,
   )
 }

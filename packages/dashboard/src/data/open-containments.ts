@@ -1,6 +1,5 @@
 import type { ContainmentSummary } from '@wardline/contract'
-import type { Agent } from './fleet.ts'
-import { isUnconfirmed, shownStatus } from './fleet-counts.ts'
+import type { Counts } from './fleet-counts.ts'
 
 /**
  * Returns the containments that need watching, newest first: in progress, or incomplete while some agent of the fleet
@@ -8,11 +7,11 @@ import { isUnconfirmed, shownStatus } from './fleet-counts.ts'
  */
 export function openContainments<Known extends Pick<ContainmentSummary, 'state' | 'action'>>(
   containments: readonly Known[],
-  fleet: readonly Agent[],
+  { unconfirmed, partial, unresumed }: Pick<Counts, 'unconfirmed' | 'partial' | 'unresumed'>,
 ): Known[] {
   const waits = {
-    suspend: fleet.some((agent) => isUnconfirmed(shownStatus(agent)) || shownStatus(agent) === 'partial'),
-    resume: fleet.some(({ status, control }) => status !== 'suspended' && !control.confirmed),
+    suspend: unconfirmed + partial > 0,
+    resume: unresumed > 0,
   }
   return containments.filter(({ state, action }) => state === 'in_progress' || (state !== 'complete' && waits[action]))
 }

@@ -12,7 +12,16 @@ export const queryKeys = {
   search: (text: string) => ['search', text],
 
   fleet: ['fleet'],
-  matching: (filter: object) => ['fleet', 'matching', filter],
+  fleetSummary: (filter: object) => ['fleet', 'summary', filter],
+  fleetLists: ['fleet', 'list'],
+  fleetList: (filter: object, open: readonly string[] | undefined) => ['fleet', 'list', filter, open],
+  fleetTags: ['fleet', 'tags'],
+  fleetGroups: (by: string, filter: object) => ['fleet', 'groups', by, filter],
+  /** Lists of some agents. */
+  agentLists: ['fleet', 'agents'],
+  agents: (ids: readonly string[]) => ['fleet', 'agents', 'by id', ids],
+  foundAgents: (text: string, limit: number) => ['fleet', 'agents', 'found', text, limit],
+  suspendedAgents: ['fleet', 'agents', 'suspended'],
   toolServers: ['tool servers'],
   agent: (id: string) => ['agent', id],
   suspensions: (id: string) => ['agent', id, 'suspensions'],

@@ -3,7 +3,7 @@ import { type DecoyPreset, limits } from '@wardline/contract'
 import { useId, useState } from 'react'
 import { call } from '../data/client.ts'
 import { presetsQuery } from '../data/decoys.ts'
-import { fleetQuery } from '../data/fleet.ts'
+import { agentsQuery, foundAgentsQuery } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { ChangeDialog, entered } from '../parts/change-dialog.tsx'
 import { Snippet } from '../parts/snippet.tsx'
@@ -76,11 +76,12 @@ interface PlantDialogProps {
  */
 export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: PlantDialogProps) {
   const { data: presets = [], error } = useQuery(presetsQuery)
-  const { data: fleet = [] } = useQuery(fleetQuery)
   const [picked, setPicked] = useState(presetId)
   const [agent, setAgent] = useState(forAgent ?? '')
   const [isForOne, setForOne] = useState(forAgent !== undefined)
   const [created, setCreated] = useState<Created>()
+  const { data: found = [] } = useQuery(foundAgentsQuery(agent.trim(), maxOffered))
+  const { data: named } = useQuery(agentsQuery(/^[a-z0-9_-]+$/.test(agent) ? [agent] : []))
   const agents = useId()
   const preset = presets.find(({ id }) => id === picked) ?? presets[0]
   if (!preset) {
@@ -95,7 +96,7 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
   const { id, type, keyType, place, snippet, note } = preset
   // Keys are planted at one agent, so that the agent whose key leaked is known.
   const isForAll = type === 'file_path' && !isForOne
-  const isKnown = agent === '' || fleet.some((one) => one.id === agent)
+  const isKnown = agent === '' || !named || named.some(({ id }) => id === agent)
   return (
     <ChangeDialog
       changes={[queryKeys.decoys]}
@@ -147,7 +148,7 @@ export function PlantDialog({ preset: presetId, agent: forAgent, onClose }: Plan
             onChange={({ target }) => setAgent(target.value)}
           />
           <datalist id={agents}>
-            {fleet.slice(0, maxOffered).map((one) => (
+            {found.map((one) => (
               <option key={one.id} value={one.id} />
             ))}
           </datalist>

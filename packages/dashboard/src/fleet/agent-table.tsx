@@ -136,20 +136,27 @@ function GroupCell({ item, onCollapse }: { item: GroupItem; onCollapse(): void }
 const keyOf = (item: FleetItem | undefined) =>
   item?.kind === 'group' ? `group ${item.name}` : (item?.agents[0].id ?? '')
 
+const rowsAhead = 40
+
 /** Table for any number of agents: renders only the rows in view. */
 export function AgentTable(state: FleetState) {
-  const { items, agents, all, at } = state
+  const { items, agents, all, at, hasMore, readMore } = state
   const scroller = useRef<HTMLDivElement>(null)
   const isNarrow = matchMedia('(max-width: 720px)').matches
   const [inView, setInView] = useState<readonly number[]>([])
   const linesInView = inView.flatMap((index) => items[index] ?? [])
   useHours(linesInView.filter(({ kind }) => kind === 'agent').map(keyOf))
+  // The next page is read before its rows come into view.
+  const isNearEnd = hasMore && (inView.at(-1) ?? 0) >= items.length - rowsAhead
+  useEffect(() => {
+    if (isNearEnd) readMore()
+  })
   useEffect(() => {
     if (at === 0) scroller.current?.scrollTo({ top: 0 })
   }, [at])
   return (
     <Panel>
-      <div role="table" aria-label="Agents" aria-rowcount={items.length + 1}>
+      <div role="table" aria-label="Agents" aria-rowcount={hasMore ? -1 : items.length + 1}>
         <Head {...state} />
         <div ref={scroller} className={css.scroller} data-part="scroller">
           <VirtualRows
@@ -168,21 +175,25 @@ export function AgentTable(state: FleetState) {
           />
         </div>
       </div>
-      {agents.length === 0 && (
+      {agents.length === 0 && items.length === 0 && (
         <EmptyState action={state.isLoaded && <Link to="/connect">Connect an agent</Link>}>
-          {!state.isLoaded ? 'Loading agents…' : all.all === 0 ? 'No agents yet.' : 'No matching agents.'}
+          {!state.isLoaded || hasMore ? 'Loading agents…' : all.all === 0 ? 'No agents yet.' : 'No matching agents.'}
         </EmptyState>
       )}
     </Panel>
   )
 }
 
-function Head({ agents, selected, search, toggle, sort }: FleetState) {
+function Head({ agents, hasMore, selected, search, toggle, sort }: FleetState) {
   const isAll = agents.length > 0 && agents.every(({ id }) => selected.has(id))
   return (
     <div className={`${css.row} ${css.head}`} role="row" aria-rowindex={1}>
       <span role="columnheader">
-        <Tick label={`Select all ${agents.length} agents shown`} checked={isAll} onChange={() => toggle(agents)} />
+        <Tick
+          label={`Select ${hasMore ? 'the' : 'all'} ${agents.length} agents ${hasMore ? 'loaded' : 'shown'}`}
+          checked={isAll}
+          onChange={() => toggle(agents)}
+        />
       </span>
       {columns.map(({ name, sort: key, className }) => {
         const isSorted = key !== undefined && (search.sort ?? 'id') === key
@@ -211,7 +222,7 @@ interface RowProps extends FleetState {
 
 function Row({ item, index, style, at, selected, setAt, toggle, collapse }: RowProps) {
   const { kind, agents } = item
-  const isSelected = agents.every(({ id }) => selected.has(id))
+  const isSelected = agents.length > 0 && agents.every(({ id }) => selected.has(id))
   const name = kind === 'group' ? `all in ${groupName(item.name)}` : agents[0].id
   return (
     <div

@@ -1,4 +1,5 @@
 import { getRouteApi } from '@tanstack/react-router'
+import { byAllTags } from '@wardline/contract'
 import { type ReactNode, useEffect, useState } from 'react'
 import { witnessNames } from '../data/witnesses.ts'
 import { OperatorButton } from '../parts/operator-button.tsx'
@@ -14,7 +15,7 @@ import css from './fleet.module.css'
 import { statusFilters, witnessFilters } from './search.ts'
 import { ToolServers } from './tool-servers.tsx'
 import { type FleetState, useFleet } from './use-fleet.ts'
-import { byAllTags, countsText } from './view.ts'
+import { countsText } from './view.ts'
 
 const route = getRouteApi('/inside/fleet')
 
@@ -93,7 +94,7 @@ function Agents() {
   )
 }
 
-function Filters({ search, found, counts, groups, field, show, setAt }: FleetState) {
+function Filters({ search, counts, groups, field, show, setAt }: FleetState) {
   const { q = '', group = '', heard = '', from, server, parent, status } = search
   const [text, setText] = useState(q)
   // A saved view changes the filter from outside the field.
@@ -114,7 +115,7 @@ function Filters({ search, found, counts, groups, field, show, setAt }: FleetSta
       <ChipGroup
         label="Status"
         value={status}
-        all={{ name: 'All', count: found.length }}
+        all={{ name: 'All', count: counts.all }}
         options={statusFilters.map((value) => ({ value, name: filterNames[value], count: counts[value] }))}
         onChange={(next) => show({ status: next })}
       />

@@ -1,11 +1,10 @@
-import type { Witness } from '@wardline/contract'
+import { type FleetSort, fleetSorts, fleetStatuses, type Witness } from '@wardline/contract'
 import { flag, oneOf, type SearchOf, searchParams, text, texts } from '../data/search-params.ts'
 import { witnessNames } from '../data/witnesses.ts'
 
-export const statusFilters = ['active', 'suspended', 'unconfirmed', 'offline', 'asked'] as const
+export const statusFilters = fleetStatuses
 export const witnessFilters = Object.keys(witnessNames) as Witness[]
-const sortKeys = ['id', 'status', 'version', 'fails', 'control', 'heartbeat'] as const
-export type SortKey = (typeof sortKeys)[number]
+export type SortKey = FleetSort
 
 /** More groups than anyone reads. */
 const maxClosed = 200
@@ -20,7 +19,7 @@ export const fleetSearch = searchParams({
   server: text,
   /** Only agents that this one started; links of its page set it. */
   parent: text,
-  sort: oneOf(sortKeys),
+  sort: oneOf(fleetSorts),
   down: flag,
   /** The list begins at this id; links of the fleet strip's marks set it. */
   from: text,

@@ -1,70 +1,38 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Agent } from '../data/fleet.ts'
-import { countsOf } from '../data/fleet-counts.ts'
-import { fleetItems, groupChoices, shownAgents, withText } from './view.ts'
+import { countsText, fleetItems, type GroupCounts, groupsWith } from './view.ts'
 
-const agent = (id: string, fields: Partial<Agent> = {}): Agent =>
-  ({
-    id,
-    name: id,
-    status: 'active',
-    last_heartbeat: '2026-11-22T10:00:00.000Z',
-    secondsAgo: 3,
-    suspension_reason: null,
-    tags: [],
-    version: null,
-    fail_mode: null,
-    control: { version: 0, applied_version: null, confirmed: true },
-    ...fields,
-  }) as Agent
-const unconfirmed = {
-  status: 'suspended',
-  control: { version: 1, applied_version: 0, confirmed: false },
-} as Partial<Agent>
-const names = (agents: readonly Agent[]) => agents.map(({ id }) => id)
+const agent = (id: string) => ({ id }) as Agent
+const group = (name: string, counts: Partial<GroupCounts>): GroupCounts => ({
+  name,
+  all: 1,
+  suspended: 0,
+  unconfirmed: 0,
+  offline: 0,
+  ...counts,
+})
+const groups = [group('lab', { offline: 1 }), group('prod', { all: 2_000, suspended: 1 }), group('', {})]
 
-describe('the list of the fleet', () => {
-  const fleet = [
-    agent('a', { tags: ['env:prod', 'finance'], version: '4.10.0', fail_mode: 'closed' }),
-    agent('b', { tags: ['env:prod'], version: '4.9.0', ...unconfirmed }),
-    agent('c', { tags: ['env:lab'], status: 'offline', fail_mode: 'open' }),
-    agent('d', { enforcing_levers: ['process'], heard_by: ['hook', 'otlp'] }),
+test('puts the loaded agents under their groups, and hides collapsed ones', () => {
+  const pages = [
+    { group: 'lab', agents: [agent('c')], next: null },
+    { group: 'prod', agents: [agent('a')], next: 'more' },
+    { group: 'prod', agents: [agent('b')], next: null },
   ]
+  const lines = (closed?: string[]) =>
+    fleetItems(pages, groups, closed).map((item) =>
+      item.kind === 'group' ? `[${item.name}] ${item.counts.all}` : item.agents[0].id,
+    )
+  expect(lines()).toEqual(['[lab] 1', 'c', '[prod] 2000', 'a', 'b', '[] 1'])
+  expect(lines(['prod', ''])).toEqual(['[lab] 1', 'c', '[prod] 2000', '[] 1'])
+  expect(fleetItems(pages, undefined).map(({ agents }) => agents[0]?.id)).toEqual(['c', 'a', 'b'])
+})
 
-  test('filters by status and by words of the id, tags and version', () => {
-    expect(names(withText(fleet, 'prod 4.9'))).toEqual(['b'])
-    expect(names(withText(fleet, ' finance '))).toEqual(['a'])
-    expect(names(shownAgents(fleet, { status: 'suspended' }))).toEqual(['b'])
-    expect(names(shownAgents(fleet, { status: 'unconfirmed' }))).toEqual(['b'])
-    expect(names(shownAgents(fleet, { status: 'asked' }))).toEqual(['a', 'b', 'c'])
-    expect(names(shownAgents(fleet, { from: 'c' }))).toEqual(['c', 'd'])
-    expect(names(shownAgents(fleet, { heard: 'hook' }))).toEqual(['d'])
-    expect(countsOf(fleet)).toEqual({
-      all: 4,
-      active: 2,
-      suspended: 1,
-      unconfirmed: 1,
-      unproven: 1,
-      offline: 1,
-      asked: 3,
-      silent: 0,
-    })
-  })
-
-  test('sorts versions numerically, and agents that fail open first', () => {
-    expect(names(shownAgents(fleet, { sort: 'version', down: true }))).toEqual(['a', 'b', 'd', 'c'])
-    expect(names(shownAgents(fleet, { sort: 'fails' }))[0]).toBe('c')
-    expect(names(shownAgents(fleet, { sort: 'status' }))[0]).toBe('b')
-  })
-
-  test('puts each agent into one group, untagged agents last, and hides collapsed groups', () => {
-    const lines = (group: string, closed?: string[]) =>
-      fleetItems(fleet, { group, ...(closed ? { closed } : {}) }).map((item) =>
-        item.kind === 'group' ? `[${item.name}] ${item.agents.length}` : item.agents[0].id,
-      )
-    expect(lines('env')).toEqual(['[lab] 1', 'c', '[prod] 2', 'a', 'b', '[] 1', 'd'])
-    expect(lines('env', ['prod', ''])).toEqual(['[lab] 1', 'c', '[prod] 2', '[] 1'])
-    expect(lines('tags')).toContain('[env:prod · finance] 1')
-    expect(groupChoices(fleet)).toEqual(['tags', 'env'])
-  })
+test('leaves out groups without an agent of the status', () => {
+  const names = (status: Parameters<typeof groupsWith>[1]) => groupsWith(groups, status).map(({ name }) => name)
+  expect(names('active')).toEqual(['prod', ''])
+  expect(names('suspended')).toEqual(['prod'])
+  expect(names('unconfirmed')).toEqual([])
+  expect(names('asked')).toEqual(['lab', 'prod', ''])
+  expect(countsText(groups[1]!)).toBe('2,000 agents, 1 suspended')
 })

@@ -4,7 +4,7 @@ import { endpoints, type IncidentPreview, incidentLimits } from '@wardline/contr
 import { useRef, useState } from 'react'
 import { useChange } from '../data/change.ts'
 import { call } from '../data/client.ts'
-import { fleetQuery } from '../data/fleet.ts'
+import { foundAgentsQuery } from '../data/fleet.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { download } from '../data/save-file.ts'
 import { useHasScope } from '../data/session.ts'
@@ -71,11 +71,13 @@ export function Incidents() {
   )
 }
 
+const maxSuggested = 50
+
 function RangeForm({ range, onChange }: { range: Range; onChange(next: IncidentSearch): void }) {
   const zone = useZone()
   const [agent, setAgent] = useState(range.agent)
   const field = useRef<HTMLInputElement>(null)
-  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data: found = [] } = useQuery(foundAgentsQuery(agent.trim(), maxSuggested))
   useKeys({ '/': () => field.current?.focus() })
   const apply = () => {
     if (agent.trim() !== range.agent) onChange({ agent: agent.trim() || undefined })
@@ -86,7 +88,7 @@ function RangeForm({ range, onChange }: { range: Range; onChange(next: IncidentS
         ref={field}
         label="Agent"
         placeholder="id"
-        suggestions={fleet.slice(0, 500).map(({ id }) => id)}
+        suggestions={found.map(({ id }) => id)}
         maxLength={64}
         value={agent}
         onChange={({ target }) => setAgent(target.value)}

@@ -1,7 +1,8 @@
-import type { ContainmentSummary, Problem, ProblemList } from '@wardline/contract'
+import type { ContainmentSummary, FleetState, Problem, ProblemList } from '@wardline/contract'
 import {
   descriptionOf,
   eventTypes,
+  limits,
   offlineAfterMs,
   type Severity,
   serviceSource,
@@ -13,7 +14,7 @@ import { counted } from '@wardline/text/counted'
 import { containmentHeading } from '../containments/containment-texts.ts'
 import type { Brake } from '../data/containments.ts'
 import type { Agent } from '../data/fleet.ts'
-import { type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
+import { type Counts, type ShownStatus, shownStatus } from '../data/fleet-counts.ts'
 import type { Row } from '../data/live-tail.ts'
 import { openContainments } from '../data/open-containments.ts'
 import { dayMs, spanText } from '../ui/span.ts'
@@ -48,8 +49,15 @@ export interface AttentionItem {
   containmentId?: string
 }
 
+type WaitingAgents = FleetState['waiting'][number]
+
 interface AttentionFacts {
-  fleet: readonly Agent[]
+  counts: Pick<Counts, 'unconfirmed' | 'partial' | 'unresumed'>
+  /** Agents that the lists below name, as far as they are known. */
+  agents: readonly Agent[]
+  /** Suspended agents that may still be working, and silent ones, counted by the service. */
+  waiting: FleetState['waiting']
+  silent: FleetState['silent']
   /** Critical events and breaches, counted by the service. */
   problems: ProblemList
   /** Events of anomalies that began, worsened or ended, newest first. */
@@ -165,13 +173,13 @@ function problemItems({ problems: { problems, complete } }: AttentionFacts): Att
 }
 
 const maxNamed = 3
-function namesOf(ids: readonly string[]): string {
-  const more = ids.length - maxNamed
+function namesOf(ids: readonly string[], count = ids.length): string {
+  const more = count - maxNamed
   return `${ids.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
 }
 
 /** Words for suspended agents that may still be working, for one agent and for several. */
-const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
+const unconfirmedWords: Partial<Record<WaitingAgents['state'], [string, string]>> = {
   pending: ['has not confirmed its suspension', 'have not confirmed their suspension'],
   unconfirmed: ['has not confirmed its suspension in time', 'have not confirmed their suspension in time'],
   delivered: ['received its suspension but cannot confirm it', 'received their suspension but cannot confirm it'],
@@ -181,47 +189,47 @@ const unconfirmedWords: Partial<Record<ShownStatus, [string, string]>> = {
  * One line per agent, or one line for all if there are too many to name: otherwise they would fill the queue after a
  * fleet-wide suspension.
  */
-function unconfirmedItems({ fleet, violations, now }: AttentionFacts): AttentionItem[] {
+function unconfirmedItems({ waiting, violations, now }: AttentionFacts): AttentionItem[] {
   const kind = 'unconfirmed'
   const may = (at: string, who: string) => `for ${spanText(now - Date.parse(at))}: ${who} may still be working`
-  const itemOfOne = (agent: Agent, severity: Severity, words: string, at: string): AttentionItem => ({
+  const itemOfOne = (agent: WaitingAgents['first'][number], severity: Severity, words: string): AttentionItem => ({
     kind,
     key: `${kind} ${agent.id}`,
     severity,
     headline: `${agent.id} ${words}`,
-    facts: may(at, 'it') + (agent.fail_mode ? ` · fails ${agent.fail_mode}` : ''),
-    at,
+    facts: may(agent.since, 'it') + (agent.fail_mode ? ` · fails ${agent.fail_mode}` : ''),
+    at: agent.since,
     agentId: agent.id,
   })
   const reports = violations.filter((row) => row.by_service)
   // The service's own report has an alert, which a colleague may have acknowledged.
   const reported = groupsOf(reports, now, (row) => row.instance_id ?? undefined).map(({ key }) => key)
-  const violated = fleet
-    .filter((agent) => shownStatus(agent) === 'violated' && !reported.includes(agent.id))
-    .map((agent) => itemOfOne(agent, 'breach', 'was active although suspended', agent.suspension?.since ?? ''))
-  const waiting = Object.entries(unconfirmedWords).flatMap(([status, [one, several]]): AttentionItem[] => {
-    const group = fleet.filter((agent) => shownStatus(agent) === status)
-    const sinceOf = ({ control }: Agent) => control.changed_at ?? ''
-    if (group.length <= maxNamed) return group.map((agent) => itemOfOne(agent, 'critical', one, sinceOf(agent)))
-    const at = group.map(sinceOf).sort()[0]!
+  const groupOf = (state: string) => waiting.find((group) => group.state === state)
+  const violated = (groupOf('violated')?.first ?? [])
+    .filter(({ id }) => !reported.includes(id))
+    .map((agent) => itemOfOne(agent, 'breach', 'was active although suspended'))
+  const unconfirmed = Object.entries(unconfirmedWords).flatMap(([state, [one, several]]): AttentionItem[] => {
+    const { agents, since: at, first } = groupOf(state) ?? { agents: 0, since: '', first: [] }
+    if (agents <= maxNamed) return first.map((agent) => itemOfOne(agent, 'critical', one))
+    const ids = first.slice(0, maxNamed).map(({ id }) => id)
     return [
       {
         kind,
-        key: `${kind} ${status}`,
+        key: `${kind} ${state}`,
         severity: 'critical',
-        headline: `${counted(group.length, 'agent')} ${several}`,
-        facts: `${namesOf(group.map(({ id }) => id))} · ${may(at, 'they')}`,
+        headline: `${counted(agents, 'agent')} ${several}`,
+        facts: `${namesOf(ids, agents)} · ${may(at, 'they')}`,
         at,
-        agents: group.length,
+        agents,
       },
     ]
   })
-  return [...violated, ...waiting]
+  return [...violated, ...unconfirmed]
 }
 
 /** Containments that are incomplete although their time is up. */
-function containmentItems({ containments, fleet }: AttentionFacts): AttentionItem[] {
-  return openContainments(containments, fleet)
+function containmentItems({ containments, counts }: AttentionFacts): AttentionItem[] {
+  return openContainments(containments, counts)
     .filter(({ state }) => state !== 'in_progress')
     .map((containment) => ({
       key: `containment ${containment.id}`,
@@ -250,8 +258,8 @@ function brakeItems({ brake }: AttentionFacts): AttentionItem[] {
 }
 
 /** One line for all agents that are not known to be stoppable. */
-function drillItems({ overdue, fleet, hasMore, now }: AttentionFacts): AttentionItem[] {
-  const agents = new Map(fleet.map((agent) => [agent.id, agent]))
+function drillItems({ overdue, agents: known, hasMore, now }: AttentionFacts): AttentionItem[] {
+  const agents = new Map(known.map((agent) => [agent.id, agent]))
   const reports = groupsOf(overdue, now, ({ by_service, event_type, instance_id, created_at }) => {
     const agent = agents.get(instance_id ?? '')
     if (!by_service || event_type !== eventTypes.drillOverdue || !agent || agent.status === 'offline') return undefined
@@ -277,38 +285,20 @@ function drillItems({ overdue, fleet, hasMore, now }: AttentionFacts): Attention
   ]
 }
 
-/** Agents whose last heartbeats are within this time are assumed to have stopped for the same reason. */
-const togetherMs = 30_000
-
-function offlineItems({ fleet }: AttentionFacts): AttentionItem[] {
-  const offline = fleet
-    .filter(({ status, silent }) => status === 'offline' && silent)
-    .sort((one, other) => Date.parse(one.last_heartbeat) - Date.parse(other.last_heartbeat))
-  const groups: Agent[][] = []
-  for (const agent of offline) {
-    const last = groups.at(-1)?.at(-1)
-    if (last && Date.parse(agent.last_heartbeat) - Date.parse(last.last_heartbeat) < togetherMs)
-      groups.at(-1)!.push(agent)
-    else groups.push([agent])
-  }
-  return groups.reverse().map((group): AttentionItem => {
-    const [{ id, last_heartbeat }] = group as [Agent]
-    const isOne = group.length === 1
+const offlineItems = ({ silent }: AttentionFacts): AttentionItem[] =>
+  silent.map(({ agents, since: at, ids }): AttentionItem => {
+    const isOne = agents === 1
+    const [id = ''] = ids
     return {
-      key: `offline ${id} ${last_heartbeat}`,
+      key: `offline ${id} ${at}`,
       kind: 'offline',
       severity: 'warning',
-      headline: isOne
-        ? foundTitle(eventTypes.instanceOffline, id)
-        : `${counted(group.length, 'agent')} went silent together`,
-      facts: isOne
-        ? 'no heartbeat since then'
-        : `${namesOf(group.map((one) => one.id))} · likely the same host or network`,
-      at: last_heartbeat,
+      headline: isOne ? foundTitle(eventTypes.instanceOffline, id) : `${counted(agents, 'agent')} went silent together`,
+      facts: isOne ? 'no heartbeat since then' : `${namesOf(ids, agents)} · likely the same host or network`,
+      at,
       agentId: isOne ? id : undefined,
     }
   })
-}
 
 /** Statuses of suspended agents that may still be working. */
 const unproven: readonly ShownStatus[] = ['pending', 'unconfirmed', 'delivered', 'violated']
@@ -366,7 +356,10 @@ function withoutTwins(items: readonly AttentionItem[]): AttentionItem[] {
 function withRunning(item: AttentionItem, fleet: ReadonlyMap<string, Agent>): AttentionItem {
   const { agentIds, facts } = item
   if (!agentIds) return item
-  const running = agentIds.filter((id) => fleet.has(id) && fleet.get(id)!.status !== 'suspended')
+  // An agent that was not looked up may be running.
+  const running = agentIds.filter((id, index) =>
+    fleet.has(id) ? fleet.get(id)!.status !== 'suspended' : index >= limits.fleetKnown,
+  )
   const suspended = agentIds.filter((id) => fleet.get(id)?.status === 'suspended').length
   const state = suspended > 0 ? `${suspended.toLocaleString('en')} suspended` : ''
   return { ...item, running, facts: [facts, state].filter(Boolean).join(' · ') }
@@ -378,7 +371,7 @@ function withRunning(item: AttentionItem, fleet: ReadonlyMap<string, Agent>): At
  * then the newest.
  */
 export function attentionOf(facts: AttentionFacts): AttentionItem[] {
-  const agents = new Map(facts.fleet.map((agent) => [agent.id, agent]))
+  const agents = new Map(facts.agents.map((agent) => [agent.id, agent]))
   const items = withoutTwins([
     ...problemItems(facts),
     ...brakeItems(facts),

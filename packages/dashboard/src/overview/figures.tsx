@@ -1,6 +1,6 @@
 import { Link, linkOptions } from '@tanstack/react-router'
 import type { SeverityCounts } from '@wardline/contract'
-import type { countsOf } from '../data/fleet-counts.ts'
+import type { Counts } from '../data/fleet-counts.ts'
 import { Stat, Stats } from '../ui/panel.tsx'
 
 const figures = [
@@ -29,7 +29,7 @@ const figures = [
 ]
 
 interface FiguresProps {
-  counts: ReturnType<typeof countsOf> | undefined
+  counts: Counts | undefined
   stats: SeverityCounts | undefined
   /** Whether each number is linked to the list that it counts. */
   isLinked?: boolean

@@ -98,7 +98,7 @@ function Charts() {
 }
 
 export function Overview() {
-  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled, isCut, open } =
+  const { marks, agents, counts, stats, items, verdict, isComplete, isStale, fault, checkedAt, troubled, isCut, open } =
     useVerdict()
   const openText = `${open.isMore ? 'more than ' : ''}${open.count.toLocaleString('en')}`
   const need = open.count === 0 ? '' : `, ${openText} ${open.count === 1 ? 'item needs' : 'items need'} attention`
@@ -109,7 +109,8 @@ export function Overview() {
       lead={
         <>
           {isStale && 'Data may be outdated. '}
-          {counts &&
+          {isComplete &&
+            counts &&
             counts.all > 0 &&
             `${counts.active.toLocaleString('en')} of ${counted(counts.all, 'agent')} active${need}.`}
         </>
@@ -133,7 +134,7 @@ export function Overview() {
               </Link>
             }
           >
-            <FleetStrip fleet={agents} troubled={troubled} isCut={isCut} />
+            <FleetStrip marks={marks} agents={agents} troubled={troubled} isCut={isCut} />
           </Panel>
           <div className="halves">
             <Panel title="Needs attention" note={open.count > 0 && `${openText} open`}>

@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
-import { eventTypes, type ProblemList } from '@wardline/contract'
+import { eventTypes, type FleetState, limits, type ProblemList } from '@wardline/contract'
 import { call } from '../data/client.ts'
 import { brakeQuery, containmentsQuery } from '../data/containments.ts'
 import { useEvents } from '../data/event-tail.ts'
-import { fleetQuery, statusQuery } from '../data/fleet.ts'
+import { agentsQuery, statusQuery, summaryQuery } from '../data/fleet.ts'
 import { countsOf } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { dayMs } from '../ui/span.ts'
@@ -14,14 +14,15 @@ import { staleAfterMs, verdictOf } from './verdict.ts'
 /** The stream shows when an alert may have been added. Colleagues' changes to alerts show after this time. */
 const alertsRefreshMs = 30_000
 
-/**
- * Newest alerts of the queue's two severities. Includes acknowledged and resolved ones, to leave their events out of
- * the queue.
- */
+/** Newest alerts of anomalies. Includes acknowledged and resolved ones, to leave their events out of the queue. */
 const alertsQuery = {
   queryKey: queryKeys.seriousAlerts,
   queryFn: async () =>
-    (await call('listAlerts', { query: { min_severity: 'critical' as const, limit: '1000' } })).alerts,
+    (
+      await call('listAlerts', {
+        query: { event_type: eventTypes.anomalyDetected, min_severity: 'critical' as const, limit: '200' },
+      })
+    ).alerts,
   refetchInterval: alertsRefreshMs,
 }
 
@@ -38,11 +39,32 @@ function hasMore({ query, rows }: ReturnType<typeof useEvents>, now: number): bo
   return query.hasNextPage && oldest !== undefined && now - Date.parse(oldest.created_at) <= dayMs
 }
 
+/** More than these have one line, which names only some. */
+const maxListed = 3
+/** Agents of one problem that are looked up: enough to say whether it goes on. */
+const maxOfProblem = 100
+
+/** The agents that lists of what needs attention name, as many as are looked up. */
+function namedAgents(
+  problems: ProblemList,
+  waiting: FleetState['waiting'],
+  rows: ReturnType<typeof useEvents>['rows'],
+) {
+  const ids = [
+    ...waiting.flatMap(({ state, agents, first }) =>
+      agents > maxListed && state !== 'violated' ? [] : first.map(({ id }) => id),
+    ),
+    ...problems.problems.flatMap(({ instances }) => instances.slice(0, maxOfProblem)),
+    ...rows.flatMap(({ by_service, instance_id }) => (by_service && instance_id) || []),
+  ]
+  return [...new Set(ids)].slice(0, limits.fleetKnown).sort()
+}
+
 const noProblems: ProblemList = { problems: [], omitted: 0, complete: true }
 
 /** Computes what happened, to which agent, and whether it is over, for the overview and the wallboard. */
 export function useVerdict() {
-  const fleet = useQuery(fleetQuery)
+  const fleet = useQuery(summaryQuery())
   const status = useQuery(statusQuery)
   const problems = useQuery(problemsQuery)
   const begun = useEvents({ event_type: eventTypes.anomalyDetected })
@@ -53,16 +75,24 @@ export function useVerdict() {
   const containments = useQuery(containmentsQuery)
   const brake = useQuery(brakeQuery)
   const lists = [begun, ended, drills, violations].map(({ query }) => query)
-  const all = [fleet, status, problems, ...lists, alerts, containments, brake]
-  const isComplete = all.every(({ data }) => data !== undefined)
-  const fault = all.find(({ error }) => error)?.error
   const now = useNow()
-  const agents = fleet.data ?? []
+  const known = problems.data ?? noProblems
+  const { waiting = [], silent = [], marks = [] } = fleet.data?.state ?? {}
+  const counts = fleet.data && countsOf(fleet.data.state.counts)
+  const recent = [...begun.rows, ...drills.rows].filter(({ created_at }) => now - Date.parse(created_at) <= dayMs)
+  const ids = namedAgents(known, waiting, recent)
+  const named = useQuery(agentsQuery(ids))
+  const agents = ids.length > 0 ? (named.data ?? []) : []
+  const all = [fleet, status, problems, ...lists, alerts, containments, brake]
+  const isComplete = all.every(({ data }) => data !== undefined) && (ids.length === 0 || named.data !== undefined)
+  const fault = [...all, named].find(({ error }) => error)?.error
   const checkedAt = fleet.dataUpdatedAt
   const ageMs = Math.max(0, now - checkedAt)
-  const known = problems.data ?? noProblems
   const items = attentionOf({
-    fleet: agents,
+    counts: counts ?? { unconfirmed: 0, partial: 0, unresumed: 0 },
+    agents,
+    waiting,
+    silent,
     problems: known,
     anomalies: [...begun.rows, ...ended.rows],
     overdue: drills.rows,
@@ -78,11 +108,12 @@ export function useVerdict() {
   for (const { kind, agentId, agentIds = agentId ? [agentId] : [] } of items.toReversed())
     if (kind === 'breach' || kind === 'critical') for (const id of agentIds) troubled.set(id, kind)
   return {
+    marks,
     agents,
-    counts: isComplete ? countsOf(agents) : undefined,
+    counts,
     stats: status.data?.stats,
     items,
-    verdict: isComplete ? verdictOf({ fleet: agents, items, omitted: known.omitted, ageMs }) : unknown,
+    verdict: isComplete && counts ? verdictOf({ counts, agents, items, omitted: known.omitted, ageMs }) : unknown,
     isComplete,
     isStale: isComplete && ageMs > staleAfterMs,
     fault,

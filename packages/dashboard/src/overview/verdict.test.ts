@@ -1,6 +1,14 @@
-import { alertTypes, type ContainmentSummary, eventTypes, type Problem, titleOf } from '@wardline/contract'
+import {
+  alertTypes,
+  type ContainmentSummary,
+  eventTypes,
+  type FleetState,
+  type Problem,
+  titleOf,
+} from '@wardline/contract'
 import { describe, expect, test } from 'vitest'
 import type { Agent } from '../data/fleet.ts'
+import { isUnconfirmed, shownStatus } from '../data/fleet-counts.ts'
 import type { Row } from '../data/live-tail.ts'
 import { attentionOf } from './attention.ts'
 import { verdictOf } from './verdict.ts'
@@ -65,6 +73,49 @@ const problem = (fields: Partial<Problem> = {}): Problem => {
   }
 }
 
+/** What the service says of a fleet. */
+function summaryOf(fleet: readonly Agent[]) {
+  const count = (test: (agent: Agent) => boolean) => fleet.filter(test).length
+  const stateOf = (agent: Agent) => shownStatus(agent) as FleetState['waiting'][number]['state']
+  const waiting = Map.groupBy(
+    fleet.filter((agent) => isUnconfirmed(stateOf(agent))),
+    stateOf,
+  )
+  const sinceOf = ({ suspension, control }: Agent) => suspension?.since ?? control.changed_at ?? ''
+  const quiet = fleet
+    .filter((agent) => agent.status === 'offline' && agent.silent)
+    .sort((one, other) => (one.last_heartbeat < other.last_heartbeat ? -1 : 1))
+  const groups: Agent[][] = []
+  for (const agent of quiet) {
+    const last = groups.at(-1)?.at(-1)
+    if (last && Date.parse(agent.last_heartbeat) - Date.parse(last.last_heartbeat) < 30_000) groups.at(-1)!.push(agent)
+    else groups.push([agent])
+  }
+  const unconfirmed = count((agent) => isUnconfirmed(shownStatus(agent)))
+  return {
+    counts: {
+      all: fleet.length,
+      silent: quiet.length,
+      offline: count(({ status }) => status === 'offline'),
+      suspended: count(({ status }) => status === 'suspended'),
+      unconfirmed,
+      partial: count((agent) => shownStatus(agent) === 'partial'),
+      unresumed: count(({ status, control }) => status !== 'suspended' && !control.confirmed),
+    },
+    waiting: [...waiting].map(([state, agents]) => ({
+      state,
+      agents: agents.length,
+      since: agents.map(sinceOf).sort()[0]!,
+      first: agents.map((agent) => ({ id: agent.id, since: sinceOf(agent), fail_mode: agent.fail_mode })),
+    })),
+    silent: groups.reverse().map((group) => ({
+      agents: group.length,
+      since: group[0]!.last_heartbeat,
+      ids: group.slice(0, 3).map(({ id }) => id),
+    })),
+  }
+}
+
 interface Facts {
   fleet?: Agent[]
   problems?: Problem[]
@@ -93,8 +144,12 @@ function verdict({
   brake,
   ageMs = 0,
 }: Facts) {
+  const { counts, waiting, silent } = summaryOf(fleet)
   const items = attentionOf({
-    fleet,
+    counts,
+    agents: fleet,
+    waiting,
+    silent,
     problems: { problems, omitted, complete },
     anomalies,
     overdue,
@@ -105,7 +160,8 @@ function verdict({
     alerts: new Map(alerts),
     now,
   })
-  return { sentence: verdictOf({ fleet, items, omitted, ageMs }), kinds: items.map(({ kind }) => kind), items }
+  const sentence = verdictOf({ counts, agents: fleet, items, omitted, ageMs })
+  return { sentence, kinds: items.map(({ kind }) => kind), items }
 }
 
 describe('the verdict', () => {

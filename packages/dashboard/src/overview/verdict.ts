@@ -1,12 +1,14 @@
 import { counted } from '@wardline/text/counted'
 import type { Agent } from '../data/fleet.ts'
-import { countsOf } from '../data/fleet-counts.ts'
+import type { Counts } from '../data/fleet-counts.ts'
 import { confirmedAfter } from '../suspend/stages.ts'
 import { spanText } from '../ui/span.ts'
 import { type AttentionItem, isUnproven } from './attention.ts'
 
 interface VerdictFacts {
-  fleet: readonly Agent[]
+  counts: Pick<Counts, 'all' | 'silent' | 'offline' | 'suspended'>
+  /** Agents that the items name. */
+  agents: readonly Agent[]
   items: readonly AttentionItem[]
   /** Number of problems that are not among the items. */
   omitted?: number
@@ -67,9 +69,9 @@ function unconfirmedSentence({ headline, agent, agentId }: AttentionItem): strin
 }
 
 /** Returns the headline of the overview, which agrees with the first item: what happened, to whom, whether it is over. */
-export function verdictOf({ fleet, items, omitted = 0, ageMs }: VerdictFacts): string {
+export function verdictOf({ counts, agents, items, omitted = 0, ageMs }: VerdictFacts): string {
   if (ageMs > staleAfterMs) return `No answer from the service for ${spanText(ageMs)}.`
-  if (fleet.length === 0) return 'No agent has reported yet.'
+  if (counts.all === 0) return 'No agent has reported yet.'
   const [first] = items
   const of = (kind: AttentionItem['kind']) => items.filter((item) => item.kind === kind)
   if (first?.kind === 'unconfirmed') {
@@ -77,7 +79,7 @@ export function verdictOf({ fleet, items, omitted = 0, ageMs }: VerdictFacts): s
     return waiting > 1 ? `${counted(waiting, 'agent')} have not confirmed their suspension.` : `${first.headline}.`
   }
   if (first?.kind === 'containment' || first?.kind === 'brake') return `${first.headline}.`
-  if (first?.kind === 'breach') return breachSentence(of('breach'), fleet)
+  if (first?.kind === 'breach') return breachSentence(of('breach'), agents)
   if (first?.kind === 'critical') {
     const critical = of('critical')
     if (critical.length === 1 && omitted === 0)
@@ -86,7 +88,7 @@ export function verdictOf({ fleet, items, omitted = 0, ageMs }: VerdictFacts): s
     const whose = named > 0 ? ` of ${agentsText(critical, omitted > 0 || critical.some(isUnnamed))}` : ''
     return `${counted(critical.length + omitted, 'critical problem')}${whose} in 24 h.`
   }
-  const { silent, offline, suspended, all } = countsOf(fleet)
+  const { silent, offline, suspended, all } = counts
   if (silent > 0)
     return silent === all
       ? 'Every agent is silent.'

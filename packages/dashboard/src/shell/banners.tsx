@@ -3,8 +3,8 @@ import { Link, useLocation } from '@tanstack/react-router'
 import { counted } from '@wardline/text/counted'
 import { containmentHeading, unprovenText } from '../containments/containment-texts.ts'
 import { brakeQuery, containmentsQuery } from '../data/containments.ts'
-import { fleetQuery } from '../data/fleet.ts'
-import { countsOf, isAwaited, shownStatus } from '../data/fleet-counts.ts'
+import { summaryQuery } from '../data/fleet.ts'
+import { countsOf } from '../data/fleet-counts.ts'
 import { useLiveState } from '../data/live.ts'
 import { openContainments } from '../data/open-containments.ts'
 import { Notice } from '../ui/panel.tsx'
@@ -32,14 +32,17 @@ export function AwayNotice() {
  * the engaged brake. How many agents are suspended stands in the navigation.
  */
 export function ContainmentBanner() {
-  const { data: fleet = [] } = useQuery(fleetQuery)
+  const { data: fleet } = useQuery(summaryQuery())
   const { data } = useQuery(containmentsQuery)
   const { data: brake } = useQuery(brakeQuery)
-  const [open, ...others] = openContainments(data?.containments ?? [], fleet)
+  const all = fleet && countsOf(fleet.state.counts)
+  const [open, ...others] = all ? openContainments(data?.containments ?? [], all) : []
   const waiting = data?.resume_requests.length ?? 0
   // The queue of the overview names those that have not confirmed, and says it once.
   const isNamedBelow = useLocation().pathname === '/'
-  const counts = countsOf(isNamedBelow ? fleet.filter((agent) => !isAwaited(shownStatus(agent))) : fleet)
+  const { unproven = 0, unconfirmed = 0, awaited = 0 } = all ?? {}
+  const named = isNamedBelow ? awaited : 0
+  const counts = { unproven: unproven - named, unconfirmed: unconfirmed - named }
   const isBraked = brake?.engaged ?? false
   if (!open && waiting === 0 && counts.unproven === 0 && !isBraked) return null
   const isCalm = !isBraked && (!open || open.state === 'in_progress')

@@ -98,8 +98,11 @@ export function asksToSuspend(query: string): boolean {
   return first !== '' && ('suspend'.startsWith(first) || 'kill'.startsWith(first))
 }
 
+/** What follows the command: words of the agent to suspend. */
+export const suspendedText = (query: string): string => query.trim().toLowerCase().split(/\s+/).slice(1).join(' ')
+
 export function suspendEntries(fleet: readonly Agent[], query: string, onSuspend: (agent: Agent) => void): Entry[] {
-  const words = query.trim().toLowerCase().split(/\s+/).slice(1)
+  const words = suspendedText(query).split(' ')
   return fleet
     .filter(({ status, id, name }) => {
       const text = `${id} ${name}`.toLowerCase()

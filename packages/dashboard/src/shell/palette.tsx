@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { WardlineError } from '@wardline/contract'
 import { useEffect, useState } from 'react'
-import { type Agent, fleetQuery } from '../data/fleet.ts'
+import { type Agent, foundAgentsQuery } from '../data/fleet.ts'
 import { shownStatus } from '../data/fleet-counts.ts'
 import { searchQuery } from '../data/search.ts'
 import { useMayOperate } from '../data/session.ts'
@@ -21,8 +21,12 @@ import {
   maxOfGroup,
   ownEntries,
   suspendEntries,
+  suspendedText,
 } from './palette-entries.ts'
 import css from './shell.module.css'
+
+/** Some of them may be suspended already. */
+const maxListedAgents = 50
 
 interface PaletteProps {
   onClose(): void
@@ -36,7 +40,10 @@ function useEntries(query: string, props: PaletteProps, onSuspend: (agent: Agent
   const navigate = useNavigate()
   const mayOperate = useMayOperate()
   const isSuspending = mayOperate && asksToSuspend(query)
-  const { data: fleet = [] } = useQuery({ ...fleetQuery, enabled: isSuspending })
+  const { data: fleet = [] } = useQuery({
+    ...foundAgentsQuery(suspendedText(query), maxListedAgents),
+    enabled: isSuspending,
+  })
   const { data, error, isFetching, isPlaceholderData } = useQuery(searchQuery(query.trim()))
   const own = matching(ownEntries(navigate, props), query)
   const found = (data?.groups ?? []).flatMap(({ kind, hits }) => hits.map((hit) => foundEntry(navigate, kind, hit)))

@@ -2,8 +2,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useState } from 'react'
 import { useLiveData } from '../data/apply-live.ts'
-import { fleetQuery } from '../data/fleet.ts'
-import { countsOf } from '../data/fleet-counts.ts'
+import { summaryQuery } from '../data/fleet.ts'
 import { sessionQuery, signOut } from '../data/session.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { HostileText } from '../ui/hostile-text.tsx'
@@ -31,8 +30,8 @@ const footPlaces: readonly string[] = ['/', '/fleet', '/events', '/alerts']
 
 /** Number of suspended agents. */
 function SuspendedMark() {
-  const { data: fleet = [] } = useQuery(fleetQuery)
-  const { suspended } = countsOf(fleet)
+  const { data } = useQuery(summaryQuery())
+  const suspended = data?.state.counts.suspended ?? 0
   if (suspended === 0) return null
   const number = suspended.toLocaleString('en')
   return (

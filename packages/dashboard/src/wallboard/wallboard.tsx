@@ -63,7 +63,8 @@ function Queue({ items, open }: Pick<ReturnType<typeof useVerdict>, 'items' | 'o
 
 /** The overview for a screen on a wall: readable from afar, without controls. */
 export function Wallboard() {
-  const { agents, counts, stats, items, verdict, isComplete, isStale, fault, troubled, isCut, open } = useVerdict()
+  const { marks, agents, counts, stats, items, verdict, isComplete, isStale, fault, troubled, isCut, open } =
+    useVerdict()
   const navigate = useNavigate()
   const now = useNow()
   const zone = useZone()
@@ -94,10 +95,10 @@ export function Wallboard() {
       <div className={css.tiles}>
         <Figures counts={counts} stats={stats} />
       </div>
-      {agents.length > 0 && (
+      {counts && counts.all > 0 && (
         <div className={css.fleet} inert>
-          <Panel label={`Fleet of ${counted(agents.length, 'agent')}`}>
-            <FleetStrip fleet={agents} troubled={troubled} isCut={isCut} />
+          <Panel label={`Fleet of ${counted(counts.all, 'agent')}`}>
+            <FleetStrip marks={marks} agents={agents} troubled={troubled} isCut={isCut} />
           </Panel>
         </div>
       )}

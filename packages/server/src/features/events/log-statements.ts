@@ -171,10 +171,11 @@ export async function readActivity(
     and events.created_at > ${oldest} and ${activitySql(dialect)}`
   type Figures = { place: number; last_at: number; breaches: number; first_breach_at: number; last_breach_at: number }
   const parts = [
-    sql<Figures>`select ${figures} from ${batch} as agents
-      join event_refs on event_refs.kind = 'instance' and event_refs.value = agents.id
-        and event_refs.seq > agents.floor and event_refs.seq <= ${indexed}
-      join events on events.seq = event_refs.seq where ${counts} group by agents.place`,
+    // A cross join, because SQLite would otherwise read the references of all agents, and for each of them the JSON.
+    sql<Figures>`select ${figures} from ${batch} as agents cross join event_refs
+      join events on events.seq = event_refs.seq
+      where event_refs.kind = 'instance' and event_refs.value = agents.id
+        and event_refs.seq > agents.floor and event_refs.seq <= ${indexed} and ${counts} group by agents.place`,
     // The newest events are not indexed yet. Materialized, because SQLite would parse the JSON again for each of them.
     sql<Figures>`with agents as materialized (select * from ${batch} as subjects),
       own as materialized (select seq, instance_id, created_at, event_type, by_service, metadata from events

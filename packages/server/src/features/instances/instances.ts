@@ -1,8 +1,6 @@
 import {
   type ControlConfirmation,
   type CurrentSuspension,
-  type FleetIds,
-  type FleetIdsQuery,
   type Heartbeat,
   type InstanceDetail,
   type InstanceList,
@@ -29,7 +27,7 @@ import { type HeardBy, heardSince, namesOf, readHeardBy, senderOf, viewWitnesses
 import { type ActivityCounts, lastDay, lastHour, readHistories } from './history.ts'
 import { countBelow } from './parent-queries.ts'
 import { claimsOfParents, type ParentParts, Parents } from './parents.ts'
-import { findInstance, type InstanceRow, readFleetIds, readInstances, type SilenceColumns } from './queries.ts'
+import { findInstance, type InstanceRow, readInstances, type SilenceColumns } from './queries.ts'
 import { type RegistrationStops, registerNewcomers } from './registration.ts'
 import { compileHeartbeats, findBeyondLimits, refreshInstances } from './registration-queries.ts'
 import { allTags, readTags } from './tags.ts'
@@ -226,7 +224,7 @@ function viewControl(row: ControlColumns): ControlConfirmation {
 }
 
 /** Parses the ids of a query. Throws AppError `invalid` if there are too many. */
-function namedIds(given: string | undefined): string[] | undefined {
+export function namedIds(given: string | undefined): string[] | undefined {
   const ids = given?.split(',')
   if (ids && ids.length > limits.listedIds) throw new AppError('invalid', `ids must be at most ${limits.listedIds}.`)
   return ids
@@ -278,16 +276,6 @@ export async function listInstances(
     }
   })
   return { instances, next }
-}
-
-/** Returns a page of the ids of the instances that match. */
-export async function listFleetIds(
-  db: Db,
-  { server, parent, after = '' }: FleetIdsQuery,
-  team: Team,
-): Promise<FleetIds> {
-  const ids = await readFleetIds(db, { server, parent, after, limit: limits.fleetPage }, team)
-  return { ids, next: ids.length === limits.fleetPage ? ids.at(-1)! : null }
 }
 
 /** Returns one instance, including what its agent reports about itself. Throws AppError `not_found`. */

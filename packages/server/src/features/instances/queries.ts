@@ -1,5 +1,5 @@
 import { type InstanceStatus, offlineAfterMs, type Witness } from '@wardline/contract'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { raiseToTimeAgain } from '../../db/counters.ts'
 import type { Database, Db, Statement } from '../../db/database.ts'
 import type { Schema } from '../../db/schema.ts'
@@ -153,19 +153,6 @@ export function readInstances(
   return query.orderBy('id').limit(limit).execute()
 }
 
-/** Reads the ids after `after` of the instances that run a server and that an instance started, where these are given. */
-export async function readFleetIds(
-  db: Db,
-  { server, parent, after, limit }: Pick<InstanceFilter, 'server' | 'parent' | 'after' | 'limit'>,
-  team: Team,
-): Promise<string[]> {
-  let query = db.selectFrom('instances').select('id').where('id', '>', after).where(isOfTeam('id', team))
-  if (server !== undefined) query = query.where(runsServer(server))
-  if (parent !== undefined) query = query.where('parent_id', '=', parent)
-  const rows = await query.orderBy('id').limit(limit).execute()
-  return rows.map(({ id }) => id)
-}
-
 const controlColumns = ['control_version', 'control_changed_at', 'applied_version', 'applied_at'] as const
 export type SharedRow = InstanceRow &
   TagColumns &
@@ -173,12 +160,21 @@ export type SharedRow = InstanceRow &
   ReachColumns &
   Pick<Schema['instances'], (typeof controlColumns)[number] | 'version' | 'fail_mode' | 'last_proven_at'>
 
-/** Reads instances after an id as dashboards show them, in the order of ids. */
+interface SharedOrder {
+  isDown: boolean
+  limit: number
+  /** Default: by id. */
+  column?: 'last_heartbeat_at' | undefined
+}
+
+/** Reads instances that match as dashboards show them. */
 export function readShared(
   db: Db,
-  { team, after, limit }: { team: Team; after: string; limit: number },
+  where: RawBuilder<boolean>,
+  { isDown, limit, column }: SharedOrder,
 ): Promise<SharedRow[]> {
-  return db
+  const direction = isDown ? 'desc' : 'asc'
+  let query = db
     .selectFrom('instances')
     .select([
       ...viewColumns,
@@ -190,11 +186,22 @@ export function readShared(
       'fail_mode',
       'last_proven_at',
     ])
-    .where('id', '>', after)
-    .where(isOfTeam('id', team))
-    .orderBy('id')
-    .limit(limit)
-    .execute()
+    .where(where)
+  if (column) query = query.orderBy(column, direction)
+  return query.orderBy('id', direction).limit(limit).execute()
+}
+
+export type ValueColumn = 'version' | 'applied_version'
+
+/** Reads distinct values of the instances that match. */
+export async function readFleetValues(
+  db: Db,
+  column: ValueColumn,
+  where: RawBuilder<boolean>,
+  limit: number,
+): Promise<(string | number | null)[]> {
+  const rows = await db.selectFrom('instances').select(column).distinct().where(where).limit(limit).execute()
+  return rows.map((row) => (row as Record<ValueColumn, string | number | null>)[column])
 }
 
 export function findInstance(db: Db, id: string) {

@@ -9,24 +9,22 @@ import { answerSupervisor } from '../../http/supervisor.ts'
 import type { ProtectionAlerts } from '../audit/protection.ts'
 import { type ConfigParts, createReportPace, reportConfig, viewConfig } from './agent-configs.ts'
 import { deleteInstance } from './deletion.ts'
+import type { FleetTagCounts } from './fleet-groups.ts'
+import type { FleetSummaries } from './fleet-summary.ts'
 import { viewHistory } from './history.ts'
-import { type Heartbeats, listFleetIds, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
+import { type Heartbeats, listInstances, type SuspensionStates, viewInstance } from './instances.ts'
 import { readNote, setNote } from './notes.ts'
 import { assertOtherParent } from './parents.ts'
-import type { SharedFleets } from './shared-fleet.ts'
 import { setTags } from './tags.ts'
 import { listToolServers } from './tool-servers.ts'
-
-/** Whether the header lists `gzip` without `;q=0`. */
-const acceptsGzip = (given: string | string[] | undefined): boolean =>
-  /\bgzip\b(?!;q=0(\.0*)?(,|$))/.test(String(given ?? ''))
 
 const ok = { ok: true } as const
 
 interface InstanceRoutes extends ConfigParts {
   protectionAlerts: ProtectionAlerts
   heartbeats: Heartbeats
-  sharedFleets: SharedFleets
+  fleetSummaries: FleetSummaries
+  fleetTagCounts: FleetTagCounts
   policySets: { readonly version: number; refresh(): Promise<void> }
   /** Whether any decoy can be triggered by this caller. */
   reaches(principal: Principal): boolean
@@ -43,7 +41,7 @@ interface InstanceRoutes extends ConfigParts {
 export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes): void {
   const { database, clock } = deps
   const { db } = database
-  const { heartbeats, sharedFleets, reaches, controlStates, suspensionStates, enforcement } = parts
+  const { heartbeats, fleetSummaries, fleetTagCounts, reaches, controlStates, suspensionStates, enforcement } = parts
   const { levers, readMismatches, protectionAlerts, policySets } = parts
 
   const assertPace = createReportPace(deps)
@@ -64,18 +62,6 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
     const reading = { limit, team: principal.team, now: clock.now(), suspensionStates, points: enforcement.points }
     return database.scan(principal.keyId, (scanned) => listInstances(scanned, query, reading))
   })
-
-  router.handle('getFleet', async ({ query, principal, request }, reply) => {
-    const { text, gzip } = await sharedFleets.read(query.after ?? '', principal.team)
-    reply.headers({ 'content-type': 'application/json; charset=utf-8', vary: 'accept-encoding' })
-    if (!gzip || !acceptsGzip(request.headers['accept-encoding'])) return text as never
-    reply.header('content-encoding', 'gzip')
-    return gzip as never
-  })
-
-  router.handle('listFleetIds', ({ query, principal }) =>
-    database.scan(principal.keyId, (scanned) => listFleetIds(scanned, query, principal.team)),
-  )
 
   router.handle('listToolServers', ({ query, principal }) => {
     const limit = pageLimit(query.limit, toolServerLimits.page)
@@ -106,7 +92,8 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
   router.handle('setInstanceTags', async ({ params, body, principal, request }) => {
     const by = { principal, actor: requestActor(request) }
     const tags = await setTags(database, params.instanceId, body, by, clock.now())
-    sharedFleets.forget()
+    fleetTagCounts.forget()
+    fleetSummaries.forget()
     await policySets.refresh()
     return { ok: true, id: params.instanceId, tags }
   })
@@ -121,7 +108,8 @@ export function mountInstances(router: Router, deps: Deps, parts: InstanceRoutes
     await deleteInstance(database, protectionAlerts, params.instanceId, requestActor(request), clock.now())
     controlStates.forget(params.instanceId)
     await policySets.refresh()
-    sharedFleets.forget()
+    fleetTagCounts.forget()
+    fleetSummaries.forget()
     return { ok: true, id: params.instanceId }
   })
 }

@@ -1,8 +1,9 @@
 import {
   type ConfigItem,
   type EventList,
-  type FleetIds,
+  type FleetSummary,
   type InstanceConfig,
+  type SharedFleet,
   type ToolServerList,
   toolServerLimits,
 } from '@wardline/contract'
@@ -38,7 +39,8 @@ async function report(id: string, items: ConfigItem[], source = 'claude-code'): 
 }
 const list = async (query = '') => (await service.call<ToolServerList>('GET', `/api/tool-servers${query}`)).body
 const names = async (query = '') => (await list(query)).servers.map(({ name }) => name)
-const ids = async (query: string) => (await service.call<FleetIds>('GET', `/api/fleet/ids?${query}`)).body
+const ids = async (query: string) =>
+  (await service.call<SharedFleet>('GET', `/api/fleet?${query}`)).body.instances.map(({ id }) => id)
 
 it('shows which servers agents have, by version, command and address, and since when', async () => {
   const first = await report('dev-1', [github('1.0.0'), server('db', { address: 'https://db.example.com' })])
@@ -137,7 +139,7 @@ it('is listed in pages, each name once, also with hostile names', async () => {
   )
   const first = await list()
   expect(first.servers).toHaveLength(toolServerLimits.page)
-  for (const name of hostile) expect((await ids(`server=${encodeURIComponent(name)}`)).ids).toContain('dev-1')
+  for (const name of hostile) expect(await ids(`server=${encodeURIComponent(name)}`)).toContain('dev-1')
   expect(await service.call('GET', '/api/tool-servers?limit=101')).toMatchObject({ status: 400 })
   expect(await service.call('GET', '/api/tool-servers?after=a%0Ab')).toMatchObject({ status: 400 })
 })
@@ -193,16 +195,22 @@ it('filters the ids of the fleet, as children of an agent do', async () => {
   await report('dev-3', [server('Shared')])
   const body = { instance_id: 'child', name: 'child', parent_instance_id: 'dev-1' }
   await service.call('POST', '/api/heartbeat', { body })
-  expect(await ids('server=my_%25db')).toEqual({ ids: ['dev-1'], next: null })
-  expect(await ids('server=SHARED')).toEqual({ ids: ['dev-2', 'dev-3'], next: null })
-  expect(await ids('server=shared&after=dev-2')).toEqual({ ids: ['dev-3'], next: null })
-  expect(await ids('parent=dev-1')).toEqual({ ids: ['child'], next: null })
-  expect(await ids('parent=dev-1&server=shared')).toEqual({ ids: [], next: null })
-  expect((await ids('')).ids).toEqual(['child', 'dev-1', 'dev-2', 'dev-3'])
+  expect(await ids('server=my_%25db')).toEqual(['dev-1'])
+  expect(await ids('server=SHARED')).toEqual(['dev-2', 'dev-3'])
+  expect(await ids('server=shared&from=dev-3')).toEqual(['dev-3'])
+  expect(await ids('parent=dev-1')).toEqual(['child'])
+  expect(await ids('parent=dev-1&server=shared')).toEqual([])
+  expect(await ids('')).toEqual(['child', 'dev-1', 'dev-2', 'dev-3'])
 })
 
 it('is read by readers only', async () => {
-  for (const path of ['/api/tool-servers', '/api/fleet/ids']) {
+  for (const path of [
+    '/api/tool-servers',
+    '/api/fleet',
+    '/api/fleet/summary',
+    '/api/fleet/groups?by=env',
+    '/api/fleet/tags',
+  ]) {
     expect(await service.call('GET', path, { key: agent })).toMatchObject({ status: 403 })
     expect((await service.call('GET', path, { key: (await service.createKey('viewer')).key })).status).toBe(200)
   }
@@ -219,6 +227,8 @@ it('shows and counts only agents of the team of a caller who is limited to it', 
   expect(servers).toMatchObject([
     { name: 'github', agents: 1, variant_count: 1, variants: [{ version: 'dev-1', agents: 1 }] },
   ])
-  const { body: found } = await service.call<FleetIds>('GET', '/api/fleet/ids?server=github', { key })
-  expect(found.ids).toEqual(['dev-1'])
+  const { body: found } = await service.call<SharedFleet>('GET', '/api/fleet?server=github', { key })
+  expect(found.instances).toMatchObject([{ id: 'dev-1' }])
+  const { body: counted } = await service.call<FleetSummary>('GET', '/api/fleet/summary', { key })
+  expect(counted.state?.counts.all).toBe(1)
 })

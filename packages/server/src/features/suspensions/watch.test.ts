@@ -156,7 +156,6 @@ describe('the state', () => {
     const shown = async () => {
       const list = await service.call<{ instances: FleetInstance[] }>('GET', '/api/instances')
       const one = await service.call<InstanceDetail>('GET', `/api/instances/${id}`)
-      service.services.sharedFleets.forget()
       const shared = await service.call<SharedFleet>('GET', '/api/fleet')
       const all = [list.body.instances[0]!, one.body, shared.body.instances[0]!].map(({ suspension }) => suspension)
       expect(all[1]).toEqual(all[0])
