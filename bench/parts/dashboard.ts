@@ -49,7 +49,7 @@ const figure = (name: string, value: number, unit: string, max: number, more: Pa
   ...more,
 })
 
-function buildSizes(): Figure[] {
+export function buildSizes(): Figure[] {
   const build = fileURLToPath(new URL('../../packages/dashboard/build.ts', import.meta.url))
   const said = execFileSync(process.execPath, ['--conditions=wardline-source', build, '--force'], {
     encoding: 'utf8',

@@ -8,7 +8,7 @@ import { fleetAgentId } from '../fleet-load.ts'
 import type { Figure } from '../report.ts'
 import { type Service, startService } from '../service.ts'
 import { median } from '../statistics.ts'
-import { shortestMs, signedIn, useEvents, useFleet } from './dashboard.ts'
+import { buildSizes, shortestMs, signedIn, useEvents, useFleet } from './dashboard.ts'
 
 export interface LargeFleet {
   agents: number
@@ -168,6 +168,7 @@ async function measureIdle(context: BrowserContext, service: Service): Promise<F
 
 /** The dashboard in Chromium with a very large fleet and log, while some agents send heartbeats. */
 export async function measureLargeDashboard({ agents, events, dataDir }: LargeFleet): Promise<Figure[]> {
+  buildSizes()
   const settings = { WARDLINE_MAX_INSTANCES: String(agents + 10) }
   let folder = dataDir
   if (folder === undefined) {
