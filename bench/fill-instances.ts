@@ -16,6 +16,9 @@ export function fillInstances(dataDir: string, count: number, now = Date.now(), 
   database.close()
 }
 
+/** Of so many agents of a mixed fleet, the one at this place is suspended. */
+export const [suspendedEvery, suspendedPlace] = [250, 3]
+
 /**
  * Makes a filled fleet as mixed as a real one: versions, regions and teams, one in 100 without heartbeats for an hour,
  * and one in 250 suspended, of which every tenth has not confirmed.
@@ -31,6 +34,6 @@ export function mixFleet(dataDir: string, now = Date.now()): void {
     update instances set last_heartbeat_at = ${now} - 3600000 - (rowid * 31) % 7200000 where rowid % 100 = 7;
     update instances set suspended = 1, suspension_reason = 'Filled as suspended', control_version = 1,
       control_changed_at = ${now} - 7200000, applied_version = case when rowid % 2500 = 3 then 0 else 1 end,
-      applied_at = ${now} - 7190000 where rowid % 250 = 3`)
+      applied_at = ${now} - 7190000 where rowid % ${suspendedEvery} = ${suspendedPlace}`)
   database.close()
 }

@@ -2,8 +2,9 @@ import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type BrowserContext, type CDPSession, chromium, type Page } from 'playwright-core'
 import { chromiumPath } from '../../test-servers/chromium.ts'
+import { skipRules } from '../database.ts'
 import { fillEvents } from '../fill-events.ts'
-import { fillInstances, mixFleet } from '../fill-instances.ts'
+import { fillInstances, mixFleet, suspendedEvery, suspendedPlace } from '../fill-instances.ts'
 import { fleetAgentId } from '../fleet-load.ts'
 import type { Figure } from '../report.ts'
 import { type Service, startService } from '../service.ts'
@@ -178,7 +179,12 @@ export async function measureLargeDashboard({ agents, events, dataDir }: LargeFl
     // Last heartbeats in the future, so that only the measured heartbeats need be sent.
     fillInstances(folder, agents, Date.now() + 6 * 3_600_000)
     mixFleet(folder)
-    fillEvents(folder, events, (n) => fleetAgentId((n * 7_919) % agents))
+    fillEvents(folder, events, (n) => {
+      const agent = (n * 7_919) % agents
+      // An event of a suspended agent would be a breach.
+      return fleetAgentId((agent + 1) % suspendedEvery === suspendedPlace ? agent + 1 : agent)
+    })
+    skipRules(folder)
   }
   const service = await startService(folder, settings)
   const browser = await chromium.launch({
