@@ -1,6 +1,7 @@
 import type { FleetStatus } from '@wardline/contract'
 import type { Db } from '../../db/database.ts'
 import type { Deps } from '../../deps.ts'
+import { compressed } from '../../http/compressed.ts'
 import type { Router } from '../../http/route.ts'
 import { SharedRun } from '../../shared-run.ts'
 import { readTeamCounts } from '../events/aggregates.ts'
@@ -41,9 +42,11 @@ export function mountStatus(
   const problems = new SharedRun(() => database.scan('problems', (db) => readProblemList(db, clock.now(), undefined)), {
     restMs: problemsRestMs,
   })
-  router.handle('listProblems', ({ principal: { keyId, team } }) =>
-    team ? database.scan(keyId, (db) => readProblemList(db, clock.now(), team)) : problems.get(),
-  )
+  router.handle('listProblems', async ({ principal: { keyId, team }, request }, reply) => {
+    const reading = team ? database.scan(keyId, (db) => readProblemList(db, clock.now(), team)) : problems.get()
+    // It may name thousands of agents.
+    return compressed(await reading, request, reply)
+  })
   const readOfTeam = async (db: Db, team: readonly string[], isListed: boolean) => {
     const now = clock.now()
     return statusText(isListed ? await readTeamList(db, team, now) : nothingListed, await readTeamCounts(db, team, now))
