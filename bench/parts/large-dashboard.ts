@@ -145,7 +145,8 @@ async function measureIdle(context: BrowserContext, service: Service): Promise<F
   const page = await context.newPage()
   await page.goto('/')
   await paintedMs(page, 'bench.verdictMs')
-  await sleep(10_000)
+  // Until each of them has sent one.
+  await sleep((beatingAgents / heartbeatsPerSecond) * 1_100)
   const { answers } = await recordAnswers(context, page)
   const stream = followStream(service)
   await sleep(idleSeconds * 1_000)

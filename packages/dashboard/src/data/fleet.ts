@@ -89,10 +89,10 @@ export const agentPagesQuery = (filter: ListFilter, open: readonly string[] | un
     placeholderData: keepPreviousData,
   })
 
-/** Agents by id; unknown ones are missing. */
-export const agentsQuery = (ids: readonly string[]) =>
+/** Agents by id; unknown ones are missing. With the digest of a summary they are read when that changes, else every five seconds. */
+export const agentsQuery = (ids: readonly string[], digest?: string) =>
   queryOptions({
-    queryKey: queryKeys.agents(ids),
+    queryKey: queryKeys.agents(ids, digest),
     queryFn: async ({ signal }): Promise<Agent[]> => {
       const named = ids.slice(0, limits.fleetKnown)
       const parts = Array.from({ length: Math.ceil(named.length / limits.listedIds) }, (_, part) =>
@@ -101,7 +101,9 @@ export const agentsQuery = (ids: readonly string[]) =>
       const read = (part: readonly string[]) => call('getFleet', { query: { ids: part.join(',') }, signal })
       return (await Promise.all(parts.map(read))).flatMap(({ instances }) => instances.map(withDefaults))
     },
-    refetchInterval: refreshMs,
+    refetchInterval: digest === undefined ? refreshMs : countsRefreshMs,
+    // Each change of the fleet has its own.
+    gcTime: countsRefreshMs,
     placeholderData: keepPreviousData,
     enabled: ids.length > 0,
   })

@@ -19,7 +19,7 @@ export const queryKeys = {
   fleetGroups: (by: string, filter: object) => ['fleet', 'groups', by, filter],
   /** Lists of some agents. */
   agentLists: ['fleet', 'agents'],
-  agents: (ids: readonly string[]) => ['fleet', 'agents', 'by id', ids],
+  agents: (ids: readonly string[], digest: string | undefined) => ['fleet', 'agents', 'by id', ids, digest],
   foundAgents: (text: string, limit: number) => ['fleet', 'agents', 'found', text, limit],
   suspendedAgents: ['fleet', 'agents', 'suspended'],
   toolServers: ['tool servers'],

@@ -81,7 +81,7 @@ export function useVerdict() {
   const counts = fleet.data && countsOf(fleet.data.state.counts)
   const recent = [...begun.rows, ...drills.rows].filter(({ created_at }) => now - Date.parse(created_at) <= dayMs)
   const ids = namedAgents(known, waiting, recent)
-  const named = useQuery(agentsQuery(ids))
+  const named = useQuery(agentsQuery(ids, fleet.data?.digest ?? ''))
   const agents = ids.length > 0 ? (named.data ?? []) : []
   const all = [fleet, status, problems, ...lists, alerts, containments, brake]
   const isComplete = all.every(({ data }) => data !== undefined) && (ids.length === 0 || named.data !== undefined)
