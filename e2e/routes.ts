@@ -75,6 +75,7 @@ const queries: Record<string, (id: string) => string> = {
   exportIncident: incident,
   previewIncident: incident,
   explainEvent: () => '?event=1',
+  getFleetGroups: () => '?by=team',
   search: (id) => `?q=${id}`,
 }
 
