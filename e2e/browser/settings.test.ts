@@ -121,6 +121,8 @@ test('has a wallboard that never claims to be live when it is not', async () => 
   await page.clock.install()
   await page.goto('/wallboard')
   await page.getByText('Live', { exact: true }).waitFor()
+  // A screen that has not read everything says that there is no answer, without a time.
+  await page.getByRole('heading', { level: 1, name: /^(?!Loading the fleet)/ }).waitFor()
   await screens.service.terminate()
   await page.getByText('Reconnecting…').waitFor()
   await page.clock.fastForward(11_000)
