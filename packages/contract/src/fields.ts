@@ -43,6 +43,8 @@ export const limits = {
   facetValues: 20,
   /** Characters of a text filter of the fleet, and of a group's name, which may be several tags. */
   fleetWords: 200,
+  /** Different words in it: each is looked for in six texts of every agent. */
+  fleetFilterWords: 10,
   fleetGroupName: 2_000,
   /** Parts of the fleet that a strip of marks shows: more could not be distinguished. */
   fleetMarks: 400,

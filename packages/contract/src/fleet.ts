@@ -2,7 +2,7 @@ import type { Static } from 'typebox'
 import { access, define } from './endpoint.ts'
 import { Count, choice, Digits, InstanceId, limits, nullable, Pattern, Timestamp } from './fields.ts'
 import { InstanceQuery, SharedFleetInstance } from './instances.ts'
-import { type CurrentSuspension, suspensionStates } from './suspensions.ts'
+import { type CurrentSuspension, suspensionStates, workingStates } from './suspensions.ts'
 import { Type } from './type.ts'
 
 export const fleetStatuses = ['active', 'suspended', 'unconfirmed', 'offline', 'asked'] as const
@@ -16,7 +16,7 @@ const { witness, server, parent, ids } = InstanceQuery.properties
 const words = Type.Optional(
   Type.String({
     maxLength: limits.fleetWords,
-    description: 'Every word must be in the id, name, reason of the suspension, version or a tag',
+    description: `Every word must be in the id, name, reason of the suspension, version or a tag; at most ${limits.fleetFilterWords} different ones`,
   }),
 )
 const filters = { q: words, witness, server, parent }
@@ -87,7 +87,7 @@ const FleetMark = Type.Object({
 export type FleetMark = Static<typeof FleetMark>
 
 const WaitingAgents = Type.Object({
-  state: choice(['pending', 'delivered', 'unconfirmed', 'violated']),
+  state: choice(workingStates),
   agents: Count,
   since: { ...Timestamp, description: 'The earliest of them' },
   first: Type.Array(

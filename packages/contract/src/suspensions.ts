@@ -17,6 +17,10 @@ export const suspensionStates = [
   'violated',
 ] as const
 export type SuspensionState = (typeof suspensionStates)[number]
+/** Of agents that have not confirmed, and were not seen to be active either. */
+export const awaitedStates = ['pending', 'delivered', 'unconfirmed'] as const satisfies readonly SuspensionState[]
+/** Of agents that may still be working. `quiet` does not count: unproven, but without activity. */
+export const workingStates = [...awaitedStates, 'violated'] as const
 
 const State = choice(
   suspensionStates,

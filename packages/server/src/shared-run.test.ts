@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { SharedRun } from './shared-run.ts'
+import { SharedRun, SharedRuns } from './shared-run.ts'
 import { manualClock } from './testing/clock.ts'
 
 /** Returns numbered answers, each of which blocks until `endNext`. */
@@ -109,4 +109,18 @@ describe('a kept result', () => {
     state.isAway = false
     expect(await shared.get()).toBe(2)
   })
+})
+
+test('runs by question keep the last of them, each its own result, until they are forgotten', async () => {
+  const runs = new SharedRuns<string>(2, { clock: manualClock(), keptMs: 1_000 })
+  let made = 0
+  const ask = (question: string) =>
+    runs.get(question, async () => {
+      made += 1
+      return `${question}${made}`
+    })
+  expect([await ask('a'), await ask('b'), await ask('a'), await ask('c')]).toEqual(['a1', 'b2', 'a1', 'c3'])
+  expect([await ask('b'), await ask('a')]).toEqual(['b2', 'a4'])
+  runs.forget()
+  expect(await ask('a')).toBe('a5')
 })

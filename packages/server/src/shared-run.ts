@@ -101,3 +101,32 @@ export class SharedRun<Result> {
     this.#begin(this.#options.clock.monotonic()).then(resolve, reject)
   }
 }
+
+/** One shared run for each question, of those asked first lately. */
+export class SharedRuns<Result> {
+  readonly #max: number
+  readonly #options: SharedRunOptions
+  readonly #runs = new Map<string, SharedRun<Result>>()
+
+  /** Keeps the runs of at most `max` questions. */
+  constructor(max: number, options: SharedRunOptions) {
+    this.#max = max
+    this.#options = options
+  }
+
+  get(question: string, work: () => Promise<Result>): Promise<Result> {
+    let run = this.#runs.get(question)
+    if (!run) {
+      const [first] = this.#runs.keys()
+      if (first !== undefined && this.#runs.size >= this.#max) this.#runs.delete(first)
+      run = new SharedRun(work, this.#options)
+      this.#runs.set(question, run)
+    }
+    return run.get()
+  }
+
+  /** No later caller gets a result of what was read until now. */
+  forget(): void {
+    for (const run of this.#runs.values()) run.forget()
+  }
+}

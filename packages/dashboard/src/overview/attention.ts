@@ -172,7 +172,8 @@ function problemItems({ problems: { problems, complete } }: AttentionFacts): Att
     .map((problem) => problemItem(problem, !complete))
 }
 
-const maxNamed = 3
+/** More than these have one line, which names only some. */
+export const maxNamed = 3
 function namesOf(ids: readonly string[], count = ids.length): string {
   const more = count - maxNamed
   return `${ids.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
@@ -208,6 +209,18 @@ function unconfirmedItems({ waiting, violations, now }: AttentionFacts): Attenti
   const violated = (groupOf('violated')?.first ?? [])
     .filter(({ id }) => !reported.includes(id))
     .map((agent) => itemOfOne(agent, 'breach', 'was active although suspended'))
+  const { agents: all = 0, first: listed = [] } = groupOf('violated') ?? {}
+  const others = all - listed.length
+  if (others > 0)
+    violated.push({
+      kind,
+      key: `${kind} violated`,
+      severity: 'breach',
+      headline: `${counted(others, 'more agent')} ${others === 1 ? 'was' : 'were'} active although suspended`,
+      facts: may(groupOf('violated')!.since, 'they'),
+      at: groupOf('violated')!.since,
+      agents: others,
+    })
   const unconfirmed = Object.entries(unconfirmedWords).flatMap(([state, [one, several]]): AttentionItem[] => {
     const { agents, since: at, first } = groupOf(state) ?? { agents: 0, since: '', first: [] }
     if (agents <= maxNamed) return first.map((agent) => itemOfOne(agent, 'critical', one))

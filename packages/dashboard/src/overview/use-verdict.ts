@@ -8,7 +8,7 @@ import { countsOf } from '../data/fleet-counts.ts'
 import { queryKeys } from '../data/query-keys.ts'
 import { dayMs } from '../ui/span.ts'
 import { useNow } from '../ui/time.tsx'
-import { type AttentionItem, attentionOf } from './attention.ts'
+import { type AttentionItem, attentionOf, maxNamed } from './attention.ts'
 import { staleAfterMs, verdictOf } from './verdict.ts'
 
 /** The stream shows when an alert may have been added. Colleagues' changes to alerts show after this time. */
@@ -39,8 +39,6 @@ function hasMore({ query, rows }: ReturnType<typeof useEvents>, now: number): bo
   return query.hasNextPage && oldest !== undefined && now - Date.parse(oldest.created_at) <= dayMs
 }
 
-/** More than these have one line, which names only some. */
-const maxListed = 3
 /** Agents of one problem that are looked up: enough to say whether it goes on. */
 const maxOfProblem = 100
 
@@ -52,7 +50,7 @@ function namedAgents(
 ) {
   const ids = [
     ...waiting.flatMap(({ state, agents, first }) =>
-      agents > maxListed && state !== 'violated' ? [] : first.map(({ id }) => id),
+      agents > maxNamed && state !== 'violated' ? [] : first.map(({ id }) => id),
     ),
     ...problems.problems.flatMap(({ instances }) => instances.slice(0, maxOfProblem)),
     ...rows.flatMap(({ by_service, instance_id }) => (by_service && instance_id) || []),

@@ -3,6 +3,7 @@ import {
   type ContainmentSummary,
   eventTypes,
   type FleetState,
+  limits,
   type Problem,
   titleOf,
 } from '@wardline/contract'
@@ -106,7 +107,9 @@ function summaryOf(fleet: readonly Agent[]) {
       state,
       agents: agents.length,
       since: agents.map(sinceOf).sort()[0]!,
-      first: agents.map((agent) => ({ id: agent.id, since: sinceOf(agent), fail_mode: agent.fail_mode })),
+      first: agents
+        .slice(0, limits.fleetNamed)
+        .map((agent) => ({ id: agent.id, since: sinceOf(agent), fail_mode: agent.fail_mode })),
     })),
     silent: groups.reverse().map((group) => ({
       agents: group.length,
@@ -365,6 +368,19 @@ describe('the attention queue', () => {
     expect(verdict({ fleet: [violated], violations: [report] }).items).toEqual([])
     const proven: Agent = { ...suspended('a', 21), suspension: { state: 'proven', since: at(10) } }
     expect(verdict({ fleet: [proven] }).items).toEqual([])
+  })
+
+  test('counts those of many that were active while suspended, of which the service names some', () => {
+    const fleet = Array.from(
+      { length: limits.fleetNamed + 5 },
+      (_, index): Agent => ({ ...suspended(`a${index}`, 21), suspension: { state: 'violated', since: at(10) } }),
+    )
+    const { items } = verdict({ fleet })
+    expect(items).toHaveLength(limits.fleetNamed + 1)
+    expect(items.find(({ agents }) => agents === 5)).toMatchObject({
+      severity: 'breach',
+      headline: '5 more agents were active although suspended',
+    })
   })
 
   // The newest line was an agent that had been stopped, with Resume as its button.

@@ -1,7 +1,8 @@
-import { type FleetStatusFilter, offlineAfterMs, type Witness } from '@wardline/contract'
+import { type FleetStatusFilter, limits, offlineAfterMs, type Witness } from '@wardline/contract'
 import { type RawBuilder, sql } from 'kysely'
 import type { Point } from '../../config/enforcement-points.ts'
 import { isOfTeam, type Team } from '../../db/teams.ts'
+import { AppError } from '../../errors.ts'
 import { modelForMs } from './enforcing-levers.ts'
 import { heardSince } from './heard-by.ts'
 import { isHeardBy } from './heard-by-statements.ts'
@@ -16,6 +17,19 @@ export interface FleetFilter {
   server?: string | undefined
   parent?: string | undefined
 }
+
+export const isFilter = ({ q, witness, server, parent }: FleetFilter): boolean =>
+  [q, witness, server, parent].some(Boolean)
+
+/** Name of what callers of a team read with a filter. */
+export const filterKey = ({ q, witness, server, parent }: FleetFilter, team: Team): string =>
+  JSON.stringify([q, witness, server, parent, team])
+
+/**
+ * Caller of the scan lane. What all read the same is read for none of them; a filter delays only who asked for it, since
+ * texts can be varied without end.
+ */
+export const laneOf = (filter: FleetFilter, caller: string): string => (isFilter(filter) ? caller : 'fleet')
 
 /** What the filter and the counts depend on, besides the filter. */
 export interface FleetReading {
@@ -50,14 +64,21 @@ const hasWord = (word: string): Condition => {
   )}, false)`
 }
 
-/** Condition of one filter. */
+function wordsOf(q: string): string[] {
+  const words = [...new Set(q.toLowerCase().split(/\s+/).filter(Boolean))]
+  if (words.length > limits.fleetFilterWords)
+    throw new AppError('invalid', `q may have at most ${limits.fleetFilterWords} words.`)
+  return words
+}
+
+/** Condition of one filter. Throws AppError `invalid` for too many words. */
 export function matchesFilter(
   { q = '', witness, server, parent }: FleetFilter,
   { team, now }: FleetReading,
 ): Condition {
   return and([
     ...(team ? [isOfTeam('id', team)] : []),
-    ...q.toLowerCase().split(/\s+/).filter(Boolean).map(hasWord),
+    ...wordsOf(q).map(hasWord),
     ...(witness ? [isHeardBy(witness, heardSince(now))] : []),
     ...(server === undefined ? [] : [runsServer(server)]),
     ...(parent === undefined ? [] : [sql<boolean>`parent_id = ${parent}`]),
@@ -76,16 +97,11 @@ export const isSilentNow = (now: number) =>
 export const isUnresumed = sql<boolean>`(suspended = 0 and control_version > 0
   and coalesce(applied_version, -1) <> control_version)`
 
-const hasAnyTag = (tags: readonly string[]): Condition =>
-  or(
-    tags.flatMap((tag) => {
-      const pattern = `%"${escaped(tag)}"%`
-      return [
-        sql<boolean>`agent_tags like ${pattern} escape '\\'`,
-        sql<boolean>`operator_tags like ${pattern} escape '\\'`,
-      ]
-    }),
-  )
+/** Whether the JSON of the agent's or of operators' tags is like the pattern; never null. */
+const hasTags = (pattern: string): Condition =>
+  sql<boolean>`(coalesce(agent_tags, '') like ${pattern} escape '\\' or coalesce(operator_tags, '') like ${pattern} escape '\\')`
+export const hasTag = (tag: string): Condition => hasTags(`%"${escaped(tag)}"%`)
+export const hasTagFrom = (prefix: string): Condition => hasTags(`%"${escaped(prefix)}_%`)
 const hasId = (patterns: readonly string[]): Condition =>
   or(
     patterns.map((pattern) =>
@@ -96,7 +112,7 @@ const hasId = (patterns: readonly string[]): Condition =>
   )
 /** Whether an enforcement point is called for the instance, as `pointsFor` finds. */
 const isCalled = ({ tags, instances }: Point): Condition =>
-  and([...(tags ? [hasAnyTag(tags)] : []), ...(instances ? [hasId(instances)] : [])])
+  and([...(tags ? [or(tags.map(hasTag))] : []), ...(instances ? [hasId(instances)] : [])])
 
 /** Whether nothing stops the instance without its cooperation: none of `enforcingLevers`. */
 export const isOnlyAsked = ({ now, points }: FleetReading): Condition => {

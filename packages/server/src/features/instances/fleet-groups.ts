@@ -2,8 +2,8 @@ import { byAllTags, type FleetGroups, type FleetTags, limits } from '@wardline/c
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
-import { SharedRun } from '../../shared-run.ts'
-import { type FleetFilter, matchesFilter } from './fleet-filter-statements.ts'
+import { SharedRuns } from '../../shared-run.ts'
+import { type FleetFilter, filterKey, laneOf, matchesFilter } from './fleet-filter-statements.ts'
 import { groupName } from './fleet-group-statements.ts'
 import type { FleetParts } from './fleet-parts.ts'
 import { countTagSets, type TagSet } from './fleet-scan-statements.ts'
@@ -35,21 +35,26 @@ interface Counted {
 export class FleetTagCounts {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #parts: TagParts
-  readonly #kept = new Map<string, SharedRun<Counted>>()
+  readonly #kept: SharedRuns<Counted>
 
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>, parts: TagParts) {
     this.#deps = deps
     this.#parts = parts
+    this.#kept = new SharedRuns(maxKept, { clock: deps.clock, keptMs, maxShare })
     deps.bus.onControl(() => this.forget())
   }
 
   /** No later caller gets what was read until now. */
   forget(): void {
-    for (const run of this.#kept.values()) run.forget()
+    this.#kept.forget()
   }
 
-  async groups(by: string, filter: FleetFilter, team: Team): Promise<FleetGroups> {
-    const { sets, unconfirmed } = await this.#read(filter, team)
+  async groups(
+    by: string,
+    filter: FleetFilter,
+    { team, caller }: { team: Team; caller: string },
+  ): Promise<FleetGroups> {
+    const { sets, unconfirmed } = await this.#read(filter, team, caller)
     const groups = new Map<string, FleetGroups['groups'][number]>()
     const groupOf = (tags: readonly string[]) => {
       const name = groupName(tags, by)
@@ -71,8 +76,8 @@ export class FleetTagCounts {
     return { groups: listed, omitted: sorted.length - listed.length }
   }
 
-  async tags(team: Team): Promise<FleetTags> {
-    const { sets } = await this.#read({}, team)
+  async tags({ team, caller }: { team: Team; caller: string }): Promise<FleetTags> {
+    const { sets } = await this.#read({}, team, caller)
     const tags = new Map<string, FleetTags['tags'][number]>()
     const groups = new Set<string>()
     for (const set of sets) {
@@ -94,24 +99,17 @@ export class FleetTagCounts {
     }
   }
 
-  #read(filter: FleetFilter, team: Team): Promise<Counted> {
-    const name = JSON.stringify([filter.q, filter.witness, filter.server, filter.parent, team])
-    let run = this.#kept.get(name)
-    if (!run) {
-      if (this.#kept.size >= maxKept) this.#kept.clear()
-      run = new SharedRun(() => this.#make(filter, team), { clock: this.#deps.clock, keptMs, maxShare })
-      this.#kept.set(name, run)
-    }
-    return run.get()
+  #read(filter: FleetFilter, team: Team, caller: string): Promise<Counted> {
+    return this.#kept.get(filterKey(filter, team), () => this.#make(filter, team, laneOf(filter, caller)))
   }
 
-  async #make(filter: FleetFilter, team: Team): Promise<Counted> {
+  async #make(filter: FleetFilter, team: Team, lane: string): Promise<Counted> {
     const { database, clock } = this.#deps
     const now = clock.now()
     const where = matchesFilter(filter, { team, now, points: this.#parts.enforcement.points })
     const sets = new Map<string, TagSet>()
     for (const part of await this.#parts.fleetParts.read()) {
-      for (const set of await database.scan('fleet', (db) => countTagSets(db, where, part, now))) {
+      for (const set of await database.scan(lane, (db) => countTagSets(db, where, part, now))) {
         const isRoom = sets.size < maxSets
         const key = JSON.stringify([set.tags, set.operatorTags])
         const known = sets.get(key) ?? (isRoom ? undefined : sets.get(''))
@@ -125,7 +123,7 @@ export class FleetTagCounts {
     }
     const unconfirmed = new Map<string, number>()
     if ([...sets.values()].some(({ suspended }) => suspended > 0)) {
-      for await (const page of readSuspendedAgents({ database, ...this.#parts }, where)) {
+      for await (const page of readSuspendedAgents({ database, ...this.#parts }, where, lane)) {
         for (const agent of page) {
           const tags = JSON.stringify(allTags(agent))
           if (mayWork(agent.state)) unconfirmed.set(tags, (unconfirmed.get(tags) ?? 0) + 1)

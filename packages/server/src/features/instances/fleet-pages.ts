@@ -9,7 +9,7 @@ import { and, type Condition, hasStatus, matchesFilter, namedIn } from './fleet-
 import { groupName, mayBeInGroup } from './fleet-group-statements.ts'
 import { failPhases, isBeyond, onlyPhase, type Phase, statusPhases, valuePhases } from './fleet-order-statements.ts'
 import type { FleetParts } from './fleet-parts.ts'
-import { isInPart, type Part } from './fleet-scan-statements.ts'
+import { isInPart, type Part, readCount } from './fleet-scan-statements.ts'
 import { type ListedAgent, mayWork, viewAgents } from './fleet-view.ts'
 import { namedIds, type SuspensionStates } from './instances.ts'
 import { readFleetValues, readShared, type SharedRow, type ValueColumn } from './queries.ts'
@@ -151,11 +151,16 @@ export class FleetPages {
     compare: (one: ListedAgent, other: ListedAgent) => number,
     caller: string,
   ): Promise<Page | undefined> {
+    const parts = await this.#parts.fleetParts.read()
+    let count = 0
+    for (const part of parts) {
+      count += await this.#deps.database.scan(caller, (db) => readCount(db, reading.where, part, maxSorted + 1))
+      if (count > maxSorted) return undefined
+    }
     const found: ListedAgent[] = []
-    for (const part of await this.#parts.fleetParts.read()) {
-      const { rows, agents } = await this.#view(reading, { part, limit: maxSorted + 1 - found.length }, caller)
+    for (const part of parts) {
+      const { agents } = await this.#view(reading, { part, limit: maxSorted }, caller)
       found.push(...agents.filter(reading.matches))
-      if (rows.length > maxSorted || found.length > maxSorted) return undefined
     }
     found.sort((one, other) => compare(one, other) || compares.id(one, other))
     if (reading.isDown) found.reverse()

@@ -20,14 +20,22 @@ export function mountFleet(router: Router, { fleetPages, fleetSummaries, fleetTa
   })
 
   router.handle('getFleetSummary', async ({ query: { known, ...filter }, principal, request }, reply) =>
-    compressed(await fleetSummaries.read(filter, principal.team, known), request, reply),
+    compressed(
+      await fleetSummaries.read(filter, { team: principal.team, caller: principal.keyId, known }),
+      request,
+      reply,
+    ),
   )
 
   router.handle('getFleetGroups', async ({ query: { by, ...filter }, principal, request }, reply) =>
-    compressed(await fleetTagCounts.groups(by, filter, principal.team), request, reply),
+    compressed(
+      await fleetTagCounts.groups(by, filter, { team: principal.team, caller: principal.keyId }),
+      request,
+      reply,
+    ),
   )
 
   router.handle('getFleetTags', async ({ principal, request }, reply) =>
-    compressed(await fleetTagCounts.tags(principal.team), request, reply),
+    compressed(await fleetTagCounts.tags({ team: principal.team, caller: principal.keyId }), request, reply),
   )
 }

@@ -35,6 +35,13 @@ export async function readIdAfter(db: Db, after: string, skipped: number): Promi
   return (await query.executeTakeFirst())?.id
 }
 
+/** Counts the instances of a part that match, up to `max`. */
+export async function readCount(db: Db, where: Condition, part: Part, max: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*) as count from (select 1 from instances
+    where ${isInPart(part)} and ${where} limit ${sql.lit(max)}) as matching`.execute(db)
+  return Number(rows[0]!.count)
+}
+
 const sums = ['agents', 'active', 'suspended', 'offline', 'silent', 'asked', 'unresumed'] as const
 export type Sums = Record<(typeof sums)[number], number>
 export const noSums = (): Sums => Object.fromEntries(sums.map((name) => [name, 0])) as Sums
@@ -90,15 +97,19 @@ export interface SilentRow {
 /** Heartbeats that ended in the same ten seconds are counted together. */
 const spanMs = 10_000
 const namedOfSpan = 3
+/** Rows of a part, newest first: agents that went silent one by one over months need not all be sorted here. */
+const maxSilentRows = 1_000
 
-/** Reads silent instances of a part: the first three of each ten seconds, and how many there are. */
+/** Reads silent instances of a part: the first three of each ten seconds, and how many there are; the newest. */
 export async function readSilent(db: Db, where: Condition, part: Part, now: number): Promise<SilentRow[]> {
   const { rows } = await sql<SilentRow>`select id, last_heartbeat_at, agents, newest from (
       select id, last_heartbeat_at, row_number() over (partition by span order by last_heartbeat_at, id) as place,
         count(*) over (partition by span) as agents, max(last_heartbeat_at) over (partition by span) as newest
       from (select id, last_heartbeat_at, last_heartbeat_at / ${sql.lit(spanMs)} as span from instances
         where ${isInPart(part)} and ${where} and ${isSilentNow(now)}) as silent) as placed
-    where place <= ${sql.lit(namedOfSpan)}`.execute(db)
+    where place <= ${sql.lit(namedOfSpan)} order by last_heartbeat_at desc, id limit ${sql.lit(maxSilentRows)}`.execute(
+    db,
+  )
   return rows.map((row) => ({
     ...row,
     last_heartbeat_at: Number(row.last_heartbeat_at),

@@ -202,6 +202,28 @@ describe('the summary of the fleet', () => {
     expect(silent).toMatchObject([{ agents: 25, ids: ['i000100', 'i000200', 'i000300'] }])
   })
 
+  it('sorts the newest of agents that went silent one by one, not all of them', async () => {
+    await fill(2_500)
+    await service.execute(`update instances set liveness = 'offline',
+      last_heartbeat_at = ${service.clock.now()} - 600000 - 60000 * cast(substr(id, 2) as integer)`)
+    const { counts, silent } = (await summary()).state!
+    expect(counts.silent).toBe(2_500)
+    expect(silent.map(({ ids }) => ids)).toEqual(
+      Array.from({ length: limits.fleetSilent }, (_, index) => [`i${String(index + 1).padStart(6, '0')}`]),
+    )
+  })
+
+  it('looks for a limited number of different words', async () => {
+    await beat('a')
+    const words = (count: number) => Array.from({ length: count }, (_, index) => `w${index}`).join('+')
+    const allowed = limits.fleetFilterWords
+    for (const path of ['', '/summary']) {
+      const refused = await service.call('GET', `/api/fleet${path}?q=${words(allowed + 1)}`)
+      expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('q may have at most 10 words.')])
+      expect((await service.call('GET', `/api/fleet${path}?q=${words(allowed)}+w1+w1`)).status).toBe(200)
+    }
+  })
+
   // A dashboard reads it every five seconds.
   it('is of one size for any fleet', async () => {
     const sizeAt = async (count: number) => {

@@ -13,8 +13,15 @@ import type { Point } from '../../config/enforcement-points.ts'
 import type { Db } from '../../db/database.ts'
 import type { Team } from '../../db/teams.ts'
 import type { Deps } from '../../deps.ts'
-import { SharedRun } from '../../shared-run.ts'
-import { type FleetFilter, type FleetReading, matchesFilter } from './fleet-filter-statements.ts'
+import { SharedRuns } from '../../shared-run.ts'
+import {
+  type FleetFilter,
+  type FleetReading,
+  filterKey,
+  isFilter,
+  laneOf,
+  matchesFilter,
+} from './fleet-filter-statements.ts'
 import { type FleetParts, partSize } from './fleet-parts.ts'
 import {
   addSums,
@@ -63,9 +70,10 @@ interface Parts {
 export async function* readSuspendedAgents(
   { database, suspensionStates }: Pick<Deps, 'database'> & Pick<Parts, 'suspensionStates'>,
   where: Parameters<typeof readSuspendedPage>[1],
+  lane: string,
 ): AsyncGenerator<SuspendedAgent[]> {
   for (let after = ''; ; ) {
-    const page = await database.scan('fleet', async (db) => {
+    const page = await database.scan(lane, async (db) => {
       const rows = await readSuspendedPage(db, where, after, suspendedPage)
       const states = await readSuspensionStates(db, rows, suspensionStates)
       return rows.map((row) => ({ ...row, ...states.get(row.id)! }))
@@ -148,53 +156,52 @@ function viewMarks(counted: readonly CountedMark[], suspended: readonly Suspende
 export class FleetSummaries {
   readonly #deps: Pick<Deps, 'database' | 'clock'>
   readonly #parts: Parts & { fleetParts: FleetParts }
-  readonly #kept = new Map<string, SharedRun<Reading>>()
+  readonly #kept: SharedRuns<Reading>
 
   constructor(deps: Pick<Deps, 'database' | 'clock' | 'bus'>, parts: Parts & { fleetParts: FleetParts }) {
     this.#deps = deps
     this.#parts = parts
+    this.#kept = new SharedRuns(maxKept, { clock: deps.clock, keptMs, staleMs, maxShare })
     // A kill or resume changes the status of an instance.
     deps.bus.onControl(() => this.forget())
   }
 
-  async read(filter: FleetFilter, team: Team, known: string | undefined): Promise<FleetSummary> {
-    const name = JSON.stringify([filter.q, filter.witness, filter.server, filter.parent, team])
-    let run = this.#kept.get(name)
-    if (!run) {
-      if (this.#kept.size >= maxKept) this.#kept.clear()
-      const options = { clock: this.#deps.clock, keptMs, staleMs, maxShare }
-      run = new SharedRun(() => this.#make(filter, team), options)
-      this.#kept.set(name, run)
-    }
-    const { at, digest, state } = await run.get()
+  /** `known`: digest of the state that the caller has. */
+  async read(
+    filter: FleetFilter,
+    { team, caller, known }: { team: Team; caller: string; known: string | undefined },
+  ): Promise<FleetSummary> {
+    const make = () => this.#make(filter, team, laneOf(filter, caller))
+    const { at, digest, state } = await this.#kept.get(filterKey(filter, team), make)
     return { at, digest, ...(digest === known ? {} : { state }) }
   }
 
   /** No later caller gets what was read until now. */
   forget(): void {
-    for (const run of this.#kept.values()) run.forget()
+    this.#kept.forget()
   }
 
-  async #make(filter: FleetFilter, team: Team): Promise<Reading> {
+  async #make(filter: FleetFilter, team: Team, lane: string): Promise<Reading> {
     const { clock } = this.#deps
     const reading = { team, now: clock.now(), points: this.#parts.enforcement.points }
     const where = matchesFilter(filter, reading)
-    const isFiltered = [filter.q, filter.witness, filter.server, filter.parent].some(Boolean)
-    const marks = isFiltered ? [] : await this.#countMarks(where, reading)
+    const isFiltered = isFilter(filter)
+    const marks = isFiltered ? [] : await this.#countMarks(where, reading, lane)
     const silent: (SilentRow & { part: number })[] = []
     const sums = noSums()
     for (const mark of marks) addSums(sums, mark)
     const parts = isFiltered || sums.silent > 0 ? await this.#parts.fleetParts.read() : []
     for (const [index, part] of parts.entries()) {
-      if (isFiltered) addSums(sums, await this.#scan((db) => countPart(db, where, part, reading)))
+      if (isFiltered) addSums(sums, await this.#scan(lane, (db) => countPart(db, where, part, reading)))
       else {
-        const rows = await this.#scan((db) => readSilent(db, where, part, reading.now))
+        const rows = await this.#scan(lane, (db) => readSilent(db, where, part, reading.now))
         silent.push(...rows.map((row) => ({ ...row, part: index })))
       }
     }
     const suspended: SuspendedAgent[] = []
     if (sums.suspended > 0) {
-      for await (const page of readSuspendedAgents({ ...this.#deps, ...this.#parts }, where)) suspended.push(...page)
+      for await (const page of readSuspendedAgents({ ...this.#deps, ...this.#parts }, where, lane))
+        suspended.push(...page)
     }
     const states = Object.fromEntries(stateNames.map((state) => [state, 0])) as FleetCounts['states']
     for (const { state } of suspended) states[state] += 1
@@ -210,11 +217,15 @@ export class FleetSummaries {
     return { at: isoTime(reading.now), digest, state }
   }
 
-  #scan<Result>(read: (db: Db) => Promise<Result>): Promise<Result> {
-    return this.#deps.database.scan('fleet', read)
+  #scan<Result>(lane: string, read: (db: Db) => Promise<Result>): Promise<Result> {
+    return this.#deps.database.scan(lane, read)
   }
 
-  async #countMarks(where: ReturnType<typeof matchesFilter>, reading: FleetReading): Promise<CountedMark[]> {
+  async #countMarks(
+    where: ReturnType<typeof matchesFilter>,
+    reading: FleetReading,
+    lane: string,
+  ): Promise<CountedMark[]> {
     const { db } = this.#deps.database
     const total = reading.team ? await countTeam(db, reading.team) : await countInstances(db)
     const size = Math.max(1, Math.ceil(total / limits.fleetMarks))
@@ -222,7 +233,7 @@ export class FleetSummaries {
     const marks: CountedMark[] = []
     for (;;) {
       const after = marks.at(-1)?.last ?? ''
-      const counted = await this.#scan((scanned) => countMarks(scanned, where, { after, limit, size }, reading))
+      const counted = await this.#scan(lane, (scanned) => countMarks(scanned, where, { after, limit, size }, reading))
       marks.push(...counted)
       if (counted.reduce((sum, { agents }) => sum + agents, 0) < limit) return marks
     }

@@ -1,4 +1,10 @@
-import type { CurrentSuspension, SharedFleet, SuspensionState } from '@wardline/contract'
+import {
+  awaitedStates,
+  type CurrentSuspension,
+  type SharedFleet,
+  type SuspensionState,
+  workingStates,
+} from '@wardline/contract'
 import { isoTime, isoTimeOrNull } from '../../clock.ts'
 import type { Point } from '../../config/enforcement-points.ts'
 import type { Db } from '../../db/database.ts'
@@ -12,10 +18,9 @@ import { readTags } from './tags.ts'
 /** An agent as dashboards list it. */
 export type ListedAgent = SharedFleet['instances'][number]
 
-/** States of suspended agents that may still be working: without a confirmation, or active since. */
-const awaited: readonly SuspensionState[] = ['pending', 'delivered', 'unconfirmed']
-export const isAwaited = (state: SuspensionState): boolean => awaited.includes(state)
-export const mayWork = (state: SuspensionState): boolean => state === 'violated' || isAwaited(state)
+const isOneOf = (states: readonly SuspensionState[], state: SuspensionState) => states.includes(state)
+export const isAwaited = (state: SuspensionState): boolean => isOneOf(awaitedStates, state)
+export const mayWork = (state: SuspensionState): boolean => isOneOf(workingStates, state)
 
 function viewShared(
   row: SharedRow,

@@ -51,6 +51,11 @@ const sizeOf = ({ value, group }: KnownValue): number =>
 const sizeOfGroup = ({ key, values }: KnownGroup): number =>
   groupBytes + key.length * characterBytes + (values ? mapBytes : 0)
 
+function knownIn(group: KnownGroup | undefined, value: string): KnownValue | undefined {
+  if (group?.values) return group.values.get(value)
+  return group?.newest?.value === value ? group.newest : undefined
+}
+
 /**
  * Earlier values of groups, for new_value. Each instance has a limit for what it alone showed; a value that another one
  * shows as well leaves its share. The least recently shown value goes first, and its group stays while it has others: a new
@@ -70,7 +75,7 @@ export class ValueMemory implements ValueHistory {
 
   look(key: string, value: string) {
     const group = this.#groups.get(key)
-    return { groupSince: group?.since, valueSeen: this.find(key, value)?.at }
+    return { groupSince: group?.since, valueSeen: knownIn(group, value)?.at }
   }
 
   protected groupOf(key: string): KnownGroup | undefined {
@@ -78,9 +83,7 @@ export class ValueMemory implements ValueHistory {
   }
 
   protected find(key: string, value: string): KnownValue | undefined {
-    const group = this.#groups.get(key)
-    if (group?.values) return group.values.get(value)
-    return group?.newest?.value === value ? group.newest : undefined
+    return knownIn(this.#groups.get(key), value)
   }
 
   /** More values than this never fit. */
