@@ -95,6 +95,7 @@ function operation(name: string, endpoint: Endpoint): Json {
     ...(takesBody
       ? { 413: failure('The body is too large'), 415: failure('The body is of none of the content types') }
       : {}),
+    ...(endpoint.query ? { 431: failure('The path, query and headers are too long together') } : {}),
     ...(secured
       ? { 429: failure('Too many invalid keys came from this address; retry after Retry-After seconds') }
       : {}),

@@ -27,16 +27,21 @@ function isAnswering(socket: Socket): boolean {
   return answer ? answer.headersSent || answer.req.complete : false
 }
 
+const refusals: Record<string, [status: string, error: string]> = {
+  HPE_HEADER_OVERFLOW: [
+    '431 Request Header Fields Too Large',
+    `The path, query and headers of a request may have at most ${httpLimits.headerBytes / 1024} KiB together.`,
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
+}
+
 /** Responds to bytes that are not a valid HTTP request. */
 function refuseGarbage(fault: Error & { code?: string }, socket: Socket): void {
   if (!socket.writable || fault.code === 'ECONNRESET' || isSocketClaimed(socket) || isAnswering(socket)) {
     return void socket.destroy()
   }
-  const status =
-    { HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large', ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout' }[
-      fault.code ?? ''
-    ] ?? '400 Bad Request'
-  const body = JSON.stringify({ error: 'The request is malformed.' })
+  const [status, error] = refusals[fault.code ?? ''] ?? ['400 Bad Request', 'The request is malformed.']
+  const body = JSON.stringify({ error })
   socket.end(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nx-error-code: invalid\r\ncache-control: ${noStore}\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
   )
