@@ -42,7 +42,13 @@ function faultsOf({ route, scope, broken }: Asked, { status, text, type, code }:
 
   const isAdmitted = route.scopes === undefined || (scope !== undefined && route.scopes.includes(scope))
   if (!isAdmitted) {
-    faults.push(status !== (scope === undefined ? 401 : 403) && `answers ${scope ?? 'callers without a key'} ${status}`)
+    // Refused before its key is read.
+    const isTooLong = status === 431
+    faults.push(
+      !isTooLong &&
+        status !== (scope === undefined ? 401 : 403) &&
+        `answers ${scope ?? 'callers without a key'} ${status}`,
+    )
     return faults.filter((fault) => typeof fault === 'string')
   }
   // A batch says of each event whether it is stored.
